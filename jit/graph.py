@@ -1,0 +1,208 @@
+"""The exact integer graph: what the importers produce and what the planner schedules.
+
+Every operator here has one meaning, in integers, stated in :mod:`tilewright.jit.reference`; scales and
+zero points have already become multipliers, shifts and folded biases. Nothing in this file knows TVM,
+the Config or the hardware.
+
+Activations are NHWC with a leading batch axis of 1. A fully connected layer is a 1x1 convolution on a
+(1, 1, 1, IC) tensor. All accumulators are int32 and wrap modulo 2^32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rounding = Literal["double", "single", "even"]
+Place = Literal["accelerator", "host"]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An activation tensor: shape (NHWC, or any rank for host tensors), dtype and quantisation."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "int8"
+    scale: float = 1.0
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Requant:
+    """Per-channel int32 -> int8: ``clamp(round((acc + bias) * multiplier / 2^shift) + zero_point, lo, hi)``.
+
+    ``bias``, ``multiplier`` (in [0, 2^31)), ``offset`` (added before the shift, beside the half) are
+    int32 arrays of shape (C,); ``shift`` is in 0..63, shape (C,). The arithmetic is
+    :func:`tilewright.isa.arithmetic.requantize`.
+    """
+
+    bias: NDArray[np.int32]
+    multiplier: NDArray[np.int32]
+    shift: NDArray[np.int32]
+    offset: NDArray[np.int32]
+    rounding: Rounding
+    zero_point: int
+    lo: int = -128
+    hi: int = 127
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Per-tensor int8 -> int32: ``round(((x << 20) + bias) * multiplier / 2^shift)``, unclamped.
+
+    The arithmetic is :func:`tilewright.isa.arithmetic.rescale` (TFLite ADD's input stage).
+    """
+
+    bias: int
+    multiplier: int
+    shift: int
+    rounding: Rounding = "double"
+    offset: int = 0
+
+
+@dataclass(kw_only=True)
+class Op:
+    """Base of all operators: ``name`` is unique, ``inputs``/``output`` are tensor names."""
+
+    name: str
+    inputs: list[str]
+    output: str
+    source: str = ""  #: the operator's name in the model file, for reports (e.g. ``CONV_2D``)
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(kw_only=True)
+class Conv2D(Op):
+    """Dense or grouped convolution. ``acc = sum x * w`` with padding contributing ``pad_value``.
+
+    ``weight`` is int8, (OC, KH, KW, IC / groups). Biases live in ``requant.bias``, with the input's zero
+    point already folded in (so x is used as stored). ``padding`` is (top, left, bottom, right).
+    """
+
+    weight: NDArray[np.int8]
+    requant: Requant
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+    groups: int = 1
+
+
+@dataclass(kw_only=True)
+class DepthwiseConv2D(Op):
+    """Depthwise convolution, channel multiplier 1: ``weight`` is int8 (KH, KW, C). A multiplier above 1 is a
+    grouped :class:`Conv2D`."""
+
+    weight: NDArray[np.int8]
+    requant: Requant
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+
+
+@dataclass(kw_only=True)
+class Add(Op):
+    """``requant(scale_a(a) + scale_b(b))``; both inputs of one shape. The requant arrays have shape (C,)."""
+
+    scale_a: Scale
+    scale_b: Scale
+    requant: Requant
+
+
+@dataclass(kw_only=True)
+class AvgPool2D(Op):
+    """``requant_n(sum over the window's valid elements)``; padding contributes nothing to sum or count.
+
+    ``requants`` maps the number of valid elements n to its requantisation.
+    """
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    requants: dict[int, Requant]
+
+
+@dataclass(kw_only=True)
+class MaxPool2D(Op):
+    """Maximum over the window's valid elements, then clamp to [lo, hi]."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    lo: int = -128
+    hi: int = 127
+
+
+@dataclass(kw_only=True)
+class Requantize(Op):
+    """Element-wise int8 -> int8: ``requant(scale(x))`` (QUANTIZE, ReLU, clip, a lone rescale)."""
+
+    scale: Scale
+    requant: Requant
+
+
+@dataclass(kw_only=True)
+class Pad(Op):
+    """Spatial padding with a constant: ``padding`` is (top, left, bottom, right)."""
+
+    padding: tuple[int, int, int, int]
+    pad_value: int
+
+
+@dataclass(kw_only=True)
+class Concat(Op):
+    """Concatenation over channels. ``scales``/``requants`` per input; None where the input is copied as is."""
+
+    parts: list[tuple[Scale, Requant] | None] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Reshape(Op):
+    """Same elements in NHWC (row-major) order, other shape."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(kw_only=True)
+class Softmax(Op):
+    """TFLite int8 softmax over the last axis, exact integers; always on the host."""
+
+    multiplier: int
+    left_shift: int
+    diff_min: int
+    beta: float = 1.0
+
+
+@dataclass(kw_only=True)
+class HostCast(Op):
+    """Host-side change of representation, e.g. uint8 <-> int8 (``x - 128``): ``y = (x + offset)`` as ``dtype``."""
+
+    offset: int
+    dtype: str
+
+
+@dataclass
+class Graph:
+    """A topologically ordered list of operators over named tensors."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    tensors: dict[str, TensorSpec]
+    ops: list[Op]
+
+    def producer(self, tensor: str) -> Op | None:
+        """The operator that writes ``tensor``; None for a graph input."""
+        return next((op for op in self.ops if op.output == tensor), None)
+
+    def consumers(self, tensor: str) -> list[Op]:
+        """The operators that read ``tensor``, in order."""
+        return [op for op in self.ops if tensor in op.inputs]
