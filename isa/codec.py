@@ -1,0 +1,196 @@
+"""Encode and decode instructions and micro-ops, driven by the declaration in :mod:`tilewright.isa.spec`.
+
+Instructions are little-endian, fields least significant bit first: header, then the format's fields, zeros
+above. Many instructions at once decode into one int64 table with a column per field name, which is what the
+simulator and the verifier read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.isa.spec import (
+    FORMAT_OF,
+    FORMATS,
+    HEADER,
+    UOP_FIELDS,
+    Engine,
+    Field,
+    Opcode,
+    instruction_width,
+    uop_width,
+)
+
+
+class EncodingError(TilewrightError):
+    """A field is unknown, missing or out of range, or bits do not decode; names the field and its range."""
+
+
+#: every field name of every format -> its column in a decoded table; "engine" is filled in for all opcodes
+COLUMNS: dict[str, int] = {
+    name: i
+    for i, name in enumerate(dict.fromkeys([f.name for f in HEADER] + [f.name for fmt in FORMATS for f in fmt.fields]))
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction as named fields; what is not given is 0 (1 for counts)."""
+
+    opcode: Opcode
+    fields: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> int:
+        """The value of a field, or its default."""
+        if name == "opcode":
+            return int(self.opcode)
+        if name in self.fields:
+            return int(self.fields[name])
+        return _default(_field_map(self.opcode)[name])
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs it."""
+        fixed = FORMAT_OF[self.opcode].engine
+        return Engine(self["engine"]) if fixed is None else fixed
+
+
+def _default(spec: Field) -> int:
+    return 1 if spec.minus_one else 0
+
+
+def _layout(opcode: Opcode) -> tuple[Field, ...]:
+    return HEADER + FORMAT_OF[opcode].fields
+
+
+_FIELD_MAPS = {op: {f.name: f for f in _layout(op)} for op in Opcode}
+
+
+def _field_map(opcode: Opcode) -> dict[str, Field]:
+    return _FIELD_MAPS[opcode]
+
+
+def _pack(values: Mapping[str, int], layout: Iterable[Field], config: Config, what: str) -> int:
+    word, position = 0, 0
+    for spec in layout:
+        value = int(values.get(spec.name, _default(spec)))
+        low, high = spec.bounds(config)
+        if not low <= value <= high:
+            raise EncodingError(f"{what}: {spec.name} = {value}: must be from {low} to {high} on {config.name}")
+        bits = spec.bits(config)
+        word |= ((value - (1 if spec.minus_one else 0)) & ((1 << bits) - 1)) << position
+        position += bits
+    return word
+
+
+def encode(instructions: Sequence[Instruction], config: Config) -> bytes:
+    """The bytes of a program. Raises :class:`EncodingError` naming instruction, field, value and range."""
+    size = instruction_width(config) // 8
+    out = bytearray()
+    for index, instruction in enumerate(instructions):
+        what = f"instruction {index} ({instruction.opcode.name})"
+        known = _field_map(instruction.opcode)
+        for name in instruction.fields:
+            if name not in known or name == "opcode":
+                raise EncodingError(f"{what}: no field {name!r}; it has {', '.join(list(known)[1:])}")
+        values = {**instruction.fields, "opcode": int(instruction.opcode)}
+        out += _pack(values, _layout(instruction.opcode), config, what).to_bytes(size, "little")
+    return bytes(out)
+
+
+def _extract(words: NDArray[np.uint64], position: int, spec: Field, config: Config) -> NDArray[np.int64]:
+    bits = spec.bits(config)
+    index, shift = divmod(position, 64)
+    value = words[:, index] >> np.uint64(shift)
+    if shift + bits > 64:
+        value = value | (words[:, index + 1] << np.uint64(64 - shift))
+    result = (value & np.uint64((1 << bits) - 1)).astype(np.int64)
+    if spec.signed:
+        result = np.where(result >> (bits - 1), result - (1 << bits), result)
+    return result + 1 if spec.minus_one else result
+
+
+def decode_table(data: bytes, config: Config) -> NDArray[np.int64]:
+    """Decode a program to an int64 array of shape (instructions, len(COLUMNS)).
+
+    Fields that a format lacks are 0; the ``engine`` column is set for every opcode. Raises
+    :class:`EncodingError` on a length that is no whole number of instructions, on an enum value that does
+    not exist, and on bits set above the fields.
+    """
+    size = instruction_width(config) // 8
+    if len(data) % size:
+        raise EncodingError(f"program of {len(data)} bytes is not a whole number of {size}-byte instructions")
+    words = np.frombuffer(data, dtype="<u8").reshape(-1, size // 8).astype(np.uint64)
+    table = np.zeros((len(words), len(COLUMNS)), np.int64)
+    opcodes = _extract(words, 0, HEADER[0], config)
+    for fmt in FORMATS:
+        rows = np.nonzero(opcodes == fmt.opcode)[0]
+        if rows.size == 0:
+            continue
+        selected, position = words[rows], 0
+        for spec in _layout(fmt.opcode):
+            values = _extract(selected, position, spec, config)
+            if spec.enum is not None and values.size and values.max() > max(spec.enum):
+                bad = rows[int(np.argmax(values > max(spec.enum)))]
+                raise EncodingError(f"instruction {bad} ({fmt.opcode.name}): {spec.name} = {values.max()} is undefined")
+            table[rows, COLUMNS[spec.name]] = values
+            position += spec.bits(config)
+        _reject_high_bits(selected, rows, position, fmt.opcode)
+        if fmt.engine is not None:
+            table[rows, COLUMNS["engine"]] = fmt.engine
+    return table
+
+
+def _reject_high_bits(words: NDArray[np.uint64], rows: NDArray[np.intp], position: int, opcode: Opcode) -> None:
+    index, shift = divmod(position, 64)
+    if index >= words.shape[1]:
+        return
+    dirty = (words[:, index] >> np.uint64(shift)) != 0
+    if index + 1 < words.shape[1]:
+        dirty |= (words[:, index + 1 :] != 0).any(axis=1)
+    if dirty.any():
+        raise EncodingError(f"instruction {rows[int(np.argmax(dirty))]} ({opcode.name}): bits set above its fields")
+
+
+def decode(data: bytes, config: Config) -> list[Instruction]:
+    """Decode a program to :class:`Instruction` objects holding every field of their format."""
+    table = decode_table(data, config)
+    result = []
+    for row in table:
+        opcode = Opcode(int(row[0]))
+        fields = {f.name: int(row[COLUMNS[f.name]]) for f in _layout(opcode) if f.name != "opcode"}
+        result.append(Instruction(opcode, fields))
+    return result
+
+
+def encode_uops(uops: Sequence[Mapping[str, int]], engine: Engine, config: Config) -> bytes:
+    """The bytes of micro-ops of GEMM or ALU, each given as named fields."""
+    size = uop_width(config, engine) // 8
+    layout = UOP_FIELDS[engine]
+    names = {f.name for f in layout}
+    out = bytearray()
+    for index, uop in enumerate(uops):
+        what = f"{engine.name} micro-op {index}"
+        if unknown := set(uop) - names:
+            raise EncodingError(f"{what}: no field {sorted(unknown)[0]!r}; it has {', '.join(sorted(names))}")
+        out += _pack(uop, layout, config, what).to_bytes(size, "little")
+    return bytes(out)
+
+
+def decode_uops(data: bytes, engine: Engine, config: Config) -> NDArray[np.int64]:
+    """Decode micro-ops to an int64 array (n, fields), columns in the order of ``UOP_FIELDS[engine]``."""
+    size = uop_width(config, engine) // 8
+    if len(data) % size:
+        raise EncodingError(f"{len(data)} bytes are not a whole number of {size}-byte {engine.name} micro-ops")
+    words = np.frombuffer(data, dtype=f"<u{size}").astype(np.uint64).reshape(-1, 1)
+    columns, position = [], 0
+    for spec in UOP_FIELDS[engine]:
+        columns.append(_extract(words, position, spec, config))
+        position += spec.bits(config)
+    return np.stack(columns, axis=1) if len(words) else np.zeros((0, len(columns)), np.int64)

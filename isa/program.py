@@ -1,0 +1,50 @@
+"""A program: instructions, DRAM segments with their constants, and the Config it was made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.isa.codec import decode_table
+from tilewright.isa.spec import instruction_width
+
+SegmentKind = Literal["constant", "input", "output", "scratch"]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A DRAM region that instructions name by its index.
+
+    ``size`` is in bytes, a multiple of the AXI beat; ``data`` is the initial content of a constant segment
+    (weights, parameters, micro-ops; may be shorter than size, the rest is zero). In a batched launch the base advances by
+    ``repeat_stride`` bytes (a multiple of 4096, or 0 for segments all inferences share) per inference.
+    """
+
+    name: str
+    kind: SegmentKind
+    size: int
+    data: bytes | None = None
+    repeat_stride: int = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """Encoded instructions for one Config and the segments they address; ``meta`` is JSON-able."""
+
+    config: Config
+    instructions: bytes
+    segments: tuple[Segment, ...]
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def instruction_count(self) -> int:
+        """Number of instructions."""
+        return len(self.instructions) * 8 // instruction_width(self.config)
+
+    def table(self) -> NDArray[np.int64]:
+        """All instructions decoded: shape (instruction_count, len(COLUMNS))."""
+        return decode_table(self.instructions, self.config)
