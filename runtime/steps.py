@@ -1,0 +1,318 @@
+"""The host's side of an artifact: what happens to a user's tensors before, between and after launches.
+
+An artifact runs as an ordered list of steps over an environment of named arrays. Every array in the
+environment has the shape ``(N, *shape)``: N inferences, then the tensor's own shape (whose first axis is
+the model's batch of 1). Steps are plain data that serialise to JSON; this module needs NumPy alone, so
+that a board can run it.
+
+* :class:`PackStep` turns a tensor into the bytes of an input segment;
+* :class:`LaunchStep` runs a program once per inference;
+* :class:`UnpackStep` turns bytes of an output segment back into a tensor;
+* the remaining steps are host operators: :class:`SoftmaxStep`, :class:`CastStep`, :class:`QuantizeStep`,
+  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep` and :class:`TvmStep`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from tilewright.errors import TilewrightError
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+
+
+class StepError(TilewrightError):
+    """A step is malformed or is given a tensor of another shape; names the step and the tensor."""
+
+
+@dataclass(frozen=True)
+class TensorIo:
+    """A tensor as the user sees it: shape with the leading batch of 1, NumPy dtype name, quantisation."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "int8"
+    scale: float = 1.0
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """Base of all steps; ``kind`` is the tag in the serialised form."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class PackStep(Step):
+    """Pack tensor ``tensor`` into ``segment`` of ``program`` from byte ``offset`` on.
+
+    The tensor is permuted (``permutation``, axes of the user's tensor in NHWC order; None to leave it),
+    reshaped to ``shape`` = (1, H, W, C), ``value_offset`` is added (-128 for uint8 models), and the values,
+    which must then fit int8, are surrounded by ``padding`` = (top, left, bottom, right) of ``pad_value``:
+    (1, H', W', C) with H' = H + top + bottom. Then, by ``layout``:
+
+    * ``rows``: units ``[h][w][u][batch][lane]``, H' x W' x ``units`` of them, channel c in unit ``c // lanes``,
+      lane ``c % lanes``; channels beyond C hold ``channel_pad``;
+    * ``patches``: for each output position of a ``kernel`` = (KH, KW) window with ``strides`` and ``dilation``
+      over the padded image, the KH*KW*C values in (ky, kx, c) order, then ``channel_pad`` up to
+      ``units * lanes``: units ``[oy][ox][unit][batch][lane]``.
+
+    Batch row 0 carries the image; the others are zero.
+    """
+
+    kind: ClassVar[str] = "pack"
+    tensor: str
+    segment: int
+    shape: tuple[int, int, int, int]
+    lanes: int
+    units: int
+    layout: Literal["rows", "patches"] = "rows"
+    program: int = 0
+    offset: int = 0
+    batch: int = 1
+    permutation: tuple[int, ...] | None = None
+    value_offset: int = 0
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+    channel_pad: int = 0
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Rows and columns of the packed data: H' x W' for ``rows``, OH x OW for ``patches``."""
+        top, left, bottom, right = self.padding
+        height, width = self.shape[1] + top + bottom, self.shape[2] + left + right
+        if self.layout == "rows":
+            return height, width
+        reach_y, reach_x = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
+        return (height - reach_y) // self.strides[0] + 1, (width - reach_x) // self.strides[1] + 1
+
+    @property
+    def size(self) -> int:
+        """Bytes written per inference."""
+        rows, columns = self.positions
+        return rows * columns * self.units * self.batch * self.lanes
+
+    def apply(self, x: Array) -> Bytes:
+        """``x`` of shape (N, *tensor shape) -> the packed bytes, uint8 of shape (N, size)."""
+        image = self._image(x)
+        values = image if self.layout == "rows" else self._patches(image)
+        count, rows, columns, channels = values.shape
+        width = self.units * self.lanes
+        if channels > width:
+            raise StepError(f"pack {self.tensor}: {channels} values do not fit {self.units} units of {self.lanes}")
+        packed: NDArray[np.int8] = np.full((count, rows, columns, width), self.channel_pad, np.int8)
+        packed[..., :channels] = values
+        if self.batch > 1:
+            batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), np.int8)
+            batched[..., 0, :] = packed.reshape(count, rows, columns, self.units, self.lanes)
+            return batched.reshape(count, -1).view(np.uint8)
+        return packed.reshape(count, -1).view(np.uint8)
+
+    def _image(self, x: Array) -> NDArray[np.int8]:
+        """The NHWC int8 image, padded: (N, H', W', C)."""
+        count = x.shape[0]
+        if self.permutation is not None:
+            x = x.transpose(0, *(axis + 1 for axis in self.permutation))
+        if x.size != count * int(np.prod(self.shape)):
+            raise StepError(f"pack {self.tensor}: shape {x.shape[1:]} does not hold {self.shape}")
+        x = x.reshape(count, *self.shape[1:])
+        if self.value_offset:
+            x = x.astype(np.int32) + self.value_offset
+        narrow = x.astype(np.int8, copy=False)
+        if narrow.dtype != x.dtype and not np.array_equal(narrow, x):
+            raise StepError(f"pack {self.tensor}: values from {x.min()} to {x.max()} do not fit int8")
+        top, left, bottom, right = self.padding
+        if not any(self.padding):
+            return narrow
+        spread = ((0, 0), (top, bottom), (left, right), (0, 0))
+        return np.pad(narrow, spread, constant_values=self.pad_value)
+
+    def _patches(self, image: NDArray[np.int8]) -> NDArray[np.int8]:
+        """Patches of the padded image: (N, OH, OW, KH * KW * C)."""
+        image = np.ascontiguousarray(image)
+        count, _, _, channels = image.shape
+        rows, columns = self.positions
+        if rows < 1 or columns < 1:
+            raise StepError(f"pack {self.tensor}: a {self.kernel} window does not fit the image {self.shape}")
+        n, h, w, c = image.strides
+        shape = (count, rows, columns, *self.kernel, channels)
+        strides = (n, h * self.strides[0], w * self.strides[1], h * self.dilation[0], w * self.dilation[1], c)
+        view = as_strided(image, shape, strides, writeable=False)
+        return view.reshape(count, rows, columns, -1)
+
+
+@dataclass(frozen=True)
+class LaunchStep(Step):
+    """Run program number ``program`` of the artifact, once per inference."""
+
+    kind: ClassVar[str] = "launch"
+    program: int = 0
+
+
+@dataclass(frozen=True)
+class UnpackStep(Step):
+    """Read tensor ``tensor`` from ``segment`` of ``program``, byte ``offset`` on.
+
+    The segment holds units ``[h][w][u][batch][lane]`` (batch row 0 carries the image); ``shape`` is
+    (1, H, W, C). The first C channels are taken, ``value_offset`` is added, the axes are permuted
+    (``permutation``, axes of NHWC in the user's order), and the result becomes ``dtype`` in ``tensor_shape``.
+    """
+
+    kind: ClassVar[str] = "unpack"
+    tensor: str
+    segment: int
+    shape: tuple[int, int, int, int]
+    tensor_shape: tuple[int, ...]
+    lanes: int
+    units: int
+    program: int = 0
+    offset: int = 0
+    batch: int = 1
+    permutation: tuple[int, ...] | None = None
+    value_offset: int = 0
+    dtype: str = "int8"
+
+    @property
+    def size(self) -> int:
+        """Bytes read per inference."""
+        return self.shape[1] * self.shape[2] * self.units * self.batch * self.lanes
+
+    def apply(self, data: Bytes) -> Array:
+        """``data``: uint8 of shape (N, size) -> the tensor, shape (N, *tensor_shape)."""
+        count = data.shape[0]
+        _, height, width, channels = self.shape
+        units = data.view(np.int8).reshape(count, height, width, self.units, self.batch, self.lanes)
+        values: Array = units[..., 0, :].reshape(count, 1, height, width, -1)[..., :channels]
+        if self.value_offset:
+            values = values.astype(np.int32) + self.value_offset
+        if self.permutation is not None:
+            values = values.transpose(0, *(axis + 1 for axis in self.permutation))
+        return np.ascontiguousarray(values.astype(self.dtype, copy=False)).reshape(count, *self.tensor_shape)
+
+
+@dataclass(frozen=True)
+class SoftmaxStep(Step):
+    """TFLite int8 softmax over the last axis, in exact integers (parameters as in ``jit.graph.Softmax``)."""
+
+    kind: ClassVar[str] = "softmax"
+    input: str
+    output: str
+    multiplier: int
+    left_shift: int
+    diff_min: int
+
+
+@dataclass(frozen=True)
+class CastStep(Step):
+    """``output = (input + offset)`` as ``dtype``, e.g. uint8 <-> int8 with an offset of -+128."""
+
+    kind: ClassVar[str] = "cast"
+    input: str
+    output: str
+    offset: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class QuantizeStep(Step):
+    """float32 -> integer: ``clamp(round(input / scale) + zero_point)`` in float32, to the range of ``dtype``.
+
+    ``rounding``: ``even`` (ONNX QuantizeLinear) or ``away`` (TFLite QUANTIZE). NaN is an error.
+    """
+
+    kind: ClassVar[str] = "quantize"
+    input: str
+    output: str
+    scale: float
+    zero_point: int
+    dtype: str = "int8"
+    rounding: Literal["even", "away"] = "even"
+
+
+@dataclass(frozen=True)
+class DequantizeStep(Step):
+    """Integer -> float32: ``(input - zero_point) * scale``, the product in float32."""
+
+    kind: ClassVar[str] = "dequantize"
+    input: str
+    output: str
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class ReshapeStep(Step):
+    """The same elements in row-major order; ``shape`` is the output tensor's whole shape."""
+
+    kind: ClassVar[str] = "reshape"
+    input: str
+    output: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TransposeStep(Step):
+    """``output = transpose(input, permutation)``; the axes are the tensor's own."""
+
+    kind: ClassVar[str] = "transpose"
+    input: str
+    output: str
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TvmStep(Step):
+    """CPU operators through TVM: call ``function`` of the exported library stored in blob ``library``.
+
+    The function takes the ``inputs`` (model batch 1) and returns the ``outputs`` in order. Needs ``tvm``
+    where it runs; an artifact that has one is refused, by name, where ``tvm`` cannot be imported.
+    """
+
+    kind: ClassVar[str] = "tvm"
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    library: str
+    function: str = "main"
+    operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
+
+
+STEP_TYPES: dict[str, type[Step]] = {
+    cls.kind: cls
+    for cls in (
+        PackStep, LaunchStep, UnpackStep, SoftmaxStep, CastStep, QuantizeStep, DequantizeStep, ReshapeStep,
+        TransposeStep, TvmStep,
+    )
+}  # fmt: skip
+
+
+def step_to_dict(step: Step) -> dict[str, Any]:
+    """Plain values for JSON; :func:`step_from_dict` gives an equal step back."""
+    return {"kind": step.kind, **dataclasses.asdict(step)}
+
+
+def step_from_dict(values: dict[str, Any]) -> Step:
+    """The step of a mapping. Raises :class:`StepError` on an unknown kind or field."""
+    fields = dict(values)
+    kind = fields.pop("kind", None)
+    cls = STEP_TYPES.get(str(kind))
+    if cls is None:
+        raise StepError(f"{kind}: no such step; the steps are {', '.join(STEP_TYPES)}")
+    try:
+        return cls(**{name: _freeze(value) for name, value in fields.items()})
+    except TypeError as error:
+        raise StepError(f"{kind} step: {error}") from error
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(_freeze(item) for item in value) if isinstance(value, list) else value

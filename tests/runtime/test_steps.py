@@ -1,0 +1,122 @@
+"""Packing and unpacking against a plain loop; steps survive JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tilewright.runtime.steps import (
+    CastStep,
+    DequantizeStep,
+    LaunchStep,
+    PackStep,
+    QuantizeStep,
+    ReshapeStep,
+    SoftmaxStep,
+    Step,
+    StepError,
+    TransposeStep,
+    TvmStep,
+    UnpackStep,
+    step_from_dict,
+    step_to_dict,
+)
+
+
+def int8(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-128, 128, shape, dtype=np.int8)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("channels,units", [(3, 1), (4, 1), (10, 3)])
+def test_rows_place_each_channel_in_its_unit_and_lane(batch: int, channels: int, units: int) -> None:
+    x = int8(np.random.default_rng(1), 2, 1, 3, 5, channels)
+    step = PackStep("x", 1, (1, 3, 5, channels), lanes=4, units=units, batch=batch, channel_pad=-7)
+    out = step.apply(x).view(np.int8).reshape(2, 3, 5, units, batch, 4)
+    assert step.size == out[0].size
+    for c in range(units * 4):
+        expected = x[:, 0, :, :, c] if c < channels else np.full((2, 3, 5), -7)
+        assert np.array_equal(out[:, :, :, c // 4, 0, c % 4], expected)
+    assert not out[:, :, :, :, 1:].any()
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1)])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_patches_equal_a_plain_loop(strides: tuple[int, int], dilation: tuple[int, int], batch: int) -> None:
+    x = int8(np.random.default_rng(2), 2, 1, 8, 9, 3)
+    padding, kernel = (1, 0, 2, 1), (3, 2)
+    step = PackStep(
+        "x", 0, (1, 8, 9, 3), lanes=4, units=5, layout="patches", batch=batch, kernel=kernel, strides=strides,
+        dilation=dilation, padding=padding, pad_value=-5,
+    )  # fmt: skip
+    rows, columns = step.positions
+    out = step.apply(x).view(np.int8).reshape(2, rows, columns, 5, batch, 4)[..., 0, :].reshape(2, rows, columns, 20)
+    padded = np.full((2, 11, 10, 3), -5, np.int8)
+    padded[:, 1:9, 0:9] = x[:, 0]
+    for oy in range(rows):
+        for ox in range(columns):
+            values = [
+                padded[:, oy * strides[0] + ky * dilation[0], ox * strides[1] + kx * dilation[1]]
+                for ky in range(3)
+                for kx in range(2)
+            ]
+            assert np.array_equal(out[:, oy, ox, :18], np.concatenate(values, axis=1))
+    assert not out[..., 18:].any()
+
+
+def test_uint8_and_nchw_go_in_and_come_back() -> None:
+    x = np.random.default_rng(3).integers(0, 256, (2, 1, 5, 3, 4), dtype=np.uint8)  # NCHW, C = 5
+    pack = PackStep("x", 0, (1, 3, 4, 5), lanes=4, units=2, permutation=(0, 2, 3, 1), value_offset=-128)
+    unpack = UnpackStep(
+        "y", 0, (1, 3, 4, 5), (1, 5, 3, 4), lanes=4, units=2, permutation=(0, 3, 1, 2), value_offset=128, dtype="uint8"
+    )
+    data = pack.apply(x)
+    assert data.shape == (2, pack.size)
+    assert data.view(np.int8)[0, 0] == int(x[0, 0, 0, 0, 0]) - 128
+    assert np.array_equal(unpack.apply(data), x)
+
+
+def test_unpack_crops_channels_and_takes_batch_row_0() -> None:
+    x = int8(np.random.default_rng(4), 3, 1, 2, 2, 6)
+    pack = PackStep("x", 0, (1, 2, 2, 6), lanes=4, units=2, batch=4, channel_pad=9)
+    unpack = UnpackStep("y", 0, (1, 2, 2, 6), (1, 24), lanes=4, units=2, batch=4)
+    assert np.array_equal(unpack.apply(pack.apply(x)), x.reshape(3, 1, 24))
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    step = PackStep("x", 0, (1, 1, 1, 4), lanes=4, units=1)
+    with pytest.raises(StepError, match="pack x: values from 0 to 200 do not fit int8"):
+        step.apply(np.array([[[0, 1, 2, 200]]], np.int32))
+    with pytest.raises(StepError, match="does not hold"):
+        step.apply(np.zeros((1, 1, 5), np.int8))
+    with pytest.raises(StepError, match="do not fit 1 units of 4"):
+        PackStep("x", 0, (1, 1, 1, 5), lanes=4, units=1).apply(np.zeros((1, 1, 5), np.int8))
+
+
+STEPS: list[Step] = [
+    PackStep("x", 1, (1, 2, 3, 4), 4, 1, permutation=(0, 2, 3, 1)),
+    LaunchStep(),
+    UnpackStep("y", 2, (1, 1, 1, 4), (1, 4), 4, 1),
+    SoftmaxStep("y", "p", 1073741824, 22, -100),
+    CastStep("p", "q", 128, "uint8"),
+    QuantizeStep("a", "b", 0.1, -3),
+    DequantizeStep("b", "c", 0.1, -3),
+    ReshapeStep("c", "d", (1, 2, 2)),
+    TransposeStep("d", "e", (0, 2, 1)),
+    TvmStep(("e",), ("f", "g"), "cpu.so", operators=("LSTM",)),
+]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda s: s.kind)
+def test_steps_survive_json(step: Step) -> None:
+    assert step_from_dict(json.loads(json.dumps(step_to_dict(step)))) == step
+
+
+def test_unknown_steps_are_refused() -> None:
+    with pytest.raises(StepError, match="dance: no such step; the steps are pack"):
+        step_from_dict({"kind": "dance"})
+    with pytest.raises(StepError, match=r"launch step: .*speed"):
+        step_from_dict({"kind": "launch", "speed": 3})
