@@ -1,0 +1,69 @@
+# Tilewright: everything happens in ./.venv; nothing outside the checkout is touched.
+#
+#   make demo      run the bundled network on the simulated accelerator (sets up only what that needs)
+#   make setup     .venv with all that the project uses
+#   make test      the quick tests         make test-all   the slow ones too
+#   make lint      ruff and mypy           make bench      the benchmarks, one after another
+#   make clean     remove caches and build output (not .venv)
+#
+# PYTHON=python3.12 make setup    chooses the interpreter of a new .venv.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+PY := $(VENV)/bin/python
+
+# A stamp is named by the checksum of pyproject.toml: changed requirements install again, an untouched or
+# merely re-dated file does not. It is written last, so a setup that was cut short starts over.
+KEY := $(shell cksum pyproject.toml | cut -d' ' -f1)
+ALL_STAMP := $(VENV)/.tilewright-all-$(KEY)
+DEMO_STAMP := $(VENV)/.tilewright-demo-$(KEY)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint bench clean
+
+help:
+	@sed -n 's/^#   make/  make/p' Makefile
+
+setup: $(ALL_STAMP)
+
+$(ALL_STAMP): | $(VENV)/bin/pip
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@rm -f $(VENV)/.tilewright-*
+	@touch $@
+	@echo "$(VENV) is ready: . $(VENV)/bin/activate"
+
+$(DEMO_STAMP): | $(VENV)/bin/pip
+	@echo "setting up $(VENV) for the demo (once; about a minute)"
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[examples]'
+	@touch $@
+
+# An existing .venv is kept as it is. pip is what shows that creating it went through to the end.
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Tilewright needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing)." >&2; \
+	  echo "Name a newer one, for example: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+demo: $(if $(wildcard $(ALL_STAMP)),,$(DEMO_STAMP))
+	@$(PY) examples/digits/demo.py
+
+test: setup
+	$(PY) -m pytest -q -m "not slow" -n $(JOBS)
+
+test-all: setup
+	$(PY) -m pytest -q -n $(JOBS)
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+# Each benchmark is a script of its own and prints what it measured.
+bench: setup
+	@for script in bench/bench_*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
