@@ -1,0 +1,357 @@
+"""Everything that depends on the version of TVM (written for 0.27), in one place.
+
+The rest of the front end reads Relax through these few functions: constants, types, bindings, calls, passes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+from tvm import relax
+from tvm.ir import GenericConst, GlobalVar, IRModule
+from tvm.relax import dpl
+from tvm.relax.frontend.tflite import from_tflite
+from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
+from tvm.relax.transform import FuseOpsByPattern, FusionPattern, MergeCompositeFunctions
+
+Expr = Any  # relax expressions have no useful static types
+Var = Any
+Pattern = Any
+#: (variable, matched expression, bindings of the match) -> whether to accept it
+Check = Callable[[Var, Expr, Mapping[Var, Expr]], bool]
+Fusion = tuple[str, Pattern, Check]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """``var = value`` in a Relax function."""
+
+    var: Var
+    value: Expr
+
+    @property
+    def name(self) -> str:
+        return str(self.var.name)
+
+
+def bindings(function: Expr) -> list[Binding]:
+    """All bindings of a straight-line Relax function, in order."""
+    if not isinstance(function.body, relax.SeqExpr):
+        return []
+    return [Binding(b.var, b.value) for block in function.body.blocks for b in block.bindings]
+
+
+def result(function: Expr) -> Expr:
+    """The expression a function returns."""
+    body = function.body
+    return body.body if isinstance(body, relax.SeqExpr) else body
+
+
+def is_var(expr: Expr) -> bool:
+    return isinstance(expr, relax.Var)
+
+
+def is_tuple(expr: Expr) -> bool:
+    return isinstance(expr, relax.Tuple)
+
+
+def is_tuple_item(expr: Expr) -> bool:
+    return isinstance(expr, relax.TupleGetItem)
+
+
+def is_function(expr: Expr) -> bool:
+    return isinstance(expr, relax.Function)
+
+
+def is_constant(expr: Expr) -> bool:
+    return isinstance(expr, GenericConst)
+
+
+def array(expr: Expr) -> NDArray[Any]:
+    """The value of a constant."""
+    return np.asarray(expr.value.numpy())
+
+
+def constant(value: NDArray[Any]) -> Expr:
+    """A Relax constant."""
+    value = np.asarray(value)
+    return relax.const(value, str(value.dtype))
+
+
+def op_name(expr: Expr) -> str:
+    """``relax.nn.conv2d`` for a call of that operator; "" for anything else."""
+    if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
+        return str(expr.op.name)
+    return ""
+
+
+def callee(expr: Expr) -> Expr | None:
+    """The function a call calls (GlobalVar, Var or Function); None for operators and other expressions."""
+    if isinstance(expr, relax.Call) and not isinstance(expr.op, tvm.ir.Op):
+        return expr.op
+    return None
+
+
+def is_global(expr: Expr) -> bool:
+    return isinstance(expr, GlobalVar)
+
+
+def arguments(expr: Expr) -> list[Expr]:
+    return list(expr.args)
+
+
+def fields(expr: Expr) -> list[Expr]:
+    """The elements of a Relax tuple."""
+    return list(expr.fields)
+
+
+def make_tuple(values: Sequence[Expr]) -> Expr:
+    """A Relax tuple."""
+    return relax.Tuple(list(values))
+
+
+def is_call(expr: Expr) -> bool:
+    return isinstance(expr, relax.Call)
+
+
+def call_like(call: Expr, args: Sequence[Expr]) -> Expr:
+    """The same call with other arguments."""
+    return relax.Call(call.op, list(args), call.attrs, call.ty_args)
+
+
+def number(expr: Expr) -> float:
+    """The value of a scalar immediate argument (clip bounds, pad values) or scalar constant."""
+    if is_constant(expr):
+        return float(array(expr).reshape(()))
+    return float(expr.value)
+
+
+def shape(expr: Expr) -> tuple[int, ...]:
+    """The static shape of a tensor expression; raises ValueError where it is not static."""
+    dims = getattr(expr.ty, "shape", None)
+    if dims is None:
+        raise ValueError("unknown shape")
+    values = dims.values if hasattr(dims, "values") else dims
+    out = []
+    for dim in values:
+        if not hasattr(dim, "value"):
+            raise ValueError(f"symbolic dimension {dim}")
+        out.append(int(dim.value))
+    return tuple(out)
+
+
+def dtype(expr: Expr) -> str:
+    return str(expr.ty.dtype)
+
+
+def is_tensor(expr: Expr) -> bool:
+    return isinstance(expr.ty, relax.TensorType)
+
+
+def ints(value: Any) -> tuple[int, ...]:
+    """An attribute array (or a single integer) as Python integers."""
+    try:
+        return tuple(int(v) for v in value)
+    except TypeError:
+        return (int(value),)
+
+
+def attribute(function: Expr, name: str) -> str:
+    """A string attribute of a function; "" where it has none."""
+    attrs = function.attrs
+    return str(attrs[name]) if attrs and name in attrs else ""
+
+
+def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion], name_attribute: str) -> IRModule:
+    """FuseOpsByPattern with constants bound.
+
+    Each composite gets, under ``name_attribute``, the name of the variable that held its result (the pass itself
+    forgets it).
+    """
+    names: dict[Expr, str] = {}
+
+    def wrap(check: Check) -> Callable[[Any], bool]:
+        def checked(context: Any) -> bool:
+            root, bound = context.matched_expr, dict(context.matched_bindings.items())
+            var = next((v for v, value in bound.items() if value.same_as(root)), None)
+            if var is None:
+                return False
+            names[root] = str(var.name)
+            return check(var, root, bound)
+
+        return checked
+
+    def named(annotated: Mapping[str, Expr]) -> dict[str, str]:
+        return {name_attribute: names[annotated["root"]]}
+
+    fusion = [FusionPattern(name, pattern, {"root": pattern}, wrap(check), named) for name, pattern, check in patterns]
+    return FuseOpsByPattern(fusion, bind_constants=True)(mod)
+
+
+def merge_composites(mod: IRModule) -> IRModule:
+    return MergeCompositeFunctions()(mod)
+
+
+def rename_functions(mod: IRModule, names: Mapping[str, str]) -> IRModule:
+    """The module with some functions under other names; ``names``: old -> new."""
+    moved: dict[str, Any] = {}
+    main = mod["main"]
+
+    def visit(rewriter: Rewriter, binding: Binding) -> Expr:
+        value = rewriter.rebuild(binding.value)
+        target = callee(value)
+        if target is not None and is_global(target):
+            old = str(target.name_hint)
+            if old not in moved:
+                moved[old] = rewriter.builder.add_func(_unnamed(mod[target]), names.get(old, old))
+            value = call_like(relax.Call(moved[old], value.args), value.args)
+        return rewriter.emit(value, binding.name)
+
+    return Rewriter(main).run(visit)
+
+
+def _unnamed(function: Expr) -> Expr:
+    """A function without its global symbol, so that it may take the name it is added under."""
+    return function.without_attr("global_symbol")
+
+
+def with_attribute(function: Expr, name: str, value: str) -> Expr:
+    return function.with_attr(name, value)
+
+
+def functions(mod: IRModule) -> list[tuple[Any, Expr]]:
+    """(GlobalVar, function) of all Relax functions of a module."""
+    return [(gv, f) for gv, f in mod.functions_items() if isinstance(f, relax.Function)]
+
+
+class Rewriter:
+    """Rebuilds one straight-line function, binding by binding, keeping variable names.
+
+    Unlike TVM's mutators it never merges equal expressions.
+    """
+
+    def __init__(self, function: Expr) -> None:
+        self.function = function
+        self.builder = relax.BlockBuilder()
+        self.mapping: dict[Var, Expr] = {}
+
+    def lookup(self, expr: Expr) -> Expr:
+        """``expr`` with its variables replaced by their new values."""
+        if is_var(expr):
+            return self.mapping.get(expr, expr)
+        if is_tuple(expr):
+            return relax.Tuple([self.lookup(field) for field in fields(expr)])
+        if is_tuple_item(expr):
+            return relax.TupleGetItem(self.lookup(expr.tuple_value), expr.index)
+        return expr
+
+    def rebuild(self, value: Expr) -> Expr:
+        """``value`` with its variables replaced."""
+        if is_call(value):
+            return call_like(value, [self.lookup(a) for a in value.args])
+        return self.lookup(value)
+
+    def emit(self, value: Expr, name: str = "") -> Expr:
+        return self.builder.emit(value, name_hint=name)
+
+    def run(self, visit: Callable[[Rewriter, Binding], Expr], finish: Callable[[Expr], Expr] | None = None) -> IRModule:
+        """A module whose ``main`` is the function with ``visit(self, binding)`` bound in place of each value."""
+        function = self.function
+        with self.builder.function("main", list(function.params)):
+            with self.builder.dataflow():
+                for binding in bindings(function):
+                    self.mapping[binding.var] = visit(self, binding)
+                value = self.lookup(result(function))
+                output = self.builder.emit_output(finish(value) if finish else value)
+            self.builder.emit_func_output(output)
+        mod = self.builder.get()
+        attrs = {str(k): v for k, v in (function.attrs or {}).items() if str(k) not in ("global_symbol", "params")}
+        if attrs:
+            mod["main"] = mod["main"].with_attrs(attrs)
+        return mod
+
+
+def is_op(name: str) -> Pattern:
+    return dpl.is_op(name)
+
+
+def wildcard() -> Pattern:
+    return dpl.wildcard()
+
+
+def is_const() -> Pattern:
+    return dpl.is_const()
+
+
+def tuple_of(patterns: Iterable[Pattern]) -> Pattern:
+    return dpl.is_tuple(list(patterns))
+
+
+OUTPUTS_ATTRIBUTE = "tilewright.outputs"
+
+
+def label_main(mod: IRModule, attributes: Mapping[str, str], outputs: Sequence[str]) -> IRModule:
+    """The module with string attributes and the names of the model's outputs on ``main``."""
+    main = mod["main"].with_attrs({**attributes, OUTPUTS_ATTRIBUTE: json.dumps(list(outputs))})
+    mod["main"] = main.without_attr("params")
+    return mod
+
+
+def output_names(mod: IRModule) -> list[str]:
+    """The model file's names of the outputs; empty where the module came from elsewhere."""
+    text = attribute(mod["main"], OUTPUTS_ATTRIBUTE)
+    return [str(name) for name in json.loads(text)] if text else []
+
+
+class TfliteConverter(OperatorConverter):  # type: ignore[misc]
+    """TVM's converter, with each operator's result bound to a variable ``opNNN_NAME`` and errors that say where."""
+
+    class Refused(Exception):
+        """An operator the importer cannot take, named."""
+
+    def check_unsupported_ops(self) -> None:
+        missing = []
+        for index in range(self.subgraph.OperatorsLength()):
+            code = self.get_op_code_str(self.subgraph.Operators(index))
+            if code not in self.convert_map:
+                missing.append(f"{code} (operator {index})")
+        if missing:
+            raise self.Refused(
+                f"unsupported operator{'s' if len(missing) > 1 else ''} {', '.join(missing)}: TVM's importer has no "
+                "conversion; replace or remove it in the source model"
+            )
+
+    def convert_op_to_relax(self) -> None:
+        for index in range(self.subgraph.OperatorsLength()):
+            op = self.subgraph.Operators(index)
+            code = self.get_op_code_str(op)
+            outputs = self.get_output_tensors(op)
+            try:
+                value = self.convert_map[code](op=op)
+            except Exception as error:
+                line = (str(error).strip() or type(error).__name__).splitlines()[0]
+                shape = [int(d) for d in outputs[0].tensor.ShapeAsNumpy()] if outputs else []
+                raise self.Refused(
+                    f"unsupported operator {code} (operator {index}, result shape {shape}): {line}; replace it in the "
+                    "source model"
+                ) from error
+            if value is None:  # folded into its consumers
+                continue
+            names = [get_tensor_name(self.subgraph, out.tensor_idx) for out in outputs]
+            if len(names) == 1:
+                self.exp_tab.set_expr(names[0], self.bb.emit(value, name_hint=f"op{index:03d}_{code}"))
+            else:
+                value = self.bb.normalize(value)
+                for position, name in enumerate(names):
+                    self.exp_tab.set_expr(name, value[position])
+
+
+def import_tflite(model: Any) -> IRModule:
+    """Relax module of a validated TFLite flatbuffer."""
+    return from_tflite(model, op_converter=TfliteConverter)

@@ -1,0 +1,30 @@
+"""From a model file to Relax: ``load_model``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tilewright.jit.errors import ModelError
+from tilewright.jit.frontend import onnx, tflite
+
+__all__ = ["load_model"]
+
+_LOADERS = {".tflite": tflite.load, ".onnx": onnx.load}
+
+
+def load_model(path: str | Path) -> Any:
+    """The Relax module (``tvm.IRModule``) of a quantised ``.tflite`` or QDQ ``.onnx`` file.
+
+    ``main`` carries the attribute ``tilewright.semantics``: whose integers the compiler must reproduce, ``litert``
+    or ``onnxruntime``. Raises ModelError, with one line that names the file, the trouble and the way out.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ModelError(f"{path}: is a folder; give the model file in it")
+    if not path.exists():
+        raise ModelError(f"{path}: no such file")
+    loader = _LOADERS.get(path.suffix.lower())
+    if loader is None:
+        raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite or a QDQ .onnx file")
+    return loader(path)

@@ -1,0 +1,1 @@
+"""Lowering rules, one family of operators per file."""

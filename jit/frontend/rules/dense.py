@@ -1,0 +1,49 @@
+"""Fully connected layers and matrix products with a constant: 1x1 convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.jit import compat
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor
+from tilewright.jit.frontend.rules.conv import bias_of
+from tilewright.jit.frontend.scaling import weighted_requant
+from tilewright.jit.frontend.site import Site
+from tilewright.jit.graph import Conv2D
+
+
+def lower(site: Site) -> str:
+    """dequantize(x), dequantize(w of (IC, OC)) -> matmul [-> add bias] -> [activation] -> quantize."""
+    tail = result(site)
+    matmul, bias = bias_of(site, tail.inner, "relax.matmul")
+    x = site.dequantised(matmul.args[0])
+    weight = site.constant(matmul.args[1])
+    if weight.values.ndim != 2 or weight.values.dtype != np.int8:
+        raise Unsupported(f"a matrix product with {weight.values.dtype} weights of shape {weight.values.shape}")
+    kernel = np.ascontiguousarray(weight.values.T)
+    requant = weighted_requant(
+        site, x, kernel, weight.channel_scales(1), bias, tail, rounding="single", count=kernel.shape[0]
+    )
+    shape = (*x.shape[:3], kernel.shape[0])
+    return site.emit(
+        Conv2D,
+        [x.name],
+        shape,
+        tail.quantisation,
+        weight=kernel.reshape(kernel.shape[0], 1, 1, kernel.shape[1]),
+        requant=requant,
+        pad_value=x.zero_point,
+    )
+
+
+_MATMUL = compat.is_op("relax.matmul")
+_ADD = compat.is_op("relax.add")
+
+RULES = (
+    Rule(
+        "tilewright.dense",
+        results_of(_ADD(_MATMUL(tensor(), constant()), constant()), _MATMUL(tensor(), constant())),
+        lower,
+    ),
+)

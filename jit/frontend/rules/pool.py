@@ -1,0 +1,116 @@
+"""Average, maximum and global pooling, and the mean over space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.jit import compat
+from tilewright.jit.compat import Expr
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.frontend.rules.common import Rule, clip, integer_clip, result, results_of, tensor
+from tilewright.jit.frontend.site import LITERT, Operand, Site
+from tilewright.jit.graph import AvgPool2D, MaxPool2D, Requant
+from tilewright.jit.numbers import average_requant, mean_requant
+from tilewright.jit.reference import valid_counts
+
+
+def _window(pool: Expr) -> dict[str, tuple[int, ...]]:
+    attrs = pool.attrs
+    if str(attrs.layout) != "NHWC":
+        raise Unsupported(f"pooling in layout {attrs.layout}")
+    if any(d != 1 for d in compat.ints(attrs.dilation)):
+        raise Unsupported("pooling with dilation")
+    return {
+        "kernel": compat.ints(attrs.pool_size),
+        "strides": compat.ints(attrs.strides),
+        "padding": compat.ints(attrs.padding),
+    }
+
+
+def counts(x: Operand, window: dict[str, tuple[int, ...]]) -> list[int]:
+    """The numbers of valid elements that windows over ``x`` have."""
+    probe = AvgPool2D(name="", inputs=[], output="", requants={}, **window)  # type: ignore[arg-type]
+    return sorted({int(n) for n in np.unique(valid_counts((x.shape[1], x.shape[2]), probe))} - {0})
+
+
+def _report(site: Site, channels: int) -> None:
+    site.builder.exactness.append(LayerExactness(site.name, site.semantics, channels, channels))
+
+
+def lower_integer_average(site: Site) -> str:
+    """The TFLite importer's AVERAGE_POOL_2D: astype(int32) -> avg_pool2d -> astype(int8) [-> clip].
+
+    Lowered as TFLite defines it (half away from zero), not as the importer wrote it (truncation).
+    """
+    narrowed, lo, hi = integer_clip(site, site.root)
+    pool = site.argument(narrowed)
+    x = site.tensor(site.argument(pool).args[0])
+    window = _window(pool)
+    requants = {n: average_requant(n, x.shape[3], lo, hi) for n in counts(x, window)}
+    _report(site, x.shape[3])
+    return site.emit(AvgPool2D, [x.name], compat.shape(pool), x.quantisation, requants=requants, **window)
+
+
+def lower_integer_maximum(site: Site) -> str:
+    """max_pool2d on integers [-> clip]."""
+    pool, lo, hi = integer_clip(site, site.root)
+    x = site.tensor(pool.args[0])
+    _report(site, x.shape[3])
+    return site.emit(MaxPool2D, [x.name], compat.shape(pool), x.quantisation, lo=lo, hi=hi, **_window(pool))
+
+
+def lower_maximum(site: Site) -> str:
+    """dequantize -> max_pool2d -> quantize with the same scale and zero point."""
+    tail = result(site)
+    pool = site.value(tail.inner)
+    x = site.dequantised(pool.args[0])
+    if x.quantisation != tail.quantisation:
+        raise Unsupported("maximum pooling between different scales")
+    _report(site, x.shape[3])
+    window = _window(pool)
+    return site.emit(MaxPool2D, [x.name], compat.shape(pool), tail.quantisation, lo=tail.lo, hi=tail.hi, **window)
+
+
+def lower_mean(site: Site) -> str:
+    """dequantize -> mean over height and width -> quantize."""
+    tail = result(site)
+    mean = site.value(tail.inner)
+    x = site.dequantised(mean.args[0])
+    rank = len(compat.shape(site.value(mean.args[0])))
+    axes = sorted(a % rank for a in compat.ints(mean.attrs.axis)) if mean.attrs.axis is not None else list(range(rank))
+    if rank != 4 or axes != [1, 2]:
+        raise Unsupported(f"mean over the axes {axes} of a tensor of rank {rank}")
+    if site.semantics != LITERT:
+        raise Unsupported("float32 scaling")
+    count, channels = x.shape[1] * x.shape[2], x.shape[3]
+    out = tail.quantisation
+    requant = mean_requant(x.scale, x.zero_point, out.scale, out.zero_point, count, channels)
+    requant = Requant(**{**requant.__dict__, "lo": tail.lo, "hi": tail.hi})
+    _report(site, channels)
+    return site.emit(
+        AvgPool2D,
+        [x.name],
+        (1, 1, 1, channels),
+        out,
+        kernel=(x.shape[1], x.shape[2]),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        requants={count: requant},
+    )
+
+
+_CAST = compat.is_op("relax.astype")
+_INTEGER_AVERAGE = _CAST(compat.is_op("relax.nn.avg_pool2d")(_CAST(compat.wildcard())))
+_MAXIMUM = compat.is_op("relax.nn.max_pool2d")
+
+RULES = (
+    Rule("tilewright.average_pool2d_int", (clip(_INTEGER_AVERAGE), _INTEGER_AVERAGE), lower_integer_average),
+    Rule("tilewright.max_pool2d", results_of(_MAXIMUM(tensor())), lower_maximum),
+    Rule(
+        "tilewright.max_pool2d_int",
+        (clip(_MAXIMUM(compat.wildcard())), _MAXIMUM(compat.wildcard())),
+        lower_integer_maximum,
+    ),
+    Rule("tilewright.mean", results_of(compat.is_op("relax.mean")(tensor())), lower_mean),
+)

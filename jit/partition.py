@@ -1,0 +1,75 @@
+"""Partitioning: which parts of a Relax module Tilewright takes, as functions of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.jit import compat
+from tilewright.jit.frontend.edges import Edges, peel
+from tilewright.jit.frontend.extract import Extraction, extract, region_semantics
+from tilewright.jit.frontend.passes import unshare_dequantize
+from tilewright.jit.frontend.patterns import table
+from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE
+from tilewright.jit.graph import Graph
+
+CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix of composites
+
+
+def fuse(mod: Any, reasons: dict[str, str] | None = None) -> Any:
+    """``mod`` with every form of the pattern table grouped into a composite that knows its source operator.
+
+    ``reasons`` receives, by variable name, why a match was refused.
+    """
+    semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
+    mod = unshare_dequantize(mod)
+    return compat.fuse_by_pattern(mod, table(semantics, {} if reasons is None else reasons), SOURCE_ATTRIBUTE)
+
+
+def merge(fused: Any) -> Any:
+    """Neighbouring composites merged into regions, each a function with ``Codegen`` = ``tilewright``."""
+    semantics = compat.attribute(fused["main"], SEMANTICS_ATTRIBUTE) or LITERT
+    mod = compat.merge_composites(fused)
+    names = {old: f"{CODEGEN}_{i}" for i, old in enumerate(regions(mod))}
+    mod = compat.rename_functions(mod, names)
+    for gv, function in compat.functions(mod):
+        if compat.attribute(function, "Codegen") == CODEGEN:
+            mod[gv] = compat.with_attribute(function, SEMANTICS_ATTRIBUTE, semantics)
+    return mod
+
+
+def partition_for_tilewright(mod: Any, config: Any = None) -> Any:
+    """The module with what Tilewright can compute exactly moved into region functions.
+
+    ``mod``: a Relax module with quantised (QDQ) operators, as the importers give it, before FoldConstant or
+    LegalizeOps. Operators that no pattern claims stay in ``main``. ``config`` does not change what is claimed.
+    """
+    del config
+    return merge(fuse(mod))
+
+
+def regions(mod: Any) -> dict[str, Any]:
+    """The region functions of a partitioned module by name."""
+    return {
+        str(gv.name_hint): function
+        for gv, function in compat.functions(mod)
+        if compat.attribute(function, "Codegen") == CODEGEN
+    }
+
+
+def extract_region(function: Any, name: str = "region") -> Extraction:
+    """The integer graph of a region function, and how it came about."""
+    return extract(function, name, lambda callee: None, region_semantics(function))
+
+
+def region_to_graph(function: Any, name: str = "region") -> Graph:
+    """The integer graph of a region function of :func:`partition_for_tilewright`."""
+    return extract_region(function, name).graph
+
+
+def extract_main(fused: Any, name: str, edges: Edges | None = None) -> Extraction:
+    """The graph of the whole of ``main`` after :func:`fuse`; Unsupported where some operator is no composite."""
+    main = fused["main"]
+    semantics = compat.attribute(main, SEMANTICS_ATTRIBUTE) or LITERT
+    return extract(
+        main, name, lambda callee: fused[callee] if compat.is_global(callee) else None, semantics, edges or peel(main)
+    )

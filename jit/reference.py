@@ -1,0 +1,156 @@
+"""Reference evaluator: what every operator of :mod:`tilewright.jit.graph` means, in NumPy.
+
+The oracle of the compiler's tests. Accumulations run as float64 matrix products, which are exact here: the
+partial sums of int8 x int8 products stay far below 2^53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from tilewright.isa.arithmetic import Rounding, requantize, rescale, wrap_int32
+from tilewright.jit import graph as g
+from tilewright.runtime import host
+
+Array = NDArray[Any]
+
+_ROUNDING = {"double": Rounding.DOUBLE, "single": Rounding.SINGLE, "even": Rounding.EVEN}
+
+
+def apply_requant(acc: Array, requant: g.Requant) -> NDArray[np.int8]:
+    """``requant`` applied to int32 accumulators of shape (..., C)."""
+    return requantize(
+        acc,
+        requant.bias,
+        requant.multiplier,
+        requant.shift,
+        requant.offset,
+        _ROUNDING[requant.rounding],
+        requant.zero_point,
+        requant.lo,
+        requant.hi,
+    )
+
+
+def apply_scale(x: Array, scale: g.Scale) -> NDArray[np.int32]:
+    """``scale`` applied to an int8 tensor."""
+    return rescale(x, scale.bias, scale.multiplier, scale.shift, scale.offset, _ROUNDING[scale.rounding])
+
+
+def _pad(x: Array, padding: tuple[int, int, int, int], value: int) -> Array:
+    top, left, bottom, right = padding
+    return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=value)
+
+
+def _windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilation: tuple[int, int] = (1, 1)) -> Array:
+    """View of shape (N, OH, OW, C, KH, KW)."""
+    extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    view = sliding_window_view(x, extent, axis=(1, 2))
+    return view[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
+
+
+def _conv2d(op: g.Conv2D, x: Array) -> Array:
+    channels_out, kh, kw, per_group = op.weight.shape
+    windows = _windows(_pad(x, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)
+    n, oh, ow = windows.shape[:3]
+    out_per_group = channels_out // op.groups
+    acc = np.empty((n, oh, ow, channels_out), np.int64)
+    for group in range(op.groups):
+        inputs = slice(group * per_group, (group + 1) * per_group)
+        outputs = slice(group * out_per_group, (group + 1) * out_per_group)
+        patches = windows[:, :, :, inputs].reshape(n * oh * ow, per_group * kh * kw).astype(np.float64)
+        kernel = op.weight[outputs].transpose(3, 1, 2, 0).reshape(per_group * kh * kw, out_per_group)
+        acc[..., outputs] = (patches @ kernel.astype(np.float64)).reshape(n, oh, ow, out_per_group)
+    return apply_requant(wrap_int32(acc), op.requant)
+
+
+def _depthwise(op: g.DepthwiseConv2D, x: Array) -> Array:
+    windows = _windows(_pad(x, op.padding, op.pad_value), op.weight.shape[:2], op.strides, op.dilation)
+    acc = np.einsum("nhwcij,ijc->nhwc", windows.astype(np.int32), op.weight.astype(np.int32))
+    return apply_requant(acc, op.requant)
+
+
+def _add(op: g.Add, a: Array, b: Array) -> Array:
+    total = apply_scale(a, op.scale_a).astype(np.int64) + apply_scale(b, op.scale_b)
+    return apply_requant(wrap_int32(total), op.requant)
+
+
+def valid_counts(size: tuple[int, int], op: g.AvgPool2D) -> Array:
+    """Number of unpadded elements in each window, (OH, OW), for an input of ``size`` (H, W)."""
+    ones = _pad(np.ones((1, *size, 1), np.int64), op.padding, 0)
+    return _windows(ones, op.kernel, op.strides)[0, :, :, 0].sum(axis=(-1, -2))
+
+
+def _average_pool(op: g.AvgPool2D, x: Array) -> Array:
+    acc = _windows(_pad(x.astype(np.int64), op.padding, 0), op.kernel, op.strides).sum(axis=(-1, -2))
+    counts = valid_counts((x.shape[1], x.shape[2]), op)
+    result = np.empty(acc.shape, np.int8)
+    for count, requant in op.requants.items():
+        where = counts == count
+        result[:, where] = apply_requant(acc[:, where], requant)
+    return result
+
+
+def _max_pool(op: g.MaxPool2D, x: Array) -> Array:
+    windows = _windows(_pad(x, op.padding, -128), op.kernel, op.strides)
+    return np.clip(windows.max(axis=(-1, -2)), op.lo, op.hi)
+
+
+def _requantize(op: g.Requantize, x: Array) -> Array:
+    return apply_requant(apply_scale(x, op.scale), op.requant)
+
+
+def _concat(op: g.Concat, *inputs: Array) -> Array:
+    parts = [
+        x if part is None else apply_requant(apply_scale(x, part[0]), part[1])
+        for x, part in zip(inputs, op.parts, strict=True)
+    ]
+    return np.concatenate(parts, axis=-1)
+
+
+_EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
+    g.Conv2D: _conv2d,
+    g.DepthwiseConv2D: _depthwise,
+    g.Add: _add,
+    g.AvgPool2D: _average_pool,
+    g.MaxPool2D: _max_pool,
+    g.Requantize: _requantize,
+    g.Pad: lambda op, x: _pad(x, op.padding, op.pad_value),
+    g.Concat: _concat,
+    g.Reshape: lambda op, x: host.reshape(x, op.shape),
+    g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
+    g.HostCast: lambda op, x: host.cast(x, op.offset, op.dtype),
+}
+
+
+def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> dict[str, Array]:
+    """The graph's outputs by name; with ``keep`` every tensor, inputs included.
+
+    ``inputs``: one array per graph input, of the shape and dtype in ``graph.tensors``. Raises ValueError for a
+    missing input or a wrong shape or dtype, and where an operator's result contradicts its declared shape.
+    """
+    values: dict[str, Array] = {}
+    for name in graph.inputs:
+        spec = graph.tensors[name]
+        if name not in inputs:
+            raise ValueError(f"{graph.name}: input {name!r} is missing")
+        value = np.asarray(inputs[name])
+        if value.shape != spec.shape or value.dtype != spec.dtype:
+            raise ValueError(
+                f"{graph.name}: input {name!r} is {value.dtype}{value.shape}, expected {spec.dtype}{spec.shape}"
+            )
+        values[name] = value
+    for op in graph.ops:
+        result = _EVALUATE[type(op)](op, *(values[name] for name in op.inputs))
+        spec = graph.tensors[op.output]
+        if result.shape != spec.shape or result.dtype != spec.dtype:
+            raise ValueError(
+                f"{graph.name}: {op.name} gives {result.dtype}{result.shape}, declared {spec.dtype}{spec.shape}"
+            )
+        values[op.output] = result
+    return values if keep else {name: values[name] for name in graph.outputs}
