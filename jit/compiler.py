@@ -1,0 +1,244 @@
+"""Graph in, programs and host steps out: the compiler's top level.
+
+Operators are placed (accelerator or host), consecutive accelerator operators become one program, and for
+each program several schedules are tried on the cycle simulator; the fastest is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.isa.program import Program, Segment
+from tilewright.isa.verify import verify
+from tilewright.jit import graph as g
+from tilewright.jit.capacity import fit
+from tilewright.jit.emitter import INPUT, OUTPUT, Emitter
+from tilewright.jit.floor import layer_floor
+from tilewright.jit.graph import Graph, Op
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.lower import HOST_KINDS, Lowered, image_shape, lower
+from tilewright.jit.schedule import Policy, ScheduleError
+from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
+from tilewright.sim import simulate_timing
+
+POLICIES = tuple(Policy(deep, share) for deep in (True, False) for share in (0.25, 0.5, 0.75))
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class CompiledGraph:
+    """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs."""
+
+    graph: Graph
+    config: Config
+    programs: list[Program]
+    steps: list[Step]
+    placement: dict[str, tuple[str, str]] = field(default_factory=dict)  #: op -> (place, reason)
+
+
+def compile_graph(
+    graph: Graph,
+    config: Config,
+    *,
+    keep_intermediates: bool = False,
+    policies: tuple[Policy, ...] = POLICIES,
+    progress: Progress | None = None,
+) -> CompiledGraph:
+    """Compile a graph for a Config.
+
+    With ``keep_intermediates`` every operator's output is stored and unpacked. ``progress(what, done, total)`` is
+    called as alternatives are tried. Raises :class:`PlaceError` naming the operator that fits neither the
+    accelerator nor a host step.
+    """
+    result = CompiledGraph(graph, config, [], [])
+    for place, ops in _stages(graph, config, result):
+        if place == "host":
+            result.steps += [_host_step(graph, op) for op in ops]
+            continue
+        part = _subgraph(graph, ops, keep_intermediates)
+        program, lowered, offsets = _best_program(part, config, policies, progress)
+        number = len(result.programs)
+        result.programs.append(program)
+        result.steps += [
+            replace(pack, program=number, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets
+        ]
+        result.steps.append(LaunchStep(number))
+        result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]
+    return result
+
+
+# -- placement -------------------------------------------------------------------------------------------
+
+
+def _stages(graph: Graph, config: Config, result: CompiledGraph) -> list[tuple[str, list[Op]]]:
+    """Alternating host and accelerator stages, each as large as dependencies allow."""
+    place: dict[str, str] = {}
+    for op in graph.ops:
+        reason = _host_reason(graph, op, config)
+        place[op.name] = "host" if reason else "accelerator"
+        result.placement[op.name] = (place[op.name], reason or "exact on the accelerator")
+    stages: list[tuple[str, list[Op]]] = []
+    done, waiting = set(graph.inputs), list(graph.ops)
+    current = "host"
+    while waiting:
+        taken: list[Op] = []
+        for op in list(waiting):
+            if place[op.name] == current and all(t in done for t in op.inputs):
+                taken.append(op)
+                waiting.remove(op)
+                done.add(op.output)
+        if taken:
+            stages.append((current, taken))
+        current = "accelerator" if current == "host" else "host"
+    return stages
+
+
+def _host_reason(graph: Graph, op: Op, config: Config) -> str | None:
+    """Why an operator runs on the host; None if the accelerator takes it."""
+    if isinstance(op, g.Softmax):
+        return "softmax is exact integer arithmetic on the host"
+    if isinstance(op, g.HostCast):
+        return "change of representation"
+    if isinstance(op, g.Reshape):
+        return _reshape_reason(graph, op)
+    try:
+        lower(_subgraph(graph, [op], False), config)
+    except PlaceError as error:
+        if isinstance(op, HOST_KINDS):
+            return str(error)
+        raise
+    return None
+
+
+def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
+    """A reshape at the graph's edge, or one that moves channels between pixels, is the host's."""
+    consumers = graph.consumers(op.output)
+    if op.output in graph.outputs or not consumers or all(isinstance(c, HOST_KINDS) for c in consumers):
+        return "no arithmetic; done while unpacking"
+    if op.inputs[0] in graph.inputs:
+        return "no arithmetic; done while packing"
+    before, after = (graph.tensors[t].shape for t in (op.inputs[0], op.output))
+    if image_shape(before) == image_shape(after):
+        return None
+    flattens = image_shape(after)[1:3] == (1, 1)
+    return None if flattens and all(isinstance(c, g.Conv2D) for c in consumers) else "moves channels between pixels"
+
+
+def _subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
+    """The operators as a graph of their own; outputs are what others need (or everything)."""
+    made = {op.output for op in ops}
+    inputs = list(dict.fromkeys(t for op in ops for t in op.inputs if t not in made))
+    inside = {op.name for op in ops}
+    outputs = [
+        op.output
+        for op in ops
+        if op.output in graph.outputs
+        or keep
+        or any(c.name not in inside for c in graph.consumers(op.output))
+        or not graph.consumers(op.output)
+    ]
+    return Graph(graph.name, inputs, outputs, graph.tensors, ops)
+
+
+def _host_step(graph: Graph, op: Op) -> Step:
+    if isinstance(op, g.Softmax):
+        return SoftmaxStep(op.inputs[0], op.output, op.multiplier, op.left_shift, op.diff_min)
+    if isinstance(op, g.HostCast):
+        return CastStep(op.inputs[0], op.output, op.offset, op.dtype)
+    if isinstance(op, g.Reshape):
+        return ReshapeStep(op.inputs[0], op.output, graph.tensors[op.output].shape)
+    raise PlaceError(f"{op.name} ({op.kind}): has neither a lowering nor a host step")
+
+
+# -- one program -----------------------------------------------------------------------------------------
+
+
+def _best_program(
+    graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
+) -> tuple[Program, Lowered, dict[str, int]]:
+    """The fastest of the schedules that the policies give, by simulated cycles."""
+    best: tuple[int, Program, Lowered, dict[str, int]] | None = None
+    failure: ScheduleError | None = None
+    for number, policy in enumerate(policies):
+        if progress is not None:
+            progress("schedules", number, len(policies))
+        try:
+            program, lowered, offsets = _program(graph, config, policy)
+        except ScheduleError as error:
+            failure = error
+            continue
+        cycles = simulate_timing(program).cycles
+        if best is None or cycles < best[0]:
+            best = (cycles, program, lowered, offsets)
+    if best is None:
+        assert failure is not None
+        raise failure
+    verify(best[1])
+    return best[1:]
+
+
+def _program(graph: Graph, config: Config, policy: Policy) -> tuple[Program, Lowered, dict[str, int]]:
+    lowered = lower(graph, config)
+    stored = list(dict.fromkeys(lowered.outputs[t] for t in graph.outputs))
+    inputs = list(lowered.packs)
+    schedule = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy)
+    offsets, sizes = _offsets(lowered, inputs, stored, config)
+    emitter = Emitter(config, lowered.nodes, lowered.buffers, offsets)
+    emitter.run(schedule.actions)
+    segments = [
+        Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
+        Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
+    ]
+    return emitter.program(segments, _meta(graph, lowered, config)), lowered, offsets
+
+
+def _offsets(
+    lowered: Lowered, inputs: list[str], stored: list[str], config: Config
+) -> tuple[dict[str, int], dict[int, int]]:
+    """Byte offsets of the input and output tensors in their segments, and the segments' sizes."""
+    offsets: dict[str, int] = {}
+    sizes = {}
+    for segment, names in ((INPUT, inputs), (OUTPUT, stored)):
+        position = 0
+        for name in names:
+            buffer = lowered.buffers[name]
+            pixels = buffer.rows * buffer.stride if segment == INPUT else buffer.height * buffer.width * buffer.units
+            offsets[name] = position
+            position += -(-pixels * config.act_unit_bytes // 4096) * 4096
+        sizes[segment] = max(4096, position)
+    return offsets, sizes
+
+
+def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
+    layers = []
+    total_array = total_bytes = 0
+    for number, op in enumerate(graph.ops):
+        floor = layer_floor(graph, op, number, lowered, config)
+        total_array += floor.array_cycles
+        total_bytes += floor.bus_bytes
+        layers.append(
+            {
+                "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
+                "array_cycles": floor.array_cycles, "bus_bytes": floor.bus_bytes, "floor_cycles": floor.cycles(config),
+            }
+        )  # fmt: skip
+    total = max(total_array, -(-total_bytes // config.beat_bytes))
+    return {"name": graph.name, "layers": layers, "floor_cycles": total}
+
+
+def _unpack(
+    graph: Graph, tensor: str, lowered: Lowered, program: int, offsets: dict[str, int], config: Config
+) -> UnpackStep:
+    name = lowered.outputs[tensor]
+    buffer, spec = lowered.buffers[name], lowered.specs[name]
+    return UnpackStep(
+        tensor=tensor, segment=OUTPUT, shape=spec.shape, tensor_shape=graph.tensors[tensor].shape,  # type: ignore[arg-type]
+        lanes=config.lanes, units=buffer.units, program=program, offset=offsets[name], batch=config.batch,
+    )  # fmt: skip
+
+
+__all__ = ["CompiledGraph", "PackStep", "compile_graph"]

@@ -1,0 +1,65 @@
+"""The floor of a layer and of a network: what no schedule can beat (design, section 6; ``docs/numbers.md``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.config import Config
+from tilewright.jit import graph as g
+from tilewright.jit.kernels.base import Node
+from tilewright.jit.kernels.window import WindowNode
+from tilewright.jit.lower import Lowered, image_shape
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Array cycles, bytes over the bus, and multiply-accumulates of one layer."""
+
+    array_cycles: int
+    bus_bytes: int
+    macs: int
+
+    def cycles(self, config: Config) -> int:
+        """The larger of array time and bus time."""
+        return max(self.array_cycles, -(-self.bus_bytes // config.beat_bytes))
+
+
+def layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config) -> Floor:
+    """Floor of one operator: whole blocks, whole columns in window mode, packed patches where IC < BLOCK_IN."""
+    nodes = [n for n in lowered.nodes if n.layer == layer]
+    constants = sum(
+        len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for n in nodes for c in n.chunks
+    )
+    edges = sum(lowered.packs[t].size for n in nodes for t in dict.fromkeys(n.inputs) if t in lowered.packs)
+    if op.output in graph.outputs:
+        buffer = lowered.buffers[lowered.outputs[op.output]]
+        edges += buffer.height * buffer.width * buffer.units * config.act_unit_bytes
+    array = sum(_array_cycles(op, n, config) for n in nodes)
+    return Floor(array, constants + edges, _macs(graph, op))
+
+
+def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
+    if isinstance(op, g.Conv2D) and not isinstance(node, WindowNode) and node.uses_gemm:
+        oc, kh, kw, ic = op.weight.shape
+        ic *= op.groups
+        blocks = kh * kw * -(-ic // config.block_in)
+        if ic < config.block_in:
+            blocks = -(-kh * kw * ic // config.block_in)
+        return node.height * node.width * blocks * -(-oc // config.block_out)
+    if isinstance(node, WindowNode):
+        kh, kw, _ = node.taps.shape
+        stride = node.strides[1]
+        columns = (node.width - 1) * stride + kw if stride <= kw else node.width * kw
+        pushes = node.height * columns * kh
+        emits = node.height * node.width * (2 if config.dsp_packing else 1)
+        return max(pushes, emits) * node.out_units
+    return sum(node.gemm_cycles(task) for task in node.tasks)
+
+
+def _macs(graph: g.Graph, op: g.Op) -> int:
+    if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
+        _, height, width, _ = image_shape(graph.tensors[op.output].shape)
+        return height * width * int(np.prod(op.weight.shape))
+    return 0

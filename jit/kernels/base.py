@@ -1,0 +1,164 @@
+"""What a lowering rule gives the scheduler and the emitter.
+
+A node computes one tensor, row by row. It says which tasks it has, which input rows each needs, what
+constants it uses and how long it keeps an engine busy; and it emits the instructions of a task through the
+:class:`Emit` interface, which knows where everything lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.jit.graph import Requant, TensorSpec
+from tilewright.jit.layout import Buffer, units_for
+
+
+class PlaceError(TilewrightError):
+    """An operator cannot run on the accelerator with this Config; names operator, shape, limit, way out."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Constants that are loaded, and freed, together.
+
+    ``weights``: int8 (entries, BLOCK_OUT, BLOCK_IN); ``prm``: int32 (entries, BLOCK_OUT, 4), columns bias,
+    multiplier, offset, shift.
+    """
+
+    weights: NDArray[np.int8]
+    prm: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One step of a node: output row ``row``, the part ``[lo, hi)`` of it, with constants ``chunk``."""
+
+    row: int
+    lo: int
+    hi: int
+    chunk: int
+    completes_row: bool
+
+
+Uop = tuple[int, int, int, int]  #: GEMM micro-op (dst, src, wgt, accumulate); dst -1 is push only
+
+
+class Emit(Protocol):
+    """What a node may ask of the emitter while it emits one task."""
+
+    config: Config
+
+    def buffer(self, tensor: str) -> Buffer:
+        """Where a tensor lies in act."""
+
+    def weight_base(self, chunk: int) -> int:
+        """First wgt entry of one of the node's chunks."""
+
+    def prm_base(self, chunk: int) -> int:
+        """First prm entry of one of the node's chunks."""
+
+    def gemm(self, uops: Sequence[Uop], **fields: int) -> None:
+        """Emit a GEMM over these micro-ops (made resident if they are not)."""
+
+    def requantize(self, requant: Requant, out: Buffer, **fields: int) -> None:
+        """Emit a REQUANTIZE into ``out``; rounding, zero point and clamp come from ``requant``."""
+
+    def rescale(self, source: Buffer, **fields: int) -> None:
+        """Emit a RESCALE out of ``source``."""
+
+
+@dataclass(kw_only=True)
+class Node:
+    """Base of the lowering rules."""
+
+    name: str
+    layer: int
+    config: Config
+    inputs: list[str]
+    output: str
+    out: TensorSpec
+    tasks: list[Task] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+
+    @property
+    def uses_gemm(self) -> bool:
+        """False for nodes of ALU passes only."""
+        return True
+
+    @property
+    def height(self) -> int:
+        return self.out.shape[1]
+
+    @property
+    def width(self) -> int:
+        return self.out.shape[2]
+
+    @property
+    def out_units(self) -> int:
+        """Units per output pixel."""
+        return units_for(self.out.shape[3], self.config)
+
+    def padding(self, index: int) -> tuple[int, int, int, int]:
+        """(top, left, bottom, right) pixels of padding that input ``index`` must be stored with."""
+        return (0, 0, 0, 0)
+
+    def pad_value(self, index: int) -> int | None:
+        """Value of that padding; None if it needs none."""
+        return None
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        """First and last row of input ``index`` that a task reads (unpadded rows; may reach into padding)."""
+        raise NotImplementedError
+
+    def acc_units(self, task: Task) -> int:
+        """Units of acc that a task occupies."""
+        raise NotImplementedError
+
+    def gemm_cycles(self, task: Task) -> int:
+        """Cycles a task keeps GEMM busy."""
+        raise NotImplementedError
+
+    def alu_cycles(self, task: Task) -> int:
+        """Cycles a task keeps ALU busy."""
+        raise NotImplementedError
+
+    def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
+        """The micro-op sequences its GEMM instructions use, given where its inputs lie."""
+        return []
+
+    def emit(self, task: Task, e: Emit, acc: int) -> None:
+        """Emit a task's instructions; ``acc`` is the first unit of its part of acc."""
+        raise NotImplementedError
+
+
+def prm_entries(requant: Requant, config: Config, vectors: int) -> NDArray[np.int32]:
+    """prm entries (vectors, BLOCK_OUT, 4) of a per-channel requantisation; unused lanes give the zero point."""
+    entries = np.zeros((vectors * config.block_out, 4), np.int32)
+    columns = (requant.bias, requant.multiplier, requant.offset, requant.shift)
+    for column, values in enumerate(columns):
+        entries[: len(values), column] = values
+    return entries.reshape(vectors, config.block_out, 4)
+
+
+def uniform_prm(bias: int, multiplier: int, offset: int, shift: int, config: Config) -> NDArray[np.int32]:
+    """One prm entry (1, BLOCK_OUT, 4) with the same constants in every lane."""
+    return np.tile(np.array([bias, multiplier, offset, shift], np.int64).astype(np.int32), (1, config.block_out, 1))
+
+
+def is_uniform(requant: Requant) -> bool:
+    """Whether all channels share one set of constants."""
+    return all(len(np.unique(a)) == 1 for a in (requant.bias, requant.multiplier, requant.offset, requant.shift))
+
+
+def split_evenly(count: int, limit: int) -> list[tuple[int, int]]:
+    """``[lo, hi)`` ranges that cover ``count`` in the fewest pieces of at most ``limit``, sizes near equal."""
+    pieces = -(-count // max(1, limit))
+    bounds = [count * i // pieces for i in range(pieces + 1)]
+    return list(zip(bounds[:-1], bounds[1:], strict=True))

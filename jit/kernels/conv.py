@@ -1,0 +1,129 @@
+"""Dense convolution (and fully connected, matmul): one batch-reduce GEMM over kernel positions and input blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.graph import Requant
+from tilewright.jit.kernels.base import Chunk, Emit, Node, PlaceError, Task, Uop, prm_entries, split_evenly
+from tilewright.jit.layout import Buffer
+
+#: weight entries of one chunk of a layer that has a single row: short enough that GEMM starts early
+STREAM_ENTRIES = 32
+
+
+@dataclass(kw_only=True)
+class ConvNode(Node):
+    """``weight`` is int8 (OC, KH, KW, IC) over the input's channels as stored."""
+
+    weight: NDArray[np.int8]
+    requant: Requant
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    pad: tuple[int, int, int, int]
+    pad_constant: int
+    in_units: int
+
+    def __post_init__(self) -> None:
+        c = self.config
+        vectors = self.out_units // c.out_units
+        blocks = self.weight_blocks()
+        per_vector = blocks.shape[0] // vectors
+        prm = prm_entries(self.requant, c, vectors)
+        acc_vectors = c.acc_bank_units // (self.width * c.out_units)
+        if acc_vectors < 1:
+            raise PlaceError(
+                f"{self.name}: a row of {self.width} outputs needs {self.width * c.out_units} acc units, a bank has "
+                f"{c.acc_bank_units}; raise acc_bytes or lower acc_banks"
+            )
+        limit = STREAM_ENTRIES if self.height == 1 else c.wgt_entries // 2
+        chunk_vectors = max(1, min(limit // per_vector, c.prm_entries // 4, vectors))
+        if per_vector > c.wgt_entries:
+            raise PlaceError(
+                f"{self.name}: {per_vector} weight blocks for one output block exceed wgt ({c.wgt_entries}); raise wgt_bytes"
+            )
+        ranges = split_evenly(vectors, chunk_vectors)
+        self.chunks = [Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in ranges]
+        parts = [
+            (chunk, lo + a, lo + b)
+            for chunk, (lo, hi) in enumerate(ranges)
+            for a, b in split_evenly(hi - lo, acc_vectors)
+        ]
+        self._per_vector = per_vector
+        self._ranges = ranges
+        total = sum(len(chunk.weights) for chunk in self.chunks)
+        rows = range(self.height)
+        if total <= c.wgt_entries // 2 and sum(len(chunk.prm) for chunk in self.chunks) <= c.prm_entries // 2:
+            order = [(row, part) for row in rows for part in parts]
+        else:
+            order = [(row, part) for k in range(len(ranges)) for row in rows for part in parts if part[0] == k]
+        self.tasks = [Task(row, lo, hi, chunk, hi == vectors) for row, (chunk, lo, hi) in order]
+
+    def weight_blocks(self) -> NDArray[np.int8]:
+        """Blocks [output vector][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
+        c = self.config
+        oc, kh, kw, ic = self.weight.shape
+        out_channels, in_channels = self.out_units * c.lanes, self.in_units * c.lanes
+        full = np.zeros((out_channels, kh, kw, in_channels), np.int8)
+        full[:oc, :, :, :ic] = self.weight
+        split = full.reshape(out_channels // c.block_out, c.block_out, kh, kw, in_channels // c.block_in, c.block_in)
+        return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5)).reshape(-1, c.block_out, c.block_in)
+
+    def padding(self, index: int) -> tuple[int, int, int, int]:
+        return self.pad
+
+    def pad_value(self, index: int) -> int | None:
+        return self.pad_constant if any(self.pad) else None
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        first = task.row * self.strides[0] - self.pad[0]
+        return first, first + (self.weight.shape[1] - 1) * self.dilation[0]
+
+    def acc_units(self, task: Task) -> int:
+        return self.width * (task.hi - task.lo) * self.config.out_units
+
+    def gemm_cycles(self, task: Task) -> int:
+        return (task.hi - task.lo) * self.width * self._per_vector
+
+    def alu_cycles(self, task: Task) -> int:
+        return (task.hi - task.lo) * self.width
+
+    def _uops(self, source: Buffer) -> list[Uop]:
+        _, kh, kw, _ = self.weight.shape
+        step = self.config.in_units
+        offsets = [
+            (ky * self.dilation[0]) * source.stride + kx * self.dilation[1] * source.units + unit
+            for ky in range(kh)
+            for kx in range(kw)
+            for unit in range(0, self.in_units, step)
+        ]
+        return [(0, offset, k, int(k > 0)) for k, offset in enumerate(offsets)]
+
+    def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
+        return [self._uops(buffers[0])]
+
+    def emit(self, task: Task, e: Emit, acc: int) -> None:
+        c = self.config
+        source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
+        vectors, start = task.hi - task.lo, task.lo - self._ranges[task.chunk][0]
+        pixel = vectors * c.out_units
+        e.gemm(
+            self._uops(source),
+            outer=vectors, inner=self.width,
+            dst=acc, dst_outer=c.out_units, dst_inner=pixel,
+            src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1]),
+            src_inner=self.strides[1] * source.units,
+            wgt=e.weight_base(task.chunk) + start * self._per_vector, wgt_outer=self._per_vector,
+            **source.wrap,
+        )  # fmt: skip
+        e.requantize(
+            self.requant, out,
+            outer=vectors, inner=self.width,
+            src=acc, src_outer=c.out_units, src_inner=pixel,
+            dst=out.offset(task.row, 0, task.lo * c.out_units), dst_outer=c.out_units, dst_inner=out.units,
+            prm=e.prm_base(task.chunk) + start, prm_outer=1,
+        )  # fmt: skip

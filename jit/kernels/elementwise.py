@@ -1,0 +1,135 @@
+"""ALU-only operators: residual add, requantise, concatenation, padding and max pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
+from tilewright.isa.spec import Combine
+from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.kernels.base import (
+    Chunk,
+    Emit,
+    Node,
+    PlaceError,
+    Task,
+    is_uniform,
+    prm_entries,
+    split_evenly,
+    uniform_prm,
+)
+from tilewright.jit.layout import units_for
+
+#: (x << 20) * 2^30 >> 50 is x
+IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding="single")
+
+
+def identity_requant(channels: int, lo: int = -128, hi: int = 127) -> Requant:
+    """acc -> act unchanged but for the clamp."""
+    one = np.full(channels, 1 << 30, np.int32)
+    zero = np.zeros(channels, np.int32)
+    return Requant(zero, one, np.full(channels, 30, np.int32), zero, "single", 0, lo, hi)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One RESCALE of a task: input ``index`` at rows ``row * stride_y + dy``, columns ``x * stride_x + dx``."""
+
+    index: int
+    scale: Scale
+    combine: Combine
+    dy: int = 0
+    dx: int = 0
+
+
+@dataclass(kw_only=True)
+class ElementwiseNode(Node):
+    """``out[.., first_unit:] = requant(combined rescales of input pixels)``, row by row.
+
+    Covers ADD (two terms), requantise (one), max pooling (a term per tap) and one part of a concatenation
+    (``first_unit`` > 0). ``channels`` are the channels this node writes.
+    """
+
+    terms: list[Term]
+    requant: Requant
+    channels: int
+    strides: tuple[int, int] = (1, 1)
+    first_unit: int = 0
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_constant: int = 0
+    last_part: bool = True
+
+    def __post_init__(self) -> None:
+        c = self.config
+        self._units = units_for(self.channels, c)
+        vectors = self._units // c.out_units
+        self._uniform = is_uniform(self.requant)
+        scales = list(dict.fromkeys(term.scale for term in self.terms))
+        self._scale_entry = {scale: i for i, scale in enumerate(scales)}
+        entries = [uniform_prm(s.bias, s.multiplier, s.offset, s.shift, c) for s in scales]
+        prm = prm_entries(self.requant, c, vectors)
+        self._requant_entry = len(scales)
+        self.chunks = [
+            Chunk(
+                np.zeros((0, c.block_out, c.block_in), np.int8),
+                np.concatenate([*entries, prm[:1] if self._uniform else prm]),
+            )
+        ]
+        if len(self.chunks[0].prm) > c.prm_entries:
+            raise PlaceError(f"{self.name}: {len(self.chunks[0].prm)} prm entries exceed {c.prm_entries}")
+        columns = c.acc_bank_units // self._units
+        if columns < 1:
+            raise PlaceError(f"{self.name}: {self._units} units a pixel exceed an acc bank of {c.acc_bank_units}")
+        parts = split_evenly(self.width, columns)
+        self.tasks = [
+            Task(row, a, b, 0, self.last_part and b == self.width) for row in range(self.height) for a, b in parts
+        ]
+
+    @property
+    def uses_gemm(self) -> bool:
+        return False
+
+    def padding(self, index: int) -> tuple[int, int, int, int]:
+        return self.pad
+
+    def pad_value(self, index: int) -> int | None:
+        return self.pad_constant if any(self.pad) else None
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        rows = [task.row * self.strides[0] + term.dy for term in self.terms if term.index == index]
+        return min(rows), max(rows)
+
+    def acc_units(self, task: Task) -> int:
+        return (task.hi - task.lo) * self._units
+
+    def gemm_cycles(self, task: Task) -> int:
+        return 0
+
+    def alu_cycles(self, task: Task) -> int:
+        return (task.hi - task.lo) * self._units // self.config.out_units * (len(self.terms) + 1)
+
+    def emit(self, task: Task, e: Emit, acc: int) -> None:
+        c = self.config
+        out = e.buffer(self.output)
+        vectors, columns = self._units // c.out_units, task.hi - task.lo
+        for term in self.terms:
+            source = e.buffer(self.inputs[term.index])
+            x = task.lo * self.strides[1] + term.dx
+            e.rescale(
+                source,
+                rounding=int(Rounding[term.scale.rounding.upper()]), combine=int(term.combine),
+                outer=columns, inner=vectors,
+                src=source.offset(task.row * self.strides[0] + term.dy, x), src_outer=self.strides[1] * source.units,
+                src_inner=c.out_units,
+                dst=acc, dst_outer=self._units, dst_inner=c.out_units,
+                prm=e.prm_base(0) + self._scale_entry[term.scale],
+            )  # fmt: skip
+        e.requantize(
+            self.requant, out,
+            outer=columns, inner=vectors,
+            src=acc, src_outer=self._units, src_inner=c.out_units,
+            dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
+            prm=e.prm_base(0) + self._requant_entry, prm_inner=0 if self._uniform else 1,
+        )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Pooling over the whole image: dense GEMM with an identity block, summing all pixels of a channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.graph import Requant
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, is_uniform, prm_entries
+from tilewright.jit.layout import Buffer
+
+
+@dataclass(kw_only=True)
+class GlobalPoolNode(Node):
+    """``requant(sum over all pixels)`` -> (1, 1, 1, C); the input has ``in_height`` x ``in_width`` pixels."""
+
+    requant: Requant
+    in_height: int
+    in_width: int
+
+    def __post_init__(self) -> None:
+        vectors = self.out_units // self.config.out_units
+        self._uniform = is_uniform(self.requant)
+        prm = prm_entries(self.requant, self.config, vectors)
+        self.chunks = [Chunk(self._identity(), prm[:1] if self._uniform else prm)]
+        self.tasks = [Task(0, 0, vectors, 0, True)]
+
+    def _identity(self) -> NDArray[np.int8]:
+        """Blocks that copy one input vector's lanes to where the output vector holds them."""
+        c = self.config
+        entries = np.zeros((max(c.in_units, c.out_units), c.block_out, c.block_in), np.int8)
+        lanes = np.arange(c.lanes)
+        for k, entry in enumerate(entries):
+            if c.out_units > 1:
+                entry[k * c.lanes + lanes, lanes] = 1
+            else:
+                entry[lanes, k * c.lanes + lanes] = 1
+        return entries
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        return 0, self.in_height - 1
+
+    def acc_units(self, task: Task) -> int:
+        return self.out_units
+
+    def gemm_cycles(self, task: Task) -> int:
+        return self.in_height * self.in_width * self.out_units
+
+    def alu_cycles(self, task: Task) -> int:
+        return task.hi - task.lo
+
+    def _uops(self, source: Buffer, first: bool) -> list[Uop]:
+        pairs = [(x, k) for x in range(self.in_width) for k in range(self.config.out_units)]
+        return [(0, x * source.units + k, k, int(not first or n > 0)) for n, (x, k) in enumerate(pairs)]
+
+    def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
+        return [self._uops(buffers[0], first) for first in (True, False)[: self.in_height]]
+
+    def emit(self, task: Task, e: Emit, acc: int) -> None:
+        c = self.config
+        source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
+        block = max(c.in_units, c.out_units)
+        for row in range(self.in_height):
+            e.gemm(
+                self._uops(source, row == 0),
+                outer=self.out_units // block, inner=c.in_units,
+                dst=acc, dst_outer=block, dst_inner=1 if c.in_units > 1 else 0,
+                src=source.offset(row), src_outer=block,
+                wgt=e.weight_base(0), wgt_inner=1,
+                **source.wrap,
+            )  # fmt: skip
+        e.requantize(
+            self.requant, out,
+            outer=task.hi, src=acc, src_outer=c.out_units, dst=out.offset(0), dst_outer=c.out_units,
+            prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
+        )  # fmt: skip

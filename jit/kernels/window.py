@@ -1,0 +1,172 @@
+"""Depthwise convolution and average pooling in GEMM's window mode.
+
+Columns are pushed into the window once and shared by neighbouring outputs. The first pushes of a row only
+fill the window; what they emit lands in acc units that nothing reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.graph import Requant
+from tilewright.jit.kernels.base import (
+    Chunk,
+    Emit,
+    Node,
+    PlaceError,
+    Task,
+    Uop,
+    is_uniform,
+    prm_entries,
+    split_evenly,
+)
+from tilewright.jit.layout import Buffer
+
+
+@dataclass(kw_only=True)
+class WindowNode(Node):
+    """``taps`` is int8 (KH, KW, C), or (KH, KW, 1) where all channels share them (pooling).
+
+    ``requants``: one requantisation, or for padded average pools one per count of valid elements, chosen by
+    ``counts`` (output height, output width).
+    """
+
+    taps: NDArray[np.int8]
+    requants: dict[int, Requant]
+    counts: NDArray[np.int64]
+    strides: tuple[int, int]
+    dilation_y: int
+    pad: tuple[int, int, int, int]
+    pad_constant: int
+    _splits: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        c = self.config
+        kh, kw, _ = self.taps.shape
+        if kw > c.block_in:
+            raise PlaceError(f"{self.name}: kernel width {kw} exceeds the window of BLOCK_IN = {c.block_in} taps")
+        self._splits = split_evenly(kh, c.block_in // kw)
+        self._columns = min(self.strides[1], kw)
+        self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
+        vectors = self.out_units // c.out_units
+        room = c.acc_bank_units // (self.groups * c.out_units)
+        if room < 1:
+            raise PlaceError(
+                f"{self.name}: a row of {self.width} outputs needs {self.groups * c.out_units} acc units, a bank has "
+                f"{c.acc_bank_units}; raise acc_bytes or lower acc_banks"
+            )
+        self._shared = self.taps.shape[2] == 1
+        self._uniform = all(is_uniform(r) for r in self.requants.values())
+        prm_depth = 1 if self._uniform else vectors
+        if len(self.requants) * prm_depth > c.prm_entries:
+            raise PlaceError(
+                f"{self.name}: {len(self.requants) * prm_depth} prm entries exceed the {c.prm_entries} of the config"
+            )
+        entries = np.concatenate([prm_entries(r, c, vectors)[:prm_depth] for r in self.requants.values()])
+        self._prm_start = {count: i * prm_depth for i, count in enumerate(self.requants)}
+        self.chunks = [Chunk(self._weight_entries(), entries)]
+        parts = split_evenly(vectors, room)
+        self.tasks = [Task(row, a, b, 0, b == vectors) for row in range(self.height) for a, b in parts]
+
+    @property
+    def groups(self) -> int:
+        """Emits per row: the outputs and the pushes that fill the window ahead of them."""
+        return self.width + self._prime
+
+    def _weight_entries(self) -> NDArray[np.int8]:
+        c = self.config
+        kh, kw, channels = self.taps.shape
+        units = 1 if self._shared else self.out_units
+        taps = np.zeros((kh, kw, units * c.lanes), np.int8)
+        if self._shared:
+            taps[:] = self.taps
+        else:
+            taps[:, :, :channels] = self.taps
+        entries = np.zeros((units, len(self._splits), c.block_out, c.block_in), np.int8)
+        for s, (lo, hi) in enumerate(self._splits):
+            for ky in range(lo, hi):
+                for kx in range(kw):
+                    slot = (kw - 1 - kx) * (hi - lo) + (hi - 1 - ky)
+                    entries[:, s, : c.lanes, slot] = taps[ky, kx].reshape(units, c.lanes)
+        return entries.reshape(-1, c.block_out, c.block_in)
+
+    def padding(self, index: int) -> tuple[int, int, int, int]:
+        top, left, bottom, right = self.pad
+        spare = self._prime * self.strides[1] - (self.taps.shape[1] - self._columns)
+        return top, left + max(0, spare), bottom, right
+
+    def pad_value(self, index: int) -> int | None:
+        return self.pad_constant if any(self.pad) else None
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        first = task.row * self.strides[0] - self.pad[0]
+        return first, first + (self.taps.shape[0] - 1) * self.dilation_y
+
+    def acc_units(self, task: Task) -> int:
+        return self.groups * (task.hi - task.lo) * self.config.out_units
+
+    def _paced(self, rows: int) -> bool:
+        return self.config.dsp_packing and rows * self._columns < 2
+
+    def gemm_cycles(self, task: Task) -> int:
+        pushes = sum((hi - lo) * self._columns * (1 + self._paced(hi - lo)) for lo, hi in self._splits)
+        return self.groups * (task.hi - task.lo) * self.config.out_units * pushes
+
+    def alu_cycles(self, task: Task) -> int:
+        return (task.hi - task.lo) * self.width
+
+    def _uops(self, source: Buffer, split: int) -> list[Uop]:
+        lo, hi = self._splits[split]
+        uops: list[Uop] = [
+            (-1, ky * self.dilation_y * source.stride + column * source.units, split, int(split > 0))
+            for column in range(self._columns)
+            for ky in range(lo, hi)
+        ]
+        uops[-1] = (0, *uops[-1][1:])
+        return uops
+
+    def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
+        return [self._uops(buffers[0], split) for split in range(len(self._splits))]
+
+    def emit(self, task: Task, e: Emit, acc: int) -> None:
+        c = self.config
+        source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
+        units, first = (task.hi - task.lo) * c.out_units, task.lo * c.out_units
+        column = self.taps.shape[1] - self._columns - self._prime * self.strides[1] - self.pad[1]
+        for split, (lo, hi) in enumerate(self._splits):
+            e.gemm(
+                self._uops(source, split),
+                window=1, pace=int(self._paced(hi - lo)),
+                outer=units, inner=self.groups,
+                dst=acc, dst_outer=1, dst_inner=units,
+                src=source.offset(task.row * self.strides[0] - self.pad[0], column, first), src_outer=1,
+                src_inner=self.strides[1] * source.units,
+                wgt=e.weight_base(0) + (0 if self._shared else first * len(self._splits)),
+                wgt_outer=0 if self._shared else len(self._splits),
+                **source.wrap,
+            )  # fmt: skip
+        for x, stop, count in _runs(self.counts[task.row]):
+            start = self._prm_start[count] + (0 if self._uniform else task.lo)
+            e.requantize(
+                self.requants[count], out,
+                outer=task.hi - task.lo, inner=stop - x,
+                src=acc + (self._prime + x) * units, src_outer=c.out_units, src_inner=units,
+                dst=out.offset(task.row, x, first), dst_outer=c.out_units, dst_inner=out.units,
+                prm=e.prm_base(0) + start, prm_outer=0 if self._uniform else 1,
+            )  # fmt: skip
+
+
+def _runs(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+    """(start, stop, value) of the runs of equal values in a row."""
+    edges = [0, *(np.nonzero(np.diff(counts))[0] + 1).tolist(), len(counts)]
+    return [(a, b, int(counts[a])) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def valid_counts(size: int, out: int, kernel: int, stride: int, before: int) -> NDArray[np.int64]:
+    """Valid (unpadded) elements under a pooling window, per output position along one axis."""
+    start = np.arange(out) * stride - before
+    return np.minimum(start + kernel, size) - np.maximum(start, 0)

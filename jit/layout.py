@@ -1,0 +1,56 @@
+"""How a tensor lies in act: rows of padded pixels, in a ring that may be shorter than the tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.config import Config
+
+
+def units_for(channels: int, config: Config) -> int:
+    """Units per pixel: the channels padded to whole vectors of both BLOCK_IN and BLOCK_OUT."""
+    block = max(config.block_in, config.block_out)
+    return -(-channels // block) * block // config.lanes
+
+
+@dataclass
+class Buffer:
+    """A tensor in act: ``[row][column][unit]``, rows and columns counted with their padding.
+
+    ``pad`` is (top, left, bottom, right) pixels of ``pad_value``. ``capacity`` rows are held; row v lies in
+    slot ``v % capacity``. ``base`` is the first unit of the ring, set by the schedule.
+    """
+
+    tensor: str
+    height: int
+    width: int
+    units: int
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+    capacity: int = 0
+    base: int = -1
+
+    @property
+    def stride(self) -> int:
+        """Units per row, padding included."""
+        return (self.pad[1] + self.width + self.pad[3]) * self.units
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tensor, padding included."""
+        return self.pad[0] + self.height + self.pad[2]
+
+    @property
+    def size(self) -> int:
+        """Units the ring occupies."""
+        return self.capacity * self.stride
+
+    @property
+    def wrap(self) -> dict[str, int]:
+        """The wrap fields of instructions that address this ring."""
+        return {"wrap_base": self.base, "wrap_size": self.size}
+
+    def offset(self, row: int, column: int = 0, unit: int = 0) -> int:
+        """Ring offset of a pixel; row 0 and column 0 are the first unpadded ones (negative: padding)."""
+        slot = (row + self.pad[0]) % self.capacity
+        return slot * self.stride + (column + self.pad[1]) * self.units + unit

@@ -1,0 +1,339 @@
+"""Graph operators to nodes: the table of lowering rules, and the rewrites they need.
+
+A fully connected layer behind a flatten becomes a convolution with the image's size as kernel; the first
+convolution on few channels runs on patches that the host packs; tensors that two consumers want padded with
+different values are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewright.config import Config
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
+from tilewright.isa.spec import Combine
+from tilewright.jit import graph as g
+from tilewright.jit.graph import Graph, Op, TensorSpec
+from tilewright.jit.kernels.base import Node, PlaceError
+from tilewright.jit.kernels.conv import ConvNode
+from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
+from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.window import WindowNode, valid_counts
+from tilewright.jit.layout import Buffer, units_for
+from tilewright.runtime.steps import PackStep
+
+#: host kinds: never on the accelerator
+HOST_KINDS = (g.Softmax, g.HostCast)
+
+
+@dataclass
+class Lowered:
+    """Nodes over on-chip tensors, their buffers (capacity not yet chosen), and how inputs are packed."""
+
+    nodes: list[Node]
+    buffers: dict[str, Buffer]
+    packs: dict[str, PackStep]
+    outputs: dict[str, str]  #: graph tensor -> on-chip tensor that holds it
+    specs: dict[str, TensorSpec] = field(default_factory=dict)
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """A tensor's shape as (1, H, W, C); vectors become 1x1 images. Raises PlaceError on other ranks or batches."""
+    if len(shape) not in (1, 2, 3, 4) or (len(shape) > 1 and shape[0] != 1):
+        raise PlaceError(f"shape {shape}: must be (1, H, W, C) or (1, C); export the model with batch 1")
+    if len(shape) == 1:
+        return 1, 1, 1, shape[0]
+    middle = shape[1:-1]
+    return 1, middle[0] if len(middle) == 2 else 1, middle[-1] if middle else 1, shape[-1]
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, config: Config) -> None:
+        self.graph, self.config = graph, config
+        self.nodes: list[Node] = []
+        self.alias: dict[str, str] = {}
+        self.specs: dict[str, TensorSpec] = {}
+        self.packs: dict[str, PackStep] = {}
+        self.layer = 0
+        #: tensors that are a flattened image: name -> (H, W, C) of the image
+        self.flat: dict[str, tuple[int, int, int]] = {}
+
+    def run(self) -> Lowered:
+        for name in self.graph.inputs:
+            self._declare(name, self.graph.tensors[name].shape)
+        for self.layer, op in enumerate(self.graph.ops):
+            rule = _RULES.get(type(op))
+            if rule is None:
+                raise PlaceError(f"{op.name} ({op.kind}): has no lowering to the accelerator; it runs on the host")
+            try:
+                rule(self, op)
+            except PlaceError as error:
+                shape = self.graph.tensors[op.inputs[0]].shape
+                message = str(error)
+                prefix = "" if message.startswith(op.name) else f"{op.name}: "
+                raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
+        self._separate_pads()
+        buffers = self._buffers()
+        for name in self.graph.inputs:
+            if any(name in node.inputs for node in self.nodes):
+                self._pack_rows(name, buffers[name])
+        outputs = {t: self.resolve(t) for t in self.graph.tensors if self.resolve(t) in buffers}
+        return Lowered(self.nodes, buffers, self.packs, outputs, self.specs)
+
+    # -- names -----------------------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> str:
+        """The on-chip tensor that holds a graph tensor."""
+        return self.alias.get(name, name)
+
+    def spec(self, name: str) -> TensorSpec:
+        """On-chip spec, shape (1, H, W, C)."""
+        return self.specs[self.resolve(name)]
+
+    def _declare(self, name: str, shape: tuple[int, ...]) -> TensorSpec:
+        old = self.graph.tensors.get(name)
+        zero, scale = (old.zero_point, old.scale) if old else (0, 1.0)
+        self.specs[name] = TensorSpec(name, image_shape(shape), "int8", scale, zero)
+        return self.specs[name]
+
+    def output(self, op: Op) -> TensorSpec:
+        """Declare an operator's output."""
+        return self._declare(op.output, self.graph.tensors[op.output].shape)
+
+    # -- rules -----------------------------------------------------------------------------------------
+
+    def conv(self, op: g.Conv2D) -> None:
+        weight = _expand_groups(op)
+        source = self.spec(op.inputs[0])
+        pad, strides, dilation, pad_constant = op.padding, op.strides, op.dilation, op.pad_value
+        name = self.resolve(op.inputs[0])
+        in_units = units_for(source.shape[3], self.config)
+        flat = self.flat.get(op.inputs[0])
+        _, kh, kw, ic = weight.shape
+        if flat is not None and (kh, kw) == (1, 1):
+            weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
+            _, kh, kw, ic = weight.shape
+        elif self._packs_patches(op, kh, kw, ic):
+            name, in_units = self._patches(op, kh, kw, ic)
+            weight = weight.reshape(weight.shape[0], 1, 1, kh * kw * ic)
+            pad, strides, dilation = (0, 0, 0, 0), (1, 1), (1, 1)
+        if ic > in_units * self.config.lanes:
+            raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
+        self.nodes.append(
+            ConvNode(
+                name=op.name, layer=self.layer, config=self.config, inputs=[name], output=op.output,
+                out=self.output(op), weight=weight, requant=op.requant, strides=strides, dilation=dilation, pad=pad,
+                pad_constant=pad_constant, in_units=in_units,
+            )
+        )  # fmt: skip
+
+    def depthwise(self, op: g.DepthwiseConv2D) -> None:
+        kh, kw, channels = op.weight.shape
+        if op.dilation[1] > 1 or kw > self.config.block_in:
+            diagonal = np.zeros((channels, kh, kw, channels), np.int8)
+            diagonal[np.arange(channels), :, :, np.arange(channels)] = op.weight.transpose(2, 0, 1)
+            dense = g.Conv2D(
+                name=op.name, inputs=op.inputs, output=op.output, weight=diagonal, requant=op.requant,
+                strides=op.strides, dilation=op.dilation, padding=op.padding, pad_value=op.pad_value,
+            )  # fmt: skip
+            self.conv(dense)
+            return
+        out = self.output(op)
+        self._window(op, out, op.weight, {0: op.requant}, np.zeros(out.shape[1:3], np.int64), op.strides,
+                     op.dilation[0], op.padding, op.pad_value)  # fmt: skip
+
+    def average_pool(self, op: g.AvgPool2D) -> None:
+        source, out = self.spec(op.inputs[0]), self.output(op)
+        _, height, width, _ = source.shape
+        if op.kernel == (height, width) and out.shape[1:3] == (1, 1) and not any(op.padding):
+            self.nodes.append(
+                GlobalPoolNode(
+                    name=op.name, layer=self.layer, config=self.config, inputs=[self.resolve(op.inputs[0])],
+                    output=op.output, out=out, requant=op.requants[height * width], in_height=height, in_width=width,
+                )
+            )  # fmt: skip
+            return
+        rows = valid_counts(height, out.shape[1], op.kernel[0], op.strides[0], op.padding[0])
+        columns = valid_counts(width, out.shape[2], op.kernel[1], op.strides[1], op.padding[1])
+        taps = np.ones((*op.kernel, 1), np.int8)
+        self._window(op, out, taps, op.requants, rows[:, None] * columns[None, :], op.strides, 1, op.padding, 0)
+
+    def _window(self, op, out, taps, requants, counts, strides, dilation_y, pad, pad_constant) -> None:  # type: ignore[no-untyped-def]
+        self.nodes.append(
+            WindowNode(
+                name=op.name, layer=self.layer, config=self.config, inputs=[self.resolve(op.inputs[0])],
+                output=op.output, out=out, taps=taps, requants=requants, counts=counts, strides=strides,
+                dilation_y=dilation_y, pad=pad, pad_constant=pad_constant,
+            )
+        )  # fmt: skip
+
+    def max_pool(self, op: g.MaxPool2D) -> None:
+        taps = [(dy, dx) for dy in range(op.kernel[0]) for dx in range(op.kernel[1])]
+        terms = [
+            Term(0, IDENTITY_SCALE, Combine.MAX if n else Combine.WRITE, dy - op.padding[0], dx - op.padding[1])
+            for n, (dy, dx) in enumerate(taps)
+        ]
+        out = self.output(op)
+        requant = identity_requant(out.shape[3], op.lo, op.hi)
+        self._elementwise(op, op.inputs, out, terms, requant, strides=op.strides, pad=op.padding, pad_constant=-128)
+
+    def add(self, op: g.Add) -> None:
+        terms = [Term(0, op.scale_a, Combine.WRITE), Term(1, op.scale_b, Combine.ADD)]
+        self._elementwise(op, op.inputs, self.output(op), terms, op.requant)
+
+    def requantize(self, op: g.Requantize) -> None:
+        self._elementwise(op, op.inputs, self.output(op), [Term(0, op.scale, Combine.WRITE)], op.requant)
+
+    def pad(self, op: g.Pad) -> None:
+        out = self.output(op)
+        term = Term(0, IDENTITY_SCALE, Combine.WRITE, -op.padding[0], -op.padding[1])
+        self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), pad=op.padding,
+                          pad_constant=op.pad_value)  # fmt: skip
+
+    def concat(self, op: g.Concat) -> None:
+        out = self.output(op)
+        block = max(self.config.block_in, self.config.block_out)
+        first = 0
+        for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
+            channels = self.spec(name).shape[3]
+            last = k == len(op.inputs) - 1
+            if channels % block and not last:
+                raise PlaceError(
+                    f"{op.name}: input {k} has {channels} channels, no multiple of {block}, so the next one would start "
+                    f"inside a vector"
+                )
+            scale, requant = part if part is not None else (IDENTITY_SCALE, identity_requant(channels))
+            self._elementwise(
+                op, [name], out, [Term(0, scale, Combine.WRITE)], requant, suffix=f".{k}", channels=channels,
+                first_unit=first // self.config.lanes,
+            )  # fmt: skip
+            first += channels
+
+    def _elementwise(self, op, inputs, out, terms, requant, suffix="", channels=0, **extra) -> None:  # type: ignore[no-untyped-def]
+        self.nodes.append(
+            ElementwiseNode(
+                name=op.name + suffix, layer=self.layer, config=self.config, inputs=[self.resolve(t) for t in inputs],
+                output=op.output, out=out, terms=terms, requant=requant, channels=channels or out.shape[3], **extra,
+            )
+        )  # fmt: skip
+
+    def reshape(self, op: g.Reshape) -> None:
+        """Free where both shapes hold the same pixels; a flattened image is remembered for its consumer."""
+        before, after = self.spec(op.inputs[0]).shape, image_shape(self.graph.tensors[op.output].shape)
+        if before != after:
+            consumers = self.graph.consumers(op.output)
+            flattens = after[1:3] == (1, 1) and consumers
+            if not flattens or op.output in self.graph.outputs or not all(isinstance(c, g.Conv2D) for c in consumers):
+                raise PlaceError(f"{op.name}: reshape {before} -> {after} moves channels between pixels")
+            self.flat[op.output] = before[1:]
+        self.alias[op.output] = self.resolve(op.inputs[0])
+
+    # -- inputs ----------------------------------------------------------------------------------------
+
+    def _packs_patches(self, op: g.Conv2D, kh: int, kw: int, ic: int) -> bool:
+        """Whether this convolution's input is packed as patches: a network input of few channels."""
+        if op.inputs[0] not in self.graph.inputs or kh * kw == 1:
+            return False
+        packed = -(-kh * kw * ic // self.config.block_in)
+        return packed < kh * kw * -(-ic // self.config.block_in)
+
+    def _patches(self, op: g.Conv2D, kh: int, kw: int, ic: int) -> tuple[str, int]:
+        source, out = self.spec(op.inputs[0]), image_shape(self.graph.tensors[op.output].shape)
+        units = units_for(kh * kw * ic, self.config)
+        name = f"{op.inputs[0]}.patches{self.layer}"
+        self.specs[name] = TensorSpec(name, (1, out[1], out[2], kh * kw * ic), "int8")
+        self.packs[name] = PackStep(
+            tensor=op.inputs[0], segment=1, shape=source.shape, lanes=self.config.lanes, units=units, layout="patches",
+            batch=self.config.batch, padding=_cover(op, source.shape, out), pad_value=op.pad_value,
+            kernel=(kh, kw), strides=op.strides, dilation=op.dilation,
+        )  # fmt: skip
+        return name, units
+
+    def _pack_rows(self, name: str, buffer: Buffer) -> None:
+        self.packs[name] = PackStep(
+            tensor=name, segment=1, shape=self.specs[name].shape, lanes=self.config.lanes, units=buffer.units,
+            batch=self.config.batch, padding=buffer.pad, pad_value=buffer.pad_value,
+        )  # fmt: skip
+
+    # -- buffers ---------------------------------------------------------------------------------------
+
+    def _separate_pads(self) -> None:
+        """Give consumers that want another padding value than the first one their own copy."""
+        for name in list(self.specs):
+            values = [(n, k, n.pad_value(k)) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
+            wanted = list(dict.fromkeys(v for _, _, v in values if v is not None))
+            for value in wanted[1:]:
+                copy = f"{name}.pad{value}"
+                spec = TensorSpec(copy, self.specs[name].shape, "int8")
+                self.specs[copy] = spec
+                users = [(n, k) for n, k, v in values if v == value]
+                node = ElementwiseNode(
+                    name=copy, layer=users[0][0].layer, config=self.config, inputs=[name], output=copy, out=spec,
+                    terms=[Term(0, IDENTITY_SCALE, Combine.WRITE)], requant=identity_requant(spec.shape[3]),
+                    channels=spec.shape[3],
+                )  # fmt: skip
+                self.nodes.insert(self.nodes.index(users[0][0]), node)
+                for user, k in users:
+                    user.inputs[k] = copy
+
+    def _buffers(self) -> dict[str, Buffer]:
+        buffers = {}
+        used = dict.fromkeys(t for n in self.nodes for t in [*n.inputs, n.output])
+        for name in used:
+            _, height, width, channels = self.specs[name].shape
+            pads = [n.padding(k) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
+            values = [n.pad_value(k) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
+            pad = tuple(max((p[side] for p in pads), default=0) for side in range(4))
+            value = next((v for v in values if v is not None), 0)
+            units = self.packs[name].units if name in self.packs else units_for(channels, self.config)
+            buffers[name] = Buffer(name, height, width, units, pad, value)  # type: ignore[arg-type]
+        return buffers
+
+
+def _cover(
+    op: g.Conv2D, source: tuple[int, int, int, int], out: tuple[int, int, int, int]
+) -> tuple[int, int, int, int]:
+    """Padding that gives exactly the output's positions: bottom and right may be less than the operator's."""
+    top, left, _, _ = op.padding
+    need = [
+        (o - 1) * s + (k - 1) * d + 1 - size - before
+        for o, s, k, d, size, before in zip(
+            out[1:3], op.strides, op.weight.shape[1:3], op.dilation, source[1:3], (top, left), strict=True
+        )
+    ]
+    return top, left, max(0, need[0]), max(0, need[1])
+
+
+def _expand_groups(op: g.Conv2D) -> np.ndarray:
+    """Grouped weights as dense ones, zeros outside each group."""
+    if op.groups == 1:
+        return op.weight
+    oc, kh, kw, ic = op.weight.shape
+    dense = np.zeros((oc, kh, kw, ic * op.groups), np.int8)
+    per_group = oc // op.groups
+    for k in range(op.groups):
+        dense[k * per_group : (k + 1) * per_group, :, :, k * ic : (k + 1) * ic] = op.weight[
+            k * per_group : (k + 1) * per_group
+        ]
+    return dense
+
+
+_RULES: dict[type[Op], Callable[[_Lowering, object], None]] = {
+    g.Conv2D: _Lowering.conv,
+    g.DepthwiseConv2D: _Lowering.depthwise,
+    g.AvgPool2D: _Lowering.average_pool,
+    g.MaxPool2D: _Lowering.max_pool,
+    g.Add: _Lowering.add,
+    g.Requantize: _Lowering.requantize,
+    g.Pad: _Lowering.pad,
+    g.Concat: _Lowering.concat,
+    g.Reshape: _Lowering.reshape,
+}  # type: ignore[dict-item]
+
+
+def lower(graph: Graph, config: Config) -> Lowered:
+    """Lower a graph of accelerator operators. Raises :class:`PlaceError` for the first that cannot be placed."""
+    return _Lowering(graph, config).run()

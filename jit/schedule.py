@@ -1,0 +1,372 @@
+"""Order tasks and loads in time, and give every buffer its place.
+
+A coarse simulation of the four engines decides, step by step, what comes next: whichever of the bus and the
+arrays is free first takes its best next action. The order of decisions is the program order, so that the
+instruction queues are never blocked by an instruction that comes long before its time. Rows of different
+layers interleave as soon as their inputs, constants and room are there.
+
+The result is abstract: actions with addresses. :mod:`tilewright.jit.emitter` turns it into instructions, and
+the cycle simulator, not this model, decides between alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewright.config import Config
+from tilewright.isa.spec import Engine
+from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
+from tilewright.jit.kernels.base import Node, PlaceError, Task
+from tilewright.jit.layout import Buffer
+from tilewright.jit.memory import Pool
+
+_FAR = 1 << 60
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the scheduler prefers; the compiler tries several and keeps the fastest program."""
+
+    deep: bool = True  #: of the tasks that can start now, take the one furthest down the network
+    constant_share: float = 0.5  #: share of the bus that constants may take while inputs also wait
+
+
+@dataclass(frozen=True)
+class LoadChunk:
+    """Load a node's constants to ``wgt`` and ``prm`` from these entries on."""
+
+    node: int
+    chunk: int
+    wgt: int
+    prm: int
+
+
+@dataclass(frozen=True)
+class LoadRow:
+    """Load row ``row`` (padding counted) of an input tensor."""
+
+    tensor: str
+    row: int
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """Run a node's task with its accumulators at ``acc``."""
+
+    node: int
+    task: int
+    acc: int
+
+
+@dataclass(frozen=True)
+class StoreRow:
+    """Store row ``row`` (unpadded) of an output tensor."""
+
+    tensor: str
+    row: int
+
+
+Action = LoadChunk | LoadRow | RunTask | StoreRow
+
+
+class ScheduleError(PlaceError):
+    """The schedule ran out of a memory; ``memory`` and ``tensors`` say which and who held it."""
+
+    def __init__(self, message: str, memory: str, tensors: list[str]) -> None:
+        super().__init__(message)
+        self.memory = memory
+        self.tensors = tensors
+
+
+@dataclass
+class _TensorState:
+    buffer: Buffer
+    producers: list[int]
+    consumers: list[tuple[int, int]]
+    loaded: bool
+    stored: bool
+    rows_ready: int = 0  #: rows (with padding) that program order has produced
+    times: list[float] = field(default_factory=list)
+    completed: dict[int, int] = field(default_factory=dict)
+    last_read: float = 0.0
+    live: bool = False
+    dead: bool = False
+
+
+class Scheduler:
+    """One scheduling run over ``nodes`` (in topological order) and ``buffers`` (layout, capacity set)."""
+
+    def __init__(
+        self,
+        config: Config,
+        nodes: list[Node],
+        buffers: Mapping[str, Buffer],
+        inputs: list[str],
+        stored: list[str],
+        policy: Policy,
+    ) -> None:
+        self.config, self.nodes, self.policy = config, nodes, policy
+        self.actions: list[Action] = []
+        self._state: dict[str, _TensorState] = {}
+        for name, buffer in buffers.items():
+            self._state[name] = _TensorState(
+                buffer,
+                [i for i, n in enumerate(nodes) if n.output == name],
+                [(i, k) for i, n in enumerate(nodes) for k, t in enumerate(n.inputs) if t == name],
+                name in inputs,
+                name in stored,
+            )
+        self._next = [0] * len(nodes)
+        self._lowest = [[_suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
+        self._chunk_last = [{t.chunk: i for i, t in enumerate(node.tasks)} for node in nodes]
+        self._chunk_queue = [(i, c) for i, node in enumerate(nodes) for c in range(len(node.chunks))]
+        self._chunk_time: dict[tuple[int, int], float] = {}
+        self._chunk_at: dict[tuple[int, int], tuple[int, int]] = {}
+        self._act, self._wgt = Pool(config.act_units), Pool(config.wgt_entries)
+        self._prm = Pool(config.prm_entries)
+        self._time = {engine: 0.0 for engine in Engine}
+        self._bus_bytes = [0, 0]  # constants, rows
+        self._acc_next = 0
+        self._acc_free = [0.0] * config.acc_banks
+        self._blocked: set[str] = set()
+        self._memory_fault: tuple[str, str] | None = None
+
+    def run(self) -> float:
+        """Schedule everything; returns the estimated cycles. Raises :class:`ScheduleError` when stuck."""
+        while True:
+            self._blocked.clear()
+            best = self._best_task()
+            bus = self._time[Engine.LOAD]
+            if best is not None and best[0] <= bus:
+                self._run_task(best)
+            elif not self._load_something():
+                if best is None:
+                    break
+                self._run_task(best)
+        if any(n < len(node.tasks) for n, node in zip(self._next, self.nodes, strict=True)):
+            raise self._stuck()
+        return max(self._time.values())
+
+    # -- tasks -----------------------------------------------------------------------------------------
+
+    def _best_task(self) -> tuple[float, int, Task] | None:
+        best: tuple[tuple[float, int], float, int, Task] | None = None
+        for index, node in enumerate(self.nodes):
+            position = self._next[index]
+            if position == len(node.tasks):
+                continue
+            task = node.tasks[position]
+            start = self._earliest(index, node, task)
+            if start is None:
+                continue
+            engine = self._time[Engine.GEMM if node.uses_gemm else Engine.ALU]
+            key = (max(start, engine), -index if self.policy.deep else index)
+            if best is None or key < best[0]:
+                best = (key, max(start, engine), index, task)
+        return None if best is None else best[1:]
+
+    def _earliest(self, index: int, node: Node, task: Task) -> float | None:
+        """When a task's operands, constants and room are there; None if something is not yet scheduled."""
+        if (index, task.chunk) not in self._chunk_time:
+            return None
+        ready = self._chunk_time[index, task.chunk]
+        for k, name in enumerate(node.inputs):
+            state = self._state[name]
+            last = min(node.needs(task, k)[1] + state.buffer.pad[0], state.buffer.rows - 1)
+            if last >= state.rows_ready:
+                return None
+            ready = max(ready, state.times[last])
+        state = self._state[node.output]
+        if not self._has_room(state, task.row):
+            return None
+        if not node.uses_gemm:
+            return ready
+        return max(ready, self._acc_free[self._acc_next])
+
+    def _has_room(self, state: _TensorState, row: int) -> bool:
+        buffer = state.buffer
+        if not state.live:
+            if self._place(state) is None:
+                self._blocked.add(buffer.tensor)
+                return False
+            return True
+        highest = buffer.rows - 1 if row == buffer.height - 1 else row + buffer.pad[0]
+        return highest < self._lowest_needed(state) + buffer.capacity
+
+    def _lowest_needed(self, state: _TensorState) -> int:
+        lowest = _FAR
+        for node, k in state.consumers:
+            if self._next[node] < len(self.nodes[node].tasks):
+                lowest = min(lowest, max(0, self._lowest[node][k][self._next[node]] + state.buffer.pad[0]))
+        return lowest
+
+    def _run_task(self, best: tuple[float, int, Task]) -> None:
+        start, index, task = best
+        node = self.nodes[index]
+        state = self._state[node.output]
+        if not state.live:
+            self._make_live(state)
+        bank = self._acc_next
+        self._acc_next = (bank + 1) % self.config.acc_banks
+        self.actions.append(RunTask(index, self._next[index], bank * self.config.acc_bank_units))
+        ready = start
+        if node.uses_gemm:
+            end = start + node.gemm_cycles(task)
+            self._time[Engine.GEMM] = end
+            ready = end + GEMM_DEPTH + 2
+        alu_end = max(self._time[Engine.ALU], ready) + node.alu_cycles(task)
+        self._time[Engine.ALU] = alu_end
+        self._acc_free[bank] = alu_end
+        self._next[index] += 1
+        done = alu_end + ALU_DEPTH + 2
+        if task.completes_row:
+            self._complete_row(state, index, task.row, done)
+        if self._chunk_last[index][task.chunk] == self._next[index] - 1:
+            self._free_chunk(index, task.chunk)
+        for name in node.inputs:
+            self._retire_if_unused(self._state[name])
+        self._retire_if_unused(state)
+
+    def _complete_row(self, state: _TensorState, producer: int, row: int, time: float) -> None:
+        state.completed[producer] = row + 1
+        rows = min(state.completed.get(p, 0) for p in state.producers)
+        buffer = state.buffer
+        ready = buffer.rows if rows == buffer.height else buffer.pad[0] + rows if rows else 0
+        if ready > state.rows_ready:
+            if state.stored:
+                self.actions.append(StoreRow(buffer.tensor, rows - 1))
+            state.times += [time] * (ready - state.rows_ready)
+            state.rows_ready = ready
+
+    def _retire_if_unused(self, state: _TensorState) -> None:
+        done = state.rows_ready == state.buffer.rows and self._lowest_needed(state) == _FAR
+        if state.live and not state.dead and done:
+            state.dead = True
+            self._act.release(state.buffer.base, state.buffer.size)
+
+    # -- loads -----------------------------------------------------------------------------------------
+
+    def _load_something(self) -> bool:
+        constants, rows = self._bus_bytes
+        share = self.policy.constant_share
+        if constants * (1 - share) <= rows * share:
+            return self._load_chunk() or self._load_row()
+        return self._load_row() or self._load_chunk()
+
+    def _load_row(self) -> bool:
+        for name, state in self._state.items():
+            if not state.loaded or state.rows_ready == state.buffer.rows:
+                continue
+            if not state.live:
+                if self._place(state) is None:
+                    self._blocked.add(name)
+                    continue
+                self._make_live(state)
+            if state.rows_ready >= self._lowest_needed(state) + state.buffer.capacity:
+                continue
+            size = state.buffer.stride * self.config.act_unit_bytes
+            self._bus_bytes[1] += size
+            self.actions.append(LoadRow(name, state.rows_ready))
+            state.times.append(self._transfer(size))
+            state.rows_ready += 1
+            return True
+        return False
+
+    def _load_chunk(self) -> bool:
+        if not self._chunk_queue:
+            return False
+        node, index = self._chunk_queue[0]
+        chunk = self.nodes[node].chunks[index]
+        wgt = self._wgt.take(len(chunk.weights)) if len(chunk.weights) else 0
+        if wgt is None:
+            self._memory_fault = ("wgt", self.nodes[node].name)
+            return False
+        prm = self._prm.take(len(chunk.prm)) if len(chunk.prm) else 0
+        if prm is None:
+            if len(chunk.weights):
+                self._wgt.release(wgt, len(chunk.weights))
+            self._memory_fault = ("prm", self.nodes[node].name)
+            return False
+        self._chunk_queue.pop(0)
+        self._chunk_at[node, index] = (wgt, prm)
+        size = len(chunk.weights) * self.config.wgt_entry_bytes + len(chunk.prm) * self.config.prm_entry_bytes
+        self._bus_bytes[0] += size
+        self._chunk_time[node, index] = self._transfer(size)
+        self.actions.append(LoadChunk(node, index, wgt, prm))
+        return True
+
+    def _transfer(self, size: int) -> float:
+        self._time[Engine.LOAD] += size / self.config.beat_bytes
+        return self._time[Engine.LOAD] + self.config.dram_latency + LOAD_DEPTH + 2
+
+    def _free_chunk(self, node: int, index: int) -> None:
+        chunk = self.nodes[node].chunks[index]
+        wgt, prm = self._chunk_at[node, index]
+        if len(chunk.weights):
+            self._wgt.release(wgt, len(chunk.weights))
+        if len(chunk.prm):
+            self._prm.release(prm, len(chunk.prm))
+
+    # -- act -------------------------------------------------------------------------------------------
+
+    def _place(self, state: _TensorState) -> int | None:
+        """The free position that shares fewest banks with buffers of other readers or writers."""
+        size, best = state.buffer.size, None
+        bank = self.config.act_bank_units
+        align = max(self.config.in_units, self.config.out_units)
+        starts = {b * bank for b in range(self.config.act_banks)} | {low for low, _ in self._act.ranges()}
+        for start in sorted(-(-s // align) * align for s in starts):
+            if self._act.is_free(start, size):
+                cost = self._conflicts(state, start, start + size)
+                if best is None or cost < best[0]:
+                    best = (cost, start)
+        return None if best is None else best[1]
+
+    def _conflicts(self, state: _TensorState, low: int, high: int) -> int:
+        bank = self.config.act_bank_units
+        first, last = low // bank, (high - 1) // bank
+        cost = 0
+        for other in self._state.values():
+            if not other.live or other.dead:
+                continue
+            a, b = other.buffer.base // bank, (other.buffer.base + other.buffer.size - 1) // bank
+            if b < first or a > last:
+                continue
+            cost += self._readers(other) != self._readers(state)
+            cost += 2 * (other.loaded != state.loaded)
+        return cost
+
+    def _readers(self, state: _TensorState) -> frozenset[Engine]:
+        readers = {Engine.GEMM if self.nodes[n].uses_gemm else Engine.ALU for n, _ in state.consumers}
+        return frozenset(readers | ({Engine.STORE} if state.stored else set()))
+
+    def _make_live(self, state: _TensorState) -> None:
+        base = self._place(state)
+        assert base is not None, "placed by the caller"
+        self._act.reserve(base, state.buffer.size)
+        state.buffer.base, state.live = base, True
+
+    def _stuck(self) -> ScheduleError:
+        held = [n for n, s in self._state.items() if (s.live and not s.dead) or n in self._blocked]
+        if self._memory_fault is not None and not self._blocked:
+            memory, node = self._memory_fault
+            return ScheduleError(
+                f"{node}: its constants do not fit {memory} beside those of the layers still running", memory, held
+            )
+        size = sum(self._state[n].buffer.size for n in held)
+        return ScheduleError(
+            f"act: {size} units are needed at once by {', '.join(held)}, there are {self.config.act_units}; "
+            f"raise act_bytes",
+            "act",
+            held,
+        )
+
+
+def _suffix_lowest(node: Node, index: int) -> list[int]:
+    """For each task, the lowest input row that it or any later task reads."""
+    lows = np.array([node.needs(task, index)[0] for task in node.tasks], np.int64)
+    return np.minimum.accumulate(lows[::-1])[::-1].tolist()
+
