@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -194,7 +195,7 @@ class QdqGraph:
         self.constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
-    def node(self, kind: str, name: str, inputs: list[str], **attributes: object) -> str:
+    def node(self, kind: str, name: str, inputs: list[str], **attributes: Any) -> str:
         """A node with one output of the same name; returns it."""
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
