@@ -1,0 +1,88 @@
+"""The Numba decorator of this package: machine code cached on disk, never stale.
+
+Numba's own cache looks at the file of the compiled function only, so an edit to the instruction set or to a
+helper would go unnoticed. Here the cache folder is named by a hash over every source that the kernels see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config as numba_config
+
+import tilewright.config
+from tilewright.isa import arithmetic, codec, spec, timing
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KEPT_VERSIONS = 8  #: cache folders of earlier sources that are kept
+
+
+#: modules outside this package whose constants the kernels may use
+CONSTANT_MODULES = (tilewright.config, arithmetic, codec, spec, timing)
+
+
+def _sources() -> list[Path]:
+    return [*(Path(str(m.__file__)) for m in CONSTANT_MODULES), *sorted(Path(__file__).parent.glob("*.py"))]
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in _sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _candidates() -> list[Path]:
+    configured = os.environ.get("NUMBA_CACHE_DIR")
+    if configured:
+        return [Path(configured)]
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    return [Path(home) / "tilewright" / "kernels", Path(tempfile.gettempdir()) / f"tilewright-kernels-{user}"]
+
+
+def _cache_folder() -> Path | None:
+    """The folder for this version of the sources; None if no place is writable (then nothing is cached)."""
+    for base in _candidates():
+        folder = base / _source_hash()
+        if _writable(folder):
+            try:
+                versions = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
+            except OSError:  # another process is pruning the same folder
+                versions = []
+            for old in versions[:-KEPT_VERSIONS]:
+                if old != folder:
+                    shutil.rmtree(old, ignore_errors=True)
+            return folder
+    return None
+
+
+CACHE_FOLDER = _cache_folder()
+
+
+def compiled(function: F) -> F:
+    """``numba.njit`` without bounds checks, cached in :data:`CACHE_FOLDER`."""
+    previous = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = str(CACHE_FOLDER or previous)
+    try:
+        result: F = numba.njit(cache=CACHE_FOLDER is not None)(function)
+        return result
+    finally:
+        numba_config.CACHE_DIR = previous

@@ -1,0 +1,100 @@
+"""A program made ready to simulate: decoded table, and the faults that its fields alone decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.isa.codec import COLUMNS, EncodingError, decode_table
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Memory, Opcode, entry_bytes, instruction_width
+from tilewright.sim.result import Fault, FaultCode
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The decodable head of a program.
+
+    ``table``: int64 (legal, columns); ``row_beats``: beats of each row of a LOAD or STORE, 0 for others;
+    ``outside``: bool per instruction, true where a LOAD or STORE reaches outside its segment; ``total``:
+    instructions in the program; ``illegal``: the fault of instruction ``legal``, if it does not decode.
+    """
+
+    config: Config
+    table: NDArray[np.int64]
+    row_beats: NDArray[np.int64]
+    outside: NDArray[np.bool_]
+    total: int
+    illegal: Fault | None
+
+    @property
+    def fault(self) -> Fault | None:
+        """The first fault in program order that fields and segments decide."""
+        if self.outside.any():
+            index = int(np.argmax(self.outside))
+            opcode = Opcode(int(self.table[index, 0])).name
+            segment = int(self.table[index, COLUMNS["segment"]])
+            return Fault(FaultCode.SEGMENT, index, f"instruction {index} ({opcode}) reaches outside segment {segment}")
+        return self.illegal
+
+
+def _first_illegal(instructions: bytes, size: int, config: Config) -> tuple[int, str]:
+    """Index and message of the first instruction that does not decode, by bisection."""
+    low, high, message = 0, len(instructions) // size, ""
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            decode_table(instructions[low * size : (middle + 1) * size], config)
+        except EncodingError as error:
+            high, message = middle, str(error)
+        else:
+            low = middle + 1
+    try:
+        decode_table(instructions[low * size : (low + 1) * size], config)
+    except EncodingError as error:
+        message = str(error).replace("instruction 0", f"instruction {low}")
+    return low, message
+
+
+def decode_program(program: Program) -> Decoded:
+    """Decode once; the result serves any number of runs."""
+    config, size = program.config, instruction_width(program.config) // 8
+    total = len(program.instructions) // size
+    illegal: Fault | None = None
+    try:
+        table = decode_table(program.instructions, config)
+    except EncodingError:
+        index, message = _first_illegal(program.instructions, size, config)
+        table = decode_table(program.instructions[: index * size], config)
+        illegal = Fault(FaultCode.ILLEGAL, index, message)
+    bad_fill = (table[:, 0] == Opcode.FILL) & (table[:, COLUMNS["memory"]] != Memory.ACT)
+    bad_fill &= table[:, COLUMNS["memory"]] != Memory.ACC
+    if bad_fill.any():
+        index = int(np.argmax(bad_fill))
+        memory = Memory(int(table[index, COLUMNS["memory"]])).name
+        table = table[:index]
+        illegal = Fault(FaultCode.ILLEGAL, index, f"instruction {index} (FILL): memory {memory} cannot be filled")
+    row_beats = _row_beats(table, config)
+    return Decoded(config, table, row_beats, _outside(table, row_beats, program), total, illegal)
+
+
+def _row_beats(table: NDArray[np.int64], config: Config) -> NDArray[np.int64]:
+    sizes = np.array([entry_bytes(config, m) for m in Memory], np.int64)
+    memory = np.where(table[:, 0] == Opcode.STORE, int(Memory.ACT), table[:, COLUMNS["memory"]])
+    moves = (table[:, 0] == Opcode.LOAD) | (table[:, 0] == Opcode.STORE)
+    beats = -(-table[:, COLUMNS["cols"]] * sizes[memory] // config.beat_bytes)
+    return np.where(moves, beats, 0)
+
+
+def _outside(table: NDArray[np.int64], row_beats: NDArray[np.int64], program: Program) -> NDArray[np.bool_]:
+    beat = program.config.beat_bytes
+    limits = np.zeros(1 << 8, np.int64)
+    for index, segment in enumerate(program.segments):
+        limits[index] = segment.size // beat
+    rows, stride = table[:, COLUMNS["rows"]], table[:, COLUMNS["stride"]]
+    end = table[:, COLUMNS["offset"]] + (rows - 1) * stride + row_beats
+    outside: NDArray[np.bool_] = (row_beats > 0) & (end > limits[table[:, COLUMNS["segment"]]])
+    return outside

@@ -1,0 +1,126 @@
+"""What a program computes: every instruction in program order, on byte-exact memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import TilewrightError
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Memory, Opcode
+from tilewright.sim.array import gemm
+from tilewright.sim.compiled import compiled
+from tilewright.sim.decoded import Decoded, decode_program
+from tilewright.sim.move import fill, load, store
+from tilewright.sim.result import FunctionalResult
+from tilewright.sim.state import (
+    C_INNER,
+    C_OPCODE,
+    C_OUTER,
+    C_SEGMENT,
+    C_UOP_COUNT,
+    Memories,
+    Shape,
+    make_memories,
+    make_shape,
+)
+from tilewright.sim.vector import alu, requantize, rescale
+
+LOAD, FILL, STORE, GEMM, ALU, REQUANTIZE, RESCALE = (int(op) for op in Opcode if op != Opcode.WAIT)
+
+
+class SimulationError(TilewrightError):
+    """The simulator was called with segments that do not fit the program."""
+
+
+@compiled
+def _run(table: Any, count: int, segments: Any, m: Memories, s: Shape) -> int:
+    """Run the first ``count`` instructions; returns the number of window emits."""
+    emits = 0
+    for n in range(count):
+        row = table[n]
+        opcode = row[C_OPCODE]
+        if opcode == LOAD:
+            load(row, segments[row[C_SEGMENT]], m, s)
+        elif opcode == GEMM:
+            emits += gemm(row, m, s)
+        elif opcode == REQUANTIZE:
+            requantize(row, m, s)
+        elif opcode == RESCALE:
+            rescale(row, m, s)
+        elif opcode == ALU:
+            alu(row, m, s)
+        elif opcode == FILL:
+            fill(row, m, s)
+        elif opcode == STORE:
+            store(row, segments[row[C_SEGMENT]], m, s)
+    return emits
+
+
+class Functional:
+    """A program decoded once, and the memories it runs on; ``run`` may be called any number of times."""
+
+    def __init__(self, program: Program, decoded: Decoded | None = None) -> None:
+        self.program = program
+        self._decoded = decode_program(program) if decoded is None else decoded
+        self._shape = make_shape(program.config)
+        self._memories = make_memories(program.config)
+        self._fault = self._decoded.fault
+        self._count = len(self._decoded.table) if self._fault is None else self._fault.instruction
+        table = self._decoded.table[: self._count]
+        stores = table[table[:, C_OPCODE] == STORE, C_SEGMENT]
+        self._written = set(stores.tolist())
+        self._gemm_uops = gemm_uop_count(table)
+
+    def run(self, segments: Sequence[NDArray[np.uint8]]) -> FunctionalResult:
+        """Run over the DRAM segments: one C-contiguous uint8 array each, at least the declared size.
+
+        STORE modifies them in place. Memories are zero at the start. On a fault the instructions before the
+        faulting one have run, no others.
+        """
+        self._check(segments)
+        for memory in self._memories:
+            memory.fill(0)
+        addresses = np.array([s.ctypes.data for s in segments] or [0], np.int64)
+        emits = int(_run(self._decoded.table, self._count, addresses, self._memories, self._shape))
+        return FunctionalResult(self._fault, self._gemm_uops, emits)
+
+    def memory(self, memory: Memory) -> NDArray[Any]:
+        """A copy of a memory's values after a run.
+
+        ACT: int8 (units, batch, lanes); ACC: int32, likewise; WGT: int8 (entries, BO, BI); PRM: int64
+        (entries, BO, 4) of bias, multiplier, offset, shift; UOP: int64 (depth, fields).
+        """
+        m, s = self._memories, self._shape
+        if memory == Memory.ACT:
+            return m.act.reshape(-1, s.batch, s.lanes).copy()
+        if memory in (Memory.ACC, Memory.ACC8):
+            return m.acc.reshape(-1, s.batch, s.lanes).copy()
+        if memory == Memory.WGT:
+            pairs = m.wgt.reshape(-1, s.block_in // 2, s.block_out, 2)
+            return np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1, s.block_out, s.block_in)
+        if memory == Memory.PRM:
+            return np.stack([m.bias, m.multiplier, m.offset, m.shift], 1).reshape(-1, s.block_out, 4)
+        return (m.uop_gemm if memory == Memory.UOP_GEMM else m.uop_alu).copy()
+
+    def _check(self, segments: Sequence[NDArray[np.uint8]]) -> None:
+        declared = self.program.segments
+        if len(segments) != len(declared):
+            raise SimulationError(f"the program has {len(declared)} segments, {len(segments)} buffers were given")
+        for index, (segment, buffer) in enumerate(zip(declared, segments)):
+            what = f"segment {index} ({segment.name})"
+            if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.c_contiguous:
+                raise SimulationError(f"{what}: needs a contiguous 1-D uint8 array, got {buffer.ndim}-D {buffer.dtype}")
+            if buffer.size < segment.size:
+                raise SimulationError(f"{what}: needs {segment.size} bytes, the buffer has {buffer.size}")
+            if index in self._written and not buffer.flags.writeable:
+                raise SimulationError(f"{what}: the program stores to it, but the buffer is read-only")
+
+
+def gemm_uop_count(table: NDArray[np.int64]) -> int:
+    """GEMM micro-ops that a decoded table runs."""
+    rows = table[table[:, C_OPCODE] == GEMM]
+    return int((rows[:, C_OUTER] * rows[:, C_INNER] * rows[:, C_UOP_COUNT]).sum())

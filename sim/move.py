@@ -1,0 +1,158 @@
+"""LOAD, FILL and STORE: tiles between DRAM and the memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.isa.spec import Memory
+from tilewright.sim.compiled import compiled
+from tilewright.sim.raw import copy_bytes, read_int8, read_int32
+from tilewright.sim.state import (
+    C_COLS,
+    C_MEMORY,
+    C_OFFSET,
+    C_ROWS,
+    C_SRAM,
+    C_SRAM_COL,
+    C_SRAM_ROW,
+    C_STRIDE,
+    C_VALUE,
+    C_WRAP_BASE,
+    C_WRAP_SIZE,
+    Memories,
+    Shape,
+)
+
+ACT, WGT, ACC, ACC8, PRM, UOP_GEMM, UOP_ALU = (int(m) for m in Memory)
+
+
+@compiled
+def act_address(row: Any, offset: int, shape: Shape) -> int:
+    """The unit that an act offset stands for: wrapped in the instruction's region."""
+    if offset >= row[C_WRAP_SIZE]:
+        offset -= row[C_WRAP_SIZE]
+    return (row[C_WRAP_BASE] + offset) & (shape.act_depth - 1)
+
+
+@compiled
+def _bits(word: int, position: int, width: int) -> int:
+    return (word >> position) & ((1 << width) - 1)
+
+
+@compiled
+def _read_word(source: int, size: int) -> int:
+    low = read_int32(source) & 0xFFFFFFFF
+    return low | ((read_int32(source + 4) & 0xFFFFFFFF) << 32) if size == 8 else low
+
+
+@compiled
+def _load_weights(source: int, entry: int, m: Memories, s: Shape) -> None:
+    base = entry * s.block_in * s.block_out
+    per_byte = 8 // s.weight_bits
+    up = 64 - s.weight_bits
+    for o in range(s.block_out):
+        first = source + o * s.block_in // per_byte
+        for k in range(s.block_in):
+            if s.weight_bits == 8:
+                value = read_int8(first + k)
+            else:
+                packed = read_int8(first + k // per_byte) >> (s.weight_bits * (k % per_byte))
+                value = (packed << up) >> up
+            m.wgt[base + (k // 2) * 2 * s.block_out + 2 * o + (k & 1)] = value
+
+
+@compiled
+def _load_parameters(source: int, entry: int, m: Memories, s: Shape) -> None:
+    for c in range(s.block_out):
+        at, k = source + 16 * c, entry * s.block_out + c
+        m.bias[k] = read_int32(at)
+        m.multiplier[k] = read_int32(at + 4)
+        m.offset[k] = read_int32(at + 8)
+        m.shift[k] = read_int32(at + 12) & 63
+
+
+@compiled
+def _load_gemm_uop(source: int, index: int, m: Memories, s: Shape) -> None:
+    word = _read_word(source, s.uop_gemm_bytes)
+    m.uop_gemm[index, 0] = _bits(word, 0, s.acc_bits)
+    m.uop_gemm[index, 1] = _bits(word, s.acc_bits, s.act_bits)
+    m.uop_gemm[index, 2] = _bits(word, s.acc_bits + s.act_bits, s.wgt_bits)
+    m.uop_gemm[index, 3] = _bits(word, s.acc_bits + s.act_bits + s.wgt_bits, 1)
+
+
+@compiled
+def _load_alu_uop(source: int, index: int, m: Memories, s: Shape) -> None:
+    word = _read_word(source, s.uop_alu_bytes)
+    m.uop_alu[index, 0] = _bits(word, 0, s.vector_bits)
+    m.uop_alu[index, 1] = _bits(word, s.vector_bits, s.vector_bits)
+    m.uop_alu[index, 2] = _bits(word, 2 * s.vector_bits, s.prm_bits)
+
+
+@compiled
+def _entry_bytes(memory: int, s: Shape) -> int:
+    if memory in (ACT, ACC8):
+        return s.unit
+    if memory == WGT:
+        return s.block_in * s.block_out * s.weight_bits // 8
+    if memory == ACC:
+        return 4 * s.unit
+    if memory == PRM:
+        return 16 * s.block_out
+    return s.uop_gemm_bytes if memory == UOP_GEMM else s.uop_alu_bytes
+
+
+@compiled
+def load(row: Any, segment: int, m: Memories, s: Shape) -> None:
+    """LOAD; ``segment`` is the address of its DRAM segment."""
+    memory = row[C_MEMORY]
+    size = _entry_bytes(memory, s)
+    act, acc = m.act.ctypes.data, m.acc.ctypes.data
+    for r in range(row[C_ROWS]):
+        source = segment + (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            if memory == ACT:
+                copy_bytes(act + act_address(row, a, s) * size, source, size)
+            elif memory == WGT:
+                _load_weights(source, a & (s.wgt_depth - 1), m, s)
+            elif memory == ACC:
+                copy_bytes(acc + (a & (s.acc_depth - 1)) * size, source, size)
+            elif memory == ACC8:
+                first = (a & (s.acc_depth - 1)) * s.unit
+                for k in range(s.unit):
+                    m.acc[first + k] = read_int8(source + k)
+            elif memory == PRM:
+                _load_parameters(source, a & (s.prm_depth - 1), m, s)
+            elif memory == UOP_GEMM:
+                _load_gemm_uop(source, a & (s.uop_gemm_depth - 1), m, s)
+            else:
+                _load_alu_uop(source, a & (s.uop_alu_depth - 1), m, s)
+            source += size
+
+
+@compiled
+def fill(row: Any, m: Memories, s: Shape) -> None:
+    """FILL of act or acc."""
+    value = row[C_VALUE]
+    for r in range(row[C_ROWS]):
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            if row[C_MEMORY] == ACT:
+                first = act_address(row, a, s) * s.unit
+                for k in range(s.unit):
+                    m.act[first + k] = value
+            else:
+                first = (a & (s.acc_depth - 1)) * s.unit
+                for k in range(s.unit):
+                    m.acc[first + k] = value
+
+
+@compiled
+def store(row: Any, segment: int, m: Memories, s: Shape) -> None:
+    """STORE; ``segment`` is the address of its DRAM segment."""
+    act = m.act.ctypes.data
+    for r in range(row[C_ROWS]):
+        target = segment + (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            copy_bytes(target + c * s.unit, act + act_address(row, a, s) * s.unit, s.unit)
