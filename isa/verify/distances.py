@@ -1,0 +1,145 @@
+"""Issue-cycle distances: within ALU from a write to a read of it, within GEMM between window emits.
+
+Distances are counted in an engine's own issue slots (vectors x (pace + 1), WAIT cycles): the least that can
+happen, since idle time only adds to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.spec import Memory
+from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.isa.verify.errors import Describer, Rule
+from tilewright.isa.verify.operands import Access
+from tilewright.isa.verify.uops import GemmBlock
+
+_CHUNK = 1 << 18  #: vectors enumerated at once
+
+
+@dataclass
+class AluDistances:
+    """The issue slots of ALU and what its latest vectors wrote."""
+
+    describe: Describer
+    slot: int = 0  #: slot of the next vector
+    _recent: dict[Memory, dict[int, tuple[int, int]]] = field(
+        default_factory=lambda: {Memory.ACT: {}, Memory.ACC: {}}
+    )  #: per memory: address -> (slot, instruction) of vectors of the last ALU_DISTANCE slots
+    _clean: set[tuple[object, ...]] = field(default_factory=set)  #: shapes that keep their distance within themselves
+
+    def wait(self, cycles: int) -> None:
+        """A WAIT on ALU."""
+        self.slot += cycles
+
+    def run(
+        self, index: int, vectors: int, period: int, write: tuple[Memory, Access], reads: list[tuple[Memory, Access]]
+    ) -> None:
+        """An instruction of ``vectors`` vectors, one every ``period`` slots; the accesses are its vector addresses."""
+        near = -(-ALU_DISTANCE // period)  # vectors that lie within the distance of one another
+        head = np.arange(min(vectors, near))
+        for memory, access in reads:
+            recent = self._recent[memory]
+            if recent:
+                self._against_recent(index, recent, memory, access.visits(head).tolist(), period)
+            if memory == write[0]:
+                self._within(index, vectors, period, memory, write[1], access)
+        tail = np.arange(max(0, vectors - near), vectors)
+        end = self.slot + vectors * period
+        for memory, recent in self._recent.items():
+            kept = {a: seen for a, seen in recent.items() if seen[0] > end - ALU_DISTANCE}
+            self._recent[memory] = kept
+        newest = self._recent[write[0]]
+        for vector, address in zip(tail.tolist(), write[1].visits(tail).tolist()):
+            newest[address] = (self.slot + vector * period, index)
+        self.slot = end
+
+    def _against_recent(
+        self, index: int, recent: dict[int, tuple[int, int]], memory: Memory, addresses: list[int], period: int
+    ) -> None:
+        for vector, address in enumerate(addresses):
+            seen = recent.get(address)
+            if seen is not None and self.slot + vector * period - seen[0] < ALU_DISTANCE:
+                raise self._error(index, memory, address, seen[1], self.slot + vector * period - seen[0])
+
+    # Reads what it writes: both in acc, so no offset wraps and only the difference of the bases matters.
+    def _within(self, index: int, vectors: int, period: int, memory: Memory, write: Access, read: Access) -> None:
+        if vectors == 1 or _disjoint(write, read):
+            return
+        shape = (write.shape(), read.shape(), read.base - write.base, period)
+        if shape in self._clean:
+            return
+        near = (ALU_DISTANCE - 1) // period
+        for start in range(0, vectors, _CHUNK):
+            iterations = np.arange(max(0, start - near), min(vectors, start + _CHUNK))
+            written = write.visits(iterations)
+            got = written if read is write else read.visits(iterations)
+            for lag in range(1, min(near, len(iterations) - 1) + 1):
+                same = got[lag:] == written[:-lag]
+                if same.any():
+                    address = int(got[lag:][int(np.argmax(same))])
+                    raise self._error(index, memory, address, index, lag * period)
+        self._clean.add(shape)
+
+    def _error(self, index: int, memory: Memory, address: int, writer: int, distance: int) -> Exception:
+        return self.describe.error(
+            Rule.ALU_DISTANCE, index,
+            f"reads {memory.name.lower()} unit {address} {distance} issue cycles after {self.describe.name(writer)} "
+            f"wrote it; at least {ALU_DISTANCE} are needed",
+        )  # fmt: skip
+
+
+def _disjoint(a: Access, b: Access) -> bool:
+    """No address of acc can be common; looks at the ranges only."""
+    return a is not b and (a.high() < b.base + b.operand.low or b.high() < a.base + a.operand.low)
+
+
+def check_banks(index: int, vectors: int, bank_units: int, dst: Access, src: Access, describe: Describer) -> None:
+    """The two acc operands of every vector of a two-operand instruction lie in different banks."""
+    d_low, d_high = (dst.base + dst.operand.low) // bank_units, dst.high() // bank_units
+    s_low, s_high = (src.base + src.operand.low) // bank_units, src.high() // bank_units
+    if d_high < s_low or s_high < d_low:
+        return
+    for start in range(0, vectors, _CHUNK):
+        iterations = np.arange(start, min(vectors, start + _CHUNK))
+        d, s = dst.visits(iterations), src.visits(iterations)
+        same: NDArray[np.bool_] = d // bank_units == s // bank_units
+        if same.any():
+            k = int(np.argmax(same))
+            raise describe.error(
+                Rule.ALU_BANK, index,
+                f"reads acc units {d[k]} and {s[k]} of bank {d[k] // bank_units} for one vector; "
+                f"use pace = 1 or operands in different banks",
+            )  # fmt: skip
+
+
+@dataclass
+class EmitDistance:
+    """With dsp_packing: whether GEMM's multipliers are still taken by the latest window emit."""
+
+    describe: Describer
+    _emitter: int | None = None  #: the instruction whose emit was in the very last issue slot
+
+    def wait(self) -> None:
+        """A WAIT on GEMM: at least one slot."""
+        self._emitter = None
+
+    def run(self, index: int, block: GemmBlock, turns: int, window: bool, pace: int) -> None:
+        """A GEMM instruction of ``turns`` passes over its micro-ops."""
+        first, last = (bool(block.emits[0]), bool(block.emits[-1])) if window else (True, False)
+        if self._emitter is not None and first:
+            what = "an emit" if window else "a dense micro-op"
+            raise self._error(index, what, self._emitter)
+        if window and not pace and (block.adjacent_emits or (turns > 1 and first and last)):
+            raise self._error(index, "an emit", index)
+        self._emitter = index if last and not pace else None
+
+    def _error(self, index: int, what: str, emitter: int) -> Exception:
+        return self.describe.error(
+            Rule.EMIT_DISTANCE, index,
+            f"has {what} one issue cycle after a window emit of {self.describe.name(emitter)}, which takes two cycles "
+            f"with dsp_packing; use pace = 1, or a push or WAIT between",
+        )  # fmt: skip

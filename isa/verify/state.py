@@ -1,0 +1,138 @@
+"""Who last read and wrote each unit of a memory, and the checks that follow from it.
+
+Arrays hold index + 1 of the last instruction, 0 for none, one array per engine. Since every access is
+checked against the last accesses of the others, order is transitive and the last one is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.spec import Engine
+from tilewright.isa.verify.affine import Index, Region
+from tilewright.isa.verify.errors import Describer, Rule
+from tilewright.isa.verify.tokens import Clock
+
+
+class MemoryState:
+    """Access history of one memory or DRAM segment.
+
+    ``unit`` is what an address counts, for messages. With ``bank_units``, banks have owners too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        unit: str,
+        depth: int,
+        readers: Sequence[Engine],
+        writers: Sequence[Engine],
+        describe: Describer,
+        bank_units: int = 0,
+    ) -> None:
+        self.name, self.unit, self.depth = name, unit, depth
+        self._describe = describe
+        self._bank_units = bank_units
+        self._readers = [int(e) for e in readers]
+        self._writers = [int(e) for e in writers]
+        self._written = np.zeros(depth, np.bool_)
+        self._reads = {e: np.zeros(depth, np.int32) for e in self._readers}
+        self._writes = {e: np.zeros(depth, np.int32) for e in self._writers}
+        self._newest_read = dict.fromkeys(self._readers, 0)
+        self._newest_write = dict.fromkeys(self._writers, 0)
+        banks = depth // bank_units if bank_units else 0
+        self._bank_reads = {e: [0] * banks for e in self._readers}
+        self._bank_writes = {e: [0] * banks for e in self._writers}
+
+    def missing(self, region: Region) -> NDArray[np.int64]:
+        """Addresses of the region that nothing has written yet."""
+        fresh = self._written[region.index]
+        if fresh.all():
+            return np.zeros(0, np.int64)
+        return region.addresses()[~fresh]
+
+    def require_written(self, index: int, region: Region) -> None:
+        """Every address of the region holds something."""
+        missing = self.missing(region)
+        if missing.size:
+            raise self.uninitialised(index, int(missing[0]))
+
+    def uninitialised(self, index: int, address: int) -> Exception:
+        """The error of reading an address that nothing has written."""
+        return self._describe.error(
+            Rule.UNINITIALISED, index, f"reads {self.name} {self.unit} {address}, which nothing wrote before"
+        )
+
+    def read(self, index: int, engine: int, clock: Clock, region: Region) -> None:
+        """Check and record a read; whether it was written is for :meth:`require_written`."""
+        at = region.index
+        for other in self._writers:
+            if other != engine and self._newest_write[other] > clock[other]:
+                self._ordered(index, at, region, self._writes[other], clock[other], Rule.RACE_RAW)
+        if self._bank_units:
+            self._banks(index, engine, clock, region, self._bank_reads, self._newest_read, Rule.BANK_READERS)
+        self._reads[engine][at] = index + 1
+        self._newest_read[engine] = index + 1
+
+    def write(self, index: int, engine: int, clock: Clock, region: Region) -> None:
+        """Check and record a write."""
+        at = region.index
+        for other in self._writers:
+            if other != engine and self._newest_write[other] > clock[other]:
+                self._ordered(index, at, region, self._writes[other], clock[other], Rule.RACE_WAW)
+        for other in self._readers:
+            if other != engine and self._newest_read[other] > clock[other]:
+                self._ordered(index, at, region, self._reads[other], clock[other], Rule.RACE_WAR)
+        if self._bank_units:
+            self._banks(index, engine, clock, region, self._bank_writes, self._newest_write, Rule.BANK_WRITERS)
+        self._writes[engine][at] = index + 1
+        self._newest_write[engine] = index + 1
+        self._written[at] = True
+
+    def _ordered(
+        self, index: int, at: Index, region: Region, last: NDArray[np.int32], retired: int, rule: Rule
+    ) -> None:
+        values = last[at]
+        if values.max() <= retired:
+            return
+        worst = int(np.argmax(values > retired))
+        address, culprit = int(region.addresses()[worst]), int(values[worst]) - 1
+        mine, theirs = {
+            Rule.RACE_RAW: ("reads", "writes"),
+            Rule.RACE_WAR: ("writes", "reads"),
+            Rule.RACE_WAW: ("writes", "writes"),
+        }[rule]
+        raise self._describe.error(
+            rule, index,
+            f"{mine} {self.name} {self.unit} {address}, which {self._describe.name(culprit)} {theirs}, "
+            f"and no token orders it after that",
+        )  # fmt: skip
+
+    def _banks(
+        self,
+        index: int,
+        engine: int,
+        clock: Clock,
+        region: Region,
+        owners: dict[int, list[int]],
+        newest: dict[int, int],
+        rule: Rule,
+    ) -> None:
+        banks = region.banks(self._bank_units)
+        for other, last in owners.items():
+            if other != engine and newest[other] > clock[other]:
+                for bank in banks:
+                    if last[bank] > clock[other]:
+                        verb = "reads" if rule == Rule.BANK_READERS else "writes"
+                        units = f"{self.unit}s {bank * self._bank_units} to {(bank + 1) * self._bank_units - 1}"
+                        raise self._describe.error(
+                            rule, index,
+                            f"{verb} {self.name} bank {bank} ({units}), which {self._describe.name(last[bank] - 1)} "
+                            f"{verb} too, and no token orders it after that",
+                        )  # fmt: skip
+        mine = owners[engine]
+        for bank in banks:
+            mine[bank] = index + 1
