@@ -23,17 +23,16 @@ def resnet_sized(tiles: int = 900) -> Program:
     ]  # fmt: skip
     b.uops(GEMM, kernel)
     b.uops(ALU, [{"dst": o * ROWS * WIDTH, "src": o * ROWS * WIDTH, "prm": o} for o in range(OUT)])
-    b.load(Memory.PRM, count=OUT, push=[ALU])
-    b.wait(ALU, pop=[LOAD])
+    b.load(Memory.PRM, count=OUT)
     units, result, half = BLOCKS * (ROWS + 2) * line, OUT * ROWS * WIDTH, 288
     for t in range(tiles):
         parity, free = t % 2, t >= 2
         src, dst, acc = parity * 1024, 2048 + parity * 1024, parity * 512
-        b.load(Memory.ACT, count=units, sram=src, pop=[GEMM, ALU] if free else [])
+        b.load(Memory.ACT, count=units, sram=src, pop=[ALU] if free else [])
         b.load(Memory.WGT, count=half, sram=parity * half, offset=(t % 7) * 64, push=[GEMM])
         b.gemm(
             count=len(kernel), inner=WIDTH, outer=ROWS, dst=acc, dst_inner=1, dst_outer=WIDTH, src=src, src_inner=1,
-            src_outer=line, wgt=parity * half, pop=[LOAD, ALU] if free else [LOAD], push=[ALU, LOAD],
+            src_outer=line, wgt=parity * half, pop=[LOAD, ALU] if free else [LOAD], push=[ALU],
         )  # fmt: skip
         loops = {"count": OUT, "inner": WIDTH, "outer": ROWS, "dst_inner": 1, "dst_outer": WIDTH, "src_inner": 1,
                  "src_outer": WIDTH}  # fmt: skip
@@ -41,7 +40,7 @@ def resnet_sized(tiles: int = 900) -> Program:
         b.alu(count=OUT, inner=WIDTH, outer=ROWS, dst=acc, dst_inner=1, dst_outer=WIDTH, use_imm=1, imm=3)
         b.requantize(**loops, dst=dst, src=acc, pop=[STORE] if free else [], push=[GEMM, STORE])
         b.store(count=result, sram=dst, segment=OUTPUT, offset=(t % 16) * 2 * result, pop=[ALU], push=[ALU])
-    for engine, others in ((LOAD, [GEMM, ALU]), (GEMM, [ALU]), (ALU, [STORE])):
+    for engine, others in ((LOAD, [ALU]), (GEMM, [ALU]), (ALU, [STORE])):
         for _ in range(2):
             b.wait(engine, pop=others)
     return b.program()
