@@ -6,6 +6,7 @@ The rest of the front end reads Relax through these few functions: constants, ty
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,6 @@ from numpy.typing import NDArray
 from tvm import relax
 from tvm.ir import GenericConst, GlobalVar, IRModule
 from tvm.relax import dpl
-from tvm.relax.frontend.tflite import from_tflite
-from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
 from tvm.relax.transform import FuseOpsByPattern, FusionPattern, MergeCompositeFunctions
 
 Expr = Any  # relax expressions have no useful static types
@@ -154,6 +153,58 @@ def is_tensor(expr: Expr) -> bool:
     return isinstance(expr.ty, relax.TensorType)
 
 
+def permute_dims(expr: Expr, axes: Sequence[int]) -> Expr:
+    return relax.op.permute_dims(expr, list(axes))
+
+
+def reshape(expr: Expr, target: Sequence[int]) -> Expr:
+    return relax.op.reshape(expr, list(target))
+
+
+def concat(exprs: Sequence[Expr], axis: int) -> Expr:
+    return relax.op.concat(list(exprs), axis)
+
+
+def in_nhwc(call: Expr, args: Sequence[Expr]) -> Expr:
+    """A conv2d or pool2d call on NCHW tensors, on ``args`` of which the first is NHWC."""
+    attrs = call.attrs
+    if op_name(call) == "relax.nn.conv2d":
+        return relax.op.nn.conv2d(
+            args[0],
+            args[1],
+            strides=ints(attrs.strides),
+            padding=ints(attrs.padding),
+            dilation=ints(attrs.dilation),
+            groups=int(attrs.groups),
+            data_layout="NHWC",
+            kernel_layout=str(attrs.kernel_layout),
+        )
+    pool = relax.op.nn.avg_pool2d if op_name(call) == "relax.nn.avg_pool2d" else relax.op.nn.max_pool2d
+    return pool(
+        args[0],
+        pool_size=ints(attrs.pool_size),
+        strides=ints(attrs.strides),
+        padding=ints(attrs.padding),
+        dilation=ints(attrs.dilation),
+        ceil_mode=bool(attrs.ceil_mode),
+        count_include_pad=bool(attrs.count_include_pad),
+        layout="NHWC",
+    )
+
+
+def pad_in_order(call: Expr, value: Expr, order: Sequence[int]) -> Expr:
+    """An ``nn.pad`` call on ``value``, whose axes are those of the old operand in ``order``."""
+    width = ints(call.attrs.pad_width)
+    moved = [w for axis in order for w in width[2 * axis : 2 * axis + 2]]
+    return relax.op.nn.pad(value, moved, number(call.args[1]), str(call.attrs.pad_mode))
+
+
+def reduce_like(call: Expr, value: Expr, axes: Sequence[int]) -> Expr:
+    """The same reduction as ``call`` of ``value`` over ``axes``."""
+    functions_by_name = {"relax.mean": relax.op.mean, "relax.max": relax.op.max, "relax.sum": relax.op.sum}
+    return functions_by_name[op_name(call)](value, list(axes), bool(call.attrs.keepdims))
+
+
 def ints(value: Any) -> tuple[int, ...]:
     """An attribute array (or a single integer) as Python integers."""
     try:
@@ -182,7 +233,7 @@ def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion], name_attribute: s
             var = next((v for v, value in bound.items() if value.same_as(root)), None)
             if var is None:
                 return False
-            names[root] = str(var.name)
+            names[root] = source_name([str(v.name) for v in bound], str(var.name))
             return check(var, root, bound)
 
         return checked
@@ -194,6 +245,17 @@ def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion], name_attribute: s
     return FuseOpsByPattern(fusion, bind_constants=True)(mod)
 
 
+def source_name(names: Iterable[str], result_name: str) -> str:
+    """The model's operator a composite stands for: the first that computes, or else the one that holds the result."""
+    found = [re.fullmatch(r"op(\d+)_(.+)", name) for name in names]
+    computing = [m for m in found if m and m.group(2) not in _AROUND]
+    return min(computing, key=lambda m: int(m.group(1))).group(0) if computing else result_name
+
+
+#: ONNX operators that a composite absorbs around the one it is named after
+_AROUND = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip")
+
+
 def merge_composites(mod: IRModule) -> IRModule:
     return MergeCompositeFunctions()(mod)
 
@@ -201,19 +263,20 @@ def merge_composites(mod: IRModule) -> IRModule:
 def rename_functions(mod: IRModule, names: Mapping[str, str]) -> IRModule:
     """The module with some functions under other names; ``names``: old -> new."""
     moved: dict[str, Any] = {}
-    main = mod["main"]
 
     def visit(rewriter: Rewriter, binding: Binding) -> Expr:
         value = rewriter.rebuild(binding.value)
         target = callee(value)
         if target is not None and is_global(target):
             old = str(target.name_hint)
+            if old not in names:
+                return rewriter.emit(value, binding.name)
             if old not in moved:
-                moved[old] = rewriter.builder.add_func(_unnamed(mod[target]), names.get(old, old))
+                moved[old] = rewriter.builder.add_func(_unnamed(mod[target]), names[old])
             value = call_like(relax.Call(moved[old], value.args), value.args)
         return rewriter.emit(value, binding.name)
 
-    return Rewriter(main).run(visit)
+    return Rewriter(mod, [gv for gv, _ in functions(mod) if str(gv.name_hint) in names]).run(visit)
 
 
 def _unnamed(function: Expr) -> Expr:
@@ -231,14 +294,17 @@ def functions(mod: IRModule) -> list[tuple[Any, Expr]]:
 
 
 class Rewriter:
-    """Rebuilds one straight-line function, binding by binding, keeping variable names.
+    """Rebuilds ``main``, a straight-line function, binding by binding, keeping variable names.
 
     Unlike TVM's mutators it never merges equal expressions.
     """
 
-    def __init__(self, function: Expr) -> None:
-        self.function = function
-        self.builder = relax.BlockBuilder()
+    def __init__(self, mod: IRModule, without: Iterable[Any] = ()) -> None:
+        """Rewrites ``main`` of ``mod``; its other functions stay, but for the GlobalVars in ``without``."""
+        self.function = mod["main"]
+        dropped = {str(gv.name_hint) for gv in without} | {"main"}
+        others = {gv: f for gv, f in mod.functions_items() if str(gv.name_hint) not in dropped}
+        self.builder = relax.BlockBuilder(IRModule(others))
         self.mapping: dict[Var, Expr] = {}
 
     def lookup(self, expr: Expr) -> Expr:
@@ -307,51 +373,3 @@ def output_names(mod: IRModule) -> list[str]:
     """The model file's names of the outputs; empty where the module came from elsewhere."""
     text = attribute(mod["main"], OUTPUTS_ATTRIBUTE)
     return [str(name) for name in json.loads(text)] if text else []
-
-
-class TfliteConverter(OperatorConverter):  # type: ignore[misc]
-    """TVM's converter, with each operator's result bound to a variable ``opNNN_NAME`` and errors that say where."""
-
-    class Refused(Exception):
-        """An operator the importer cannot take, named."""
-
-    def check_unsupported_ops(self) -> None:
-        missing = []
-        for index in range(self.subgraph.OperatorsLength()):
-            code = self.get_op_code_str(self.subgraph.Operators(index))
-            if code not in self.convert_map:
-                missing.append(f"{code} (operator {index})")
-        if missing:
-            raise self.Refused(
-                f"unsupported operator{'s' if len(missing) > 1 else ''} {', '.join(missing)}: TVM's importer has no "
-                "conversion; replace or remove it in the source model"
-            )
-
-    def convert_op_to_relax(self) -> None:
-        for index in range(self.subgraph.OperatorsLength()):
-            op = self.subgraph.Operators(index)
-            code = self.get_op_code_str(op)
-            outputs = self.get_output_tensors(op)
-            try:
-                value = self.convert_map[code](op=op)
-            except Exception as error:
-                line = (str(error).strip() or type(error).__name__).splitlines()[0]
-                shape = [int(d) for d in outputs[0].tensor.ShapeAsNumpy()] if outputs else []
-                raise self.Refused(
-                    f"unsupported operator {code} (operator {index}, result shape {shape}): {line}; replace it in the "
-                    "source model"
-                ) from error
-            if value is None:  # folded into its consumers
-                continue
-            names = [get_tensor_name(self.subgraph, out.tensor_idx) for out in outputs]
-            if len(names) == 1:
-                self.exp_tab.set_expr(names[0], self.bb.emit(value, name_hint=f"op{index:03d}_{code}"))
-            else:
-                value = self.bb.normalize(value)
-                for position, name in enumerate(names):
-                    self.exp_tab.set_expr(name, value[position])
-
-
-def import_tflite(model: Any) -> IRModule:
-    """Relax module of a validated TFLite flatbuffer."""
-    return from_tflite(model, op_converter=TfliteConverter)

@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.jit import compat
 from tilewright.jit.frontend.edges import Edges, peel
 from tilewright.jit.frontend.extract import Extraction, extract, region_semantics
+from tilewright.jit.frontend.layout import to_nhwc
 from tilewright.jit.frontend.passes import unshare_dequantize
 from tilewright.jit.frontend.patterns import table
 from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE
@@ -21,7 +22,7 @@ def fuse(mod: Any, reasons: dict[str, str] | None = None) -> Any:
     ``reasons`` receives, by variable name, why a match was refused.
     """
     semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
-    mod = unshare_dequantize(mod)
+    mod = unshare_dequantize(to_nhwc(mod))
     return compat.fuse_by_pattern(mod, table(semantics, {} if reasons is None else reasons), SOURCE_ATTRIBUTE)
 
 

@@ -89,6 +89,7 @@ def peel(main: Expr) -> Edges:
         while True:
             value = bound.get(var)
             if compat.is_var(value):
+                edges.skip.add(var)
                 var = value
             elif compat.op_name(value) in _AT_OUTPUT and len(users.get(compat.arguments(value)[0], ())) == 1:
                 edges.skip.add(var)

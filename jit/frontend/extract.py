@@ -55,7 +55,8 @@ def extract(
         if compat.is_function(value):
             local[binding.var] = value
         elif compat.is_var(value):
-            builder.names[binding.var] = builder.names[value]
+            if value in builder.names:
+                builder.names[binding.var] = builder.names[value]
         elif compat.callee(value) is not None:
             callee = compat.callee(value)
             composite = local.get(callee) if compat.is_var(callee) else resolve(callee)

@@ -36,8 +36,7 @@ def unshare_dequantize(mod: compat.IRModule) -> compat.IRModule:
             return binding.var
         return rewriter.emit(rebuild(rewriter, value), binding.name)
 
-    main = mod["main"]
-    rewriter = Rewriter(main)
+    rewriter = Rewriter(mod)
     return rewriter.run(visit, lambda value: repeat(rewriter, value))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.float_scaling import tune
+from tilewright.jit.float_tables import Fitted
 from tilewright.jit.frontend.site import LITERT, Operand, QuantisedConstant, Site
 from tilewright.jit.graph import Requant
 from tilewright.jit.graph import Rounding as RoundingName
@@ -38,7 +40,8 @@ def weighted_requant(
     folded = integer_bias - x.zero_point * weight.astype(np.int64).sum(axis=1)
     low, high = reachable(weight.T, folded)
     if site.semantics != LITERT:
-        raise Unsupported("float32 scaling")
+        scales32 = np.float32(x.scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
+        return float_requant(site, scales32, folded, low, high, tail)
     scales = np.float64(x.scale) * weight_scales / np.float64(tail.quantisation.scale)
     requant = make_requant(
         scales,
@@ -52,6 +55,57 @@ def weighted_requant(
     )
     site.builder.exactness.append(LayerExactness(site.name, site.semantics, count, count))
     return requant
+
+
+def float_requant(
+    site: Site, scales: NDArray[np.float32], bias: NDArray[np.int64], low: NDArray[Any], high: NDArray[Any], tail: Result
+) -> Requant:
+    """Requant that equals ONNX Runtime's float32 scaling of accumulators in [low, high] (bias included).
+
+    Adds the layer to the exactness report.
+    """
+    limit = 1 << 31
+    if (low < -limit).any() or (high >= limit).any():
+        raise Unsupported("an accumulator that can leave int32")
+    count = len(scales)
+    zero_point = tail.quantisation.zero_point
+    tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi)
+    site.builder.exactness.append(
+        LayerExactness(
+            site.name,
+            site.semantics,
+            count,
+            int(tuned.exact.sum()),
+            tuned.bound,
+            tuned.worst,
+            "float32 scaling, thresholds compared over all reachable accumulators",
+        )
+    )
+    return Requant(
+        bias=wrap_int32(np.broadcast_to(bias, (count,))).astype(np.int32),
+        multiplier=tuned.multiplier,
+        shift=tuned.shift,
+        offset=tuned.offset,
+        rounding=tuned.rounding,
+        zero_point=zero_point,
+        lo=tail.lo,
+        hi=tail.hi,
+    )
+
+
+def report_fit(site: Site, fitted: Fitted, channels: int) -> None:
+    """Adds an element-wise layer to the exactness report: all its inputs were tried."""
+    site.builder.exactness.append(
+        LayerExactness(
+            site.name,
+            site.semantics,
+            channels,
+            0 if fitted.wrong else channels,
+            fitted.bound,
+            fitted.wrong / fitted.inputs,
+            f"all {fitted.inputs} inputs compared",
+        )
+    )
 
 
 def _integer_bias(bias: QuantisedConstant | None, count: int) -> NDArray[np.int64]:

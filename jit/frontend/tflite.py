@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.compat import TfliteConverter, import_tflite, label_main
+from tilewright.jit.compat import label_main
+from tilewright.jit.compat_importers import Refused, first_line, import_tflite
 from tilewright.jit.errors import ModelError
 from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE
 
@@ -153,11 +154,10 @@ def load(path: Path) -> Any:
     _refuse_unusable(path, model)
     try:
         mod = import_tflite(model)
-    except TfliteConverter.Refused as error:
+    except Refused as error:
         raise ModelError(f"{path}: {error}") from error
     except Exception as error:  # anything the importer trips over is the file's fault to the user
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{path}: TVM cannot import it: {line}; check the file with another runtime") from error
+        raise ModelError(f"{path}: TVM cannot import it: {first_line(error)}; check the file with another runtime") from error
     subgraph = model.Subgraphs(0)
     outputs = [(subgraph.Tensors(int(i)).Name() or b"").decode() for i in subgraph.OutputsAsNumpy()]
     return label_main(mod, {SEMANTICS_ATTRIBUTE: LITERT}, outputs)

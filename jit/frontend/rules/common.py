@@ -45,7 +45,8 @@ def constant() -> Pattern:
     permute, reshape = compat.is_op("relax.permute_dims"), compat.is_op("relax.reshape")
     plain = dequantize(compat.is_const())
     transposed = dequantize(permute(compat.is_const()))
-    return plain | transposed | reshape(plain, compat.wildcard()) | permute(plain)
+    reshaped = reshape(plain, compat.wildcard())
+    return plain | transposed | reshape(reshaped, compat.wildcard()) | reshaped | permute(plain)
 
 
 def clip(pattern: Pattern) -> Pattern:

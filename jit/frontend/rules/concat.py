@@ -7,7 +7,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.rules.common import Rule, result, results_of, tensor
 from tilewright.jit.frontend.rules.requantize import element_wise
-from tilewright.jit.frontend.site import Site
+from tilewright.jit.frontend.site import LITERT, Site
 from tilewright.jit.graph import Concat
 
 _MAX_INPUTS = 8
@@ -27,7 +27,8 @@ def lower(site: Site) -> str:
         same = x.quantisation == tail.quantisation and (tail.lo, tail.hi) == (-128, 127)
         parts.append(None if same else element_wise(site, x, tail))
     channels = sum(x.shape[3] for x in inputs)
-    site.builder.exactness.append(LayerExactness(site.name, site.semantics, channels, channels))
+    if site.semantics == LITERT:
+        site.builder.exactness.append(LayerExactness(site.name, site.semantics, channels, channels))
     out_shape = (*inputs[0].shape[:3], channels)
     return site.emit(Concat, [x.name for x in inputs], out_shape, tail.quantisation, parts=parts)
 

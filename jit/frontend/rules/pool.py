@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.jit import compat
 from tilewright.jit.compat import Expr
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.frontend.rules.common import Rule, clip, integer_clip, result, results_of, tensor
+from tilewright.jit.frontend.rules.common import Result, Rule, clip, integer_clip, result, results_of, tensor
+from tilewright.jit.frontend.scaling import float_requant
 from tilewright.jit.frontend.site import LITERT, Operand, Site
 from tilewright.jit.graph import AvgPool2D, MaxPool2D, Requant
 from tilewright.jit.numbers import average_requant, mean_requant
@@ -81,13 +84,14 @@ def lower_mean(site: Site) -> str:
     axes = sorted(a % rank for a in compat.ints(mean.attrs.axis)) if mean.attrs.axis is not None else list(range(rank))
     if rank != 4 or axes != [1, 2]:
         raise Unsupported(f"mean over the axes {axes} of a tensor of rank {rank}")
-    if site.semantics != LITERT:
-        raise Unsupported("float32 scaling")
     count, channels = x.shape[1] * x.shape[2], x.shape[3]
     out = tail.quantisation
-    requant = mean_requant(x.scale, x.zero_point, out.scale, out.zero_point, count, channels)
-    requant = Requant(**{**requant.__dict__, "lo": tail.lo, "hi": tail.hi})
-    _report(site, channels)
+    if site.semantics == LITERT:
+        requant = mean_requant(x.scale, x.zero_point, out.scale, out.zero_point, count, channels)
+        requant = replace(requant, lo=tail.lo, hi=tail.hi)
+        _report(site, channels)
+    else:
+        requant = _float_mean(site, x, tail, count)
     return site.emit(
         AvgPool2D,
         [x.name],
@@ -98,6 +102,14 @@ def lower_mean(site: Site) -> str:
         padding=(0, 0, 0, 0),
         requants={count: requant},
     )
+
+
+def _float_mean(site: Site, x: Operand, tail: Result, count: int) -> Requant:
+    """ONNX Runtime's QLinearGlobalAveragePool: the integer sum times float32 scale_in / (scale_out * count)."""
+    scale = np.float32(x.scale) / (np.float32(tail.quantisation.scale) * np.float32(count))
+    bias = np.full(x.shape[3], -x.zero_point * count, np.int64)
+    low, high = bias - 128 * count, bias + 127 * count
+    return float_requant(site, np.full(x.shape[3], scale, np.float32), bias, low, high, tail)
 
 
 _CAST = compat.is_op("relax.astype")

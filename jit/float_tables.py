@@ -1,0 +1,140 @@
+"""ONNX Runtime's float32 element-wise operators in integers, decided over every input there is.
+
+An int8 operator of one operand has 256 inputs, one of two has 65,536: the compiler evaluates ONNX Runtime's formula
+for all of them and fits the constants to that table, so "exact" here means compared in full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, rescale, scale_round, wrap_int32
+from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.graph import Rounding as RoundingName
+from tilewright.jit.numbers import NotRepresentable, quantize_multiplier
+
+_VALUES = np.arange(-128, 128, dtype=np.int64)
+_ROOM = 30  #: bits of an accumulator that the scaled sum may fill
+
+
+@dataclass(frozen=True)
+class Term:
+    """One int8 operand: its zero point and its scale relative to the output's."""
+
+    ratio: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Constants, and in how many of the inputs (by how many LSB at most) they miss the wanted table."""
+
+    scales: tuple[Scale, ...]
+    requant: Requant
+    wrong: int
+    inputs: int
+    bound: int
+
+
+def add_table(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> NDArray[np.int64]:
+    """ONNX Runtime's QLinearAdd for all (a, b), unclamped: (256, 256), a on the first axis.
+
+    Its x86-64 kernel: ``fma(a, Sa/Sc, fma(b, Sb/Sc, Zc - (Sa/Sc * Za + Sb/Sc * Zb)))`` in float32, ties to even.
+    """
+    f = np.float32
+    ratio_a, ratio_b = f(scales[0]) / f(scales[2]), f(scales[1]) / f(scales[2])
+    fixed = f(zero_points[2]) - (ratio_a * f(zero_points[0]) + ratio_b * f(zero_points[1]))
+    # float64 holds each product and sum exactly enough for one rounding to float32: a fused multiply-add
+    inner = (_VALUES * np.float64(ratio_b) + np.float64(fixed)).astype(f)
+    total = (_VALUES[:, None] * np.float64(ratio_a) + inner[None, :].astype(np.float64)).astype(f)
+    return np.rint(total).astype(np.int64)
+
+
+def requantize_table(scale_in: float, zero_in: int, scale_out: float, zero_out: int) -> NDArray[np.int64]:
+    """DequantizeLinear then QuantizeLinear in float32 for all x, unclamped: (256,)."""
+    real = (_VALUES - zero_in).astype(np.float32) * np.float32(scale_in)
+    return np.rint(real / np.float32(scale_out)).astype(np.int64) + zero_out
+
+
+def fit(
+    wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo: int, hi: int, channels: int
+) -> Fitted:
+    """Scales and requant whose sum of terms gives ``clip(wanted, lo, hi)``, exactly if any precision tried does.
+
+    ``wanted``: (256,) for one term or (256, 256) for two. Raises NotRepresentable for ratios beyond the datapath.
+    """
+    goal = np.clip(wanted, lo, hi)
+    largest = sum(255 * term.ratio for term in terms)
+    if not 0 < largest < 1 << 24:
+        raise NotRepresentable(f"a scale ratio of {largest / 255:.3g}")
+    most = min(_ROOM, _ROOM - 1 - int(np.ceil(np.log2(largest))))
+    best: Fitted | None = None
+    for fraction in range(most, max(most - 6, 1), -1):
+        scales = tuple(_scale(term, fraction) for term in terms)
+        acc = _accumulate(scales)
+        tuned = _offset(acc, goal, zero_point, lo, hi, fraction)
+        candidates: tuple[tuple[RoundingName, int], ...] = (("single", tuned), ("single", 0), ("even", 0))
+        for rounding, offset in candidates:
+            requant = _requant(fraction, offset, rounding, zero_point, lo, hi, channels)
+            mode = Rounding.EVEN if rounding == "even" else Rounding.SINGLE
+            got = np.clip(scale_round(acc, 1, fraction, offset, mode) + zero_point, lo, hi)
+            wrong = int((got != goal).sum())
+            if best is None or wrong < best.wrong:
+                best = Fitted(scales, requant, wrong, goal.size, int(np.abs(got - goal).max()))
+            if wrong == 0:
+                return best
+    assert best is not None
+    return best
+
+
+def _scale(term: Term, fraction: int) -> Scale:
+    """``(x - zero_point) * ratio`` with ``fraction`` bits after the point."""
+    multiplier, shift = quantize_multiplier(term.ratio * 2.0 ** (fraction - RESCALE_LEFT_SHIFT))
+    return Scale(bias=-(term.zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding="single")
+
+
+def _accumulate(scales: tuple[Scale, ...]) -> NDArray[np.int64]:
+    parts = [
+        rescale(_VALUES, s.bias, s.multiplier, s.shift, s.offset, Rounding.SINGLE).astype(np.int64) for s in scales
+    ]
+    total = parts[0] if len(parts) == 1 else parts[0][:, None] + parts[1][None, :]
+    return wrap_int32(total)
+
+
+def _offset(acc: NDArray[np.int64], goal: NDArray[np.int64], zero_point: int, lo: int, hi: int, fraction: int) -> int:
+    """The constant, beside the half, that puts every step of the goal where the accumulators need it.
+
+    Where the steps contradict each other, the middle of what they ask for.
+    """
+    order = np.argsort(acc, axis=None, kind="stable")
+    sorted_acc, sorted_goal = acc.reshape(-1)[order], goal.reshape(-1)[order]
+    least, most = -(1 << 31), (1 << 31) - 1
+    for level in range(lo + 1, hi + 1):
+        reached = sorted_goal >= level
+        if reached.all() or not reached.any():
+            continue
+        target = (level - zero_point) << fraction
+        first = int(sorted_acc[np.argmax(reached)])
+        last = int(sorted_acc[len(reached) - 1 - np.argmin(reached[::-1])])
+        least, most = max(least, target - first), min(most, target - last - 1)
+    half = 1 << (fraction - 1)
+    constant = min(max(half, least), most) if least <= most else (least + most) // 2
+    return min(max(constant - half, -(1 << 31)), (1 << 31) - 1)
+
+
+def _requant(
+    fraction: int, offset: int, rounding: RoundingName, zero_point: int, lo: int, hi: int, channels: int
+) -> Requant:
+    return Requant(
+        bias=np.zeros(channels, np.int32),
+        multiplier=np.ones(channels, np.int32),
+        shift=np.full(channels, fraction, np.int32),
+        offset=np.full(channels, offset, np.int32),
+        rounding=rounding,
+        zero_point=zero_point,
+        lo=lo,
+        hi=hi,
+    )
