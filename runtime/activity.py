@@ -1,0 +1,129 @@
+"""What each engine did when: derived from a program and the (dispatch, issue, retire) events of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.codec import COLUMNS
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, instruction_width, others
+from tilewright.runtime.device import Events
+
+Int64 = NDArray[np.int64]
+
+_LOOPED = (Opcode.GEMM, Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE)
+_UOP_MEMORIES = (Memory.UOP_GEMM, Memory.UOP_ALU)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes over the bus and micro-ops of one inference, counted from the instructions."""
+
+    read_bytes: int
+    write_bytes: int
+    uops_loaded: int  #: micro-ops that LOAD brings on chip
+    uops_issued: int  #: micro-ops that GEMM and ALU execute
+
+
+def count_traffic(program: Program) -> Traffic:
+    """Count what a program moves: instruction fetch, whole beats of every row, and micro-ops."""
+    config, table = program.config, program.table()
+    column = {name: table[:, index] for name, index in COLUMNS.items()}
+    read = len(program.instructions)
+    loaded = 0
+    for memory in Memory:
+        rows = (column["opcode"] == Opcode.LOAD) & (column["memory"] == memory)
+        size = entry_bytes(config, memory)
+        beats = -(-column["cols"][rows] * size // config.beat_bytes)
+        read += int((column["rows"][rows] * beats).sum()) * config.beat_bytes
+        if memory in _UOP_MEMORIES:
+            loaded += int((column["rows"][rows] * column["cols"][rows]).sum())
+    stores = column["opcode"] == Opcode.STORE
+    beats = -(-column["cols"][stores] * config.act_unit_bytes // config.beat_bytes)
+    written = int((column["rows"][stores] * beats).sum()) * config.beat_bytes
+    looped = np.isin(column["opcode"], _LOOPED)
+    issued = int((column["outer"] * column["inner"] * column["uop_count"])[looped].sum())
+    return Traffic(read, written, loaded, issued)
+
+
+def layer_of_instruction(program: Program) -> Int64:
+    """The layer index of every instruction; one of no layer (-1) takes that of the next that has one, or the last."""
+    count = program.instruction_count
+    owners = np.asarray(program.meta.get("instruction_layer") or [-1] * count, np.int64)
+    known = np.nonzero(owners >= 0)[0]
+    if known.size == 0:
+        return np.zeros(count, np.int64)
+    following = np.searchsorted(known, np.arange(count)).clip(max=known.size - 1)
+    return owners[known[following]]
+
+
+class Activity:
+    """Occupation of the engines over the cycles of one run.
+
+    Per instruction, as int64 arrays: ``engine``, ``layer``, ``begin`` (issue), ``end`` (first cycle after its
+    service: the loop cycles of GEMM and ALU, the retire of LOAD and STORE) and ``retire``.
+    """
+
+    def __init__(self, program: Program, events: Events, cycles: int) -> None:
+        table = program.table()
+        column = {name: table[:, index] for name, index in COLUMNS.items()}
+        self.program, self.cycles = program, cycles
+        self.opcode, self.engine = column["opcode"], column["engine"]
+        self.layer = layer_of_instruction(program)
+        self.dispatch, self.begin, self.retire = events.dispatch, events.issue, events.retire
+        self._pop, self._push = column["pop"], column["push"]
+        looped = column["outer"] * column["inner"] * column["uop_count"] * (column["pace"] + 1)
+        self.service = np.where(np.isin(self.opcode, _LOOPED), looped, self.retire - self.begin + 1)
+        waits = self.opcode == Opcode.WAIT
+        self.service[waits] = column["cycles"][waits]
+        self.end = self.begin + self.service
+
+    def of_engine(self, engine: Engine) -> NDArray[np.intp]:
+        """Indices of an engine's instructions, in program order."""
+        return np.nonzero(self.engine == engine)[0]
+
+    @cached_property
+    def token_sources(self) -> list[tuple[int, ...]]:
+        """For each instruction, the instructions whose pushes its pops consume (k-th push to k-th pop)."""
+        sources: list[list[int]] = [[] for _ in range(len(self.opcode))]
+        for consumer in Engine:
+            for bit, producer in enumerate(others(consumer)):
+                pops = np.nonzero((self.engine == consumer) & (self._pop >> bit & 1 == 1))[0]
+                back = others(producer).index(consumer)
+                pushes = np.nonzero((self.engine == producer) & (self._push >> back & 1 == 1))[0]
+                for pop, push in zip(pops.tolist(), pushes.tolist()):
+                    sources[pop].append(push)
+        return [tuple(found) for found in sources]
+
+    @cached_property
+    def previous(self) -> Int64:
+        """For each instruction, the one before it on its engine; -1 for the first."""
+        result = np.full(len(self.opcode), -1, np.int64)
+        for engine in Engine:
+            members = self.of_engine(engine)
+            result[members[1:]] = members[:-1]
+        return result
+
+    def spans(self, engine: Engine) -> tuple[NDArray[np.intp], Int64, Int64]:
+        """(instructions, begin, end) without overlap, for drawing.
+
+        LOAD and STORE work on several instructions at once; each is drawn from the end of the one before it.
+        """
+        members = self.of_engine(engine)
+        begin, end = self.begin[members].copy(), self.end[members]
+        begin[1:] = np.maximum(begin[1:], end[:-1])
+        return members, begin, np.maximum(end, begin)
+
+    def busy(self, engine: Engine) -> int:
+        """Cycles in which the engine works."""
+        _, begin, end = self.spans(engine)
+        return int((end - begin).sum())
+
+
+def instruction_bytes(program: Program) -> int:
+    """Bytes of one encoded instruction."""
+    return instruction_width(program.config) // 8

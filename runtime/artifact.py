@@ -1,0 +1,184 @@
+"""The artifact: one file (``.twa``) that holds all it takes to run a network.
+
+Layout, little-endian::
+
+    magic    8 bytes   b"TWART\\r\\n\\x1a"
+    version  u32       FORMAT_VERSION
+    length   u64       bytes of the body
+    sha256   32 bytes  of the body
+    body:    u64 header length, header (JSON, UTF-8), then the blobs one after another
+
+The header describes everything; blobs are the program containers and the libraries of CPU operators, in
+the order the header lists them. Nothing in it is executed on loading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.isa import container
+from tilewright.isa.program import Program
+from tilewright.runtime.files import read_bytes, write_atomic
+from tilewright.runtime.steps import Step, TensorIo, TvmStep, step_from_dict, step_to_dict
+
+MAGIC = b"TWART\r\n\x1a"
+FORMAT_VERSION = 1
+_PREFIX = struct.Struct("<8sIQ32s")
+_LENGTH = struct.Struct("<Q")
+
+
+class ArtifactError(TilewrightError):
+    """The bytes are no artifact, are damaged, or are of another version; names the file and what is wrong."""
+
+
+class ConfigMismatch(TilewrightError):
+    """An artifact meets a device of another Config; names the parameters that differ."""
+
+
+@dataclass(frozen=True)
+class Intermediate:
+    """One operator's output that the steps leave in the environment under the name of ``tensor.name``."""
+
+    operator: str
+    tensor: TensorIo
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Programs, host steps and tensor specs of one compiled network.
+
+    ``blobs`` holds the libraries that :class:`TvmStep` names. ``host_layers`` are the report's entries
+    (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled.
+    """
+
+    name: str
+    config: Config
+    programs: tuple[Program, ...]
+    steps: tuple[Step, ...]
+    inputs: tuple[TensorIo, ...]
+    outputs: tuple[TensorIo, ...]
+    intermediates: tuple[Intermediate, ...] = ()
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    host_layers: tuple[dict[str, Any], ...] = ()
+    compile_seconds: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The whole file as bytes."""
+        programs = [container.dump(program) for program in self.programs]
+        header = {
+            "name": self.name,
+            "config": self.config.to_dict(),
+            "fingerprint": self.config.fingerprint,
+            "inputs": [dataclasses.asdict(t) for t in self.inputs],
+            "outputs": [dataclasses.asdict(t) for t in self.outputs],
+            "steps": [step_to_dict(step) for step in self.steps],
+            "intermediates": [dataclasses.asdict(i) for i in self.intermediates],
+            "host_layers": list(self.host_layers),
+            "compile_seconds": self.compile_seconds,
+            "options": self.options,
+            "programs": [len(data) for data in programs],
+            "blobs": {name: len(data) for name, data in self.blobs.items()},
+        }
+        text = json.dumps(header).encode()
+        body = b"".join([_LENGTH.pack(len(text)), text, *programs, *self.blobs.values()])
+        return _PREFIX.pack(MAGIC, FORMAT_VERSION, len(body), hashlib.sha256(body).digest()) + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "artifact") -> Artifact:
+        """Parse :meth:`to_bytes`; ``source`` names the file in errors. Raises :class:`ArtifactError`."""
+        body = _checked_body(data, source)
+        (length,) = _LENGTH.unpack_from(body)
+        try:
+            return cls._from_header(json.loads(body[8 : 8 + length]), body[8 + length :])
+        except (KeyError, TypeError, ValueError, AttributeError, TilewrightError) as error:
+            raise ArtifactError(f"{source}: not a valid artifact: {error}; compile the model again") from error
+
+    @classmethod
+    def _from_header(cls, header: dict[str, Any], payload: bytes) -> Artifact:
+        position = 0
+
+        def take(size: int) -> bytes:
+            nonlocal position
+            position += size
+            return payload[position - size : position]
+
+        programs = tuple(container.load(take(size)) for size in header["programs"])
+        blobs = {name: take(size) for name, size in header["blobs"].items()}
+        config = Config.from_dict(header["config"])
+        for index, program in enumerate(programs):
+            if program.config.fingerprint != config.fingerprint:
+                raise ValueError(f"program {index} is of another config than the artifact")
+        return cls(
+            name=header["name"],
+            config=config,
+            programs=programs,
+            steps=tuple(step_from_dict(values) for values in header["steps"]),
+            inputs=tuple(_tensor(values) for values in header["inputs"]),
+            outputs=tuple(_tensor(values) for values in header["outputs"]),
+            intermediates=tuple(Intermediate(i["operator"], _tensor(i["tensor"])) for i in header["intermediates"]),
+            blobs=blobs,
+            host_layers=tuple(header["host_layers"]),
+            compile_seconds=header["compile_seconds"],
+            options=header["options"],
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; it appears whole or not at all."""
+        write_atomic(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Artifact:
+        """Read a file. Raises :class:`ArtifactError` if it is truncated, corrupt or of another version."""
+        return cls.from_bytes(read_bytes(path), str(path))
+
+    def check_config(self, config: Config, owner: str) -> None:
+        """Raise :class:`ConfigMismatch` unless ``config``, that of ``owner``, is the artifact's own."""
+        if self.config.fingerprint == config.fingerprint:
+            return
+        differing = "; ".join(self.config.differences(config))
+        raise ConfigMismatch(
+            f"{self.name}: compiled for config {self.config.name}, but {owner} is {config.name} ({differing}); "
+            f"compile the model for {config.name}"
+        )
+
+    @property
+    def tvm_operators(self) -> tuple[str, ...]:
+        """Names of the operators that need TVM at run time."""
+        return tuple(op for s in self.steps if isinstance(s, TvmStep) for op in (s.operators or (s.function,)))
+
+
+def is_artifact(data: bytes) -> bool:
+    """Whether the bytes begin like an artifact of any version."""
+    return data[: len(MAGIC)] == MAGIC
+
+
+def _tensor(values: dict[str, Any]) -> TensorIo:
+    return TensorIo(**{**values, "shape": tuple(values["shape"])})
+
+
+def _checked_body(data: bytes, source: str) -> bytes:
+    if not is_artifact(data):
+        raise ArtifactError(f"{source}: not a Tilewright artifact (.twa)")
+    if len(data) < _PREFIX.size:
+        raise ArtifactError(f"{source}: truncated: {len(data)} bytes, the prefix alone has {_PREFIX.size}")
+    _, version, length, digest = _PREFIX.unpack_from(data)
+    if version != FORMAT_VERSION:
+        raise ArtifactError(
+            f"{source}: artifact format {version}, this version of Tilewright reads {FORMAT_VERSION}; "
+            "compile the model again"
+        )
+    body = data[_PREFIX.size :]
+    if len(body) < length:
+        raise ArtifactError(f"{source}: truncated: {len(data)} of {_PREFIX.size + length} bytes")
+    if len(body) > length or len(body) < _LENGTH.size or hashlib.sha256(body).digest() != digest:
+        raise ArtifactError(f"{source}: corrupt: the checksum does not match; compile the model again")
+    return body

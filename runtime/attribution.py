@@ -1,0 +1,137 @@
+"""Which layer each cycle belongs to, and what the cycles without array work waited for.
+
+``docs/reports.md`` states the rules for readers of reports. In short: a cycle belongs to the layer whose GEMM
+instruction executes in it; an idle cycle of GEMM belongs to a layer without GEMM instructions if ALU works for
+it then, otherwise to the layer whose GEMM instruction comes next, and after the last one to the layer of the
+instruction that retires last. So the cycles of the layers add up to the cycles of the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.spec import Engine, Opcode
+from tilewright.isa.timing import DISPATCH_LATENCY, TOKEN_LATENCY
+from tilewright.runtime.activity import Activity
+
+CAUSES = ("compute", "load", "store", "alu", "latency")
+COMPUTE_BOUND = 0.85  #: share of a layer's cycles from which on it is bound by the array
+
+_COMPUTE, _LOAD, _STORE, _ALU, _LATENCY = range(5)
+_CAUSE_OF_ENGINE = {Engine.LOAD: _LOAD, Engine.GEMM: _COMPUTE, Engine.ALU: _ALU, Engine.STORE: _STORE}
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """``owner``: the layer of every cycle; ``causes``: cycles by layer and cause, shape (layers, len(CAUSES))."""
+
+    owner: NDArray[np.int64]
+    causes: NDArray[np.int64]
+
+    @property
+    def cycles(self) -> NDArray[np.int64]:
+        """Cycles of each layer; they add up to the program's."""
+        return self.causes.sum(axis=1)
+
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Runs of cycles of one layer: (begin, end, layer), in order of time."""
+        if self.owner.size == 0:
+            return []
+        edges = np.concatenate([[0], np.nonzero(np.diff(self.owner))[0] + 1, [self.owner.size]])
+        return [(b, e, int(self.owner[b])) for b, e in zip(edges[:-1].tolist(), edges[1:].tolist())]
+
+    def bound(self, layer: int) -> str:
+        """What bounds a layer: ``compute`` if the array works at least 85 % of its cycles, else the main cause."""
+        row = self.causes[layer]
+        if row.sum() == 0:
+            return CAUSES[_ALU]
+        if row[_COMPUTE] >= COMPUTE_BOUND * row.sum():
+            return CAUSES[_COMPUTE]
+        return CAUSES[1 + int(np.argmax(row[1:]))]
+
+
+def attribute(activity: Activity, layers: int) -> Attribution:
+    """Attribute every cycle of a run to one of ``layers`` layers and to a cause."""
+    cycles = activity.cycles
+    gemm = activity.of_engine(Engine.GEMM)
+    working = gemm[activity.opcode[gemm] == Opcode.GEMM]
+    idle = _uncovered(activity.begin[working], activity.end[working], cycles)
+    last = int(np.argmax(activity.retire)) if len(activity.retire) else 0
+    ends = activity.end[working].clip(max=cycles)
+    owner = np.repeat(activity.layer[working], np.diff(ends, prepend=0))
+    tail = activity.layer[last] if len(activity.layer) else 0
+    owner = np.concatenate([owner, np.full(cycles - len(owner), tail, np.int64)])
+    _give_to_vector_layers(activity, owner, idle, set(activity.layer[working].tolist()))
+    cause = np.zeros(cycles, np.int64)
+    _blame_gaps(activity, working, last, cause)
+    cause[idle & (cause == _COMPUTE)] = _LATENCY
+    table = np.bincount(owner * len(CAUSES) + np.where(idle, cause, _COMPUTE), minlength=layers * len(CAUSES))
+    return Attribution(owner, table.reshape(layers, len(CAUSES)))
+
+
+def _uncovered(begin: NDArray[np.int64], end: NDArray[np.int64], cycles: int) -> NDArray[np.bool_]:
+    """True for every cycle that lies in none of the spans."""
+    edges = np.zeros(cycles + 1, np.int64)
+    np.add.at(edges, begin.clip(max=cycles), 1)
+    np.add.at(edges, end.clip(max=cycles), -1)
+    return np.cumsum(edges[:-1]) == 0
+
+
+def _give_to_vector_layers(
+    activity: Activity, owner: NDArray[np.int64], idle: NDArray[np.bool_], array_layers: set[int]
+) -> None:
+    """Idle cycles of GEMM in which ALU works for a layer that has no GEMM instructions go to that layer."""
+    alu = activity.of_engine(Engine.ALU)
+    for index in alu[activity.opcode[alu] != Opcode.WAIT].tolist():
+        layer = int(activity.layer[index])
+        if layer not in array_layers:
+            span = slice(int(activity.begin[index]), int(activity.end[index]))
+            owner[span][idle[span]] = layer
+
+
+def _blame_gaps(activity: Activity, working: NDArray[np.intp], last: int, cause: NDArray[np.int64]) -> None:
+    """Write the cause of every idle cycle of GEMM into ``cause``: walk back from each instruction that was late."""
+    if len(activity.retire) == 0:
+        return
+    gap_begin = 0
+    for index in working.tolist():
+        issue = int(activity.begin[index])
+        if issue > gap_begin:
+            _walk_back(activity, index, gap_begin, cause)
+        gap_begin = int(activity.end[index])
+    end = min(int(activity.retire[last]) + 1, activity.cycles)
+    if end > gap_begin:
+        cause[end:] = _LATENCY
+        _paint_service(activity, last, end, gap_begin, cause)
+        _walk_back(activity, last, gap_begin, cause)
+
+
+def _paint_service(activity: Activity, index: int, until: int, floor: int, cause: NDArray[np.int64]) -> None:
+    """An awaited instruction: its engine's cause while it is served, latency while it drains, up to ``until``."""
+    begin, served = int(activity.begin[index]), int(activity.end[index])
+    engine = Engine(int(activity.engine[index]))
+    waits = activity.opcode[index] == Opcode.WAIT
+    cause[max(min(served, until), floor) : max(until, floor)] = _LATENCY
+    kind = _LATENCY if waits or engine == Engine.GEMM else _CAUSE_OF_ENGINE[engine]
+    cause[max(begin, floor) : max(min(served, until), floor)] = kind
+
+
+def _walk_back(activity: Activity, index: int, floor: int, cause: NDArray[np.int64]) -> None:
+    """Explain cycles ``floor .. issue of index`` by following the constraint that bound at each step."""
+    while (issue := int(activity.begin[index])) > floor:
+        awaited, ready = -1, int(activity.dispatch[index]) + DISPATCH_LATENCY
+        for source in activity.token_sources[index]:
+            arrival = int(activity.retire[source]) + TOKEN_LATENCY
+            if arrival >= ready:
+                awaited, ready = source, arrival
+        previous = int(activity.previous[index])
+        if previous >= 0 and ready < issue:
+            awaited = previous  # its engine was not free before
+        if awaited < 0:
+            cause[floor:issue] = _LATENCY  # not dispatched earlier
+            return
+        _paint_service(activity, awaited, issue, floor, cause)
+        index = awaited

@@ -1,0 +1,167 @@
+"""Devices: what can run a program. One small interface; the implementations are imported on demand.
+
+A launch goes: :meth:`Device.allocate` segments for a program and a number of inferences, :meth:`~Device.write`
+inputs, :meth:`~Device.launch`, :meth:`~Device.wait`, :meth:`~Device.read` outputs, :meth:`~Device.counters`,
+:meth:`~Device.release`. A fault leaves the device usable: the next launch starts afresh.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.isa.program import Program
+
+Progress = Callable[[int], None]  #: called with the number of inferences newly finished
+
+
+class DeviceError(TilewrightError):
+    """A device does not exist, is not available here, or is given something it cannot run."""
+
+
+class DeviceFault(TilewrightError):
+    """A program ended with a fault: the message names the fault, the instruction and the layer."""
+
+    def __init__(self, device: str, code: str, instruction: int | None, layer: str | None, detail: str = "") -> None:
+        self.code, self.instruction, self.layer = code, instruction, layer
+        where = "" if instruction is None else f" at instruction {instruction}"
+        where += f" of layer {layer}" if layer else ""
+        super().__init__(f"{device}: fault {code}{where}{': ' + detail if detail else ''}")
+
+
+@dataclass(frozen=True)
+class Events:
+    """When each instruction was dispatched, issued and retired, in cycles from start; int64 arrays."""
+
+    dispatch: NDArray[np.int64]
+    issue: NDArray[np.int64]
+    retire: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a device counted in the last launch, per inference.
+
+    ``stalls`` maps counter names (``engine.cause``) to cycles. ``events`` is None on a device that cannot give them.
+    """
+
+    cycles: int
+    read_bytes: int
+    write_bytes: int
+    stalls: dict[str, int] = field(default_factory=dict)
+    events: Events | None = None
+
+
+@dataclass
+class Allocation:
+    """DRAM that a device holds for one program: segments for up to ``inferences`` inferences."""
+
+    program: Program
+    inferences: int
+    state: Any = None  #: the device's own
+
+
+class Device(ABC):
+    """One accelerator of one :class:`Config`. Not safe for use by several threads at once."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def __str__(self) -> str:
+        return f"{self.name} device"
+
+    def allocate(self, program: Program, inferences: int) -> Allocation:
+        """Segments for ``inferences`` inferences, constants written. Refuses a program of another Config."""
+        if program.config.fingerprint != self.config.fingerprint:
+            differing = "; ".join(program.config.differences(self.config))
+            raise DeviceError(f"{self}: the program is of another config than the device ({differing})")
+        if inferences < 1:
+            raise DeviceError(f"{self}: {inferences} inferences: must be at least 1")
+        shared = [s.name for s in program.segments if s.kind in ("input", "output") and not s.repeat_stride]
+        if inferences > 1 and shared:
+            raise DeviceError(f"{self}: segment {shared[0]} has no repeat stride: one inference per launch only")
+        return Allocation(program, inferences, self._allocate(program, inferences))
+
+    def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
+        """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""
+        self._view(allocation, segment, inference, offset, data.size)[:] = data.reshape(-1)
+
+    def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
+        """A copy of ``size`` bytes of a segment as ``inference`` sees it."""
+        return self._view(allocation, segment, inference, offset, size).copy()
+
+    def _view(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
+        segments = allocation.program.segments
+        if not 0 <= segment < len(segments) or not 0 <= inference < allocation.inferences:
+            raise DeviceError(f"{self}: no segment {segment} of inference {inference}")
+        spec = segments[segment]
+        if offset < 0 or offset + size > spec.size:
+            raise DeviceError(f"{self}: bytes {offset}..{offset + size} lie outside segment {spec.name} of {spec.size}")
+        begin = inference * spec.repeat_stride + offset
+        return self._memory(allocation, segment)[begin : begin + size]
+
+    @abstractmethod
+    def _allocate(self, program: Program, inferences: int) -> Any:
+        """Reserve the segments and write their constants; the result becomes ``Allocation.state``."""
+
+    @abstractmethod
+    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+        """The writable bytes of a whole segment, all inferences."""
+
+    @abstractmethod
+    def launch(self, allocation: Allocation, inferences: int) -> None:
+        """Start ``inferences`` runs of the program, one after another; does not wait."""
+
+    @abstractmethod
+    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+        """Wait until the launch has finished. Raises :class:`DeviceFault` if it ended with a fault."""
+
+    @abstractmethod
+    def counters(self, allocation: Allocation) -> Counters:
+        """Counters of the last finished launch."""
+
+    def release(self, allocation: Allocation) -> None:
+        """Free the segments."""
+        allocation.state = None
+
+
+def fault(device: Device, program: Program, code: str, instruction: int | None, detail: str = "") -> DeviceFault:
+    """The :class:`DeviceFault` of an instruction, with its layer looked up in the program's meta."""
+    layer = None
+    owners = program.meta.get("instruction_layer", [])
+    if instruction is not None and instruction < len(owners) and owners[instruction] >= 0:
+        layer = program.meta["layers"][owners[instruction]]["name"]
+    return DeviceFault(str(device), code, instruction, layer, detail)
+
+
+#: device name -> "module:class"; the module is imported when the device is first asked for
+DEVICES: dict[str, str] = {"sim": "tilewright.runtime.sim_device:SimDevice"}
+
+#: devices of the design that this version does not have, and what they would be
+UNAVAILABLE: dict[str, str] = {
+    "rtl": "the Verilated design",
+    "hls": "the natively compiled HLS design",
+    "pynq": "a PYNQ board",
+}
+
+
+def open_device(name: str, config: Config) -> Device:
+    """The device called ``name`` for ``config``. Raises :class:`DeviceError` naming what exists."""
+    known = ", ".join(DEVICES)
+    if name in UNAVAILABLE and name not in DEVICES:
+        raise DeviceError(f"device {name}: {UNAVAILABLE[name]} is not available in this version; available: {known}")
+    if name not in DEVICES:
+        raise DeviceError(f"device {name}: no such device; available: {known}")
+    module, _, attribute = DEVICES[name].partition(":")
+    device: Device = getattr(import_module(module), attribute)(config)
+    return device

@@ -1,0 +1,239 @@
+"""Executable: a compiled network that takes arrays and gives arrays back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import TilewrightError
+from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.device import Allocation, Counters, Device, Progress, open_device
+from tilewright.runtime.files import check_directory_writable, make_directory, save_array, write_atomic
+from tilewright.runtime.host_steps import Environment, check_host, run_host_step
+from tilewright.runtime.intermediates import intermediate_index
+from tilewright.runtime.report import Report, Timings, build_report
+from tilewright.runtime.steps import LaunchStep, PackStep, TensorIo, UnpackStep
+
+Array = NDArray[Any]
+Inputs = Array | Sequence[Array] | Mapping[str, Array]
+
+LAUNCH_INFERENCES = 64  #: most inferences of one launch
+LAUNCH_BYTES = 64 << 20  #: most bytes that the segments of one launch take
+
+
+class InputError(TilewrightError):
+    """An input array has another shape, dtype or content than the model takes; names what it should be."""
+
+
+@dataclass
+class _Run:
+    """What one call of :meth:`Executable.run` holds while it works."""
+
+    device: Device
+    allocations: dict[int, Allocation]
+    counters: dict[int, Counters] = field(default_factory=dict)
+    timings: Timings = field(default_factory=Timings)
+
+
+class Executable:
+    """A compiled network on a device.
+
+    ``device`` is a device name or an open :class:`Device`; it must be of the artifact's Config
+    (:class:`ConfigMismatch`). The programs are verified unless ``verified`` says that they have been.
+    """
+
+    def __init__(self, artifact: Artifact, device: str | Device = "sim", *, verified: bool = False) -> None:
+        check_host(artifact)
+        self.artifact = artifact
+        self.device = open_device(device, artifact.config) if isinstance(device, str) else device
+        artifact.check_config(self.device.config, f"the {self.device}")
+        self.cached = False  #: whether the artifact came from the compiler's cache
+        if not verified:
+            from tilewright.isa.verifier import verify
+
+            for program in artifact.programs:
+                verify(program)
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.artifact.name
+
+    @property
+    def inputs(self) -> tuple[TensorIo, ...]:
+        """The tensors that :meth:`run` takes."""
+        return self.artifact.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorIo, ...]:
+        """The tensors that :meth:`run` gives."""
+        return self.artifact.outputs
+
+    def save(self, path: str | Path) -> None:
+        """Write the artifact file; it appears whole or not at all."""
+        self.artifact.save(path)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str | Device = "sim") -> Executable:
+        """Read an artifact file and verify its programs."""
+        return cls(Artifact.load(path), device)
+
+    def __call__(self, x: Inputs) -> Any:
+        """``run`` without the report."""
+        return self.run(x)[0]
+
+    def run(
+        self, x: Inputs, *, progress: Progress | None = None, keep_intermediates: str | Path | None = None
+    ) -> tuple[Any, Report]:
+        """Run N inferences.
+
+        ``x``: N inputs stacked on the first axis, in the model's own dtype; for a model of several inputs a
+        sequence in their order or a mapping by name. ``progress`` is called with the number of inferences newly
+        finished. ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
+        network must have been compiled for it). Returns the outputs, stacked likewise (an array, or a list where
+        the model has several outputs), and the report. Raises :class:`InputError`, :class:`DeviceFault`.
+        """
+        environment = self._check_inputs(x)
+        count = next(iter(environment.values())).shape[0]
+        wanted = {tensor.name: tensor for tensor in self.outputs}
+        if keep_intermediates is not None:
+            if not self.artifact.intermediates:
+                raise InputError(
+                    f"{self.name}: compiled without intermediates; compile the model with keep_intermediates"
+                )
+            check_directory_writable(keep_intermediates)
+            wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
+        parts: dict[str, list[Array]] = {name: [] for name in wanted}
+        chunk = self._launch_size(count)
+        with ExitStack() as stack:
+            run = _Run(self.device, self._allocate(stack, min(chunk, count)))
+            for begin in range(0, count, chunk):
+                piece = {name: value[begin : begin + chunk] for name, value in environment.items()}
+                self._run_steps(run, piece, progress)
+                for name, collected in parts.items():
+                    collected.append(piece[name])
+        results = {name: stack_tensor(np.concatenate(parts[name]), tensor) for name, tensor in wanted.items()}
+        if keep_intermediates is not None:
+            self._store_intermediates(Path(keep_intermediates), results)
+        report = build_report(self.artifact, str(self.device.name), count, run.counters, run.timings)
+        outputs = [results[tensor.name] for tensor in self.outputs]
+        return (outputs[0] if len(outputs) == 1 else outputs), report
+
+    def _check_inputs(self, x: Inputs) -> Environment:
+        if isinstance(x, np.ndarray):
+            given: dict[str, Array] = {self.inputs[0].name: x}
+            if len(self.inputs) != 1:
+                raise InputError(f"{self.name}: takes {len(self.inputs)} inputs ({self._input_names()}), 1 given")
+        elif isinstance(x, Mapping):
+            given = dict(x)
+        else:
+            if len(x) != len(self.inputs):
+                raise InputError(
+                    f"{self.name}: takes {len(self.inputs)} inputs ({self._input_names()}), {len(x)} given"
+                )
+            given = {tensor.name: value for tensor, value in zip(self.inputs, x)}
+        if set(given) != {tensor.name for tensor in self.inputs}:
+            raise InputError(f"{self.name}: takes the inputs {self._input_names()}, not {', '.join(given)}")
+        environment = {tensor.name: check_tensor(given[tensor.name], tensor) for tensor in self.inputs}
+        counts = {value.shape[0] for value in environment.values()}
+        if len(counts) != 1:
+            raise InputError(f"{self.name}: the inputs hold different numbers of inferences: {sorted(counts)}")
+        return environment
+
+    def _input_names(self) -> str:
+        return ", ".join(tensor.name for tensor in self.inputs)
+
+    def _launch_size(self, count: int) -> int:
+        """Inferences per launch: bounded in number and in memory, 1 where segments cannot repeat."""
+        size = min(count, LAUNCH_INFERENCES)
+        for program in self.artifact.programs:
+            if any(s.kind in ("input", "output") and not s.repeat_stride for s in program.segments):
+                return 1
+            stride = sum(s.repeat_stride for s in program.segments)
+            size = min(size, max(1, LAUNCH_BYTES // max(stride, 1)))
+        return size
+
+    def _allocate(self, stack: ExitStack, inferences: int) -> dict[int, Allocation]:
+        allocations = {}
+        for index, program in enumerate(self.artifact.programs):
+            allocations[index] = self.device.allocate(program, inferences)
+            stack.callback(self.device.release, allocations[index])
+        return allocations
+
+    def _run_steps(self, run: _Run, environment: Environment, progress: Progress | None) -> None:
+        """Run all steps on the inferences of one launch."""
+        count = next(iter(environment.values())).shape[0]
+        last_launch = max((i for i, s in enumerate(self.artifact.steps) if isinstance(s, LaunchStep)), default=-1)
+        for index, step in enumerate(self.artifact.steps):
+            start = time.perf_counter()
+            if isinstance(step, PackStep):
+                data = step.apply(environment[step.tensor])
+                for k in range(count):
+                    run.device.write(run.allocations[step.program], step.segment, k, step.offset, data[k])
+                run.timings.pack_s += time.perf_counter() - start
+            elif isinstance(step, LaunchStep):
+                allocation = run.allocations[step.program]
+                run.device.launch(allocation, count)
+                run.device.wait(allocation, progress if index == last_launch else None)
+                run.counters[step.program] = run.device.counters(allocation)
+                run.timings.launch_s += time.perf_counter() - start
+            elif isinstance(step, UnpackStep):
+                allocation = run.allocations[step.program]
+                pieces = [run.device.read(allocation, step.segment, k, step.offset, step.size) for k in range(count)]
+                environment[step.tensor] = step.apply(np.stack(pieces))
+                run.timings.unpack_s += time.perf_counter() - start
+            else:
+                run_host_step(step, environment, self.artifact.blobs)
+                run.timings.host_s += time.perf_counter() - start
+        if last_launch < 0 and progress is not None:
+            progress(count)
+
+    def _store_intermediates(self, directory: Path, results: dict[str, Array]) -> None:
+        files = intermediate_index(self.artifact.intermediates)
+        make_directory(directory)
+        for entry in files:
+            save_array(directory / entry["file"], results[entry["tensor"]])
+        write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
+
+
+def load(path: str | Path, device: str | Device = "sim") -> Executable:
+    """Read an artifact file: :meth:`Executable.load`."""
+    return Executable.load(path, device)
+
+
+def element_shape(tensor: TensorIo) -> tuple[int, ...]:
+    """The shape of one inference's tensor in a stack: without the leading batch of 1."""
+    return tensor.shape[1:] if tensor.shape[:1] == (1,) else tensor.shape
+
+
+def stack_tensor(values: Array, tensor: TensorIo) -> Array:
+    """(N, *shape) as the user sees it: the batch of 1 dropped."""
+    return values.reshape(values.shape[0], *element_shape(tensor))
+
+
+def check_tensor(x: Array, tensor: TensorIo) -> Array:
+    """``x`` as (N, *tensor.shape). Raises :class:`InputError` on another dtype or shape, on none, and on NaN."""
+    if not isinstance(x, np.ndarray):
+        raise InputError(f"input {tensor.name}: must be a NumPy array, not {type(x).__name__}")
+    shape = element_shape(tensor)
+    wanted = f"(N, {', '.join(map(str, shape))})" if shape else "(N,)"
+    if x.shape[1:] != shape or x.ndim != len(shape) + 1:
+        raise InputError(f"input {tensor.name}: shape {x.shape}, the model takes {wanted}, N inputs stacked")
+    if x.dtype != np.dtype(tensor.dtype):
+        raise InputError(f"input {tensor.name}: dtype {x.dtype}, the model takes {tensor.dtype}")
+    if x.shape[0] == 0:
+        raise InputError(f"input {tensor.name}: holds no inputs; the first axis must be at least 1")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        bad = np.argwhere(~np.isfinite(x))
+        raise InputError(
+            f"input {tensor.name}: {len(bad)} values are NaN or infinite, the first at index {tuple(bad[0].tolist())}"
+        )
+    return np.ascontiguousarray(x).reshape(x.shape[0], *tensor.shape)

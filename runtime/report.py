@@ -1,0 +1,236 @@
+"""The report of a run: what it cost, per layer, against its floor. ``docs/reports.md`` explains every number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine
+from tilewright.runtime.activity import Activity, Traffic, count_traffic
+from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.attribution import CAUSES, Attribution, attribute
+from tilewright.runtime.device import Counters
+from tilewright.runtime.files import write_atomic
+
+
+@dataclass
+class Timings:
+    """Seconds of host time in one call of ``run``: packing, device (simulation), unpacking, host operators."""
+
+    pack_s: float = 0.0
+    launch_s: float = 0.0
+    unpack_s: float = 0.0
+    host_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """One program of the network and what the device counted for it, per inference."""
+
+    program: Program
+    counters: Counters
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Bytes and micro-ops counted from the instructions."""
+        return count_traffic(self.program)
+
+    @cached_property
+    def activity(self) -> Activity | None:
+        """Engine occupation; None where the device gives no events."""
+        if self.counters.events is None:
+            return None
+        return Activity(self.program, self.counters.events, self.counters.cycles)
+
+    @cached_property
+    def attribution(self) -> Attribution | None:
+        """Cycles by layer; None where the device gives no events."""
+        return None if self.activity is None else attribute(self.activity, max(1, len(self.layers)))
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """The layers that the compiler recorded; one that stands for all where it recorded none."""
+        recorded: list[dict[str, Any]] = self.program.meta.get("layers") or []
+        return recorded or [{"name": "program", "op": "", "place": "accelerator"}]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Cycles, floors and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
+
+    artifact: Artifact
+    device: str
+    inferences: int
+    runs: tuple[ProgramRun, ...]
+    timings: Timings = field(default_factory=Timings)
+
+    @cached_property
+    def layers(self) -> list[dict[str, Any]]:
+        """One entry per operator in execution order; host operators outside the programs come last."""
+        entries = [entry for run in self.runs for entry in _program_layers(run, self.array_macs_per_cycle)]
+        for layer in self.artifact.host_layers:
+            entries.append(_layer_entry({**layer, "place": "host"}))
+        return entries
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of one inference, all programs."""
+        return sum(run.counters.cycles for run in self.runs)
+
+    @property
+    def array_macs_per_cycle(self) -> int:
+        """Multiply-accumulates the array can do in a cycle."""
+        config = self.artifact.config
+        return config.batch * config.block_in * config.block_out
+
+    @property
+    def array_cycles(self) -> int:
+        """Least cycles of array work, all layers."""
+        return sum(layer["array_cycles"] for layer in self.layers)
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes that must cross the bus once, all layers."""
+        return sum(layer["bus_bytes"] for layer in self.layers)
+
+    @property
+    def floor_cycles(self) -> int:
+        """The larger of all array cycles and all bytes over the bus width."""
+        return max(self.array_cycles, -(-self.bus_bytes // self.artifact.config.beat_bytes))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one inference as the network defines them, padding left out."""
+        return sum(layer["macs"] for layer in self.layers)
+
+    @property
+    def utilization(self) -> float:
+        """Share of the array's multipliers doing useful work over all cycles."""
+        return _ratio(self.macs, self.cycles * self.array_macs_per_cycle)
+
+    @property
+    def latency_ms(self) -> float:
+        """Milliseconds of accelerator time per inference at the configured clock."""
+        return self.cycles / (self.artifact.config.clock_mhz * 1e3)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; cycles, bytes and counts are per inference."""
+        config = self.artifact.config
+        return {
+            "model": self.artifact.name,
+            "config": config.name,
+            "config_fingerprint": config.fingerprint,
+            "config_parameters": config.to_dict(),
+            "device": self.device,
+            "inferences": self.inferences,
+            "cycles": self.cycles,
+            "floor_cycles": self.floor_cycles,
+            "floor_ratio": _ratio(self.cycles, self.floor_cycles),
+            "array_cycles": self.array_cycles,
+            "macs": self.macs,
+            "array_macs_per_cycle": self.array_macs_per_cycle,
+            "utilization": self.utilization,
+            "dram_read_bytes": sum(run.counters.read_bytes for run in self.runs),
+            "dram_write_bytes": sum(run.counters.write_bytes for run in self.runs),
+            "instructions": sum(run.program.instruction_count for run in self.runs),
+            "uops": sum(run.traffic.uops_loaded for run in self.runs),
+            "uops_issued": sum(run.traffic.uops_issued for run in self.runs),
+            "clock_mhz": config.clock_mhz,
+            "latency_ms": self.latency_ms,
+            "inferences_per_second": _ratio(1e3, self.latency_ms),
+            "compile_s": self.artifact.compile_seconds,
+            "simulate_s": self.timings.launch_s,
+            "host": asdict(self.timings),
+            "engines": self.engines(),
+            "stalls": self._stalls(),
+            "layers": self.layers,
+        }
+
+    def engines(self) -> dict[str, dict[str, Any]]:
+        """Busy cycles of each engine and their share of all; empty where the device gives no events."""
+        if any(run.activity is None for run in self.runs):
+            return {}
+        busy = {e.name: sum(run.activity.busy(e) for run in self.runs if run.activity) for e in Engine}
+        return {name: {"busy_cycles": n, "share": _ratio(n, self.cycles)} for name, n in busy.items()}
+
+    def _stalls(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for run in self.runs:
+            for name, cycles in run.counters.stalls.items():
+                total[name] = total.get(name, 0) + cycles
+        return total
+
+    def save_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as JSON; the file appears whole or not at all."""
+        write_atomic(path, json.dumps(self.to_dict(), indent=1) + "\n")
+
+    def save_trace(self, path: str | Path) -> None:
+        """Write a trace for Perfetto or ``chrome://tracing``, one track per engine."""
+        from tilewright.runtime.report_trace import trace_events
+
+        write_atomic(path, json.dumps(trace_events(self)) + "\n")
+
+    def save_html(self, path: str | Path) -> None:
+        """Write one self-contained HTML file: layer table, roofline, engine timeline."""
+        from tilewright.runtime.report_html import render_html
+
+        write_atomic(path, render_html(self))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.artifact.name} on {self.artifact.config.name} ({self.device}): {self.cycles:,} cycles, "
+            f"floor {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
+            f"utilisation {self.utilization:.1%}, {self.latency_ms:.3f} ms"
+        )
+
+
+def build_report(
+    artifact: Artifact, device: str, inferences: int, counters: Mapping[int, Counters], timings: Timings
+) -> Report:
+    """The report of a run; ``counters`` by program number."""
+    runs = tuple(ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items()))
+    return Report(artifact, device, inferences, runs, timings)
+
+
+def _program_layers(run: ProgramRun, array: int) -> list[dict[str, Any]]:
+    entries = []
+    for index, layer in enumerate(run.layers):
+        entry = _layer_entry(layer)
+        if entry["place"] == "accelerator":
+            found = run.attribution
+            cycles = None if found is None else int(found.cycles[index])
+            entry["cycles"] = cycles
+            if found is not None and cycles is not None:
+                entry["floor_ratio"] = _ratio(cycles, entry["floor_cycles"])
+                entry["utilization"] = _ratio(entry["macs"], cycles * array)
+                entry["bound"] = found.bound(index)
+                entry["cycles_by_cause"] = dict(zip(CAUSES, found.causes[index].tolist()))
+        entries.append(entry)
+    return entries
+
+
+def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
+    """A layer as the compiler recorded it, its measured values still empty."""
+    known = {
+        "name": layer["name"],
+        "op": layer.get("op", ""),
+        "place": layer.get("place", "accelerator"),
+        "cycles": 0,
+        "floor_cycles": int(layer.get("floor_cycles", 0)),
+        "floor_ratio": 0.0,
+        "macs": int(layer.get("macs", 0)),
+        "utilization": 0.0,
+        "bound": None,
+        "array_cycles": int(layer.get("array_cycles", 0)),
+        "bus_bytes": int(layer.get("bus_bytes", 0)),
+    }
+    return known | {key: value for key, value in layer.items() if key not in known}
+
+
+def _ratio(value: float, base: float) -> float:
+    return value / base if base else 0.0

@@ -1,0 +1,55 @@
+"""The report as a table on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.runtime.report import Report
+
+_COLOURS = {"compute": "green", "load": "yellow", "store": "yellow", "alu": "cyan", "latency": "red"}
+
+
+def layer_table(report: Report) -> Table:
+    """One row per layer: cycles, floor, their ratio, utilisation, what bounds it."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("layer", "op", "place"):
+        table.add_column(column, overflow="ellipsis", no_wrap=True, max_width=36)
+    for column in ("cycles", "floor", "ratio", "utilisation"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("bound", no_wrap=True)
+    for layer in report.layers:
+        measured = layer["place"] == "accelerator" and layer["cycles"] is not None
+        table.add_row(
+            Text(layer["name"]),
+            Text(layer["op"]),
+            layer["place"],
+            f"{layer['cycles']:,}" if measured else "-",
+            f"{layer['floor_cycles']:,}" if measured else "-",
+            f"{layer['floor_ratio']:.2f}" if measured and layer["floor_cycles"] else "-",
+            f"{layer['utilization']:.1%}" if measured and layer["macs"] else "-",
+            Text(layer["bound"] or "-", style=_COLOURS.get(layer["bound"] or "", "")),
+        )
+    return table
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the layer table and the totals."""
+    data = report.to_dict()
+    console.print(layer_table(report))
+    console.print()
+    ratio = f" ({data['floor_ratio']:.2f}x the floor of {report.floor_cycles:,})" if report.floor_cycles else ""
+    rows = [
+        ("cycles", f"{report.cycles:,}{ratio}"),
+        ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz, {data['inferences_per_second']:,.0f}/s"),
+        ("array", f"{report.macs:,} MACs, {report.utilization:.1%} of {report.array_macs_per_cycle} MACs/cycle"),
+        ("DRAM", f"{data['dram_read_bytes']:,} bytes read, {data['dram_write_bytes']:,} written"),
+        ("program", f"{data['instructions']:,} instructions, {data['uops']:,} micro-ops"),
+        ("host", f"compiled in {data['compile_s']:.2f} s; {report.inferences} on {report.device} in "
+                 f"{report.timings.launch_s:.2f} s, packing {report.timings.pack_s * 1e3:.1f} ms, "
+                 f"host operators {report.timings.host_s * 1e3:.1f} ms"),
+    ]  # fmt: skip
+    console.print(Text(f"{report.artifact.name} on {data['config']}, device {report.device}", style="bold"))
+    for name, value in rows:
+        console.print(Text(f"{name:>8}  {value}"), soft_wrap=True)

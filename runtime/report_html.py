@@ -1,0 +1,124 @@
+"""The report as one self-contained HTML file: totals, layer table, roofline, engine timeline. No outside links."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+from tilewright.isa.spec import Engine, Opcode
+from tilewright.runtime.attribution import CAUSES
+from tilewright.runtime.report import Report
+from tilewright.runtime.report_roofline import roofline_svg
+
+COLOURS = {"compute": "#2e9e5b", "load": "#e0a21b", "store": "#c2682a", "alu": "#3b82c4", "latency": "#c94f5d"}
+
+
+def render_html(report: Report) -> str:
+    """The whole page."""
+    data = report.to_dict()
+    title = html.escape(f"{data['model']} on {data['config']}")
+    web = files("tilewright.runtime") / "web"
+    css, script = (web / "report.css").read_text(), (web / "timeline.js").read_text()
+    keys = "".join(f'<span class="key" style="background:{COLOURS[c]}"></span>{c}' for c in CAUSES)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}: Tilewright report</title><style>{css}</style></head><body>
+<h1>{title}</h1>
+<p>Device {html.escape(data["device"])}, {data["inferences"]} inferences, {data["clock_mhz"]} MHz,
+config {data["config_fingerprint"]}. All cycles and bytes are per inference.</p>
+<div class="tiles">{_tiles(data)}</div>
+<h2>Layers</h2>
+<p>A layer's floor is the larger of its array cycles and the bytes it must move over the bus width.
+The bar shows where its cycles went: {keys}</p>
+<div class="scroll"><table>{_table(report)}</table></div>
+<h2>Roofline</h2>
+<p>Each dot is a layer; its area is its share of the cycles, its colour what bounds it.</p>
+{roofline_svg(report, COLOURS)}
+<h2>Engine timeline</h2>
+<p>Zoom with the wheel or + and -, pan by dragging or with the arrow keys, 0 shows everything.
+<button id="zoom-in">Zoom in</button> <button id="zoom-out">Zoom out</button> <button id="zoom-all">All</button></p>
+<canvas id="timeline" tabindex="0" role="img" aria-label="What each engine did over time"></canvas>
+<div id="hint"></div>
+<script type="application/json" id="timeline-data">{_script_json(timeline_data(report))}</script>
+<script>{script}</script>
+</body></html>
+"""
+
+
+def _tiles(data: dict[str, Any]) -> str:
+    values = [
+        (f"{data['cycles']:,}", "cycles"),
+        (f"{data['floor_cycles']:,}", "floor"),
+        (f"{data['floor_ratio']:.2f}x", "cycles / floor"),
+        (f"{data['utilization']:.1%}", f"of {data['array_macs_per_cycle']} MACs/cycle"),
+        (f"{data['latency_ms']:.3f} ms", "per inference"),
+        (f"{data['macs']:,}", "MACs"),
+        (f"{data['dram_read_bytes']:,}", "bytes read"),
+        (f"{data['dram_write_bytes']:,}", "bytes written"),
+        (f"{data['instructions']:,}", "instructions"),
+        *((f"{engine['share']:.0%}", f"{name} busy") for name, engine in data["engines"].items()),
+    ]
+    return "".join(f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in values)
+
+
+def _table(report: Report) -> str:
+    head = (
+        "<tr><th>layer</th><th>op</th><th>place</th>"
+        + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "floor", "ratio", "MACs", "utilisation"))
+        + "<th>bound</th><th>cycles by cause</th></tr>"
+    )
+    return head + "".join(_row(layer) for layer in report.layers)
+
+
+def _row(layer: dict[str, Any]) -> str:
+    name = f"<tr><td>{html.escape(layer['name'])}</td><td>{html.escape(layer['op'])}</td><td>{layer['place']}</td>"
+    if layer["place"] != "accelerator" or layer["cycles"] is None:
+        reason = html.escape(str(layer.get("reason", "")))
+        return name + f'<td class="n">-</td>{"<td></td>" * 5}<td>{reason}</td></tr>'
+    causes = layer["cycles_by_cause"]
+    total = max(1, sum(causes.values()))
+    bar = "".join(
+        f'<i style="width:{100 * n / total:.1f}%;background:{COLOURS[cause]}" title="{cause}: {n:,} cycles"></i>'
+        for cause, n in causes.items()
+        if n
+    )
+    numbers = (
+        f"{layer['cycles']:,}", f"{layer['floor_cycles']:,}",
+        f"{layer['floor_ratio']:.2f}" if layer["floor_cycles"] else "-",
+        f"{layer['macs']:,}", f"{layer['utilization']:.1%}" if layer["macs"] else "-",
+    )  # fmt: skip
+    cells = "".join(f'<td class="n">{n}</td>' for n in numbers)
+    return name + cells + f'<td>{layer["bound"]}</td><td><div class="bar">{bar}</div></td></tr>'
+
+
+def timeline_data(report: Report) -> dict[str, Any]:
+    """What the timeline draws: per track, spans ``[begin, end, layer, instruction, opcode]`` in order of time."""
+    tracks: dict[str, list[list[Any]]] = {engine.name: [] for engine in Engine} | {"layer": []}
+    layers: list[str] = []
+    start = 0
+    for run in report.runs:
+        if run.activity is not None and run.attribution is not None:
+            for engine in Engine:
+                members, begins, ends = run.activity.spans(engine)
+                for index, begin, end in zip(members.tolist(), begins.tolist(), ends.tolist()):
+                    layer = len(layers) + int(run.activity.layer[index])
+                    opcode = Opcode(int(run.activity.opcode[index])).name
+                    tracks[engine.name].append([start + begin, start + end, layer, index, opcode])
+            tracks["layer"] += [
+                [start + begin, start + end, len(layers) + layer, -1, ""]
+                for begin, end, layer in run.attribution.spans()
+            ]
+        layers += [layer["name"] for layer in run.layers]
+        start += run.counters.cycles
+    return {
+        "cycles": report.cycles,
+        "layers": layers,
+        "tracks": [{"name": name, "spans": spans} for name, spans in tracks.items()],
+    }
+
+
+def _script_json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,66 @@
+"""The roofline of a run as inline SVG: every layer against the array's peak and the bus."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+from tilewright.runtime.report import Report
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 320, 56, 40, 16, 20
+
+
+def roofline_svg(report: Report, colours: dict[str, str]) -> str:
+    """MACs per cycle over MACs per bus byte, both logarithmic; one dot per layer, coloured by what bounds it."""
+    peak, beat = report.array_macs_per_cycle, report.artifact.config.beat_bytes
+    points = [_point(layer) for layer in report.layers if layer["macs"] and layer["cycles"]]
+    intensities = [x for x, _, _ in points] + [peak / beat]
+    rates = [y for _, y, _ in points] + [float(peak)]
+    x_range = (math.floor(math.log10(min(intensities) / 2)), math.ceil(math.log10(max(intensities) * 2)))
+    y_range = (math.floor(math.log10(min(rates) / 2)), math.ceil(math.log10(peak * 1.3)))
+
+    def place_x(value: float) -> float:
+        share = (math.log10(value) - x_range[0]) / (x_range[1] - x_range[0])
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+    def place_y(value: float) -> float:
+        share = (math.log10(value) - y_range[0]) / (y_range[1] - y_range[0])
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="Roofline of the layers">']
+    for exponent in range(x_range[0], x_range[1] + 1):
+        x = place_x(10.0**exponent)
+        parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15}" text-anchor="middle">{10.0**exponent:g}</text>')
+    for exponent in range(y_range[0], y_range[1] + 1):
+        y = place_y(10.0**exponent)
+        parts.append(f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{10.0**exponent:g}</text>')
+    ridge = peak / beat
+    low = max(10.0 ** x_range[0], 10.0 ** y_range[0] / beat)
+    corners = [(low, low * beat), (ridge, float(peak)), (10.0 ** x_range[1], float(peak))]
+    path = " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in corners)
+    parts.append(f'<polyline class="roof" points="{path}"/>')
+    parts.append(
+        f'<text x="{_WIDTH - _RIGHT}" y="{place_y(peak) - 5:.1f}" text-anchor="end">array: {peak} MACs/cycle</text>'
+        f'<text x="{place_x(low) + 8:.1f}" y="{place_y(low * beat) - 8:.1f}">bus: {beat} B/cycle</text>'
+        f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle">MACs per byte that must cross the bus</text>'
+        f'<text x="14" y="{_TOP - 4}">MACs/cycle</text>'
+    )
+    for x, y, layer in points:
+        title = html.escape(f"{layer['name']}: {y:.1f} MACs/cycle, {layer['cycles']:,} cycles, {layer['bound']} bound")
+        parts.append(
+            f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="{_radius(layer, report):.1f}" '
+            f'fill="{colours[layer["bound"]]}"><title>{title}</title></circle>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _point(layer: dict[str, Any]) -> tuple[float, float, dict[str, Any]]:
+    return layer["macs"] / max(1, layer["bus_bytes"]), layer["macs"] / layer["cycles"], layer
+
+
+def _radius(layer: dict[str, Any], report: Report) -> float:
+    """Area in proportion to the layer's share of the cycles."""
+    return 4 + 12 * math.sqrt(layer["cycles"] / max(1, report.cycles))

@@ -1,0 +1,121 @@
+"""The ``sim`` device: the cycle-exact simulator behind the :class:`Device` interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.isa.program import Program
+from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
+from tilewright.sim import Fault, Functional, TimingResult, initial_segments, simulate_timing
+
+WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
+
+
+@dataclass
+class _Prepared:
+    """What the simulator works out once per program: its times depend on no data."""
+
+    program: Program
+    functional: Functional
+    timing: TimingResult | None = None
+
+
+@dataclass
+class _State:
+    """One allocation: whole segments, all inferences, and the launch in progress."""
+
+    prepared: _Prepared
+    memories: list[NDArray[np.uint8]]
+    pending: int = 0
+
+
+class SimDevice(Device):
+    """Simulates values and cycles. :meth:`launch` only notes the work; :meth:`wait` does it."""
+
+    name: ClassVar[str] = "sim"
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._prepared: dict[int, _Prepared] = {}
+
+    def _allocate(self, program: Program, inferences: int) -> _State:
+        prepared = self._prepared.get(id(program))
+        if prepared is None:
+            prepared = self._prepared[id(program)] = _Prepared(program, Functional(program))
+        memories = []
+        for segment, initial in zip(program.segments, initial_segments(program)):
+            memory = np.zeros(segment.size + (inferences - 1) * segment.repeat_stride, np.uint8)
+            starts = range(0, memory.size - segment.size + 1, segment.repeat_stride or memory.size + 1)
+            for begin in starts if segment.data is not None else ():
+                memory[begin : begin + segment.size] = initial
+            memories.append(memory)
+        return _State(prepared, memories)
+
+    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+        memory: NDArray[np.uint8] = self._state(allocation).memories[segment]
+        return memory
+
+    def _state(self, allocation: Allocation) -> _State:
+        if not isinstance(allocation.state, _State):
+            raise DeviceError(f"{self}: the segments have been released")
+        return allocation.state
+
+    def launch(self, allocation: Allocation, inferences: int) -> None:
+        """Note ``inferences`` runs for :meth:`wait`."""
+        if not 1 <= inferences <= allocation.inferences:
+            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
+        self._state(allocation).pending = inferences
+
+    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+        """Simulate the noted runs one after another; the first also counts cycles, once per program."""
+        state = self._state(allocation)
+        inferences, state.pending = state.pending, 0
+        prepared, segments = state.prepared, allocation.program.segments
+        if prepared.timing is None:
+            timing = simulate_timing(prepared.program, watchdog=WATCHDOG_CYCLES)
+            if timing.fault is None:
+                prepared.timing = timing
+            else:
+                raise self._fault(allocation.program, timing.fault)
+        for k in range(inferences):
+            views = [m[k * s.repeat_stride : k * s.repeat_stride + s.size] for s, m in zip(segments, state.memories)]
+            result = prepared.functional.run(views)
+            if result.fault is not None:
+                raise self._fault(allocation.program, result.fault)
+            if progress is not None:
+                progress(1)
+
+    def _fault(self, program: Program, found: Fault) -> Exception:
+        instruction = found.instruction if found.instruction >= 0 else None
+        return fault(self, program, found.code.name, instruction, found.message)
+
+    def counters(self, allocation: Allocation) -> Counters:
+        """Cycles, traffic and events of one inference."""
+        timing = self._state(allocation).prepared.timing
+        if timing is None:
+            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        return Counters(
+            cycles=timing.cycles,
+            read_bytes=timing.dram_read_bytes,
+            write_bytes=timing.store_bytes,
+            stalls=_stalls(timing),
+            events=Events(timing.dispatch, timing.issue, timing.retire),
+        )
+
+
+def _stalls(timing: TimingResult) -> dict[str, int]:
+    """Idle cycles by ``engine.cause``; the causes are those of the simulator's counters."""
+    stalls: dict[str, int] = {}
+    for engine, counted in timing.engines.items():
+        stalls[f"{engine.name}.empty"] = counted.empty
+        stalls[f"{engine.name}.drain"] = counted.drain
+        stalls[f"{engine.name}.bus"] = counted.bus
+        stalls[f"{engine.name}.outstanding"] = counted.outstanding
+        for other, cycles in counted.tokens.items():
+            stalls[f"{engine.name}.token_{other.name}"] = cycles
+    return {name: cycles for name, cycles in stalls.items() if cycles}

@@ -1,0 +1,117 @@
+"""Compiled artifacts, kept in memory and on disk.
+
+The key covers all that the result depends on: the model's bytes, the Config, the options and the compiler
+itself. Files are written atomically; one that is damaged counts as absent. The folder is
+``~/.cache/tilewright``, or what the environment variable ``TILEWRIGHT_CACHE`` names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.runtime.artifact import Artifact
+
+DIRECTORY_VARIABLE = "TILEWRIGHT_CACHE"
+DISK_BYTES = 1 << 30  #: when the folder holds more, the files used least recently go
+MEMORY_ARTIFACTS = 32  #: artifacts kept in memory
+
+_MEMORY: OrderedDict[str, Artifact] = OrderedDict()
+_COMPILER_PACKAGES = ("tilewright.isa", "tilewright.jit", "tilewright.sim", "tilewright.runtime")
+
+
+def cache_directory() -> Path:
+    """Where artifacts are kept on disk."""
+    configured = os.environ.get(DIRECTORY_VARIABLE)
+    return Path(configured) if configured else Path.home() / ".cache" / "tilewright"
+
+
+def cache_key(model: bytes, suffix: str, config: Config, options: dict[str, Any]) -> str:
+    """64 hex digits over the model, its file type, the Config, the options and the compiler's own source."""
+    described = json.dumps([suffix, config.fingerprint, options, compiler_version()], sort_keys=True)
+    return hashlib.sha256(described.encode() + b"\0" + model).hexdigest()
+
+
+@cache
+def compiler_version() -> str:
+    """16 hex digits over the source of all packages that shape a program; changes whenever any of it does."""
+    digest = hashlib.sha256()
+    for package in _COMPILER_PACKAGES:
+        for name, content in sorted(_sources(files(package), package)):
+            digest.update(name.encode() + b"\0" + content)
+    digest.update((files("tilewright") / "config.py").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _sources(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _sources(entry, f"{prefix}/{entry.name}")
+        elif entry.name.endswith(".py"):
+            found.append((f"{prefix}/{entry.name}", entry.read_bytes()))
+    return found
+
+
+def lookup(key: str) -> Artifact | None:
+    """The artifact of a key from memory, else from disk; None if there is none that can be read."""
+    if key in _MEMORY:
+        _MEMORY.move_to_end(key)
+        return _MEMORY[key]
+    path = _path(key)
+    if not path.is_file():
+        return None
+    try:
+        artifact = Artifact.load(path)
+    except TilewrightError:
+        return None  # damaged or of an older format: compiled again and replaced
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    _remember(key, artifact)
+    return artifact
+
+
+def store(key: str, artifact: Artifact) -> None:
+    """Keep an artifact. A folder that cannot be written only costs the next process a compilation."""
+    _remember(key, artifact)
+    path = _path(key)
+    with contextlib.suppress(OSError, TilewrightError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        artifact.save(path)
+        _prune(path.parent)
+
+
+def clear_memory() -> None:
+    """Forget what is in memory; the files stay."""
+    _MEMORY.clear()
+
+
+def _path(key: str) -> Path:
+    return cache_directory() / "artifacts" / f"{key}.twa"
+
+
+def _remember(key: str, artifact: Artifact) -> None:
+    _MEMORY[key] = artifact
+    _MEMORY.move_to_end(key)
+    while len(_MEMORY) > MEMORY_ARTIFACTS:
+        _MEMORY.popitem(last=False)
+
+
+def _prune(folder: Path) -> None:
+    """Delete the files used least recently until the folder is small enough."""
+    entries = sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.glob("*.twa")), reverse=True)
+    total = 0
+    for _, size, path in entries:
+        total += size
+        if total > DISK_BYTES:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""``tilewright compile`` and ``tilewright inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli_run import DEFAULT_CONFIG
+from tilewright.runtime.artifact import Artifact, is_artifact
+from tilewright.runtime.files import check_writable, read_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the app."""
+    app.command("compile", epilog="Example: tilewright compile resnet8.tflite --config pynq-z2 -o resnet8.twa")(
+        compile_model
+    )
+    app.command("inspect", epilog="Example: tilewright inspect resnet8.tflite")(inspect)
+
+
+def compile_model(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite or QDQ .onnx model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write.")],
+    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")] = DEFAULT_CONFIG,
+    keep_intermediates: Annotated[
+        bool, typer.Option("--keep-intermediates", help="Make every operator's output available to run.")
+    ] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+) -> None:
+    """Compile a model into one artifact file."""
+    from tilewright.compiling import compile
+    from tilewright.progress import ProgressReporter
+
+    check_writable(output)
+    with ProgressReporter() as progress:
+        executable = compile(
+            model, config, cache=not no_cache, keep_intermediates=keep_intermediates, progress=progress.update
+        )
+    executable.save(output)
+    artifact = executable.artifact
+    instructions = sum(program.instruction_count for program in artifact.programs)
+    source = "from the cache" if executable.cached else f"in {artifact.compile_seconds:.2f} s"
+    typer.echo(
+        f"{output}: {artifact.name} for {artifact.config.name}, {instructions:,} instructions, "
+        f"{output.stat().st_size:,} bytes, compiled {source}"
+    )
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A model or an artifact.")],
+    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Config to place a model for.")] = DEFAULT_CONFIG,
+) -> None:
+    """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
+    from rich.console import Console
+
+    from tilewright.progress import ProgressReporter
+
+    data = read_bytes(model)
+    if is_artifact(data) or model.suffix == ".twa":
+        artifact, is_compiled = Artifact.from_bytes(data, str(model)), True
+    else:
+        from tilewright.compiling import compile
+
+        with ProgressReporter() as progress:
+            artifact, is_compiled = compile(model, config, progress=progress.update).artifact, False
+    print_artifact(artifact, Console(), is_compiled)
+
+
+def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None:
+    """Print an artifact's tensors and layers, and with ``programs`` its programs, segments and steps."""
+    from rich.table import Table
+    from rich.text import Text
+
+    def line(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+    config = artifact.config
+    line(f"{artifact.name} for {config.name} (config {config.fingerprint})", "bold")
+    for kind, tensors in (("input", artifact.inputs), ("output", artifact.outputs)):
+        for t in tensors:
+            line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("layer", "op", "place", "why"):
+        table.add_column(column, overflow="fold")
+    for column in ("MACs", "floor"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for layer in _layers(artifact):
+        numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
+        cells = [layer["name"], layer.get("op", ""), layer.get("place", "accelerator"), layer.get("reason", "")]
+        table.add_row(*(Text(cell) for cell in cells), *numbers)
+    console.print(table)
+    if not programs:
+        return
+    for number, program in enumerate(artifact.programs):
+        line(
+            f"program {number}: {program.instruction_count:,} instructions, {len(program.instructions):,} bytes", "bold"
+        )
+        for index, segment in enumerate(program.segments):
+            line(f"  segment {index} {segment.name}: {segment.kind}, {segment.size:,} bytes")
+    line("steps", "bold")
+    for step in artifact.steps:
+        names = [
+            str(getattr(step, field)) for field in ("input", "output", "tensor", "program") if hasattr(step, field)
+        ]
+        line(f"  {step.kind} {' '.join(names)}")
+
+
+def _layers(artifact: Artifact) -> list[dict[str, Any]]:
+    layers = [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
+    return layers + list(artifact.host_layers)

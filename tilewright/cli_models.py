@@ -1,0 +1,37 @@
+"""``tilewright models``: the public networks that the project is measured on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.fetch import MODELS, fetch_model, progress_bar
+
+commands = typer.Typer(help="List and download the MLPerf Tiny networks.", no_args_is_help=False, rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group to the app."""
+    app.add_typer(commands, name="models")
+
+
+@commands.command("list", epilog="Example: tilewright models list")
+def list_models() -> None:
+    """List the networks that can be fetched."""
+    width = max(map(len, MODELS))
+    for name, model in MODELS.items():
+        typer.echo(f"{name:{width}}  {model.size:>9,} bytes  {model.description}")
+
+
+@commands.command("fetch", epilog="Example: tilewright models fetch resnet8_cifar10 --directory models")
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `tilewright models list` shows.")],
+    directory: Annotated[Path, typer.Option("--directory", "-d", metavar="D", help="Where to put it.")] = Path("."),
+    base_url: Annotated[str | None, typer.Option(metavar="URL", help="Take it from here instead.")] = None,
+) -> None:
+    """Download a network, checked against its checksum."""
+    with progress_bar(name) as progress:
+        path = fetch_model(name, directory, base_url, progress)
+    typer.echo(str(path))

@@ -1,0 +1,209 @@
+"""``tilewright run``: a model or an artifact on a device."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from tilewright.config import load_config
+from tilewright.errors import TilewrightError
+from tilewright.runtime.artifact import Artifact, is_artifact
+from tilewright.runtime.device import open_device
+from tilewright.runtime.executable import Executable, check_tensor, element_shape
+from tilewright.runtime.files import (
+    check_directory_writable,
+    check_writable,
+    load_array,
+    load_arrays,
+    read_bytes,
+    save_array,
+)
+from tilewright.runtime.report import Report
+from tilewright.runtime.steps import TensorIo
+
+DEFAULT_CONFIG = "pynq-z2"
+
+EXAMPLE = "Example: tilewright run resnet8.tflite --input x.npy --output y.npy --check --html report.html"
+
+
+class UsageProblem(TilewrightError):
+    """Options that do not go together."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a run writes."""
+
+    output: Path | None
+    report: Path | None
+    trace: Path | None
+    html: Path | None
+    intermediates: Path | None
+
+    def check(self) -> None:
+        """Raise before the work starts if one of them could not be written afterwards."""
+        for path in (self.output, self.report, self.trace, self.html):
+            if path is not None:
+                check_writable(path)
+        if self.intermediates is not None:
+            check_directory_writable(self.intermediates)
+
+    def write(self, y: Any, report: Report) -> None:
+        """Write all that was asked for."""
+        if self.output is not None:
+            save_outputs(self.output, y)
+        if self.report is not None:
+            report.save_json(self.report)
+        if self.trace is not None:
+            report.save_trace(self.trace)
+        if self.html is not None:
+            report.save_html(self.html)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("run", epilog=EXAMPLE)(run)
+
+
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite or .onnx model, or a .twa artifact.")],
+    config: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="Preset or .toml file (default: pynq-z2, or the artifact's)."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="What runs the program.")] = "sim",
+    input: Annotated[Path | None, typer.Option("--input", metavar="X.npy", help="N inputs stacked on axis 0.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="Y.npy", help="Write the N outputs.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="R.json", help="Write the report as JSON.")] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Perfetto.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as one HTML file.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the reference; exit 1 on any difference.")
+    ] = False,
+    keep_intermediates: Annotated[
+        Path | None, typer.Option(metavar="D", help="Store every operator's output as .npy in this folder.")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
+    inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
+) -> None:
+    """Run a model or an artifact and report its cycles, layer by layer."""
+    from rich.console import Console
+
+    from tilewright.progress import ProgressReporter
+    from tilewright.runtime.report_console import print_report
+
+    files = Outputs(output, report, trace, html, keep_intermediates)
+    data = read_bytes(model)
+    compiled = is_artifact(data) or model.suffix == ".twa"
+    if compiled and check:
+        raise UsageProblem(
+            f"{model}: --check needs the model file, an artifact does not hold it; run the model instead"
+        )
+    if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
+        raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
+    files.check()
+    given = None if input is None else load_inputs(input)
+    with ProgressReporter() as progress:
+        if compiled:
+            executable = load_artifact(data, str(model), config, device)
+        else:
+            from tilewright.compiling import compile
+
+            executable = compile(
+                model, config or DEFAULT_CONFIG, device=device, cache=not no_cache, progress=progress.update,
+                keep_intermediates=keep_intermediates is not None,
+            )  # fmt: skip
+        x = bind_inputs(executable, given, input, seed, inputs)
+        total, finished = x[0].shape[0], 0
+
+        def advance(count: int, what: str = "running") -> None:
+            nonlocal finished
+            finished += count
+            progress.update(what, finished, total)
+
+        y, result = executable.run(x, progress=advance, keep_intermediates=keep_intermediates)
+        finished = 0
+        difference = _compare(executable, model, x, y, lambda n: advance(n, "checking")) if check else None
+    files.write(y, result)
+    console = Console()
+    print_report(result, console)
+    if difference is not None:
+        typer.echo(f"   check  {difference}")
+        if not difference.exact:
+            raise typer.Exit(1)
+
+
+def load_artifact(data: bytes, source: str, config: str | None, device: str) -> Executable:
+    """An artifact on a device of ``config``, or of its own."""
+    artifact = Artifact.from_bytes(data, source)
+    if config is None:
+        return Executable(artifact, device)
+    wanted = load_config(config)
+    artifact.check_config(wanted, "the requested config")
+    return Executable(dataclasses.replace(artifact, config=wanted), open_device(device, wanted))
+
+
+def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
+    """The array of a ``.npy`` file, or all arrays of a ``.npz`` file by name."""
+    if path.suffix != ".npz":
+        return load_array(path)
+    return load_arrays(path)
+
+
+def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int, count: int) -> list[NDArray[Any]]:
+    """The input arrays in the model's order: from the file, else random. Errors name the file."""
+    if given is None:
+        return random_inputs(executable.inputs, seed, count)
+    if not isinstance(given, dict):
+        if len(executable.inputs) != 1:
+            names = ", ".join(t.name for t in executable.inputs)
+            raise UsageProblem(f"{path}: the model takes {len(executable.inputs)} inputs; give a .npz with {names}")
+        given = {executable.inputs[0].name: given}
+    missing = [t.name for t in executable.inputs if t.name not in given]
+    if missing:
+        raise UsageProblem(f"{path}: holds {', '.join(given)}, but no input {missing[0]}")
+    try:
+        for tensor in executable.inputs:
+            check_tensor(given[tensor.name], tensor)
+    except TilewrightError as error:
+        raise UsageProblem(f"{path}: {error}") from error
+    return [given[tensor.name] for tensor in executable.inputs]
+
+
+def random_inputs(tensors: tuple[TensorIo, ...], seed: int, count: int) -> list[NDArray[Any]]:
+    """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers)."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for tensor in tensors:
+        shape, dtype = (count, *element_shape(tensor)), np.dtype(tensor.dtype)
+        if dtype.kind == "f":
+            values = (rng.integers(-128, 128, shape) - tensor.zero_point) * np.float32(tensor.scale)
+            arrays.append(values.astype(dtype))
+        else:
+            limits = np.iinfo(dtype)
+            arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
+    return arrays
+
+
+def save_outputs(path: Path, y: Any) -> None:
+    """Write ``.npy``; a model of several outputs stores one file per output beside it: ``y.0.npy``, ``y.1.npy``."""
+    if not isinstance(y, list):
+        save_array(path, y)
+        return
+    for number, value in enumerate(y):
+        save_array(path.with_name(f"{path.stem}.{number}{path.suffix}"), value)
+
+
+def _compare(executable: Executable, model: Path, x: list[NDArray[Any]], y: Any, progress: Any) -> Any:
+    from tilewright.checking import compare, reference_outputs
+
+    expected = reference_outputs(model, x, progress)
+    outputs = y if isinstance(y, list) else [y]
+    return compare(outputs, expected, [tensor.scale for tensor in executable.outputs])
