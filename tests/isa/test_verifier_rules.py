@@ -278,10 +278,10 @@ def crooked_alu_vector(legal: bool) -> Program:
     return b.program()
 
 
-def _half_beat_uops(**fields: int) -> Program:
+def _half_beat_uops(count: int = 4, **fields: int) -> Program:
     b = Builder(PACKED)  # two 32-bit ALU micro-ops to a beat
     b.constant(bytes(256))
-    b.load(Memory.UOP_ALU, segment=CONSTANT, **{"count": 4, **fields})
+    b.load(Memory.UOP_ALU, (), (), count, segment=CONSTANT, **fields)
     return b.program()
 
 
@@ -641,7 +641,7 @@ def _window(config: Config, emits: list[bool], **fields: int) -> Builder:
     b.uops(GEMM, [{"dst": 0 if emit else push_only} for emit in emits])
     b.load(Memory.WGT)
     b.fill(Memory.ACT, push=[GEMM])
-    b.gemm(pop=[LOAD], count=len(emits), window=1, **fields)
+    b.gemm([LOAD], (), len(emits), window=1, **fields)
     return b
 
 

@@ -46,14 +46,14 @@ def test_every_dropped_token_is_found() -> None:
                         verify(Program(program.config, encode(changed, program.config), program.segments))
                     assert caught.value.rule in (Rule.TOKEN_UNDERFLOW, Rule.TOKEN_LEFTOVER)
                     dropped += 1
-    assert dropped > 150
+    assert dropped > 100
 
 
 def test_every_dropped_order_is_found() -> None:
     """A token taken away at both ends leaves the counts right, and a race."""
     program = resnet_sized(tiles=6)
     instructions = decode(program.instructions, program.config)
-    last = program.instruction_count - 6  # what comes after only collects the last tokens
+    last = program.instruction_count - 6  # the six that follow only collect the last tokens
     tried = 0
     for source, target, push, pop in _matched_tokens(instructions):
         if target >= last:
@@ -66,7 +66,7 @@ def test_every_dropped_order_is_found() -> None:
             verify(Program(program.config, encode(changed, program.config), program.segments))
         assert caught.value.rule.startswith(("race", "bank")), caught.value
         tried += 1
-    assert tried > 30
+    assert tried > 20
 
 
 def _matched_tokens(instructions: list[Instruction]) -> list[tuple[int, int, int, int]]:
