@@ -40,9 +40,10 @@ $(DEMO_STAMP): | $(VENV)/bin/pip
 
 # An existing .venv is kept as it is. pip is what shows that creating it went through to the end.
 $(VENV)/bin/pip:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Tilewright needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing)." >&2; \
-	  echo "Name a newer one, for example: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  found=$$($(PYTHON) --version 2>/dev/null) || found="not found"; \
+	  echo "Tilewright needs Python 3.11 or newer; '$(PYTHON)' is $$found." >&2; \
+	  echo "Name another, for example: make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
@@ -56,9 +57,8 @@ test-all: setup
 	$(PY) -m pytest -q -n $(JOBS)
 
 lint: setup
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
+	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \
+	  echo "$$check"; $(VENV)/bin/$$check || failed=1; done; exit $$failed
 
 # Each benchmark is a script of its own and prints what it measured.
 bench: setup
