@@ -15,48 +15,59 @@ _ATTEMPTS = 200
 
 
 def least_capacity(name: str, buffer: Buffer, nodes: list[Node]) -> int:
-    """Rows a ring needs so that its producer and all its consumers can always advance.
+    """Rows a ring needs so that its producers and all its consumers can always advance.
 
     A tensor that joins a longer path (a residual add) must keep its rows while that path catches up.
     """
     rows = 1
     for node in nodes:
-        if name not in node.inputs:
-            continue
-        if not _row_major(node):
-            return buffer.rows
-        middle = node.tasks[len(node.tasks) // 2]
-        low = min(node.needs(middle, k)[0] for k, t in enumerate(node.inputs) if t == name)
-        rows = max(rows, _furthest(name, node, middle.row, nodes) - low + 1 + node_stride(node))
-    if any(node.output == name and not _row_major(node) for node in nodes):
-        return buffer.rows
-    return min(buffer.rows, rows + max(0, buffer.pad[2]))
+        if node.output == name:
+            rows = max(rows, _open_rows(node))
+        for k, tensor in enumerate(node.inputs):
+            if tensor == name:
+                rows = max(rows, _window_rows(node, k), _lag_rows(name, node, k, nodes))
+    return min(buffer.rows, rows + buffer.pad[2])
 
 
-def node_stride(node: Node) -> int:
-    """Rows by which a node's input window moves from one output row to the next (1 for a single row)."""
-    rows = sorted({(t.row, node.needs(t, 0)[0]) for t in node.tasks})
-    return max(1, rows[1][1] - rows[0][1]) if len(rows) > 1 else 1
+def _open_rows(node: Node) -> int:
+    """Most output rows that are begun but not complete at once."""
+    complete, most = 0, 1
+    for task in node.tasks:
+        most = max(most, task.row - complete + 1)
+        complete = max(complete, task.row + 1) if task.completes_row else complete
+    return most
 
 
-def _row_major(node: Node) -> bool:
-    return all(a.row <= b.row for a, b in zip(node.tasks[:-1], node.tasks[1:], strict=True))
+def _window_rows(node: Node, index: int) -> int:
+    """Most input rows between the lowest still needed and the highest needed now, and one step more."""
+    lows, most, lowest = [], 1, 1 << 60
+    for task in reversed(node.tasks):
+        low, high = node.needs(task, index)
+        lowest = min(lowest, low)
+        lows.append(low)
+        most = max(most, high - lowest + 1)
+    steps = [b - a for a, b in zip(sorted(set(lows))[:-1], sorted(set(lows))[1:], strict=True)]
+    return most + min(steps, default=0)
 
 
-def _furthest(name: str, join: Node, row: int, nodes: list[Node]) -> int:
-    """The highest row of ``name`` that output ``row`` of ``join`` depends on, along any path."""
+def _lag_rows(name: str, join: Node, index: int, nodes: list[Node]) -> int:
+    """Rows of ``name`` between what a middle task of ``join`` reads and what its other inputs depend on."""
+    if len(join.inputs) == 1:
+        return 1
+    middle = join.tasks[len(join.tasks) // 2]
     highest: dict[str, int] = {}
 
-    def demand(node: Node, out_row: int) -> None:
-        task = min(node.tasks, key=lambda t: abs(t.row - out_row))
+    def demand(node: Node, last: int) -> None:
         for k, tensor in enumerate(node.inputs):
-            highest[tensor] = max(highest.get(tensor, -1), node.needs(task, k)[1])
+            top = max(node.needs(task, k)[1] for task in node.tasks[: last + 1])
+            highest[tensor] = max(highest.get(tensor, -1), top)
 
-    demand(join, row)
+    demand(join, len(join.tasks) // 2)
     for node in reversed(nodes[: nodes.index(join)]):
         if node.output in highest:
-            demand(node, min(highest[node.output], node.height - 1))
-    return highest[name]
+            row = min(highest[node.output], node.height - 1)
+            demand(node, next(i for i, t in enumerate(node.tasks) if t.row == row and t.completes_row))
+    return highest[name] - join.needs(middle, index)[0] + 2
 
 
 def fit(
@@ -66,14 +77,15 @@ def fit(
     inputs: list[str],
     stored: list[str],
     policy: Policy,
+    spills: Mapping[str, str],
 ) -> Scheduler:
     """A complete schedule, shrinking rings until act holds them. Raises :class:`ScheduleError` if none does."""
     least = {name: least_capacity(name, buffer, nodes) for name, buffer in buffers.items()}
     for name, buffer in buffers.items():
         lead = min(buffer.rows, least[name] + INPUT_LEAD)
-        buffer.capacity = lead if name in inputs else buffer.rows
+        buffer.capacity = lead if name in inputs or name in spills or name in spills.values() else buffer.rows
     for _ in range(_ATTEMPTS):
-        scheduler = Scheduler(config, nodes, buffers, inputs, stored, policy)
+        scheduler = Scheduler(config, nodes, buffers, inputs, stored, policy, spills)
         try:
             scheduler.run()
             return scheduler

@@ -15,10 +15,11 @@ from tilewright.isa.program import Program, Segment
 from tilewright.isa.verify import verify
 from tilewright.jit import graph as g
 from tilewright.jit.capacity import fit
-from tilewright.jit.emitter import INPUT, OUTPUT, Emitter
+from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import HOST_KINDS, Lowered, image_shape, lower
 from tilewright.jit.schedule import Policy, ScheduleError
 from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
@@ -182,35 +183,75 @@ def _best_program(
 
 
 def _program(graph: Graph, config: Config, policy: Policy) -> tuple[Program, Lowered, dict[str, int]]:
-    lowered = lower(graph, config)
-    stored = list(dict.fromkeys(lowered.outputs[t] for t in graph.outputs))
-    inputs = list(lowered.packs)
-    schedule = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy)
-    offsets, sizes = _offsets(lowered, inputs, stored, config)
-    emitter = Emitter(config, lowered.nodes, lowered.buffers, offsets)
+    """Schedule and emit; tensors go through DRAM, smallest first, until act and wgt hold the rest."""
+    spilled: list[str] = []
+    while True:
+        lowered = lower(graph, config, spilled)
+        stored = list(dict.fromkeys(lowered.outputs[t] for t in graph.outputs))
+        inputs = list(lowered.packs)
+        try:
+            schedule = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills)
+            break
+        except ScheduleError as error:
+            candidates = [t for t in error.tensors if t not in spilled and _can_spill(t, lowered)]
+            if not candidates:
+                raise
+            spilled.append(min(candidates, key=lambda t: (_full_size(lowered.buffers[t]), -error.tensors.index(t))))
+    layout = _dram_layout(lowered, inputs, stored, config)
+    emitter = Emitter(
+        config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.outputs, lowered.spills,
+        layout.sizes[SCRATCH],
+    )  # fmt: skip
     emitter.run(schedule.actions)
+    sizes = layout.sizes
     segments = [
         Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
         Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
     ]
-    return emitter.program(segments, _meta(graph, lowered, config)), lowered, offsets
+    if layout.scratch:
+        segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
+    return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
 
 
-def _offsets(
-    lowered: Lowered, inputs: list[str], stored: list[str], config: Config
-) -> tuple[dict[str, int], dict[int, int]]:
-    """Byte offsets of the input and output tensors in their segments, and the segments' sizes."""
-    offsets: dict[str, int] = {}
+def _can_spill(tensor: str, lowered: Lowered) -> bool:
+    """Tensors made and read on the chip may go through DRAM; inputs come from there anyway."""
+    read = any(tensor in n.inputs for n in lowered.nodes)
+    return tensor not in lowered.packs and tensor not in lowered.spills and read
+
+
+def _full_size(buffer: Buffer) -> int:
+    return buffer.rows * buffer.stride
+
+
+@dataclass(frozen=True)
+class _DramLayout:
+    """Byte offsets of tensors in their segments, and the segments' sizes by number."""
+
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+    scratch: dict[str, int]
+    sizes: dict[int, int]
+
+
+def _dram_layout(lowered: Lowered, inputs: list[str], stored: list[str], config: Config) -> _DramLayout:
     sizes = {}
-    for segment, names in ((INPUT, inputs), (OUTPUT, stored)):
-        position = 0
-        for name in names:
-            buffer = lowered.buffers[name]
-            pixels = buffer.rows * buffer.stride if segment == INPUT else buffer.height * buffer.width * buffer.units
+
+    def lay_out(segment: int, units: dict[str, int]) -> dict[str, int]:
+        offsets, position = {}, 0
+        for name, count in units.items():
             offsets[name] = position
-            position += -(-pixels * config.act_unit_bytes // 4096) * 4096
+            position += -(-count * config.act_unit_bytes // 4096) * 4096
         sizes[segment] = max(4096, position)
-    return offsets, sizes
+        return offsets
+
+    buffers = lowered.buffers
+    images = {t: buffers[t].height * buffers[t].width * buffers[t].units for t in stored}
+    return _DramLayout(
+        lay_out(INPUT, {t: _full_size(buffers[t]) for t in inputs}),
+        lay_out(OUTPUT, images),
+        lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
+        sizes,
+    )
 
 
 def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tilewright.jit.layout import Buffer
 from tilewright.jit.schedule import Action, LoadChunk, LoadRow, RunTask, StoreRow
 from tilewright.jit.uops import UopCache
 
-CONSTANTS, INPUT, OUTPUT = 0, 1, 2  #: segment numbers
+CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers
 _MAX_LOAD_ENTRIES = 64  #: weights of one LOAD: long enough for the bus, short enough to start early
 
 
@@ -40,7 +40,11 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
 
 
 class Emitter:
-    """Emits the actions of a schedule in order. ``offsets``: byte offset of each input/output tensor's rows."""
+    """Emits the actions of a schedule in order.
+
+    ``offsets``: byte offset in DRAM of each input and spilled tensor; ``outputs``: of each output tensor;
+    ``spills``: copies loaded from DRAM and the stored tensors they come from.
+    """
 
     def __init__(
         self,
@@ -48,10 +52,14 @@ class Emitter:
         nodes: Sequence[Node],
         buffers: Mapping[str, Buffer],
         offsets: Mapping[str, int],
+        outputs: Mapping[str, int],
+        spills: Mapping[str, str],
+        scratch_bytes: int,
     ) -> None:
         self.config = config
-        self._nodes, self._buffers, self._offsets = nodes, buffers, offsets
-        self._tracker = HazardTracker(config)
+        self._nodes, self._buffers, self._offsets, self._outputs = nodes, buffers, offsets, outputs
+        self._spills = spills
+        self._tracker = HazardTracker(config, scratch_bytes // config.beat_bytes)
         self._constants = bytearray()
         self._blobs: dict[bytes, int] = {}
         self._uops = UopCache(config)
@@ -104,25 +112,50 @@ class Emitter:
 
     def _load_row(self, action: LoadRow) -> None:
         buffer = self._buffers[action.tensor]
-        start = (action.row % buffer.capacity) * buffer.stride
-        beats = buffer.stride * self.config.act_unit_bytes // self.config.beat_bytes
+        source = self._spills.get(action.tensor)
         fields = {
-            "memory": int(Memory.ACT), "sram": start, "sram_col": 1, "cols": buffer.stride, **buffer.wrap,
-            "segment": INPUT, "offset": self._offsets[action.tensor] // self.config.beat_bytes + action.row * beats,
+            "memory": int(Memory.ACT), "sram": (action.row % buffer.capacity) * buffer.stride, "sram_col": 1,
+            "cols": buffer.stride, **buffer.wrap, **self._row_in_dram(buffer, source or action.tensor, action.row),
+            "segment": INPUT if source is None else SCRATCH,
         }  # fmt: skip
         layer = next((n.layer for n in self._nodes if action.tensor in n.inputs), 0)
-        self._tracker.add(Instruction(Opcode.LOAD, fields), [_tile_access(fields, "act", True)], layer)
+        accesses = [_tile_access(fields, "act", True)]
+        if source is not None:
+            accesses.append(self._dram_access(fields, False))
+        self._tracker.add(Instruction(Opcode.LOAD, fields), accesses, layer)
 
     def _store_row(self, action: StoreRow) -> None:
+        """An output tensor's row as it is; a spilled tensor's with its padding, and with it the padding rows."""
         buffer = self._buffers[action.tensor]
-        columns = buffer.width * buffer.units
-        beats = columns * self.config.act_unit_bytes // self.config.beat_bytes
-        fields = {
-            "sram": buffer.offset(action.row), "sram_col": 1, "cols": columns, **buffer.wrap,
-            "segment": OUTPUT, "offset": self._offsets[action.tensor] // self.config.beat_bytes + action.row * beats,
-        }  # fmt: skip
         layer = next((n.layer for n in self._nodes if n.output == action.tensor), 0)
-        self._tracker.add(Instruction(Opcode.STORE, fields), [_tile_access(fields, "act", False)], layer)
+        if action.tensor in self._spills.values():
+            top, _, bottom, _ = buffer.pad
+            first = 0 if action.row == 0 else action.row + top
+            last = action.row + top + (bottom if action.row == buffer.height - 1 else 0)
+            for row in range(first, last + 1):
+                fields = {
+                    "sram": (row % buffer.capacity) * buffer.stride, "sram_col": 1, "cols": buffer.stride,
+                    **buffer.wrap, **self._row_in_dram(buffer, action.tensor, row), "segment": SCRATCH,
+                }  # fmt: skip
+                accesses = [_tile_access(fields, "act", False), self._dram_access(fields, True)]
+                self._tracker.add(Instruction(Opcode.STORE, fields), accesses, layer)
+        if action.tensor in self._outputs:
+            columns = buffer.width * buffer.units
+            beats = columns * self.config.act_unit_bytes // self.config.beat_bytes
+            offset = self._outputs[action.tensor] // self.config.beat_bytes + action.row * beats
+            fields = {
+                "sram": buffer.offset(action.row), "sram_col": 1, "cols": columns, **buffer.wrap,
+                "segment": OUTPUT, "offset": offset,
+            }  # fmt: skip
+            self._tracker.add(Instruction(Opcode.STORE, fields), [_tile_access(fields, "act", False)], layer)
+
+    def _row_in_dram(self, buffer: Buffer, stored: str, row: int) -> dict[str, int]:
+        beats = buffer.stride * self.config.act_unit_bytes // self.config.beat_bytes
+        return {"offset": self._offsets[stored] // self.config.beat_bytes + row * beats}
+
+    def _dram_access(self, fields: Mapping[str, int], write: bool) -> Access:
+        beats = fields["cols"] * self.config.act_unit_bytes // self.config.beat_bytes
+        return Access("dram", np.arange(fields["offset"], fields["offset"] + beats), write)
 
     def _run_task(self, action: RunTask) -> None:
         self._task_node = action.node

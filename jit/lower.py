@@ -7,8 +7,8 @@ different values are copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Lowered:
     packs: dict[str, PackStep]
     outputs: dict[str, str]  #: graph tensor -> on-chip tensor that holds it
     specs: dict[str, TensorSpec] = field(default_factory=dict)
+    spills: dict[str, str] = field(default_factory=dict)  #: on-chip copy loaded from DRAM -> tensor stored there
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -51,8 +52,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, config: Config) -> None:
-        self.graph, self.config = graph, config
+    def __init__(self, graph: Graph, config: Config, spilled: Collection[str]) -> None:
+        self.graph, self.config, self.spilled = graph, config, spilled
         self.nodes: list[Node] = []
         self.alias: dict[str, str] = {}
         self.specs: dict[str, TensorSpec] = {}
@@ -76,12 +77,13 @@ class _Lowering:
                 prefix = "" if message.startswith(op.name) else f"{op.name}: "
                 raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
         self._separate_pads()
-        buffers = self._buffers()
+        spills = self._spill()
+        buffers = self._buffers(spills)
         for name in self.graph.inputs:
             if any(name in node.inputs for node in self.nodes):
                 self._pack_rows(name, buffers[name])
         outputs = {t: self.resolve(t) for t in self.graph.tensors if self.resolve(t) in buffers}
-        return Lowered(self.nodes, buffers, self.packs, outputs, self.specs)
+        return Lowered(self.nodes, buffers, self.packs, outputs, self.specs, spills)
 
     # -- names -----------------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class _Lowering:
             ConvNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=[name], output=op.output,
                 out=self.output(op), weight=weight, requant=op.requant, strides=strides, dilation=dilation, pad=pad,
-                pad_constant=pad_constant, in_units=in_units,
+                pad_constant=pad_constant, in_units=in_units, in_width=self.specs[name].shape[2],
             )
         )  # fmt: skip
 
@@ -279,7 +281,19 @@ class _Lowering:
                 for user, k in users:
                     user.inputs[k] = copy
 
-    def _buffers(self) -> dict[str, Buffer]:
+    def _spill(self) -> dict[str, str]:
+        """Every consumer of a spilled tensor reads a copy of its own, loaded from DRAM."""
+        spills = {}
+        for node in self.nodes:
+            for k, tensor in enumerate(node.inputs):
+                if tensor in self.spilled:
+                    copy = f"{tensor}@{node.name}"
+                    self.specs[copy] = replace(self.specs[tensor], name=copy)
+                    spills[copy] = tensor
+                    node.inputs[k] = copy
+        return spills
+
+    def _buffers(self, spills: dict[str, str]) -> dict[str, Buffer]:
         buffers = {}
         used = dict.fromkeys(t for n in self.nodes for t in [*n.inputs, n.output])
         for name in used:
@@ -290,6 +304,12 @@ class _Lowering:
             value = next((v for v in values if v is not None), 0)
             units = self.packs[name].units if name in self.packs else units_for(channels, self.config)
             buffers[name] = Buffer(name, height, width, units, pad, value)  # type: ignore[arg-type]
+        for tensor in dict.fromkeys(spills.values()):
+            alike = [buffers[tensor], *(buffers[copy] for copy, source in spills.items() if source == tensor)]
+            pad = tuple(max(b.pad[side] for b in alike) for side in range(4))
+            value = next((b.pad_value for b in alike if any(b.pad)), 0)
+            for buffer in alike:
+                buffer.pad, buffer.pad_value = pad, value  # type: ignore[assignment]
         return buffers
 
 
@@ -334,6 +354,9 @@ _RULES: dict[type[Op], Callable[[_Lowering, object], None]] = {
 }  # type: ignore[dict-item]
 
 
-def lower(graph: Graph, config: Config) -> Lowered:
-    """Lower a graph of accelerator operators. Raises :class:`PlaceError` for the first that cannot be placed."""
-    return _Lowering(graph, config).run()
+def lower(graph: Graph, config: Config, spilled: Collection[str] = ()) -> Lowered:
+    """Lower a graph of accelerator operators; the tensors ``spilled`` go through DRAM.
+
+    Raises :class:`PlaceError` for the first operator that cannot be placed.
+    """
+    return _Lowering(graph, config, spilled).run()

@@ -63,7 +63,7 @@ class RunTask:
 
 @dataclass(frozen=True)
 class StoreRow:
-    """Store row ``row`` (unpadded) of an output tensor."""
+    """Store row ``row`` (unpadded) of an output or spilled tensor."""
 
     tensor: str
     row: int
@@ -88,6 +88,7 @@ class _TensorState:
     consumers: list[tuple[int, int]]
     loaded: bool
     stored: bool
+    source: str | None = None  #: for the copy of a spilled tensor: the tensor stored in DRAM
     rows_ready: int = 0  #: rows (with padding) that program order has produced
     times: list[float] = field(default_factory=list)
     completed: dict[int, int] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class Scheduler:
         inputs: list[str],
         stored: list[str],
         policy: Policy,
+        spills: Mapping[str, str],
     ) -> None:
         self.config, self.nodes, self.policy = config, nodes, policy
         self.actions: list[Action] = []
@@ -116,8 +118,9 @@ class Scheduler:
                 buffer,
                 [i for i, n in enumerate(nodes) if n.output == name],
                 [(i, k) for i, n in enumerate(nodes) for k, t in enumerate(n.inputs) if t == name],
-                name in inputs,
-                name in stored,
+                name in inputs or name in spills,
+                name in stored or name in spills.values(),
+                spills.get(name),
             )
         self._next = [0] * len(nodes)
         self._lowest = [[_suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
@@ -260,6 +263,8 @@ class Scheduler:
         for name, state in self._state.items():
             if not state.loaded or state.rows_ready == state.buffer.rows:
                 continue
+            if state.source is not None and not self._spilled(state.source):
+                continue
             if not state.live:
                 if self._place(state) is None:
                     self._blocked.add(name)
@@ -268,12 +273,20 @@ class Scheduler:
             if state.rows_ready >= self._lowest_needed(state) + state.buffer.capacity:
                 continue
             size = state.buffer.stride * self.config.act_unit_bytes
+            if state.source is not None:
+                arrival = self._state[state.source].times[-1] + size / self.config.beat_bytes + self.config.dram_latency
+                self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
             self._bus_bytes[1] += size
             self.actions.append(LoadRow(name, state.rows_ready))
             state.times.append(self._transfer(size))
             state.rows_ready += 1
             return True
         return False
+
+    def _spilled(self, tensor: str) -> bool:
+        """Whether a spilled tensor is in DRAM as a whole, so that what made it holds no memory any more."""
+        state = self._state[tensor]
+        return state.rows_ready == state.buffer.rows
 
     def _load_chunk(self) -> bool:
         if not self._chunk_queue:

@@ -138,6 +138,50 @@ class Node:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Partition:
+    """How a node is cut: output vectors into chunks of constants, rows into groups, both into tasks."""
+
+    ranges: list[tuple[int, int]]  #: vectors [lo, hi) of each chunk; row groups repeat the list
+    tasks: list[Task]
+
+
+def partition(
+    rows: int,
+    vectors: int,
+    *,
+    chunk_limit: int,
+    part_limit: int,
+    vector_weights: int,
+    row_units: int,
+    config: Config,
+) -> Partition:
+    """Tasks over ``rows`` x ``vectors``, at most ``part_limit`` vectors each, ``chunk_limit`` per chunk.
+
+    Row by row where all chunks may stay loaded together (half of wgt and of prm). Else chunk by chunk over
+    groups of rows, constants loaded anew for each group; ``row_units`` (of act, per output row, input and output
+    together) says how many rows a group can have.
+    """
+    ranges = split_evenly(vectors, chunk_limit)
+    parts = [
+        (chunk, lo + a, lo + b) for chunk, (lo, hi) in enumerate(ranges) for a, b in split_evenly(hi - lo, part_limit)
+    ]
+    resident = vectors * vector_weights <= config.wgt_entries // 2 and vectors <= config.prm_entries // 2
+    if resident or rows == 1 or len(ranges) == 1:
+        tasks = [Task(row, lo, hi, chunk, hi == vectors) for row in range(rows) for chunk, lo, hi in parts]
+        return Partition(ranges, tasks)
+    groups = split_evenly(rows, max(1, config.act_units // 2 // row_units))
+    tasks = [
+        Task(row, lo, hi, number * len(ranges) + chunk, hi == vectors)
+        for number, (first, last) in enumerate(groups)
+        for chunk in range(len(ranges))
+        for row in range(first, last)
+        for part, lo, hi in parts
+        if part == chunk
+    ]
+    return Partition(ranges * len(groups), tasks)
+
+
 def prm_entries(requant: Requant, config: Config, vectors: int) -> NDArray[np.int32]:
     """prm entries (vectors, BLOCK_OUT, 4) of a per-channel requantisation; unused lanes give the zero point."""
     entries = np.zeros((vectors * config.block_out, 4), np.int32)

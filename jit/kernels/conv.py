@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, PlaceError, Task, Uop, prm_entries, split_evenly
+from tilewright.jit.kernels.base import Chunk, Emit, Node, PlaceError, Task, Uop, partition, prm_entries
 from tilewright.jit.layout import Buffer
 
 #: weight entries of one chunk of a layer that has a single row: short enough that GEMM starts early
@@ -27,6 +27,7 @@ class ConvNode(Node):
     pad: tuple[int, int, int, int]
     pad_constant: int
     in_units: int
+    in_width: int
 
     def __post_init__(self) -> None:
         c = self.config
@@ -46,22 +47,13 @@ class ConvNode(Node):
             raise PlaceError(
                 f"{self.name}: {per_vector} weight blocks for one output block exceed wgt ({c.wgt_entries}); raise wgt_bytes"
             )
-        ranges = split_evenly(vectors, chunk_vectors)
-        self.chunks = [Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in ranges]
-        parts = [
-            (chunk, lo + a, lo + b)
-            for chunk, (lo, hi) in enumerate(ranges)
-            for a, b in split_evenly(hi - lo, acc_vectors)
-        ]
-        self._per_vector = per_vector
-        self._ranges = ranges
-        total = sum(len(chunk.weights) for chunk in self.chunks)
-        rows = range(self.height)
-        if total <= c.wgt_entries // 2 and sum(len(chunk.prm) for chunk in self.chunks) <= c.prm_entries // 2:
-            order = [(row, part) for row in rows for part in parts]
-        else:
-            order = [(row, part) for k in range(len(ranges)) for row in rows for part in parts if part[0] == k]
-        self.tasks = [Task(row, lo, hi, chunk, hi == vectors) for row, (chunk, lo, hi) in order]
+        row_units = self.in_width * self.in_units * self.strides[0] + self.width * self.out_units
+        plan = partition(
+            self.height, vectors, chunk_limit=chunk_vectors, part_limit=acc_vectors, vector_weights=per_vector,
+            row_units=row_units, config=c,
+        )  # fmt: skip
+        self.tasks, self._ranges, self._per_vector = plan.tasks, plan.ranges, per_vector
+        self.chunks = [Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in plan.ranges]
 
     def weight_blocks(self) -> NDArray[np.int8]:
         """Blocks [output vector][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""

@@ -21,6 +21,7 @@ from tilewright.jit.kernels.base import (
     Task,
     Uop,
     is_uniform,
+    partition,
     prm_entries,
     split_evenly,
 )
@@ -61,16 +62,27 @@ class WindowNode(Node):
             )
         self._shared = self.taps.shape[2] == 1
         self._uniform = all(is_uniform(r) for r in self.requants.values())
-        prm_depth = 1 if self._uniform else vectors
-        if len(self.requants) * prm_depth > c.prm_entries:
-            raise PlaceError(
-                f"{self.name}: {len(self.requants) * prm_depth} prm entries exceed the {c.prm_entries} of the config"
+        counts = len(self.requants)
+        if counts > c.prm_entries:
+            raise PlaceError(f"{self.name}: {counts} prm entries for counts of valid elements exceed {c.prm_entries}")
+        limit = vectors if self._uniform else max(1, c.prm_entries // (4 * counts))
+        per_vector = 0 if self._shared else c.out_units * len(self._splits)
+        if not self._shared:
+            limit = max(1, min(limit, c.wgt_entries // 2 // per_vector))
+        row_units = self.out_units * (self.width + self.strides[0] * self.strides[1] * self.width)
+        plan = partition(
+            self.height, vectors, chunk_limit=limit, part_limit=room, vector_weights=per_vector, row_units=row_units,
+            config=c,
+        )  # fmt: skip
+        self.tasks, self._ranges = plan.tasks, plan.ranges
+        weights, prm = self._weight_entries(), [prm_entries(r, c, vectors) for r in self.requants.values()]
+        self.chunks = [
+            Chunk(
+                weights if self._shared else weights[a * per_vector : b * per_vector],
+                np.concatenate([p[:1] if self._uniform else p[a:b] for p in prm]),
             )
-        entries = np.concatenate([prm_entries(r, c, vectors)[:prm_depth] for r in self.requants.values()])
-        self._prm_start = {count: i * prm_depth for i, count in enumerate(self.requants)}
-        self.chunks = [Chunk(self._weight_entries(), entries)]
-        parts = split_evenly(vectors, room)
-        self.tasks = [Task(row, a, b, 0, b == vectors) for row in range(self.height) for a, b in parts]
+            for a, b in plan.ranges
+        ]
 
     @property
     def groups(self) -> int:
@@ -136,6 +148,8 @@ class WindowNode(Node):
         c = self.config
         source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
         units, first = (task.hi - task.lo) * c.out_units, task.lo * c.out_units
+        start, stop = self._ranges[task.chunk]
+        chunk_first = start * c.out_units
         column = self.taps.shape[1] - self._columns - self._prime * self.strides[1] - self.pad[1]
         for split, (lo, hi) in enumerate(self._splits):
             e.gemm(
@@ -145,18 +159,19 @@ class WindowNode(Node):
                 dst=acc, dst_outer=1, dst_inner=units,
                 src=source.offset(task.row * self.strides[0] - self.pad[0], column, first), src_outer=1,
                 src_inner=self.strides[1] * source.units,
-                wgt=e.weight_base(0) + (0 if self._shared else first * len(self._splits)),
+                wgt=e.weight_base(task.chunk) + (0 if self._shared else (first - chunk_first) * len(self._splits)),
                 wgt_outer=0 if self._shared else len(self._splits),
                 **source.wrap,
             )  # fmt: skip
-        for x, stop, count in _runs(self.counts[task.row]):
-            start = self._prm_start[count] + (0 if self._uniform else task.lo)
+        depth = 1 if self._uniform else stop - start
+        for x, end, count in _runs(self.counts[task.row]):
+            entry = list(self.requants).index(count) * depth + (0 if self._uniform else task.lo - start)
             e.requantize(
                 self.requants[count], out,
-                outer=task.hi - task.lo, inner=stop - x,
+                outer=task.hi - task.lo, inner=end - x,
                 src=acc + (self._prime + x) * units, src_outer=c.out_units, src_inner=units,
                 dst=out.offset(task.row, x, first), dst_outer=c.out_units, dst_inner=out.units,
-                prm=e.prm_base(0) + start, prm_outer=0 if self._uniform else 1,
+                prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
             )  # fmt: skip
 
 
