@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 import tilewright as tw
+from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
 from tilewright.isa.spec import Engine
 from tilewright.runtime.activity import Activity
@@ -34,22 +36,11 @@ COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
 MARGIN = 8  #: columns for an engine's name
 
 
-def reference_outputs(model: Path, x: NDArray[np.int8]) -> NDArray[np.int8] | None:
-    """What ONNX Runtime computes, one image at a time; None where it is not installed.
-
-    Without the session option its kernels saturate 16-bit sums on processors that lack VNNI.
-    """
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
+def expected_outputs(x: NDArray[np.int8]) -> NDArray[np.int8] | None:
+    """What ONNX Runtime computes; None where it is not installed."""
+    if find_spec("onnxruntime") is None:
         return None
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return np.concatenate([session.run(None, {name: image[None]})[0] for image in x])
+    return reference_outputs(HERE / "digits.onnx", [x])[0]
 
 
 def run_with_progress(exe: Any, x: NDArray[np.int8], console: Console) -> tuple[NDArray[np.int8], Report]:
@@ -130,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         with console.status(f"compiling digits.onnx for {escape(options.config)}"):
             exe = tw.compile(HERE / "digits.onnx", config=options.config)
         y, report = run_with_progress(exe, x, console)
-        equal = show(report, y, labels, reference_outputs(HERE / "digits.onnx", x), console)
+        equal = show(report, y, labels, expected_outputs(x), console)
         try:
             options.html.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
