@@ -227,8 +227,7 @@ class _Lowering:
         before, after = self.spec(op.inputs[0]).shape, image_shape(self.graph.tensors[op.output].shape)
         if before != after:
             consumers = self.graph.consumers(op.output)
-            flattens = after[1:3] == (1, 1) and consumers
-            if not flattens or op.output in self.graph.outputs or not all(isinstance(c, g.Conv2D) for c in consumers):
+            if after[1:3] != (1, 1) or not all(isinstance(c, g.Conv2D) for c in consumers):
                 raise PlaceError(f"{op.name}: reshape {before} -> {after} moves channels between pixels")
             self.flat[op.output] = before[1:]
         self.alias[op.output] = self.resolve(op.inputs[0])

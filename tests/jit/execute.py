@@ -1,0 +1,53 @@
+"""Runs a compiled graph step by step on the simulator, for comparison with the reference evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.config import Config
+from tilewright.jit.compiler import CompiledGraph, compile_graph
+from tilewright.jit.graph import Graph
+from tilewright.jit.reference import evaluate
+from tilewright.jit.schedule import Policy
+from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, UnpackStep
+from tilewright.sim import initial_segments, simulate
+
+
+def run_compiled(compiled: CompiledGraph, x: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
+    """All tensors that the steps leave behind, and the cycles of all launches together."""
+    values = {compiled.graph.inputs[0]: x[None]}
+    segments = [initial_segments(p) for p in compiled.programs]
+    cycles = 0
+    for step in compiled.steps:
+        if isinstance(step, PackStep):
+            data = step.apply(values[step.tensor])[0]
+            segments[step.program][step.segment][step.offset : step.offset + data.size] = data
+        elif isinstance(step, LaunchStep):
+            result = simulate(compiled.programs[step.program], segments[step.program])
+            assert result.fault is None, result.fault
+            cycles += result.cycles
+        elif isinstance(step, UnpackStep):
+            data = segments[step.program][step.segment][step.offset : step.offset + step.size]
+            values[step.tensor] = step.apply(data[None])
+        elif isinstance(step, ReshapeStep):
+            values[step.output] = values[step.input].reshape(1, *step.shape)
+        elif isinstance(step, CastStep):
+            values[step.output] = (values[step.input].astype(np.int32) + step.offset).astype(step.dtype)
+        else:
+            break
+    return values, cycles
+
+
+def assert_exact(graph: Graph, config: Config, seed: int = 0, policies: tuple[Policy, ...] = (Policy(),)) -> int:
+    """Compile, run on random input and compare every operator's output with the reference; returns cycles."""
+    shape = graph.tensors[graph.inputs[0]].shape
+    x = np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+    compiled = compile_graph(graph, config, keep_intermediates=True, policies=policies)
+    values, cycles = run_compiled(compiled, x)
+    expected = evaluate(graph, {graph.inputs[0]: x}, keep=True)
+    for op in graph.ops:
+        if op.output in values:
+            got = values[op.output][0]
+            assert np.array_equal(got, expected[op.output].reshape(got.shape)), f"{op.name} differs on {config.name}"
+    assert all(t in values for t in graph.outputs)
+    return cycles
