@@ -33,6 +33,7 @@ from tilewright.runtime.report_console import print_report
 HERE = Path(__file__).resolve().parent
 SHADES = " ▁▂▃▄▅▆▇█"  #: a cell's height is the share of its cycles in which the engine works
 COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
+PLAIN_WIDTH = 110  #: columns where the output is no terminal
 MARGIN = 8  #: columns for an engine's name
 
 
@@ -74,6 +75,16 @@ def engine_row(activity: Activity, engine: Engine, width: int) -> Text:
     return row
 
 
+def legend(names: list[str], width: int) -> list[Text]:
+    """Each layer's colour and name, as many to a line as fit."""
+    lines = [Text(" " * MARGIN)]
+    for index, name in enumerate(names):
+        if len(lines[-1]) > MARGIN and len(lines[-1]) + len(name) + 2 > width:
+            lines.append(Text(" " * MARGIN))
+        lines[-1].append("■ ", COLOURS[index % len(COLOURS)]).append(f"{name}  ")
+    return lines
+
+
 def timeline(report: Report, width: int) -> list[Text]:
     """The engines of every program during one inference, ``width`` columns wide; empty without events."""
     lines = []
@@ -83,10 +94,7 @@ def timeline(report: Report, width: int) -> list[Text]:
         lines += [engine_row(run.activity, engine, width - MARGIN) for engine in Engine]
         last = f"{run.activity.cycles:,} cycles"
         lines.append(Text(" " * MARGIN + "0" + last.rjust(width - MARGIN - 1)))
-        legend = Text(" " * MARGIN)
-        for index, layer in enumerate(run.layers):
-            legend.append("■ ", COLOURS[index % len(COLOURS)]).append(f"{layer['name']}  ")
-        lines.append(legend)
+        lines += legend([layer["name"] for layer in run.layers], width)
     return lines
 
 
@@ -103,8 +111,8 @@ def show(report: Report, y: NDArray[np.int8], labels: NDArray[np.int8], expected
         verdict = "all equal to ONNX Runtime" if equal else "NOT all equal to ONNX Runtime"
         console.print(f"   exact  {same:,} of {y.size:,} output integers: {verdict}", highlight=False)
     console.print("\nWhat the engines do during one inference:")
-    for line in timeline(report, min(console.width, 110)):
-        console.print(line)
+    for line in timeline(report, min(console.width, PLAIN_WIDTH)):
+        console.print(line, soft_wrap=True)
     return equal
 
 
@@ -114,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--config", default="pynq-z2", help="a preset's name or a TOML file (default: pynq-z2)")
     parser.add_argument("--html", type=Path, default=HERE / "out" / "report.html", help="where the HTML report goes")
     options = parser.parse_args(arguments)
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     try:
         with np.load(HERE / "digits_test.npz") as data:
             x, labels = data["x"], data["labels"]

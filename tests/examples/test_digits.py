@@ -117,8 +117,17 @@ def test_timeline_draws_every_engine_to_width():
     assert rows["LOAD"].plain[demo.MARGIN :] == "▄" * 10
     assert rows["STORE"].plain[demo.MARGIN :] == " " * 10
     assert rows["GEMM"].spans[0].style != rows["LOAD"].spans[0].style
-    assert lines[-2].plain.endswith("100 cycles")
-    assert "conv1" in lines[-1].plain
+    assert lines[len(Engine)].plain.endswith("100 cycles")
+    assert "conv1" in lines[len(Engine) + 1].plain
+
+
+def test_legend_breaks_lines_between_names():
+    lines = [line.plain for line in demo.legend(["first", "second", "third", "an-overlong-name-that-stands-alone"], 30)]
+    assert [line.split() for line in lines] == [
+        ["■", "first", "■", "second"],
+        ["■", "third"],
+        ["■", "an-overlong-name-that-stands-alone"],
+    ]
 
 
 def test_timeline_is_empty_without_events():
