@@ -156,6 +156,12 @@ def test_the_progress_bar_draws(server, tmp_path, capsys):
     assert captured.out == ""
 
 
+def test_the_progress_bar_stays_away_from_errors(server, tmp_path, capsys):
+    with pytest.raises(TilewrightError), fetch.progress_bar("fake") as progress:
+        fetch_model("fake", tmp_path, url(server, "missing"), progress)
+    assert capsys.readouterr().err.strip() == ""
+
+
 def test_registry_matches_the_shared_networks(shared_models):
     """The published files are the ones that the other tests run."""
     for name, model in fetch.MODELS.items():

@@ -110,8 +110,13 @@ def progress_bar(description: str) -> Iterator[ProgressCallback]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(description, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def update(done: int, total: int) -> None:
+            if not bar.tasks:  # no bar before the first byte: an error stands alone
+                bar.add_task(description, total=total)
+            bar.update(bar.tasks[0].id, completed=done)
+
+        yield update
 
 
 def _is_right(file: Path, model: RemoteModel) -> bool:
