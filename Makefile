@@ -60,9 +60,9 @@ lint: setup
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \
 	  echo "$$check"; $(VENV)/bin/$$check || failed=1; done; exit $$failed
 
-# Each benchmark is a script of its own and prints what it measured.
+# Each bench/bench_*.py is a script of its own and prints what it measured.
 bench: setup
-	@for script in bench/bench_*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
+	@for script in $(sort $(wildcard bench/bench_*.py)); do echo "== $$script"; $(PY) $$script || exit 1; done
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out
