@@ -113,7 +113,7 @@ def make_memories(config: Config) -> Memories:
     )
 
 
-# Columns of the decoded instruction table. One module constant per column, e.g. C_OUTER: compiled code reads module constants, not dictionaries.
+# Columns of the decoded instruction table, a module constant each: compiled code cannot read a dictionary.
 C_OPCODE = COLUMNS["opcode"]
 C_POP = COLUMNS["pop"]
 C_PUSH = COLUMNS["push"]

@@ -1,0 +1,277 @@
+"""The timing rules once more, clock by clock: a model of registers, FIFOs and counters.
+
+Written from docs/timing.md alone and built like hardware: in each cycle every unit looks at what the registers
+held at the end of the previous one, and all updates happen together. Slow; the cycle model is tested against it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tilewright.isa.codec import Instruction, decode
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, instruction_width, others, token_bit
+from tilewright.isa.timing import (
+    ALU_DEPTH,
+    DISPATCH_LATENCY,
+    DONE_LATENCY,
+    FETCH_DEPTH,
+    FETCH_START,
+    GEMM_DEPTH,
+    LOAD_DEPTH,
+    LOAD_SETUP,
+    STORE_DEPTH,
+    STORE_SETUP,
+    TOKEN_LATENCY,
+)
+
+DEPTH = {Engine.LOAD: LOAD_DEPTH, Engine.GEMM: GEMM_DEPTH, Engine.ALU: ALU_DEPTH, Engine.STORE: STORE_DEPTH}
+
+
+def cut(first_beat: int, beats: int, longest: int) -> list[int]:
+    """Lengths of the bursts that a row of beats is cut into, at multiples of ``longest``."""
+    bursts: list[int] = []
+    for beat in range(first_beat, first_beat + beats):
+        if not bursts or beat % longest == 0:
+            bursts.append(0)
+        bursts[-1] += 1
+    return bursts
+
+
+@dataclass
+class ReadBurst:
+    """A granted burst and who asked for it; ``instruction`` only if its end completes that LOAD."""
+
+    beats: int
+    not_before: int
+    fetch: bool
+    instruction: int | None = None
+
+
+@dataclass
+class NaiveEngine:
+    """Registers of one engine."""
+
+    queue: deque[tuple[int, int]] = field(default_factory=deque)  # (instruction, visible from cycle)
+    busy_until: int = 0  # for fixed service times
+    running: int | None = None  # LOAD or STORE with bus work left
+    start_at: int = 0
+    bursts: deque[int] = field(default_factory=deque)
+    unretired: int = 0
+
+
+class NaiveTiming:
+    """Clock it until it is done; then dispatch, issue, retire and cycles hold the times."""
+
+    def __init__(self, program: Program) -> None:
+        self.config = program.config
+        self.code = decode(program.instructions, program.config)
+        self.size = instruction_width(self.config) // 8
+        count = len(self.code)
+        self.dispatch, self.issue, self.retire = [-1] * count, [-1] * count, [-1] * count
+        self.engines = {e: NaiveEngine() for e in Engine}
+        self.tokens = {(a, b): 0 for a in Engine for b in others(a)}
+        self.events: dict[int, list[tuple[str, int]]] = {}
+        self.read_queue: deque[ReadBurst] = deque()
+        self.reads_in_flight = 0
+        beats = -(-count * self.size // self.config.beat_bytes)
+        self.program_bursts = deque(cut(0, beats, self.config.burst_beats))
+        self.fetch_requested = self.fetch_arrived = 0
+        self.next_dispatch = 0
+        self.write_beats_left = 0
+        self.writes_in_flight = 0
+        self.responses: deque[tuple[int, int | None]] = deque()
+        self.cycle = 0
+
+    def run(self, limit: int) -> int:
+        """Cycles of the program; fails after ``limit``."""
+        while min(self.retire, default=0) < 0:
+            self.clock()
+            assert self.cycle < limit, "not done in time"
+        return max(self.retire, default=0) + DONE_LATENCY
+
+    def clock(self) -> None:
+        """One cycle: every unit decides on the old state, then everything is updated."""
+        for kind, value in self.events.pop(self.cycle, []):  # what registers show from this cycle on
+            self._appear(kind, value)
+        updates = [
+            *self._dispatch(),
+            *self._issue(),
+            *self._grant(),
+            *self._store_beat(),
+            *self._beat(),
+            *self._response(),
+        ]
+        for delay, kind, value in updates:
+            self.events.setdefault(self.cycle + max(delay, 1), []).append((kind, value))
+        self.cycle += 1
+
+    # -- registers -------------------------------------------------------------------------------------
+
+    def _appear(self, kind: str, value: int) -> None:
+        if kind == "token":
+            index, target = divmod(value, 4)
+            self.tokens[self.code[index].engine, Engine(target)] += 1
+        elif kind == "retired":
+            self.engines[self.code[value].engine].unretired -= 1
+        elif kind == "slot":
+            self.engines[Engine(value)].queue.popleft()
+        elif kind == "arrived":
+            self.fetch_arrived += value
+        elif kind == "read done":
+            self.reads_in_flight -= 1
+        elif kind == "write done":
+            self.writes_in_flight -= 1
+        elif kind == "retire":
+            self._retire(value)
+        elif kind == "enqueue":
+            visible = self.dispatch[value] + DISPATCH_LATENCY
+            self.engines[self.code[value].engine].queue.append((value, visible))
+            self.next_dispatch += 1
+        elif kind == "fetch granted":
+            length = self.program_bursts.popleft()
+            self.fetch_requested += length
+            self._granted(ReadBurst(length, value, fetch=True))
+        elif kind == "load granted":
+            load = self.engines[Engine.LOAD]
+            burst = ReadBurst(load.bursts.popleft(), value, fetch=False)
+            if not load.bursts:
+                burst.instruction, load.running = load.running, None
+            self._granted(burst)
+        elif kind == "store sent":
+            self.engines[Engine.STORE].running = None
+
+    def _granted(self, burst: ReadBurst) -> None:
+        self.reads_in_flight += 1
+        self.read_queue.append(burst)
+
+    def _retire(self, index: int) -> None:
+        """The retire of this cycle: pushes and the end are seen later."""
+        self.retire[index] = self.cycle
+        code = self.code[index]
+        later = self.events.setdefault(self.cycle + 1, [])
+        later.append(("retired", index))
+        for target in others(code.engine):
+            if code["push"] & token_bit(code.engine, target):
+                self.events.setdefault(self.cycle + TOKEN_LATENCY, []).append(("token", index * 4 + target))
+
+    # -- dispatch and issue ----------------------------------------------------------------------------
+
+    def _dispatch(self) -> list[tuple[int, str, int]]:
+        i = self.next_dispatch
+        if i == len(self.code) or self.fetch_arrived * self.config.beat_bytes < (i + 1) * self.size:
+            return []
+        queue = self.engines[self.code[i].engine].queue
+        if len(queue) >= self.config.queue_depth:
+            return []
+        self.dispatch[i] = self.cycle
+        return [(1, "enqueue", i)]
+
+    def _issue(self) -> list[tuple[int, str, int]]:
+        updates: list[tuple[int, str, int]] = []
+        for e, engine in self.engines.items():
+            waiting = [entry for entry in engine.queue if self.issue[entry[0]] < 0]
+            if (
+                not waiting
+                or waiting[0][1] > self.cycle
+                or engine.busy_until > self.cycle
+                or engine.running is not None
+            ):
+                continue
+            index = waiting[0][0]
+            code = self.code[index]
+            sources = [s for s in others(e) if code["pop"] & token_bit(e, s)]
+            if any(self.tokens[s, e] == 0 for s in sources):
+                continue
+            occupies = e in (Engine.LOAD, Engine.STORE) and code.opcode in (Opcode.FILL, Opcode.WAIT)
+            if occupies and engine.unretired:
+                continue
+            for s in sources:
+                self.tokens[s, e] -= 1
+            self.issue[index] = self.cycle
+            engine.unretired += 1
+            updates.append((1, "slot", int(e)))
+            if code.opcode in (Opcode.LOAD, Opcode.STORE):
+                engine.running = index
+                engine.start_at = self.cycle + (LOAD_SETUP if e == Engine.LOAD else STORE_SETUP)
+                engine.bursts = deque(self._bursts(code))
+            else:
+                slots = self._slots(code)
+                engine.busy_until = self.cycle + slots
+                updates.append((slots - 1 + DEPTH[e], "retire", index))
+        return updates
+
+    def _slots(self, code: Instruction) -> int:
+        if code.opcode == Opcode.WAIT:
+            return code["cycles"]
+        if code.opcode == Opcode.FILL:
+            return code["rows"] * code["cols"]
+        paced = code.opcode in (Opcode.GEMM, Opcode.ALU) and code["pace"] == 1
+        return code["outer"] * code["inner"] * code["uop_count"] * (2 if paced else 1)
+
+    def _bursts(self, code: Instruction) -> list[int]:
+        memory = Memory(code["memory"]) if code.opcode == Opcode.LOAD else Memory.ACT
+        beats = -(-code["cols"] * entry_bytes(self.config, memory) // self.config.beat_bytes)
+        result = []
+        for r in range(code["rows"]):
+            result += cut(code["offset"] + r * code["stride"], beats, self.config.burst_beats)
+        return result
+
+    # -- read channel ----------------------------------------------------------------------------------
+
+    def _grant(self) -> list[tuple[int, str, int]]:
+        if self.reads_in_flight == self.config.outstanding:
+            return []
+        load = self.engines[Engine.LOAD]
+        not_before = self.cycle + self.config.dram_latency
+        if self.program_bursts and self.cycle >= FETCH_START:
+            consumed = self.next_dispatch * self.size // self.config.beat_bytes
+            length = self.program_bursts[0]
+            if self.fetch_requested - consumed + length <= self.config.fetch_beats:
+                return [(1, "fetch granted", not_before)]
+        if load.running is not None and load.start_at <= self.cycle:
+            return [(1, "load granted", not_before)]
+        return []
+
+    def _beat(self) -> list[tuple[int, str, int]]:
+        """At most one read beat arrives."""
+        if not self.read_queue or self.read_queue[0].not_before > self.cycle:
+            return []
+        burst = self.read_queue[0]
+        burst.beats -= 1
+        updates: list[tuple[int, str, int]] = [(FETCH_DEPTH, "arrived", 1)] if burst.fetch else []
+        if burst.beats == 0:
+            self.read_queue.popleft()
+            updates.append((1, "read done", 0))
+            if burst.instruction is not None:
+                updates.append((LOAD_DEPTH, "retire", burst.instruction))
+        return updates
+
+    # -- write channel ---------------------------------------------------------------------------------
+
+    def _store_beat(self) -> list[tuple[int, str, int]]:
+        """At most one write beat goes out."""
+        store = self.engines[Engine.STORE]
+        if store.running is None or store.start_at > self.cycle:
+            return []
+        if self.write_beats_left == 0:
+            if self.writes_in_flight == self.config.outstanding:
+                return []
+            self.writes_in_flight += 1
+            self.write_beats_left = store.bursts.popleft()
+        self.write_beats_left -= 1
+        if self.write_beats_left == 0:
+            done = None if store.bursts else store.running
+            self.responses.append((self.cycle + self.config.dram_latency, done))
+            if done is not None:
+                return [(1, "store sent", 0)]
+        return []
+
+    def _response(self) -> list[tuple[int, str, int]]:
+        """At most one write response arrives."""
+        if not self.responses or self.responses[0][0] > self.cycle:
+            return []
+        _, done = self.responses.popleft()
+        updates = [(1, "write done", 0)]
+        return updates if done is None else [*updates, (STORE_DEPTH, "retire", done)]
