@@ -53,22 +53,27 @@ def result(function: Expr) -> Expr:
 
 
 def is_var(expr: Expr) -> bool:
+    """Whether this is a variable."""
     return isinstance(expr, relax.Var)
 
 
 def is_tuple(expr: Expr) -> bool:
+    """Whether this is a tuple expression."""
     return isinstance(expr, relax.Tuple)
 
 
 def is_tuple_item(expr: Expr) -> bool:
+    """Whether this takes an element of a tuple."""
     return isinstance(expr, relax.TupleGetItem)
 
 
 def is_function(expr: Expr) -> bool:
+    """Whether this is a Relax function."""
     return isinstance(expr, relax.Function)
 
 
 def is_constant(expr: Expr) -> bool:
+    """Whether this is a constant."""
     return isinstance(expr, GenericConst)
 
 
@@ -98,10 +103,12 @@ def callee(expr: Expr) -> Expr | None:
 
 
 def is_global(expr: Expr) -> bool:
+    """Whether this names a function of the module."""
     return isinstance(expr, GlobalVar)
 
 
 def arguments(expr: Expr) -> list[Expr]:
+    """The arguments of a call."""
     return list(expr.args)
 
 
@@ -116,6 +123,7 @@ def make_tuple(values: Sequence[Expr]) -> Expr:
 
 
 def is_call(expr: Expr) -> bool:
+    """Whether this is a call."""
     return isinstance(expr, relax.Call)
 
 
@@ -146,22 +154,27 @@ def shape(expr: Expr) -> tuple[int, ...]:
 
 
 def dtype(expr: Expr) -> str:
+    """The element type of a tensor expression."""
     return str(expr.ty.dtype)
 
 
 def is_tensor(expr: Expr) -> bool:
+    """Whether this has a tensor type."""
     return isinstance(expr.ty, relax.TensorType)
 
 
 def permute_dims(expr: Expr, axes: Sequence[int]) -> Expr:
+    """A transpose."""
     return relax.op.permute_dims(expr, list(axes))
 
 
 def reshape(expr: Expr, target: Sequence[int]) -> Expr:
+    """A reshape."""
     return relax.op.reshape(expr, list(target))
 
 
 def concat(exprs: Sequence[Expr], axis: int) -> Expr:
+    """A concatenation."""
     return relax.op.concat(list(exprs), axis)
 
 
@@ -196,13 +209,20 @@ def pad_in_order(call: Expr, value: Expr, order: Sequence[int]) -> Expr:
     """An ``nn.pad`` call on ``value``, whose axes are those of the old operand in ``order``."""
     width = ints(call.attrs.pad_width)
     moved = [w for axis in order for w in width[2 * axis : 2 * axis + 2]]
-    return relax.op.nn.pad(value, moved, number(call.args[1]), str(call.attrs.pad_mode))
+    return relax.op.nn.pad(value, moved, str(call.attrs.pad_mode), float(call.attrs.pad_value))
 
 
 def reduce_like(call: Expr, value: Expr, axes: Sequence[int]) -> Expr:
     """The same reduction as ``call`` of ``value`` over ``axes``."""
     functions_by_name = {"relax.mean": relax.op.mean, "relax.max": relax.op.max, "relax.sum": relax.op.sum}
     return functions_by_name[op_name(call)](value, list(axes), bool(call.attrs.keepdims))
+
+
+def permutation(call: Expr) -> tuple[int, ...]:
+    """The axes of a ``permute_dims`` call."""
+    rank = len(shape(call))
+    axes = call.attrs.axes
+    return tuple(range(rank))[::-1] if axes is None else tuple(axis % rank for axis in ints(axes))
 
 
 def ints(value: Any) -> tuple[int, ...]:
@@ -257,6 +277,7 @@ _AROUND = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip")
 
 
 def merge_composites(mod: IRModule) -> IRModule:
+    """MergeCompositeFunctions: neighbouring composites become one region function."""
     return MergeCompositeFunctions()(mod)
 
 
@@ -285,6 +306,7 @@ def _unnamed(function: Expr) -> Expr:
 
 
 def with_attribute(function: Expr, name: str, value: str) -> Expr:
+    """The function with one more string attribute."""
     return function.with_attr(name, value)
 
 
@@ -327,14 +349,17 @@ class Rewriter:
         return self.builder.emit(value, name_hint=name)
 
     def run(self, visit: Callable[[Rewriter, Binding], Expr], finish: Callable[[Expr], Expr] | None = None) -> IRModule:
-        """A module whose ``main`` is the function with ``visit(self, binding)`` bound in place of each value."""
+        """A module whose ``main`` is the function with ``visit(self, binding)`` bound in place of each value.
+
+        ``finish`` turns the old result into the new one, where looking up its variables is not enough.
+        """
         function = self.function
         with self.builder.function("main", list(function.params)):
             with self.builder.dataflow():
                 for binding in bindings(function):
                     self.mapping[binding.var] = visit(self, binding)
-                value = self.lookup(result(function))
-                output = self.builder.emit_output(finish(value) if finish else value)
+                value = result(function)
+                output = self.builder.emit_output(finish(value) if finish else self.lookup(value))
             self.builder.emit_func_output(output)
         mod = self.builder.get()
         attrs = {str(k): v for k, v in (function.attrs or {}).items() if str(k) not in ("global_symbol", "params")}
@@ -344,18 +369,22 @@ class Rewriter:
 
 
 def is_op(name: str) -> Pattern:
+    """Pattern: a call of this operator."""
     return dpl.is_op(name)
 
 
 def wildcard() -> Pattern:
+    """Pattern: anything."""
     return dpl.wildcard()
 
 
 def is_const() -> Pattern:
+    """Pattern: a constant."""
     return dpl.is_const()
 
 
 def tuple_of(patterns: Iterable[Pattern]) -> Pattern:
+    """Pattern: a tuple of these."""
     return dpl.is_tuple(list(patterns))
 
 

@@ -52,8 +52,8 @@ class TfliteConverter(OperatorConverter):  # type: ignore[misc]
             except Exception as error:
                 shape = [int(d) for d in outputs[0].tensor.ShapeAsNumpy()] if outputs else []
                 raise Refused(
-                    f"unsupported operator {code} (operator {index}, result shape {shape}): {first_line(error)}; replace it in the "
-                    "source model"
+                    f"unsupported operator {code} (operator {index}, result shape {shape}): "
+                    f"{first_line(error)}; replace it in the source model"
                 ) from error
             if value is None:  # folded into its consumers
                 continue
@@ -83,7 +83,9 @@ class OnnxImporter(ONNXGraphImporter):  # type: ignore[misc]
         if op_name == "Conv":
             self._explicit_padding(inputs, attrs)
         try:
-            value = self._kept(op_name, inputs, attrs) or super()._convert_operator(op_name, inputs, attrs, opset)
+            value = self._kept(op_name, inputs, attrs)
+            if value is None:
+                value = super()._convert_operator(op_name, inputs, attrs, opset)
         except Exception as error:
             label = attrs.get("tvm_custom", {}).get("name") or f"node {index}"
             raise Refused(
@@ -118,7 +120,7 @@ class OnnxImporter(ONNXGraphImporter):  # type: ignore[misc]
                 pads, value = constant.value.numpy().tolist(), scalar
             rank = len(pads) // 2
             width = [int(pads[i + side * rank]) for i in range(rank) for side in (0, 1)]
-            return self.bb.normalize(relax.op.nn.pad(inputs[0], width, value))
+            return self.bb.normalize(relax.op.nn.pad(inputs[0], width, pad_value=value))
         return None
 
     def _scalar(self, expr: Any) -> float | None:

@@ -66,14 +66,24 @@ def thresholds(scale: NDArray[np.float32], low: Int64, high: Int64, zero_point: 
     return left
 
 
-def tune(scales: ArrayLike, low: Int64, high: Int64, zero_point: int, lo: int = -128, hi: int = 127) -> Tuned:
+def tune(
+    scales: ArrayLike,
+    low: Int64,
+    high: Int64,
+    zero_point: int,
+    lo: int = -128,
+    hi: int = 127,
+    table: Int64 | None = None,
+) -> Tuned:
     """Constants that equal ONNX Runtime's output stage over [low, high] (biased accumulators) per channel.
 
-    ``scales``: float32 (C,). Tries half-up rounding with a tuned constant, then with a nudged multiplier, and
-    ties-to-even for the layer if that proves more channels exact.
+    ``scales``: float32 (C,). ``table``: the thresholds to meet where they are not those of :func:`thresholds`. Tries
+    half-up rounding with a tuned constant, then with a nudged multiplier, and ties-to-even for the layer if that
+    proves more channels exact.
     """
     scale = np.asarray(scales, np.float32)
-    table = thresholds(scale, low, high, zero_point, lo, hi)
+    if table is None:
+        table = thresholds(scale, low, high, zero_point, lo, hi)
     level = np.arange(lo + 1, hi + 1, dtype=np.int64) - zero_point
     pairs = [_pair(float(s)) for s in scale]
     multiplier = np.array([m for m, _ in pairs], np.int64)
@@ -86,7 +96,8 @@ def tune(scales: ArrayLike, low: Int64, high: Int64, zero_point: int, lo: int = 
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
     for c in np.flatnonzero(~exact):
         reach = (table[c] > low[c]) | (table[c] <= high[c])
-        multiplier[c], constant = _solve(table[c][reach], level[reach], int(multiplier[c]), int(shift[c]), low[c], high[c])
+        chosen, constant = _solve(table[c][reach], level[reach], int(multiplier[c]), int(shift[c]), low[c], high[c])
+        multiplier[c] = chosen
         offset[c] = np.clip(constant - half[c], -(1 << 31), (1 << 31) - 1)
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
     rounding: RoundingName = "single"
@@ -149,7 +160,8 @@ def _solve(table: Int64, level: Int64, multiplier: int, shift: int, low: int, hi
         floor = -(-(rise[up] + 1) // (run[up] + 1))  # m >= (rise + 1) / (run + 1)
         ceiling = (-rise[down] - 1) // (-run[down] - 1)  # m <= (-rise - 1) / (-run - 1)
         smallest, largest = int(floor.max(initial=1)), int(ceiling.min(initial=(1 << 31) - 1))
-        for candidate in dict.fromkeys((_nearest(multiplier, smallest, largest), smallest, (smallest + largest) // 2, largest)):
+        middle = (smallest + largest) // 2
+        for candidate in dict.fromkeys((_nearest(multiplier, smallest, largest), smallest, middle, largest)):
             if smallest <= candidate <= largest:
                 low_r, high_r = _interval(table, level, candidate, shift, low, high)
                 if low_r <= high_r:

@@ -59,9 +59,7 @@ def requantize_table(scale_in: float, zero_in: int, scale_out: float, zero_out: 
     return np.rint(real / np.float32(scale_out)).astype(np.int64) + zero_out
 
 
-def fit(
-    wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo: int, hi: int, channels: int
-) -> Fitted:
+def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo: int, hi: int, channels: int) -> Fitted:
     """Scales and requant whose sum of terms gives ``clip(wanted, lo, hi)``, exactly if any precision tried does.
 
     ``wanted``: (256,) for one term or (256, 256) for two. Raises NotRepresentable for ratios beyond the datapath.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tilewright.jit.frontend.edges import EdgeSpec, peel
 from tilewright.jit.frontend.extract import Extraction
 from tilewright.jit.graph import Graph
 from tilewright.jit.partition import extract_main, fuse, merge
+
+
+_FROM_FILE = re.compile(r"op\d+_")
 
 
 @dataclass
@@ -81,11 +85,12 @@ def unclaimed(fused: Any, reasons: dict[str, str]) -> list[tuple[str, str]]:
     """(operator, reason) of every operator that stayed in ``main``, dequantise and quantise helpers left out."""
     main = fused["main"]
     skip = peel(main).skip
+    named = any(_FROM_FILE.match(b.name) for b in compat.bindings(main))
     out = []
     for binding in compat.bindings(main):
         name = compat.op_name(binding.value)
-        if not name or binding.var in skip:
-            continue
+        if not name or binding.var in skip or (named and not _FROM_FILE.match(binding.name)):
+            continue  # nothing of the file's own: a step within an operator, or a transpose of ours
         reason = reasons.get(binding.name, "")
         if name in ("relax.dequantize", "relax.quantize") and not reason:
             continue

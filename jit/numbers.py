@@ -142,9 +142,7 @@ def average_requant(count: int, channels: int, lo: int, hi: int) -> Requant:
     raise NotRepresentable(f"the average of {count} values has no exact reciprocal")
 
 
-def mean_requant(
-    scale_in: float, zero_in: int, scale_out: float, zero_out: int, count: int, channels: int
-) -> Requant:
+def mean_requant(scale_in: float, zero_in: int, scale_out: float, zero_out: int, count: int, channels: int) -> Requant:
     """LiteRT's int8 MEAN: the multiplier of scale_in / scale_out divided by ``count`` ahead of time."""
     multiplier, shift = quantize_multiplier(float(np.float64(np.float32(scale_in)) / np.float64(np.float32(scale_out))))
     exponent = 31 - shift

@@ -82,7 +82,7 @@ def peel(main: Expr) -> Edges:
             var = users[var][0]
             edges.skip.add(var)
             if compat.op_name(bound[var]) == "relax.permute_dims":
-                axes = _then(axes, _axes(bound[var]))
+                axes = _then(axes, compat.permutation(bound[var]))
         edges.inputs.append(Edge(param, var, axes))
     for out in results(main):
         var, axes = out, tuple(range(len(compat.shape(out))))
@@ -94,7 +94,7 @@ def peel(main: Expr) -> Edges:
             elif compat.op_name(value) in _AT_OUTPUT and len(users.get(compat.arguments(value)[0], ())) == 1:
                 edges.skip.add(var)
                 if compat.op_name(value) == "relax.permute_dims":
-                    axes = _then(axes, tuple(np.argsort(_axes(value))))
+                    axes = _then(axes, tuple(np.argsort(compat.permutation(value))))
                 var = compat.arguments(value)[0]
             else:
                 break
@@ -120,12 +120,6 @@ def _operands(value: Expr) -> list[Var]:
             out += _operands(arg) if compat.is_tuple(arg) else [arg] if compat.is_var(arg) else []
         return out
     return [value] if compat.is_var(value) else []
-
-
-def _axes(call: Expr) -> tuple[int, ...]:
-    rank = len(compat.shape(call))
-    axes = call.attrs.axes
-    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in compat.ints(axes))
 
 
 def _then(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

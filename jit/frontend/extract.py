@@ -44,7 +44,7 @@ def extract(
         inputs = [builder.add_input(var) for var in function.params]
     else:
         inputs = [
-            builder.add_input(edge.inner, str(edge.outer.name), interface=edge.inner.same_as(edge.outer))
+            builder.add_input(edge.inner, str(edge.outer.name), interface=compat.dtype(edge.outer) != "float32")
             for edge in edges.inputs
         ]
     local: dict[Var, Expr] = {}

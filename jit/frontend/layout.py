@@ -37,12 +37,15 @@ class Stored:
 
 
 def has_nchw(mod: Any) -> bool:
-    """Whether any convolution or pooling of ``main`` works on NCHW tensors."""
+    """Whether any convolution, pooling or mean of ``main`` works on NCHW tensors."""
     return any(_is_nchw(b.value) for b in compat.bindings(mod["main"]))
 
 
 def _is_nchw(call: Expr) -> bool:
+    """Whether a call works over the height and width of an NCHW tensor."""
     name = compat.op_name(call)
+    if name == "relax.mean" and call.attrs.axis is not None and len(compat.shape(compat.arguments(call)[0])) == 4:
+        return sorted(axis % 4 for axis in compat.ints(call.attrs.axis)) == [2, 3]
     if name not in _WINDOWED:
         return False
     return str(call.attrs.data_layout if name == "relax.nn.conv2d" else call.attrs.layout) == "NCHW"
@@ -98,9 +101,9 @@ class _Pass:
                 return tuple(order[a] for a in NHWC_OF_NCHW)
             after = None
             if name == "relax.permute_dims":
-                axes = _axes(binding.value)
+                axes = compat.permutation(binding.value)
                 after = self._wanted(binding.var, tuple(order[a] for a in axes))
-            elif name in _UNARY or name in _BINARY:
+            elif name in _UNARY or name in _BINARY or name == "relax.nn.pad":
                 after = self._wanted(binding.var, order)
             if after:
                 return after
@@ -154,7 +157,7 @@ class _Pass:
         if not compat.is_call(call):
             return Stored(self.rewriter.emit(self.rewriter.rebuild(call), binding.name), same)
         args = compat.arguments(call)
-        if _is_nchw(call):
+        if name in _WINDOWED and _is_nchw(call):
             x = self.ordered(args[0], NHWC_OF_NCHW)
             rebuilt = compat.in_nhwc(call, [x, *(self.plain(a) for a in args[1:])])
             return Stored(self.rewriter.emit(rebuilt, binding.name), NHWC_OF_NCHW)
@@ -163,7 +166,7 @@ class _Pass:
             rebuilt = compat.call_like(call, [x_stored.value, *(self.rewriter.lookup(a) for a in args[1:])])
             return Stored(self.rewriter.emit(rebuilt, binding.name), x_stored.order, x_stored.flat)
         if name == "relax.permute_dims" and self.get(args[0]).flat is None and not self._constant(args[0]):
-            axes, x_stored = _axes(call), self.get(args[0])
+            axes, x_stored = compat.permutation(call), self.get(args[0])
             order = tuple(axes.index(a) for a in x_stored.order)
             return Stored(x_stored.value, order)
         if name in _BINARY and all(len(compat.shape(a)) == rank for a in args):
@@ -209,7 +212,7 @@ class _Pass:
         call = self.bound[expr]
         args = compat.arguments(call)
         if compat.op_name(call) == "relax.permute_dims":
-            axis = _axes(call)[axis]
+            axis = compat.permutation(call)[axis]
         elif compat.op_name(call) == "relax.reshape":
             raise ValueError("a flattened tensor meets reshaped weights")
         return self.rewriter.emit(compat.call_like(call, [self._taken(args[0], index, axis), *args[1:]]))
@@ -240,7 +243,8 @@ class _Pass:
                     return stored
                 return Stored(self.rewriter.emit(compat.reshape(stored.value, shape), binding.name), same)
             if len(shape) == 2 and shape[0] == before[0] == 1:
-                return Stored(self.rewriter.emit(compat.reshape(stored.value, shape), binding.name), stored.order, before)
+                value = self.rewriter.emit(compat.reshape(stored.value, shape), binding.name)
+                return Stored(value, stored.order, before)
         return Stored(self.rewriter.emit(compat.reshape(self.plain(source), shape), binding.name), same)
 
     def _reduce(self, binding: Binding) -> Stored:
@@ -259,8 +263,3 @@ class _Pass:
         moved = sorted(stored.order.index(a) for a in axes)
         value = self.rewriter.emit(compat.reduce_like(call, stored.value, moved), binding.name)
         return Stored(value, stored.order if keep else tuple(range(len(kept))))
-
-
-def _axes(call: Expr) -> tuple[int, ...]:
-    rank = len(compat.shape(call))
-    return tuple(range(rank))[::-1] if call.attrs.axes is None else tuple(a % rank for a in compat.ints(call.attrs.axes))

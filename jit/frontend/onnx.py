@@ -34,9 +34,8 @@ def _refuse_unusable(path: Path, model: Any) -> None:
     kinds = {node.op_type for node in model.graph.node}
     operators = sorted(k for k in kinds if k.startswith("QLinear") or k.endswith("Integer"))
     if operators:
-        raise ModelError(
-            f"{path}: quantised in operator format ({operators[0]}), not QDQ; {_FLOAT_HINT.replace('quantise it', 'quantise the float model')}"
-        )
+        hint = _FLOAT_HINT.replace("quantise it", "quantise the float model")
+        raise ModelError(f"{path}: quantised in operator format ({operators[0]}), not QDQ; {hint}")
     if "QuantizeLinear" not in kinds and "DequantizeLinear" not in kinds:
         raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {_FLOAT_HINT}")
     constants = {init.name for init in model.graph.initializer}

@@ -19,7 +19,7 @@ def unshare_dequantize(mod: compat.IRModule) -> compat.IRModule:
         if compat.is_tuple(expr):
             return compat.make_tuple([repeat(rewriter, field) for field in compat.fields(expr)])
         if compat.is_var(expr) and expr in held:
-            return rewriter.emit(rebuild(rewriter, held[expr]), str(expr.name))
+            return rewriter.emit(rebuild(rewriter, held[expr]))
         return rewriter.lookup(expr)
 
     def rebuild(rewriter: Rewriter, value: Expr) -> Expr:

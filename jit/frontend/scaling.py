@@ -58,7 +58,12 @@ def weighted_requant(
 
 
 def float_requant(
-    site: Site, scales: NDArray[np.float32], bias: NDArray[np.int64], low: NDArray[Any], high: NDArray[Any], tail: Result
+    site: Site,
+    scales: NDArray[np.float32],
+    bias: NDArray[np.int64],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    tail: Result,
 ) -> Requant:
     """Requant that equals ONNX Runtime's float32 scaling of accumulators in [low, high] (bias included).
 

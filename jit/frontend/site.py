@@ -244,7 +244,7 @@ class Site:
         inner = self.constant(self.argument(call))
         shape = compat.shape(call)
         if name == "relax.permute_dims":
-            axes = permutation(call)
+            axes = compat.permutation(call)
             return QuantisedConstant(inner.values.transpose(axes), inner.scales.transpose(axes))
         return QuantisedConstant(inner.values.reshape(shape), inner.scales.reshape(shape))
 
@@ -272,18 +272,13 @@ class Site:
         if compat.is_constant(call):
             return compat.array(call)
         if compat.op_name(call) == "relax.permute_dims":
-            return self._integers(self.argument(call)).transpose(permutation(call))
+            return self._integers(self.argument(call)).transpose(compat.permutation(call))
         if compat.op_name(call) == "relax.reshape":
             return self._integers(self.argument(call)).reshape(compat.shape(call))
         raise Unsupported("weights that are not constant")
 
-    def emit(self, kind: type[Op], inputs: list[str], shape: tuple[int, ...], like: Quantisation, **fields: Any) -> str:
+    def emit(
+        self, kind: type[Op], inputs: list[str], out_shape: tuple[int, ...], like: Quantisation, **fields: Any
+    ) -> str:
         """Appends the composite's operator."""
-        return self.builder.append(kind, self.name, inputs, shape, like=like, source=self.source, **fields)
-
-
-def permutation(call: Expr) -> tuple[int, ...]:
-    """The axes of a ``permute_dims`` call."""
-    axes = call.attrs.axes
-    rank = len(compat.shape(call))
-    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in compat.ints(axes))
+        return self.builder.append(kind, self.name, inputs, out_shape, like=like, source=self.source, **fields)

@@ -70,7 +70,8 @@ class _Checker:
 
     def _indices(self, values: Any, tensors: int, what: str, low: int) -> None:
         array = np.asarray(values)
-        self.require(bool(((array >= low) & (array < tensors)).all()), f"{what} names a tensor outside 0..{tensors - 1}")
+        inside = bool(((array >= low) & (array < tensors)).all())
+        self.require(inside, f"{what} names a tensor outside 0..{tensors - 1}")
 
     def _tensor(self, tensor: Any, index: int, sizes: list[int]) -> None:
         label = f"tensor {index}"
@@ -91,7 +92,8 @@ class _Checker:
         if quantisation is not None and quantisation.ScaleLength():
             self.count(quantisation.ScaleLength(), f"scales of {label}")
             scales = quantisation.ScaleAsNumpy()
-            self.require(bool(np.isfinite(scales).all() and (scales >= 0).all()), f"{label} has a scale that is no number")
+            sound = bool(np.isfinite(scales).all() and (scales >= 0).all())
+            self.require(sound, f"{label} has a scale that is no number")
             self.count(quantisation.ZeroPointLength(), f"zero points of {label}")
             quantisation.ZeroPointAsNumpy()
 
@@ -129,7 +131,7 @@ def _refuse_unusable(path: Path, model: Any) -> None:
     if not quantised:
         raise ModelError(
             f"{path}: not quantised: no tensor is int8 with a scale; quantise it with tf.lite.TFLiteConverter "
-            "(optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, TFLITE_BUILTINS_INT8) or ai-edge-quantizer"
+            "(optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, TFLITE_BUILTINS_INT8)"
         )
     for i in subgraph.InputsAsNumpy():
         tensor = subgraph.Tensors(int(i))
@@ -157,7 +159,9 @@ def load(path: Path) -> Any:
     except Refused as error:
         raise ModelError(f"{path}: {error}") from error
     except Exception as error:  # anything the importer trips over is the file's fault to the user
-        raise ModelError(f"{path}: TVM cannot import it: {first_line(error)}; check the file with another runtime") from error
+        raise ModelError(
+            f"{path}: TVM cannot import it: {first_line(error)}; check the file with another runtime"
+        ) from error
     subgraph = model.Subgraphs(0)
     outputs = [(subgraph.Tensors(int(i)).Name() or b"").decode() for i in subgraph.OutputsAsNumpy()]
     return label_main(mod, {SEMANTICS_ATTRIBUTE: LITERT}, outputs)

@@ -57,9 +57,7 @@ def _onnx_runtime(site: Site, a: Operand, b: Operand, tail: Result) -> str:
     fitted = fit(wanted, terms, out.zero_point, tail.lo, tail.hi, a.shape[3])
     report_fit(site, fitted, a.shape[3])
     scale_a, scale_b = fitted.scales
-    return site.emit(
-        Add, [a.name, b.name], a.shape, out, scale_a=scale_a, scale_b=scale_b, requant=fitted.requant
-    )
+    return site.emit(Add, [a.name, b.name], a.shape, out, scale_a=scale_a, scale_b=scale_b, requant=fitted.requant)
 
 
 RULES = (Rule("tilewright.add", results_of(compat.is_op("relax.add")(tensor(), tensor())), lower),)

@@ -50,10 +50,12 @@ def constant() -> Pattern:
 
 
 def clip(pattern: Pattern) -> Pattern:
+    """``clip(pattern, lo, hi)``."""
     return compat.is_op("relax.clip")(pattern, compat.wildcard(), compat.wildcard())
 
 
 def relu(pattern: Pattern) -> Pattern:
+    """``relu(pattern)``."""
     return compat.is_op("relax.nn.relu")(pattern)
 
 

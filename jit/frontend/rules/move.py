@@ -43,7 +43,7 @@ def lower_pad(site: Site) -> str:
         raise Unsupported(f"padding {width}; only height and width of a 4-D tensor can be padded")
     shape = compat.shape(call)
     quantised = compat.op_name(site.value(site.root)) == "relax.quantize"
-    value = _pad_value(float(compat.number(call.args[1])), x.quantisation, quantised)
+    value = _pad_value(float(call.attrs.pad_value), x.quantisation, quantised)
     if compat.dtype(site.value(site.root)) == "uint8" and not quantised:
         value -= 128
     padding = (width[2], width[4], width[3], width[5])
@@ -69,5 +69,5 @@ RULES = (
         Rule("tilewright.reshape", _forms(name, 2 if name == "relax.reshape" else 1), lower_reshape)
         for name in _RESHAPES
     ),
-    Rule("tilewright.pad", _forms("relax.nn.pad", 2), lower_pad),
+    Rule("tilewright.pad", _forms("relax.nn.pad", 1), lower_pad),
 )

@@ -25,9 +25,7 @@ def lower(site: Site) -> str:
         raise Unsupported(f"softmax with output scale {out.scale} and zero point {out.zero_point}, not 1/256 and -128")
     multiplier, left_shift, diff_min = softmax_constants(x.scale)
     site.builder.exactness.append(LayerExactness(site.name, site.semantics, x.shape[3], x.shape[3]))
-    return site.emit(
-        Softmax, [x.name], x.shape, out, multiplier=multiplier, left_shift=left_shift, diff_min=diff_min
-    )
+    return site.emit(Softmax, [x.name], x.shape, out, multiplier=multiplier, left_shift=left_shift, diff_min=diff_min)
 
 
 RULES = (Rule("tilewright.softmax", (quantize(compat.is_op("relax.nn.softmax")(tensor())),), lower),)
