@@ -119,9 +119,9 @@ class Activity:
         return members, begin, np.maximum(end, begin)
 
     def busy(self, engine: Engine) -> int:
-        """Cycles in which the engine works."""
-        _, begin, end = self.spans(engine)
-        return int((end - begin).sum())
+        """Cycles in which the engine works, WAIT left out."""
+        members, begin, end = self.spans(engine)
+        return int((end - begin)[self.opcode[members] != Opcode.WAIT].sum())
 
 
 def instruction_bytes(program: Program) -> int:

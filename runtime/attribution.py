@@ -64,9 +64,9 @@ def attribute(activity: Activity, layers: int) -> Attribution:
     owner = np.repeat(activity.layer[working], np.diff(ends, prepend=0))
     tail = activity.layer[last] if len(activity.layer) else 0
     owner = np.concatenate([owner, np.full(cycles - len(owner), tail, np.int64)])
-    _give_to_vector_layers(activity, owner, idle, set(activity.layer[working].tolist()))
     cause = np.zeros(cycles, np.int64)
     _blame_gaps(activity, working, last, cause)
+    _give_to_vector_layers(activity, idle, set(activity.layer[working].tolist()), owner, cause)
     cause[idle & (cause == _COMPUTE)] = _LATENCY
     table = np.bincount(owner * len(CAUSES) + np.where(idle, cause, _COMPUTE), minlength=layers * len(CAUSES))
     return Attribution(owner, table.reshape(layers, len(CAUSES)))
@@ -81,7 +81,11 @@ def _uncovered(begin: NDArray[np.int64], end: NDArray[np.int64], cycles: int) ->
 
 
 def _give_to_vector_layers(
-    activity: Activity, owner: NDArray[np.int64], idle: NDArray[np.bool_], array_layers: set[int]
+    activity: Activity,
+    idle: NDArray[np.bool_],
+    array_layers: set[int],
+    owner: NDArray[np.int64],
+    cause: NDArray[np.int64],
 ) -> None:
     """Idle cycles of GEMM in which ALU works for a layer that has no GEMM instructions go to that layer."""
     alu = activity.of_engine(Engine.ALU)
@@ -90,6 +94,7 @@ def _give_to_vector_layers(
         if layer not in array_layers:
             span = slice(int(activity.begin[index]), int(activity.end[index]))
             owner[span][idle[span]] = layer
+            cause[span][idle[span]] = _ALU
 
 
 def _blame_gaps(activity: Activity, working: NDArray[np.intp], last: int, cause: NDArray[np.int64]) -> None:

@@ -10,20 +10,25 @@ from tilewright.runtime.report import Report
 
 _COLOURS = {"compute": "green", "load": "yellow", "store": "yellow", "alu": "cyan", "latency": "red"}
 
+_WIDE = 100  #: columns from which on the table shows the operator type beside the layer's name
 
-def layer_table(report: Report) -> Table:
-    """One row per layer: cycles, floor, their ratio, utilisation, what bounds it."""
+
+def layer_table(report: Report, width: int) -> Table:
+    """One row per layer: cycles, floor, their ratio, utilisation, what bounds it; ``width`` in characters."""
+    wide = width >= _WIDE
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("layer", "op", "place"):
-        table.add_column(column, overflow="ellipsis", no_wrap=True, max_width=36)
-    for column in ("cycles", "floor", "ratio", "utilisation"):
+    table.add_column("layer", overflow="ellipsis", no_wrap=True, max_width=40 if wide else 24)
+    if wide:
+        table.add_column("op", overflow="ellipsis", no_wrap=True, max_width=24)
+    table.add_column("place", no_wrap=True)
+    for column in ("cycles", "floor", "ratio", "util"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("bound", no_wrap=True)
     for layer in report.layers:
         measured = layer["place"] == "accelerator" and layer["cycles"] is not None
         table.add_row(
             Text(layer["name"]),
-            Text(layer["op"]),
+            *([Text(layer["op"])] if wide else []),
             layer["place"],
             f"{layer['cycles']:,}" if measured else "-",
             f"{layer['floor_cycles']:,}" if measured else "-",
@@ -37,7 +42,7 @@ def layer_table(report: Report) -> Table:
 def print_report(report: Report, console: Console) -> None:
     """Print the layer table and the totals."""
     data = report.to_dict()
-    console.print(layer_table(report))
+    console.print(layer_table(report, console.width))
     console.print()
     ratio = f" ({data['floor_ratio']:.2f}x the floor of {report.floor_cycles:,})" if report.floor_cycles else ""
     rows = [

@@ -95,7 +95,7 @@ def _row(layer: dict[str, Any]) -> str:
 
 def timeline_data(report: Report) -> dict[str, Any]:
     """What the timeline draws: per track, spans ``[begin, end, layer, instruction, opcode]`` in order of time."""
-    tracks: dict[str, list[list[Any]]] = {engine.name: [] for engine in Engine} | {"layer": []}
+    tracks: dict[str, list[list[Any]]] = {name: [] for name in (*(e.name for e in Engine), "layer")}
     layers: list[str] = []
     start = 0
     for run in report.runs:

@@ -16,7 +16,7 @@ __all__ = ["app", "main"]
 EXIT_ERROR = 2
 
 #: wrong options and arguments; Typer has its own copy of click in some versions, so the class is taken from Typer
-_UsageError = typer.BadParameter.__mro__[1]
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="tilewright",
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error))
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _fail(f"{message} (tilewright --help lists the commands)") if message else EXIT_ERROR
+        return _fail(f"{message}; tilewright --help lists the commands")
     except typer.Exit as request:
         return int(request.exit_code)
     except (KeyboardInterrupt, typer.Abort):

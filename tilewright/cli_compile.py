@@ -56,9 +56,7 @@ def inspect(
     config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Config to place a model for.")] = DEFAULT_CONFIG,
 ) -> None:
     """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
-    from rich.console import Console
-
-    from tilewright.progress import ProgressReporter
+    from tilewright.progress import ProgressReporter, output_console
 
     data = read_bytes(model)
     if is_artifact(data) or model.suffix == ".twa":
@@ -68,7 +66,7 @@ def inspect(
 
         with ProgressReporter() as progress:
             artifact, is_compiled = compile(model, config, progress=progress.update).artifact, False
-    print_artifact(artifact, Console(), is_compiled)
+    print_artifact(artifact, output_console(), is_compiled)
 
 
 def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None:

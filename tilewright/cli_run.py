@@ -94,9 +94,7 @@ def run(
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
 ) -> None:
     """Run a model or an artifact and report its cycles, layer by layer."""
-    from rich.console import Console
-
-    from tilewright.progress import ProgressReporter
+    from tilewright.progress import ProgressReporter, output_console
     from tilewright.runtime.report_console import print_report
 
     files = Outputs(output, report, trace, html, keep_intermediates)
@@ -132,8 +130,7 @@ def run(
         finished = 0
         difference = _compare(executable, model, x, y, lambda n: advance(n, "checking")) if check else None
     files.write(y, result)
-    console = Console()
-    print_report(result, console)
+    print_report(result, output_console())
     if difference is not None:
         typer.echo(f"   check  {difference}")
         if not difference.exact:

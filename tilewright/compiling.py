@@ -90,8 +90,6 @@ def compile_artifact(
         more = f" and {len(model.host_ops) - 3} more" if len(model.host_ops) > 3 else ""
         raise CompileError(f"{path}: {operators}{more}: cannot be computed exactly; replace or remove the operator")
     compiled = compile_graph(model.graph, config, keep_intermediates=keep_intermediates, progress=progress)
-    if progress is not None:
-        progress("compiled", 1, 1)
     return build_artifact(model, compiled, time.perf_counter() - start, keep_intermediates)
 
 

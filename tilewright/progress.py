@@ -10,6 +10,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 QUIET_SECONDS = 2.0  #: work shorter than this says nothing where there is no terminal
 LINE_SECONDS = 5.0  #: least time between lines where there is no terminal
+PIPE_WIDTH = 120  #: columns of tables that go to a file or another program
+
+
+def output_console() -> Console:
+    """Where results are printed: as wide as the terminal, or wide enough where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
 class ProgressReporter:

@@ -1,0 +1,103 @@
+"""The Device interface and the registry."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+from tests.isa.build import CONSTANT, INPUT, OUTPUT
+from tests.runtime.network import SHAPE, TINY, images, make_program, reference
+from tilewright.config import PRESETS
+from tilewright.runtime.device import DEVICES, DeviceError, open_device
+from tilewright.runtime.sim_device import SimDevice
+
+
+@pytest.mark.parametrize("name", ["rtl", "hls", "pynq"])
+def test_devices_to_come_are_named_as_unavailable(name: str) -> None:
+    if name in DEVICES:
+        pytest.skip(f"{name} exists in this version")
+    with pytest.raises(DeviceError, match=rf"device {name}: .* is not available in this version; available: sim"):
+        open_device(name, TINY)
+
+
+def test_unknown_devices_are_told_what_exists() -> None:
+    with pytest.raises(DeviceError, match="device gpu: no such device; available: sim"):
+        open_device("gpu", TINY)
+    assert isinstance(open_device("sim", TINY), SimDevice)
+
+
+def test_a_batched_launch_gives_each_inference_its_own_segments() -> None:
+    device, program, x = SimDevice(TINY), make_program(), images(4)
+    allocation = device.allocate(program, 4)
+    for k in range(4):
+        device.write(allocation, INPUT, k, 0, x[k].reshape(-1).view(np.uint8))
+    device.launch(allocation, 4)
+    finished: list[int] = []
+    device.wait(allocation, finished.append)
+    assert finished == [1, 1, 1, 1]
+    conv, scale = reference(x)
+    for k in range(4):
+        out = device.read(allocation, OUTPUT, k, 0, 64).view(np.int8).reshape(2, *SHAPE[1:])
+        assert np.array_equal(out[0], scale[k])
+        assert np.array_equal(out[1], conv[k])
+    counters = device.counters(allocation)
+    assert counters.cycles > 0
+    assert counters.write_bytes == 64
+    assert counters.events is not None
+    assert len(counters.events.retire) == program.instruction_count
+    device.release(allocation)
+    with pytest.raises(DeviceError, match="the segments have been released"):
+        device.launch(allocation, 1)
+
+
+def test_the_reference_values_are_not_degenerate() -> None:
+    conv, scale = reference(images(4))
+    assert len(np.unique(conv)) > 40
+    assert len(np.unique(scale)) > 40
+
+
+def test_constants_reach_their_segment() -> None:
+    device, program = SimDevice(TINY), make_program()
+    allocation = device.allocate(program, 2)
+    data = program.segments[CONSTANT].data
+    assert data is not None
+    for k in range(2):
+        assert device.read(allocation, CONSTANT, k, 0, len(data)).tobytes() == data
+
+
+def test_misuse_is_refused() -> None:
+    device, program = SimDevice(TINY), make_program()
+    with pytest.raises(DeviceError, match=r"another config than the device \(block_in: 4 != 16"):
+        SimDevice(PRESETS["pynq-z2"]).allocate(program, 1)
+    with pytest.raises(DeviceError, match="0 inferences: must be at least 1"):
+        device.allocate(program, 0)
+    fixed = dataclasses.replace(
+        program, segments=tuple(dataclasses.replace(s, repeat_stride=0) for s in program.segments)
+    )
+    with pytest.raises(DeviceError, match="segment x has no repeat stride"):
+        device.allocate(fixed, 2)
+    allocation = device.allocate(program, 2)
+    with pytest.raises(DeviceError, match="segments are allocated for 2"):
+        device.launch(allocation, 3)
+    with pytest.raises(DeviceError, match="no launch has finished"):
+        device.counters(allocation)
+    with pytest.raises(DeviceError, match=r"bytes 16380\.\.16388 lie outside segment x of 16384"):
+        device.read(allocation, INPUT, 0, 16380, 8)
+    with pytest.raises(DeviceError, match="no segment 9 of inference 0"):
+        device.read(allocation, 9, 0, 0, 8)
+
+
+def test_the_board_side_imports_only_numpy() -> None:
+    import subprocess
+
+    code = (
+        "import sys, tilewright, tilewright.isa, tilewright.runtime.executable, tilewright.runtime.report_trace\n"
+        "bad = {'tvm', 'numba', 'rich', 'typer', 'onnx', 'tflite'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(bad)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0

@@ -1,0 +1,209 @@
+"""Attribution of cycles on made-up and on real events, and the four forms of the report."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tests.isa.build import ALU, GEMM, LOAD, STORE, TINY, Builder
+from tests.runtime.network import images, make_artifact
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, Memory
+from tilewright.runtime.activity import Activity, count_traffic, layer_of_instruction
+from tilewright.runtime.attribution import CAUSES, attribute
+from tilewright.runtime.device import Counters, Events
+from tilewright.runtime.executable import Executable
+from tilewright.runtime.report import ProgramRun, Report, Timings
+from tilewright.runtime.report_console import print_report
+from tilewright.runtime.report_html import render_html, timeline_data
+from tilewright.runtime.report_trace import trace_events
+from tilewright.sim import simulate_timing
+
+
+def made_up(
+    rows: list[tuple[str, int, int, int, list[Engine], list[Engine]]], cycles: int, layers: list[int]
+) -> Activity:
+    """(opcode, issue, service, retire, pops, pushes) per instruction; dispatched in time."""
+    b = Builder(TINY)
+    for opcode, _, service, _, pop, push in rows:
+        if opcode == "gemm":
+            b.gemm(inner=service, pop=pop, push=push)
+        elif opcode == "alu":
+            b.requantize(inner=service, pop=pop, push=push)
+        elif opcode == "load":
+            b.load(Memory.ACT, pop=pop, push=push)
+        elif opcode == "store":
+            b.store(pop=pop, push=push)
+        else:
+            b.wait(GEMM, service, pop=pop, push=push)
+    program = b.program()
+    program.meta["instruction_layer"] = layers
+    issue = np.array([row[1] for row in rows], np.int64)
+    retire = np.array([row[3] for row in rows], np.int64)
+    return Activity(program, Events(np.zeros(len(rows), np.int64), issue, retire), cycles)
+
+
+def test_idle_cycles_go_to_the_layer_that_gemm_runs_next_and_name_what_it_waited_for() -> None:
+    activity = made_up(
+        [
+            ("load", 0, 1, 9, [], [GEMM]),
+            ("gemm", 10, 20, 41, [LOAD], [ALU]),  # works 10..29, drains to 41
+            ("alu", 42, 5, 62, [GEMM], [GEMM, STORE]),  # works 42..46, drains to 62
+            ("gemm", 63, 10, 84, [ALU], []),  # works 63..72
+            ("store", 63, 1, 90, [ALU], []),
+        ],
+        cycles=93,
+        layers=[0, 0, 0, 1, 1],
+    )
+    found = attribute(activity, 2)
+    causes = [dict(zip(CAUSES, row)) for row in found.causes.tolist()]
+    assert causes[0] == {"compute": 20, "load": 10, "store": 0, "alu": 0, "latency": 0}
+    # 30..62: drain of GEMM and token 30..41, ALU 42..46, drain and token 47..62; after 72: store to 90, then done
+    assert causes[1] == {"compute": 10, "load": 0, "store": 18, "alu": 5, "latency": 12 + 16 + 2}
+    assert found.cycles.sum() == 93
+    assert [found.bound(0), found.bound(1)] == ["load", "latency"]
+
+
+def test_a_layer_without_gemm_gets_the_idle_cycles_in_which_alu_works_for_it() -> None:
+    activity = made_up(
+        [
+            ("gemm", 0, 10, 22, [], []),
+            ("alu", 5, 15, 36, [], [GEMM]),  # layer 1 works 5..19, of which GEMM idles from 10 on
+            ("gemm", 37, 5, 54, [ALU], []),
+        ],
+        cycles=57,
+        layers=[0, 1, 2],
+    )
+    found = attribute(activity, 3)
+    assert found.cycles.tolist() == [10, 10, 37]
+    assert found.bound(1) == "alu"
+    assert found.spans() == [(0, 10, 0), (10, 20, 1), (20, 57, 2)]
+
+
+def test_a_busy_array_is_compute_bound_and_a_wait_is_latency() -> None:
+    activity = made_up([("gemm", 1, 90, 103, [], []), ("wait", 91, 30, 133, [], [])], cycles=136, layers=[0, 1])
+    found = attribute(activity, 2)
+    # no later GEMM work: the tail belongs to the instruction that retires last
+    assert found.causes.tolist() == [[90, 0, 0, 0, 1], [0, 0, 0, 0, 45]]
+    assert [found.bound(0), found.bound(1)] == ["compute", "latency"]
+
+
+def test_programs_without_gemm_or_instructions_are_attributed_too() -> None:
+    activity = made_up([("load", 2, 1, 40, [], [STORE]), ("store", 41, 1, 60, [LOAD], [])], cycles=63, layers=[0, 1])
+    assert attribute(activity, 2).causes.tolist() == [[0] * 5, [0, 39, 20, 0, 4]]
+    empty = Activity(Program(TINY, b"", ()), Events(*(np.zeros(0, np.int64),) * 3), 2)
+    assert attribute(empty, 1).causes.tolist() == [[0, 0, 0, 0, 2]]
+
+
+def test_instructions_of_no_layer_belong_to_the_next_that_has_one() -> None:
+    program = Builder(TINY)
+    for _ in range(5):
+        program.wait(ALU)
+    made = program.program()
+    made.meta["instruction_layer"] = [-1, 0, -1, 1, -1]
+    assert layer_of_instruction(made).tolist() == [0, 0, 1, 1, 1]
+    made.meta.clear()
+    assert layer_of_instruction(made).tolist() == [0] * 5
+
+
+def test_cycles_of_layers_add_up_on_a_large_program() -> None:
+    from tests.isa.synthetic import resnet_sized
+
+    program = resnet_sized(40)
+    program.meta["instruction_layer"] = [i * 9 // program.instruction_count for i in range(program.instruction_count)]
+    timing = simulate_timing(program)
+    activity = Activity(program, Events(timing.dispatch, timing.issue, timing.retire), timing.cycles)
+    found = attribute(activity, 9)
+    assert found.cycles.sum() == timing.cycles
+    assert found.causes[:, 0].sum() == activity.busy(Engine.GEMM) == timing.engines[GEMM].busy - 2  # less the two WAITs
+    traffic = count_traffic(program)
+    assert (traffic.read_bytes, traffic.write_bytes) == (timing.dram_read_bytes, timing.store_bytes)
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return Executable(make_artifact()).run(images(2))[1]
+
+
+def test_json_holds_what_the_issue_asks_for(report: Report, tmp_path: Path) -> None:
+    report.save_json(tmp_path / "r.json")
+    data = json.loads((tmp_path / "r.json").read_text())
+    wanted = (
+        "model config device inferences cycles floor_cycles macs array_macs_per_cycle utilization dram_read_bytes "
+        "dram_write_bytes instructions uops clock_mhz latency_ms compile_s simulate_s layers"
+    )
+    assert set(wanted.split()) <= set(data)
+    assert (data["model"], data["config"], data["device"], data["inferences"]) == ("toy", "tiny", "sim", 2)
+    assert (data["macs"], data["array_macs_per_cycle"], data["instructions"]) == (128, 16, 13)
+    assert data["floor_cycles"] == 58  # 232 bytes over 4, above 8 array cycles
+    assert data["latency_ms"] == pytest.approx(data["cycles"] / 1e5)
+    assert data["utilization"] == pytest.approx(128 / (16 * data["cycles"]))
+    layers = {layer["name"]: layer for layer in data["layers"]}
+    assert list(layers) == ["conv", "scale", "flatten"]
+    for layer in layers.values():
+        assert {"name", "op", "place", "cycles", "floor_cycles", "macs", "utilization", "bound"} <= set(layer)
+    assert layers["conv"]["cycles"] + layers["scale"]["cycles"] == data["cycles"]
+    assert layers["flatten"] | {"bound": None} == layers["flatten"]
+    assert layers["scale"]["bound"] in CAUSES
+    assert layers["flatten"]["place"] == "host"
+
+
+def test_the_trace_has_one_track_per_engine_without_overlaps(report: Report, tmp_path: Path) -> None:
+    report.save_trace(tmp_path / "t.json")
+    trace = json.loads((tmp_path / "t.json").read_text())
+    events: list[dict[str, Any]] = trace["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    assert names == {0: "LOAD", 1: "GEMM", 2: "ALU", 3: "STORE", 4: "layer"}
+    for track in names:
+        spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == track]
+        assert spans
+        assert all(end <= begin + 1e-9 for (_, end), (begin, _) in itertools.pairwise(spans))
+    work = [e for e in events if e["ph"] == "X" and e["tid"] < 4]
+    assert len(work) == 13
+    assert {e["name"] for e in work} == {"conv", "scale"}
+    assert sum(e["dur"] for e in events if e["ph"] == "X" and e["tid"] == 4) == pytest.approx(report.cycles / 100)
+
+
+def test_the_html_is_one_file_and_escapes_names(report: Report, tmp_path: Path) -> None:
+    page = render_html(report)
+    assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", page)
+    assert page.count("<svg") == 1
+    assert page.count("<canvas") == 1
+    payload = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
+    assert payload is not None
+    assert json.loads(payload[1]) == timeline_data(report)
+    evil = make_artifact(name="</script><b>&")
+    page = render_html(Report(evil, "sim", 1, report.runs, report.timings))
+    assert "<b>&<" not in page
+    assert page.count("</script>") == 2
+
+
+def test_the_table_names_every_layer(report: Report) -> None:
+    for width in (80, 120):
+        console = Console(file=io.StringIO(), width=width)
+        print_report(report, console)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert all(name in text for name in ("conv", "scale", "flatten", "host", f"{report.cycles:,}"))
+        assert "…" not in text
+
+
+def test_devices_without_events_still_get_a_report() -> None:
+    artifact = make_artifact()
+    run = ProgramRun(artifact.programs[0], Counters(500, 1, 2))
+    report = Report(artifact, "pynq", 1, (run,), Timings())
+    data = report.to_dict()
+    assert data["cycles"] == 500
+    assert data["layers"][0]["cycles"] is None
+    assert data["engines"] == {}
+    assert "pynq" in render_html(report)
+    assert len([e for e in trace_events(report)["traceEvents"] if e["ph"] == "X"]) == 0
+    console = Console(file=io.StringIO(), width=80)
+    print_report(report, console)
