@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.config import Config
 from tilewright.jit.kernels.base import Node
-from tilewright.jit.layout import Buffer
+from tilewright.jit.layout import Buffer, origin
 from tilewright.jit.schedule import Policy, ScheduleError, Scheduler
 
 INPUT_LEAD = 4  #: rows of a network input that may be loaded ahead of need
@@ -21,7 +21,7 @@ def least_capacity(name: str, buffer: Buffer, nodes: list[Node]) -> int:
     """
     rows = 1
     for node in nodes:
-        if node.output == name:
+        if node.output == origin(name):
             rows = max(rows, _open_rows(node))
         for k, tensor in enumerate(node.inputs):
             if tensor == name:
@@ -60,14 +60,14 @@ def _lag_rows(name: str, join: Node, index: int, nodes: list[Node]) -> int:
     def demand(node: Node, last: int) -> None:
         for k, tensor in enumerate(node.inputs):
             top = max(node.needs(task, k)[1] for task in node.tasks[: last + 1])
-            highest[tensor] = max(highest.get(tensor, -1), top)
+            highest[origin(tensor)] = max(highest.get(origin(tensor), -1), top)
 
     demand(join, len(join.tasks) // 2)
     for node in reversed(nodes[: nodes.index(join)]):
         if node.output in highest:
             row = min(highest[node.output], node.height - 1)
             demand(node, next(i for i, t in enumerate(node.tasks) if t.row == row and t.completes_row))
-    return highest[name] - join.needs(middle, index)[0] + 2
+    return highest[origin(name)] - join.needs(middle, index)[0] + 2
 
 
 def fit(
@@ -82,8 +82,9 @@ def fit(
     """A complete schedule, shrinking rings until act holds them. Raises :class:`ScheduleError` if none does."""
     least = {name: least_capacity(name, buffer, nodes) for name, buffer in buffers.items()}
     for name, buffer in buffers.items():
-        lead = min(buffer.rows, least[name] + INPUT_LEAD)
-        buffer.capacity = lead if name in inputs or name in spills or name in spills.values() else buffer.rows
+        streamed = name in inputs or name in spills or name in spills.values()
+        slack = INPUT_LEAD if streamed else buffer.rows if policy.slack is None else policy.slack
+        buffer.capacity = min(buffer.rows, least[name] + slack)
     for _ in range(_ATTEMPTS):
         scheduler = Scheduler(config, nodes, buffers, inputs, stored, policy, spills)
         try:

@@ -16,7 +16,7 @@ from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import Access, HazardTracker, token_high_water
 from tilewright.jit.kernels.base import Node, PlaceError, Uop
-from tilewright.jit.layout import Buffer
+from tilewright.jit.layout import Buffer, twin
 from tilewright.jit.schedule import Action, LoadChunk, LoadRow, RunTask, StoreRow
 from tilewright.jit.uops import UopCache
 
@@ -161,19 +161,24 @@ class Emitter:
         self._task_node = action.node
         node = self._nodes[action.node]
         task = node.tasks[action.task]
-        out = self._buffers[node.output]
-        if out.tensor not in self._padded:
-            self._padded.add(out.tensor)
-            self._fill_columns(out, node.layer)
+        for out in self.outputs(node.output):
+            if out.tensor not in self._padded:
+                self._padded.add(out.tensor)
+                self._fill_columns(out, node.layer)
         node.emit(task, self, action.acc)
-        if task.row == out.height - 1 and task.completes_row and out.pad[2]:
-            self._fill_rows(out, out.height, out.pad[2], node.layer)
+        for out in self.outputs(node.output):
+            if task.row == out.height - 1 and task.completes_row:
+                self._fill_rows(out, out.height, out.pad[2], node.layer)
 
     # -- the nodes' side (kernels.base.Emit) -------------------------------------------------------------
 
     def buffer(self, tensor: str) -> Buffer:
         """Where a tensor lies in act."""
         return self._buffers[tensor]
+
+    def outputs(self, tensor: str) -> list[Buffer]:
+        """Every buffer that holds a tensor: its own and its twin."""
+        return [self._buffers[t] for t in (tensor, twin(tensor)) if t in self._buffers]
 
     def weight_base(self, chunk: int) -> int:
         """First wgt entry of a chunk of the node that is emitting."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tilewright.config import Config
 
+_TWIN = ".alu"
+
 
 def units_for(channels: int, config: Config) -> int:
     """Units per pixel: the channels padded to whole vectors of both BLOCK_IN and BLOCK_OUT."""
@@ -54,3 +56,16 @@ class Buffer:
         """Ring offset of a pixel; row 0 and column 0 are the first unpadded ones (negative: padding)."""
         slot = (row + self.pad[0]) % self.capacity
         return slot * self.stride + (column + self.pad[1]) * self.units + unit
+
+
+def twin(tensor: str) -> str:
+    """Name of the second buffer of a tensor that both GEMM and ALU read.
+
+    Two engines may not read one bank at a time, so each gets a buffer of its own, both written by the producer.
+    """
+    return tensor + _TWIN
+
+
+def origin(name: str) -> str:
+    """The tensor that a buffer holds: the buffer's name, or for a twin the first buffer's."""
+    return name.removesuffix(_TWIN)

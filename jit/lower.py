@@ -22,7 +22,7 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import WindowNode, valid_counts
-from tilewright.jit.layout import Buffer, units_for
+from tilewright.jit.layout import Buffer, twin, units_for
 from tilewright.runtime.steps import PackStep
 
 #: host kinds: never on the accelerator
@@ -78,6 +78,7 @@ class _Lowering:
                 raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
         self._separate_pads()
         spills = self._spill()
+        self._add_twins()
         buffers = self._buffers(spills)
         for name in self.graph.inputs:
             if any(name in node.inputs for node in self.nodes):
@@ -291,6 +292,18 @@ class _Lowering:
                     spills[copy] = tensor
                     node.inputs[k] = copy
         return spills
+
+    def _add_twins(self) -> None:
+        """A tensor made on the chip that both GEMM and ALU read gets a twin for ALU."""
+        made = dict.fromkeys(n.output for n in self.nodes)
+        for name in made:
+            users = [(n, k) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
+            if len({n.uses_gemm for n, _ in users}) < 2:
+                continue
+            self.specs[twin(name)] = replace(self.specs[name], name=twin(name))
+            for node, k in users:
+                if not node.uses_gemm:
+                    node.inputs[k] = twin(name)
 
     def _buffers(self, spills: dict[str, str]) -> dict[str, Buffer]:
         buffers = {}

@@ -20,7 +20,7 @@ from tilewright.config import Config
 from tilewright.isa.spec import Engine
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
 from tilewright.jit.kernels.base import Node, PlaceError, Task
-from tilewright.jit.layout import Buffer
+from tilewright.jit.layout import Buffer, origin, twin
 from tilewright.jit.memory import Pool
 
 _FAR = 1 << 60
@@ -32,6 +32,7 @@ class Policy:
 
     deep: bool = True  #: of the tasks that can start now, take the one furthest down the network
     constant_share: float = 0.5  #: share of the bus that constants may take while inputs also wait
+    slack: int | None = None  #: rows that act holds of each tensor beyond the least; None: all rows if they fit
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Scheduler:
         for name, buffer in buffers.items():
             self._state[name] = _TensorState(
                 buffer,
-                [i for i, n in enumerate(nodes) if n.output == name],
+                [i for i, n in enumerate(nodes) if n.output == origin(name)],
                 [(i, k) for i, n in enumerate(nodes) for k, t in enumerate(n.inputs) if t == name],
                 name in inputs or name in spills,
                 name in stored or name in spills.values(),
@@ -182,8 +183,10 @@ class Scheduler:
             if last >= state.rows_ready:
                 return None
             ready = max(ready, state.times[last])
-        state = self._state[node.output]
-        if not self._has_room(state, task.row):
+        outputs = self._outputs(node)
+        if not all(self._has_room(state, task.row) for state in outputs if state.live):
+            return None
+        if not self._place_all([state for state in outputs if not state.live]):
             return None
         if not node.uses_gemm:
             return ready
@@ -191,11 +194,6 @@ class Scheduler:
 
     def _has_room(self, state: _TensorState, row: int) -> bool:
         buffer = state.buffer
-        if not state.live:
-            if self._place(state) is None:
-                self._blocked.add(buffer.tensor)
-                return False
-            return True
         highest = buffer.rows - 1 if row == buffer.height - 1 else row + buffer.pad[0]
         return highest < self._lowest_needed(state) + buffer.capacity
 
@@ -209,9 +207,7 @@ class Scheduler:
     def _run_task(self, best: tuple[float, int, Task]) -> None:
         start, index, task = best
         node = self.nodes[index]
-        state = self._state[node.output]
-        if not state.live:
-            self._make_live(state)
+        self._make_live([state for state in self._outputs(node) if not state.live])
         bank = self._acc_next
         self._acc_next = (bank + 1) % self.config.acc_banks
         self.actions.append(RunTask(index, self._next[index], bank * self.config.acc_bank_units))
@@ -220,18 +216,24 @@ class Scheduler:
             end = start + node.gemm_cycles(task)
             self._time[Engine.GEMM] = end
             ready = end + GEMM_DEPTH + 2
-        alu_end = max(self._time[Engine.ALU], ready) + node.alu_cycles(task)
+        alu_end = max(self._time[Engine.ALU], ready) + node.alu_cycles(task) * len(self._outputs(node))
         self._time[Engine.ALU] = alu_end
         self._acc_free[bank] = alu_end
         self._next[index] += 1
         done = alu_end + ALU_DEPTH + 2
         if task.completes_row:
-            self._complete_row(state, index, task.row, done)
+            for state in self._outputs(node):
+                self._complete_row(state, index, task.row, done)
         if self._chunk_last[index][task.chunk] == self._next[index] - 1:
             self._free_chunk(index, task.chunk)
         for name in node.inputs:
             self._retire_if_unused(self._state[name])
-        self._retire_if_unused(state)
+        for state in self._outputs(node):
+            self._retire_if_unused(state)
+
+    def _outputs(self, node: Node) -> list[_TensorState]:
+        """The buffers a node writes: its output and, if there is one, the twin."""
+        return [self._state[t] for t in (node.output, twin(node.output)) if t in self._state]
 
     def _complete_row(self, state: _TensorState, producer: int, row: int, time: float) -> None:
         state.completed[producer] = row + 1
@@ -266,10 +268,9 @@ class Scheduler:
             if state.source is not None and not self._spilled(state.source):
                 continue
             if not state.live:
-                if self._place(state) is None:
-                    self._blocked.add(name)
+                if not self._place_all([state]):
                     continue
-                self._make_live(state)
+                self._make_live([state])
             if state.rows_ready >= self._lowest_needed(state) + state.buffer.capacity:
                 continue
             size = state.buffer.stride * self.config.act_unit_bytes
@@ -356,11 +357,27 @@ class Scheduler:
         readers = {Engine.GEMM if self.nodes[n].uses_gemm else Engine.ALU for n, _ in state.consumers}
         return frozenset(readers | ({Engine.STORE} if state.stored else set()))
 
-    def _make_live(self, state: _TensorState) -> None:
-        base = self._place(state)
-        assert base is not None, "placed by the caller"
-        self._act.reserve(base, state.buffer.size)
-        state.buffer.base, state.live = base, True
+    def _place_all(self, states: list[_TensorState]) -> bool:
+        """Whether act has room for all of these at once; gives each its base."""
+        placed: list[_TensorState] = []
+        for state in states:
+            base = self._place(state)
+            if base is None:
+                self._blocked.add(state.buffer.tensor)
+                break
+            self._act.reserve(base, state.buffer.size)
+            state.buffer.base, state.live = base, True
+            placed.append(state)
+        for state in placed:
+            self._act.release(state.buffer.base, state.buffer.size)
+            state.live = False
+        return len(placed) == len(states)
+
+    def _make_live(self, states: list[_TensorState]) -> None:
+        """Take the places that :meth:`_place_all` found."""
+        for state in states:
+            self._act.reserve(state.buffer.base, state.buffer.size)
+            state.live = True
 
     def _stuck(self) -> ScheduleError:
         held = [n for n, s in self._state.items() if (s.live and not s.dead) or n in self._blocked]

@@ -58,6 +58,9 @@ class Emit(Protocol):
     def buffer(self, tensor: str) -> Buffer:
         """Where a tensor lies in act."""
 
+    def outputs(self, tensor: str) -> list[Buffer]:
+        """Every buffer that holds a tensor: the one its GEMM consumers read, and its ALU consumers' twin."""
+
     def weight_base(self, chunk: int) -> int:
         """First wgt entry of one of the node's chunks."""
 

@@ -100,7 +100,7 @@ class ConvNode(Node):
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
+        source = e.buffer(self.inputs[0])
         vectors, start = task.hi - task.lo, task.lo - self._ranges[task.chunk][0]
         pixel = vectors * c.out_units
         e.gemm(
@@ -112,10 +112,11 @@ class ConvNode(Node):
             wgt=e.weight_base(task.chunk) + start * self._per_vector, wgt_outer=self._per_vector,
             **source.wrap,
         )  # fmt: skip
-        e.requantize(
-            self.requant, out,
-            outer=vectors, inner=self.width,
-            src=acc, src_outer=c.out_units, src_inner=pixel,
-            dst=out.offset(task.row, 0, task.lo * c.out_units), dst_outer=c.out_units, dst_inner=out.units,
-            prm=e.prm_base(task.chunk) + start, prm_outer=1,
-        )  # fmt: skip
+        for out in e.outputs(self.output):
+            e.requantize(
+                self.requant, out,
+                outer=vectors, inner=self.width,
+                src=acc, src_outer=c.out_units, src_inner=pixel,
+                dst=out.offset(task.row, 0, task.lo * c.out_units), dst_outer=c.out_units, dst_inner=out.units,
+                prm=e.prm_base(task.chunk) + start, prm_outer=1,
+            )  # fmt: skip

@@ -112,7 +112,6 @@ class ElementwiseNode(Node):
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        out = e.buffer(self.output)
         vectors, columns = self._units // c.out_units, task.hi - task.lo
         for term in self.terms:
             source = e.buffer(self.inputs[term.index])
@@ -126,10 +125,11 @@ class ElementwiseNode(Node):
                 dst=acc, dst_outer=self._units, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._scale_entry[term.scale],
             )  # fmt: skip
-        e.requantize(
-            self.requant, out,
-            outer=columns, inner=vectors,
-            src=acc, src_outer=self._units, src_inner=c.out_units,
-            dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
-            prm=e.prm_base(0) + self._requant_entry, prm_inner=0 if self._uniform else 1,
-        )  # fmt: skip
+        for out in e.outputs(self.output):
+            e.requantize(
+                self.requant, out,
+                outer=columns, inner=vectors,
+                src=acc, src_outer=self._units, src_inner=c.out_units,
+                dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
+                prm=e.prm_base(0) + self._requant_entry, prm_inner=0 if self._uniform else 1,
+            )  # fmt: skip

@@ -61,7 +61,7 @@ class GlobalPoolNode(Node):
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
+        source = e.buffer(self.inputs[0])
         block = max(c.in_units, c.out_units)
         for row in range(self.in_height):
             e.gemm(
@@ -72,8 +72,9 @@ class GlobalPoolNode(Node):
                 wgt=e.weight_base(0), wgt_inner=1,
                 **source.wrap,
             )  # fmt: skip
-        e.requantize(
-            self.requant, out,
-            outer=task.hi, src=acc, src_outer=c.out_units, dst=out.offset(0), dst_outer=c.out_units,
-            prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
-        )  # fmt: skip
+        for out in e.outputs(self.output):
+            e.requantize(
+                self.requant, out,
+                outer=task.hi, src=acc, src_outer=c.out_units, dst=out.offset(0), dst_outer=c.out_units,
+                prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
+            )  # fmt: skip

@@ -146,7 +146,7 @@ class WindowNode(Node):
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        source, out = e.buffer(self.inputs[0]), e.buffer(self.output)
+        source = e.buffer(self.inputs[0])
         units, first = (task.hi - task.lo) * c.out_units, task.lo * c.out_units
         start, stop = self._ranges[task.chunk]
         chunk_first = start * c.out_units
@@ -166,13 +166,14 @@ class WindowNode(Node):
         depth = 1 if self._uniform else stop - start
         for x, end, count in _runs(self.counts[task.row]):
             entry = list(self.requants).index(count) * depth + (0 if self._uniform else task.lo - start)
-            e.requantize(
-                self.requants[count], out,
-                outer=task.hi - task.lo, inner=end - x,
-                src=acc + (self._prime + x) * units, src_outer=c.out_units, src_inner=units,
-                dst=out.offset(task.row, x, first), dst_outer=c.out_units, dst_inner=out.units,
-                prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
-            )  # fmt: skip
+            for out in e.outputs(self.output):
+                e.requantize(
+                    self.requants[count], out,
+                    outer=task.hi - task.lo, inner=end - x,
+                    src=acc + (self._prime + x) * units, src_outer=c.out_units, src_inner=units,
+                    dst=out.offset(task.row, x, first), dst_outer=c.out_units, dst_inner=out.units,
+                    prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
+                )  # fmt: skip
 
 
 def _runs(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:

@@ -98,12 +98,13 @@ def test_flatten_into_dense_is_a_convolution_over_the_image(config: Config) -> N
 
 @pytest.mark.parametrize("deep", [True, False])
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_every_policy_is_exact(deep: bool, share: float) -> None:
+@pytest.mark.parametrize("slack", [0, 3, None])
+def test_every_policy_is_exact(deep: bool, share: float, slack: int | None) -> None:
     b = GraphBuilder(9, (10, 10, 4))
     x = b.conv("x", 8)
     x = b.add(b.conv(x, 8), x)
     x = b.depthwise(x, strides=(2, 2), padding=(0, 0, 1, 1))
-    assert_exact(b.graph(b.conv(x, 16)), TINY, policies=(Policy(deep, share),))
+    assert_exact(b.graph(b.conv(x, 16)), TINY, policies=(Policy(deep, share, slack),))
 
 
 def test_tensors_that_do_not_fit_go_through_dram() -> None:
