@@ -129,17 +129,16 @@ class EmitDistance:
 
     def run(self, index: int, block: GemmBlock, turns: int, window: bool, pace: int) -> None:
         """A GEMM instruction of ``turns`` passes over its micro-ops."""
-        first, last = (bool(block.emits[0]), bool(block.emits[-1])) if window else (True, False)
+        first, last = (bool(block.emits[0]), bool(block.emits[-1])) if window else (False, False)
         if self._emitter is not None and first:
-            what = "an emit" if window else "a dense micro-op"
-            raise self._error(index, what, self._emitter)
+            raise self._error(index, self._emitter)
         if window and not pace and (block.adjacent_emits or (turns > 1 and first and last)):
-            raise self._error(index, "an emit", index)
+            raise self._error(index, index)
         self._emitter = index if last and not pace else None
 
-    def _error(self, index: int, what: str, emitter: int) -> Exception:
+    def _error(self, index: int, emitter: int) -> Exception:
         return self.describe.error(
             Rule.EMIT_DISTANCE, index,
-            f"has {what} one issue cycle after a window emit of {self.describe.name(emitter)}, which takes two cycles "
-            f"with dsp_packing; use pace = 1, or a push or WAIT between",
+            f"emits one issue cycle after an emit of {self.describe.name(emitter)}, which takes two cycles with "
+            f"dsp_packing; use pace = 1, or a push or WAIT between",
         )  # fmt: skip

@@ -77,9 +77,8 @@ RULES: dict[Rule, str] = {
         "An ALU vector that reads what an earlier ALU vector wrote issues at least ALU_DISTANCE issue cycles later."
     ),
     Rule.EMIT_DISTANCE: (
-        "With dsp_packing, a window emit occupies the multipliers in the next issue cycle too: neither another "
-        "emit nor a dense micro-op may follow one issue cycle later (a push may, or a WAIT; pace = 1 keeps the "
-        "distance)."
+        "With dsp_packing, two window emits are at least two issue cycles apart, over loop turns and instructions "
+        "(a push or a WAIT between them, or pace = 1)."
     ),
 }
 

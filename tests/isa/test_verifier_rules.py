@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.isa.build import ALU, CONSTANT, GEMM, INPUT, LOAD, OUTPUT, SCRATCH, STORE, TINY, Builder
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program, Segment
-from tilewright.isa.spec import AluOp, Combine, Memory, uop_depth
+from tilewright.isa.spec import AluOp, Combine, Engine, Memory, uop_depth
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.isa.verifier import RULES, Rule, VerifyError, verify
 
@@ -635,13 +635,13 @@ def last_vectors_of_a_long_instruction(legal: bool) -> Program:
     return b.program()
 
 
-def _window(config: Config, emits: list[bool], **fields: int) -> Builder:
+def _window(config: Config, emits: list[bool], push: Sequence[Engine] = (), **fields: int) -> Builder:
     b = Builder(config)
     push_only = config.acc_units - 1
     b.uops(GEMM, [{"dst": 0 if emit else push_only} for emit in emits])
     b.load(Memory.WGT)
     b.fill(Memory.ACT, push=[GEMM])
-    b.gemm([LOAD], (), len(emits), window=1, **fields)
+    b.gemm([LOAD], push, len(emits), window=1, **fields)
     return b
 
 
@@ -675,9 +675,10 @@ def emit_right_after_an_instruction(legal: bool) -> Program:
 
 
 @case(Rule.EMIT_DISTANCE)
-def dense_right_after_an_emit(legal: bool) -> Program:
-    b = _window(PACKED, [True, False] if legal else [False, True])
-    b.gemm(count=1)
+def emits_apart_only_by_tokens(legal: bool) -> Program:
+    b = _window(PACKED, [True], push=[LOAD])
+    b.wait(LOAD, 1000, pop=[GEMM], push=[GEMM])  # idle time is not guaranteed by the rules, so it does not count
+    b.gemm(pop=[LOAD], count=1, window=int(not legal))
     return b.program()
 
 
