@@ -121,7 +121,7 @@ def load_array(path: str | Path) -> NDArray[Any]:
 def load_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
     """All arrays of a ``.npz`` file by name. Pickled objects are refused. Raises :class:`FileError`."""
     data = read_bytes(path)
-    if data[:2] != b"PK":
+    if data[:4] != b"PK\x03\x04":
         raise FileError(f"{path}: not a .npz file; write it with numpy.savez")
     with _array_errors(path), np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +34,6 @@ def fetch(
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="Take it from here instead.")] = None,
 ) -> None:
     """Download a network, checked against its checksum."""
-    with progress_bar(name) as progress:
+    with progress_bar(name) if sys.stderr.isatty() else nullcontext() as progress:
         path = fetch_model(name, directory, base_url, progress)
     typer.echo(str(path))

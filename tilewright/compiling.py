@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ def compile_artifact(
     path: Path, config: Config, *, keep_intermediates: bool = False, progress: Progress | None = None
 ) -> Artifact:
     """Import and compile a model file, without the cache."""
+    if find_spec("tvm") is None:
+        raise CompileError(f"{path}: compiling needs TVM, which is not installed: pip install 'tilewright[compile]'")
     from tilewright.jit.compiler import compile_graph
     from tilewright.jit.importer import import_model
 

@@ -1,0 +1,261 @@
+"""The command line: what it prints and writes, and one line with exit code 2 for everything that is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import ModelCase
+from tests.runtime.network import images, make_artifact, reference
+from tilewright import cache, checking, compiling
+from tilewright.cli import main
+from tilewright.config import PRESETS
+
+
+class Shell:
+    """Runs the command in a folder; keeps what it printed."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capsys = folder, capsys
+        self.out = self.err = ""
+
+    def __call__(self, *arguments: object) -> int:
+        code = main([str(a) for a in arguments])
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+    def fails(self, *arguments: object) -> str:
+        """Run; check that it ends with code 2, one line, nothing printed and no new file. Returns the line."""
+        before = sorted(self.folder.rglob("*"))
+        code = self(*arguments)
+        assert code == 2
+        assert self.out == ""
+        assert self.err.count("\n") == 1
+        assert self.err.startswith("tilewright: ")
+        assert sorted(self.folder.rglob("*")) == before
+        return self.err
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path.parent / f"{tmp_path.name}-cache"))
+    monkeypatch.chdir(tmp_path)
+    cache.clear_memory()
+    return Shell(tmp_path, capsys)
+
+
+@pytest.fixture
+def toy(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model file for which the compiler is replaced: it becomes the toy network."""
+
+    def compile_artifact(path: Path, config: Any, *, keep_intermediates: bool, progress: Any) -> Any:
+        return dataclasses.replace(make_artifact(config, keep=keep_intermediates), name=path.stem)
+
+    monkeypatch.setattr(compiling, "compile_artifact", compile_artifact)
+    (shell.folder / "toy.tflite").write_bytes(b"TFL3")
+    return shell.folder / "toy.tflite"
+
+
+@pytest.fixture
+def artifact(shell: Shell) -> Path:
+    make_artifact().save(shell.folder / "toy.twa")
+    return shell.folder / "toy.twa"
+
+
+def test_run_writes_everything_that_is_asked_for(shell: Shell, toy: Path) -> None:
+    x = images(3)
+    np.save("x.npy", x)
+    code = shell(
+        "run", toy, "--config", "tiny", "--input", "x.npy", "--output", "y.npy", "--report", "r.json", "--trace",
+        "t.json", "--html", "r.html", "--keep-intermediates", "d",
+    )  # fmt: skip
+    assert code == 0, shell.err
+    assert np.array_equal(np.load("y.npy"), reference(x)[1].reshape(3, 32))
+    report = json.loads(Path("r.json").read_text())
+    assert report["inferences"] == 3
+    assert json.loads(Path("t.json").read_text())["traceEvents"]
+    assert Path("r.html").read_text().startswith("<!doctype html>")
+    assert sorted(p.name for p in Path("d").iterdir()) == ["000_op000_conv_2d.npy", "index.json"]
+    assert f"{report['cycles']:,}" in shell.out
+    assert shell.err == ""
+
+
+def test_a_compiled_artifact_runs_without_its_model(shell: Shell, toy: Path) -> None:
+    assert shell("compile", toy, "--config", "tiny", "-o", "a.twa") == 0
+    assert "a.twa: toy for tiny, 13 instructions" in shell.out
+    toy.unlink()
+    assert shell("run", "a.twa", "--inputs", 2, "--seed", 5, "--output", "y.npy") == 0
+    assert shell("run", "a.twa", "--inputs", 2, "--seed", 5, "--output", "z.npy", "--config", "tiny") == 0
+    assert np.load("y.npy").shape == (2, 32)
+    assert np.array_equal(np.load("y.npy"), np.load("z.npy"))
+    assert shell("inspect", "a.twa") == 0
+    for text in ("input   x: int8[1, 2, 4, 4]", "conv", "segment 1 x: input", "pack x", "no arithmetic"):
+        assert text in shell.out
+
+
+def test_check_reports_differences_with_exit_code_1(shell: Shell, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = np.zeros((2, 32), np.int8)
+
+    def outputs(model: Path, inputs: Any, progress: Any) -> list[Any]:
+        exact = reference(inputs[0])[1].reshape(2, 32)
+        return [exact + wrong]
+
+    monkeypatch.setattr(checking, "reference_outputs", outputs)
+    arguments = ("run", toy, "--config", "tiny", "--inputs", 2, "--check", "--output", "y.npy")
+    assert shell(*arguments) == 0
+    assert "all 64 elements of 2 outputs equal the reference" in shell.out
+    wrong[1, 3:5] = [1, -2]
+    assert shell(*arguments) == 1
+    assert "2 of 64 elements in 1 of 2 outputs differ from the reference, by at most 2 LSB" in shell.out
+
+
+def test_bad_inputs_are_one_line_each(shell: Shell, artifact: Path) -> None:
+    good = images(2)
+    np.save("shape.npy", good[:, :, :, :3])
+    np.save("dtype.npy", good.astype(np.float32))
+    np.save("empty.npy", good[:0])
+    Path("text.npy").write_text("1 2 3")
+    np.save("good.npy", good)
+    whole = Path("good.npy").read_bytes()
+    Path("cut.npy").write_bytes(whole[:-7])
+    Path("head.npy").write_bytes(whole[:20])
+    np.save("objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    Path("pickle.npy").write_bytes(pickle.dumps(good))
+    for name, text in {
+        "shape": "shape.npy: input x: shape (2, 2, 4, 3), the model takes (N, 2, 4, 4)",
+        "dtype": "dtype.npy: input x: dtype float32, the model takes int8",
+        "empty": "empty.npy: input x: holds no inputs",
+        "text": "text.npy: not a .npy file",
+        "cut": "cut.npy: corrupt NumPy file",
+        "head": "head.npy: corrupt NumPy file",
+        "objects": "objects.npy: holds Python objects, not numbers",
+        "pickle": "pickle.npy: not a .npy file",
+        "none": "none.npy: cannot be read: no such file",
+    }.items():
+        assert text in shell.fails("run", artifact, "--input", f"{name}.npy", "--output", "y.npy")
+
+
+def test_npz_inputs_go_by_name(shell: Shell, artifact: Path) -> None:
+    np.savez("good.npz", x=images(2), other=np.zeros(3))
+    assert shell("run", artifact, "--input", "good.npz", "--output", "y.npy") == 0
+    assert np.array_equal(np.load("y.npy"), reference(images(2))[1].reshape(2, 32))
+    np.savez("bad.npz", z=images(2))
+    assert "bad.npz: holds z, but no input x" in shell.fails("run", artifact, "--input", "bad.npz")
+    Path("text.npz").write_text("PK nothing")
+    assert "text.npz: not a .npz file" in shell.fails("run", artifact, "--input", "text.npz")
+    Path("cut.npz").write_bytes(Path("good.npz").read_bytes()[:100])
+    assert "cut.npz: corrupt NumPy file" in shell.fails("run", artifact, "--input", "cut.npz")
+
+
+def test_bad_artifacts_are_one_line_each(shell: Shell, artifact: Path) -> None:
+    data = artifact.read_bytes()
+    Path("cut.twa").write_bytes(data[:-1])
+    Path("bad.twa").write_bytes(data[:-1] + b"?")
+    Path("text.twa").write_text("hello")
+    assert "cut.twa: truncated" in shell.fails("run", "cut.twa")
+    assert "bad.twa: corrupt: the checksum does not match" in shell.fails("run", "bad.twa")
+    assert "text.twa: not a Tilewright artifact" in shell.fails("run", "text.twa")
+    assert "cut.twa: truncated" in shell.fails("inspect", "cut.twa")
+    line = shell.fails("run", artifact, "--config", "pynq-z2", "--output", "y.npy")
+    assert "toy: compiled for config tiny, but the requested config is pynq-z2 (block_in: 4 != 16;" in line
+    assert "--check needs the model file" in shell.fails("run", artifact, "--check")
+    assert "compiled without intermediates" in shell.fails("run", artifact, "--keep-intermediates", "d")
+
+
+@pytest.mark.parametrize("option", ["--output", "--report", "--trace", "--html", "--keep-intermediates"])
+def test_outputs_that_cannot_be_written_are_found_before_the_run(
+    shell: Shell, toy: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("compiled although the output cannot be written")
+
+    monkeypatch.setattr(compiling, "compile_artifact", never)
+    Path("file").write_text("")
+    assert "file/y: cannot be written" in shell.fails("run", toy, option, "file/y")
+    if option != "--keep-intermediates":
+        assert "there is no directory missing; create it first" in shell.fails("run", toy, option, "missing/y")
+        assert f"{shell.folder}: cannot be written: is a directory" in shell.fails("run", toy, option, shell.folder)
+    assert "there is no directory missing" in shell.fails("compile", toy, "-o", "missing/a.twa")
+    if os.geteuid() != 0:
+        Path("locked").mkdir(mode=0o500)
+        assert "locked/y: cannot be written: permission denied" in shell.fails("run", toy, option, "locked/y")
+
+
+def test_names_that_do_not_exist_are_one_line_each(shell: Shell, toy: Path, artifact: Path) -> None:
+    assert "none.tflite: cannot be read: no such file" in shell.fails("run", "none.tflite")
+    assert "none.tflite: cannot be read" in shell.fails("inspect", "none.tflite")
+    assert "pynq-z9: no such preset or .toml file; the presets are " in shell.fails("run", toy, "--config", "pynq-z9")
+    assert "x.toml: cannot be read" in shell.fails("compile", toy, "--config", "x.toml", "-o", "a.twa")
+    assert "device gpu: no such device; available: " in shell.fails("run", toy, "--device", "gpu")
+    assert "device gpu: no such device" in shell.fails("run", artifact, "--device", "gpu")
+    assert "is not available in this version" in shell.fails("run", toy, "--device", "pynq")
+    assert "No such command" in shell.fails("dance")
+    assert "No such option" in shell.fails("run", toy, "--sped")
+    assert "Missing argument" in shell.fails("run")
+    assert "Missing option" in shell.fails("compile", toy)
+    assert "--inputs" in shell.fails("run", toy, "--inputs", 0)
+    assert "unknown model 'alexnet'" in shell.fails("models", "fetch", "alexnet")
+
+
+def test_a_config_file_is_read(shell: Shell, toy: Path) -> None:
+    Path("mine.toml").write_text(PRESETS["tiny"].replace(name="mine", dram_latency=20).to_toml())
+    assert shell("run", toy, "--config", "mine.toml") == 0
+    assert "toy on mine" in shell.out
+    Path("bad.toml").write_text("block_in = 5")
+    assert "bad.toml: block_in = 5: must be a power of two" in shell.fails("run", toy, "--config", "bad.toml")
+
+
+def test_every_command_has_help_with_an_example(shell: Shell) -> None:
+    for command in (["run"], ["compile"], ["inspect"], ["models", "list"], ["models", "fetch"]):
+        assert shell(*command, "--help") == 0
+        assert f"Example: tilewright {' '.join(command)}" in shell.out
+    assert shell() == 0
+    assert "Commands:" in shell.out
+    assert shell("--version") == 0
+    assert shell.out.startswith("tilewright 0.")
+    assert shell("models", "list") == 0
+    assert "resnet8_cifar10" in shell.out
+
+
+def test_check_uses_the_reference_interpreter(shell: Shell, model_case: Callable[[str], ModelCase]) -> None:
+    pytest.importorskip("ai_edge_litert")
+    case = model_case("autoencoder_toycar")
+    seen: list[int] = []
+    (outputs,) = checking.reference_outputs(case.model, [case.x[:3]], seen.append)
+    assert np.array_equal(outputs, case.y[:3])
+    assert seen == [1, 1, 1]
+
+
+def test_broken_models_are_one_line_each(shell: Shell, shared_models: Path) -> None:
+    pytest.importorskip("tvm")
+    whole = (shared_models / "dscnn_keywords.tflite").read_bytes()
+    Path("cut.tflite").write_bytes(whole[: len(whole) // 2])
+    Path("head.tflite").write_bytes(whole[:10])
+    Path("text.tflite").write_text("hello")
+    Path("text.onnx").write_text("hello")
+    Path("model.xyz").write_bytes(whole)
+    Path("empty.tflite").write_bytes(b"")
+    for name in ("cut.tflite", "head.tflite", "text.tflite", "text.onnx", "model.xyz", "empty.tflite"):
+        assert name in shell.fails("run", name, "--output", "y.npy")
+        assert name in shell.fails("compile", name, "-o", "a.twa")
+
+
+def test_float_and_unsupported_models_are_one_line_each(shell: Shell) -> None:
+    pytest.importorskip("tvm")
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    for name, operator in (("float", "Relu"), ("strange", "Erf")):
+        graph = helper.make_graph(
+            [helper.make_node(operator, ["x"], ["y"])], name,
+            [helper.make_tensor_value_info("x", floats, [1, 4])], [helper.make_tensor_value_info("y", floats, [1, 4])],
+        )  # fmt: skip
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), f"{name}.onnx")
+        assert f"{name}.onnx" in shell.fails("run", f"{name}.onnx", "--output", "y.npy")
