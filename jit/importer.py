@@ -16,7 +16,6 @@ from tilewright.jit.frontend.extract import Extraction
 from tilewright.jit.graph import Graph
 from tilewright.jit.partition import extract_main, fuse, merge
 
-
 _FROM_FILE = re.compile(r"op\d+_")
 
 

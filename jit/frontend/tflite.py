@@ -46,6 +46,7 @@ class _Checker:
         for i in range(buffers):
             buffer = model.Buffers(i)
             self.require(buffer is not None and 0 <= buffer.DataLength() <= len(self.data), f"buffer {i}")
+            self.require(buffer.Offset() <= 1, f"buffer {i} lies outside the flatbuffer")
             buffer.DataAsNumpy()
             sizes.append(buffer.DataLength())
         subgraph = model.Subgraphs(0)

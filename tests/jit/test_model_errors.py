@@ -1,0 +1,142 @@
+"""What is wrong with a model is said in one line that names the file and the way out; nothing else escapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.jit.onnx_models import QdqBuilder
+from tests.jit.test_onnx_import import conv_relu
+from tests.jit.test_tflite_import import conv_grouped
+from tests.jit.tflite_models import TfliteBuilder
+from tilewright.errors import TilewrightError
+from tilewright.jit.errors import ModelError
+from tilewright.jit.importer import import_model
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(ModelError) as caught:
+        import_model(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    assert isinstance(caught.value, TilewrightError)
+    return message
+
+
+def small_tflite(path: Path) -> Path:
+    builder = TfliteBuilder(seed=4)
+    return builder.save(path, *conv_grouped(builder))
+
+
+def small_onnx(path: Path) -> Path:
+    builder = QdqBuilder(seed=4)
+    return builder.save(path, *conv_relu(builder))
+
+
+def test_missing_file_folder_and_kind(tmp_path: Path) -> None:
+    assert "no such file" in refused(tmp_path / "none.tflite")
+    assert "folder" in refused(tmp_path)
+    other = tmp_path / "model.pb"
+    other.write_bytes(b"x")
+    assert "give a .tflite or a QDQ .onnx" in refused(other)
+
+
+@pytest.mark.parametrize("name", ["model.tflite", "model.onnx"])
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"\0" * 64, b"\xff" * 4096])
+def test_no_model_at_all(name: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    refused(path)
+
+
+@pytest.mark.parametrize("make,name", [(small_tflite, "model.tflite"), (small_onnx, "model.onnx")])
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9, 0.99])
+def test_truncated(make: Any, name: str, fraction: float, tmp_path: Path) -> None:
+    data = make(tmp_path / name).read_bytes()
+    path = tmp_path / f"cut_{name}"
+    path.write_bytes(data[: int(len(data) * fraction)])
+    message = refused(path)
+    assert "truncated" in message or "corrupt" in message
+
+
+@pytest.mark.parametrize("make,name", [(small_tflite, "model.tflite"), (small_onnx, "model.onnx")])
+def test_corrupted_bytes_never_escape_as_anything_else(make: Any, name: str, tmp_path: Path) -> None:
+    """Flipped bytes give ModelError or, where they hit a weight, a model."""
+    good = bytearray(make(tmp_path / name).read_bytes())
+    path = tmp_path / f"bad_{name}"
+    rng = np.random.default_rng(0)
+    outcomes = {"refused": 0, "imported": 0}
+    for _ in range(60):
+        data = good.copy()
+        for position in rng.integers(0, len(data), 3):
+            data[position] = int(rng.integers(0, 256))
+        path.write_bytes(data)
+        try:
+            import_model(path)
+            outcomes["imported"] += 1
+        except ModelError as error:
+            assert "\n" not in str(error)
+            outcomes["refused"] += 1
+    assert outcomes["refused"]
+
+
+def test_float_tflite(tmp_path: Path) -> None:
+    builder = TfliteBuilder()
+    x = builder.tensor([1, 4, 4, 2], dtype="float32")
+    y = builder.op("RELU", [x], builder.tensor([1, 4, 4, 2], dtype="float32"))
+    message = refused(builder.save(tmp_path / "float.tflite", [x], [y]))
+    assert "not quantised" in message
+    assert "representative_dataset" in message
+
+
+def test_batch_and_dynamic_shape_tflite(tmp_path: Path) -> None:
+    for shape, signature, wanted in (([2, 4, 4, 2], None, "batch 2"), ([1, 4, 4, 2], [-1, -1, 4, 2], "dynamic shape")):
+        builder = TfliteBuilder()
+        x = builder.tensor(shape, 0.1, 3, signature=signature)
+        y = builder.op("RELU", [x], builder.tensor(shape, 0.1, -128))
+        assert wanted in refused(builder.save(tmp_path / "model.tflite", [x], [y]))
+
+
+def test_operator_that_cannot_be_imported_tflite(tmp_path: Path) -> None:
+    builder = TfliteBuilder()
+    x = builder.tensor([1, 4, 4, 2], 0.1, 3)
+    y = builder.op("HASHTABLE_SIZE", [x], builder.tensor([1, 4, 4, 2], 0.1, 3))
+    message = refused(builder.save(tmp_path / "model.tflite", [x], [y]))
+    assert "HASHTABLE_SIZE" in message
+    assert "operator 0" in message
+
+
+def onnx_model(path: Path, kind: str, shape: list[Any]) -> Path:
+    node = helper.make_node(kind, ["x"], ["y"], name="the_node")
+    quantise = [] if kind == "Relu" else [helper.make_node("QuantizeLinear", ["y", "s"], ["z"])]
+    scale = helper.make_tensor("s", TensorProto.FLOAT, [], [0.1])
+    out = helper.make_tensor_value_info("z" if quantise else "y", TensorProto.UINT8 if quantise else 1, shape)
+    graph = helper.make_graph(
+        [node, *quantise], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], [out], [scale]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return path
+
+
+def test_float_onnx(tmp_path: Path) -> None:
+    message = refused(onnx_model(tmp_path / "float.onnx", "Relu", [1, 4]))
+    assert "not quantised" in message
+    assert "quantize_static" in message
+
+
+@pytest.mark.parametrize(
+    "shape,wanted", [(["N", 4], "dynamic batch"), ([1, 4, "w"], "dynamic shape"), ([3, 4], "batch 3")]
+)
+def test_shapes_onnx(shape: list[Any], wanted: str, tmp_path: Path) -> None:
+    assert wanted in refused(onnx_model(tmp_path / "model.onnx", "Abs", shape))
+
+
+def test_operator_that_cannot_be_imported_onnx(tmp_path: Path) -> None:
+    message = refused(onnx_model(tmp_path / "model.onnx", "Det", [1, 4, 4]))
+    assert "Det" in message
