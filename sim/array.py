@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tilewright.sim.blocks import dense_block, window_pair
 from tilewright.sim.compiled import compiled
-from tilewright.sim.move import act_address
+from tilewright.sim.raw import copy_bytes
 from tilewright.sim.state import (
     C_DST,
     C_DST_INNER,
@@ -24,74 +22,77 @@ from tilewright.sim.state import (
     C_WGT_INNER,
     C_WGT_OUTER,
     C_WINDOW,
+    C_WRAP_BASE,
+    C_WRAP_SIZE,
+    WINDOW_CHUNK,
     Memories,
     Shape,
 )
 
-WINDOW_CHUNK = 256  #: pushes between two moves of the window to the start of its buffer
-
 
 @compiled
-def _dense(d: int, src: int, w: int, accumulate: int, m: Memories, s: Shape) -> None:
-    """acc vector d (+)= act vector src . wgt entry w; addresses are aligned and in range."""
-    v = s.lanes
-    acc = m.acc.ctypes.data + 4 * d * s.unit
-    act = m.act.ctypes.data + src * s.unit
-    wgt = m.wgt.ctypes.data + w * s.block_in * s.block_out
-    if accumulate == 0:
-        m.acc[d * s.unit : (d + s.out_units) * s.unit] = 0
+def _dense(acc: int, act: int, wgt: int, keep: int, s: Shape) -> None:
+    """One dense micro-op; acc, act and wgt are the addresses of its vectors and weight entry."""
+    v, stride = s.lanes, 2 * s.block_out
     for j in range(s.out_units):
-        for i in range(s.in_units):
-            block = wgt + i * v * s.block_out + 2 * j * v
-            for b in range(s.batch):
-                dense_block(v, acc + 4 * (j * s.unit + b * v), act + i * s.unit + b * v, block, 2 * s.block_out)
+        for b in range(s.batch):
+            to, weights = acc + 4 * (j * s.unit + b * v), wgt + 2 * j * v
+            dense_block(v, to, act + b * v, weights, stride, keep)
+            for i in range(1, s.in_units):
+                weights += v * s.block_out
+                dense_block(v, to, act + i * s.unit + b * v, weights, stride, 1)
 
 
 @compiled
-def _emit(d: int, newest: int, w: int, accumulate: int, m: Memories, s: Shape) -> None:
-    """acc unit d (+)= window . wgt entry w; ``newest`` is the address of window[0]."""
+def _emit(acc: int, newest: int, wgt: int, keep: int, s: Shape) -> None:
+    """One window emit; ``newest`` is the address of window[0], older units lie below it."""
     v = s.lanes
-    acc = m.acc.ctypes.data + 4 * d * s.unit
-    wgt = m.wgt.ctypes.data + w * s.block_in * s.block_out
-    if accumulate == 0:
-        m.acc[d * s.unit : (d + 1) * s.unit] = 0
-    for t in range(0, s.block_in, 2):
-        for b in range(s.batch):
-            at = newest - t * s.unit + b * v
-            window_pair(v, acc + 4 * b * v, at, s.unit, wgt + t * s.block_out)
+    for b in range(s.batch):
+        to, at = acc + 4 * b * v, newest + b * v
+        window_pair(v, to, at, s.unit, wgt, keep)
+        for t in range(2, s.block_in, 2):
+            window_pair(v, to, at - t * s.unit, s.unit, wgt + t * s.block_out, 1)
 
 
 @compiled
 def gemm(row: Any, m: Memories, s: Shape) -> int:
     """Run a GEMM instruction; returns how many window emits it made."""
-    push_only = (1 << s.acc_bits) - 1
-    taps = s.block_in
+    # Addresses once per instruction: an array handed down per micro-op costs more than the arithmetic.
+    acc_at, act_at, wgt_at, uops = m.acc.ctypes.data, m.act.ctypes.data, m.wgt.ctypes.data, m.uop_gemm
+    acc_size, entry = 4 * s.unit, s.block_in * s.block_out
+    wrap_base, wrap_size, act_mask = row[C_WRAP_BASE], row[C_WRAP_SIZE], s.act_depth - 1
+    acc_mask, taps, push_only = s.acc_depth - 1, s.block_in, (1 << s.acc_bits) - 1
     window = row[C_WINDOW] != 0
+    if not window:
+        act_mask &= ~(s.in_units - 1)
+        acc_mask &= ~(s.out_units - 1)
+    else:
+        m.window[: (taps - 1) * s.unit] = 0
     # window[t] is the unit t before the newest in a buffer that grows upward
-    buffer = np.zeros((taps + WINDOW_CHUNK if window else 0) * s.unit, np.int8)
-    newest, emits = taps - 1, 0
+    buffer_at, newest, emits = m.window.ctypes.data, taps - 2, 0
+    begin, count, uop_mask = row[C_UOP_BEGIN], row[C_UOP_COUNT], s.uop_gemm_depth - 1
     for o in range(row[C_OUTER]):
         for i in range(row[C_INNER]):
             dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
             src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
             wgt = row[C_WGT] + o * row[C_WGT_OUTER] + i * row[C_WGT_INNER]
-            for u in range(row[C_UOP_COUNT]):
-                uop = (row[C_UOP_BEGIN] + u) & (s.uop_gemm_depth - 1)
-                d = (m.uop_gemm[uop, 0] + dst) & (s.acc_depth - 1)
-                a = act_address(row, m.uop_gemm[uop, 1] + src, s)
-                w = (m.uop_gemm[uop, 2] + wgt) & (s.wgt_depth - 1)
-                accumulate = m.uop_gemm[uop, 3]
+            for u in range(begin, begin + count):
+                uop = uops[u & uop_mask]
+                a = uop[1] + src
+                if a >= wrap_size:
+                    a -= wrap_size
+                act = act_at + ((wrap_base + a) & act_mask) * s.unit
+                acc = acc_at + ((uop[0] + dst) & acc_mask) * acc_size
+                weights = wgt_at + ((uop[2] + wgt) & (s.wgt_depth - 1)) * entry
                 if not window:
-                    _dense(d & ~(s.out_units - 1), a & ~(s.in_units - 1), w, accumulate, m, s)
+                    _dense(acc, act, weights, uop[3], s)
                     continue
                 newest += 1
                 if newest == taps + WINDOW_CHUNK:
-                    for k in range((taps - 1) * s.unit):
-                        buffer[k] = buffer[(newest - taps + 1) * s.unit + k]
+                    copy_bytes(buffer_at, buffer_at + (newest - taps + 1) * s.unit, (taps - 1) * s.unit)
                     newest = taps - 1
-                for k in range(s.unit):
-                    buffer[newest * s.unit + k] = m.act[a * s.unit + k]
-                if m.uop_gemm[uop, 0] != push_only:
-                    _emit(d, buffer.ctypes.data + newest * s.unit, w, accumulate, m, s)
+                copy_bytes(buffer_at + newest * s.unit, act, s.unit)
+                if uop[0] != push_only:
+                    _emit(acc, buffer_at + newest * s.unit, weights, uop[3], s)
                     emits += 1
     return emits

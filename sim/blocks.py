@@ -3,7 +3,7 @@
 ``dense_block``: acc[0:V] += act[0:V] . wgt, and ``window_block``: acc[c] += sum_t window[t][c] * wgt[c][t].
 Weights lie in *pair order*: entry [BI/2][BO][2], so two neighbouring inputs of one output are adjacent and
 the pair sum is one multiply-add instruction (x86 ``pmaddwd``). Autovectorised loops over the same data were
-5 to 10 times slower; ``docs/timing.md`` does not depend on any of this.
+5 to 10 times slower.
 """
 
 from __future__ import annotations
@@ -20,9 +20,17 @@ from tilewright.sim.compiled import compiled
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
-def _load(builder: Any, address: Any, element: Any, count: int) -> Any:
+def load_vector(builder: Any, address: Any, element: Any, count: int) -> Any:
+    """IR that loads ``count`` elements from an address aligned to one of them."""
     pointer = builder.inttoptr(address, ir.VectorType(element, count).as_pointer())
     return builder.load(pointer, align=element.width // 8)
+
+
+def splat(builder: Any, value: Any, count: int) -> Any:
+    """IR that copies a scalar to all of ``count`` elements."""
+    kind = ir.VectorType(value.type, count)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
+    return _shuffle(builder, first, None, [0] * count)
 
 
 def _shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
@@ -39,45 +47,52 @@ def _add_pairs(builder: Any, total: Any, x: Any, w: Any, lanes: int) -> Any:
     return builder.add(total, builder.add(even, odd))
 
 
+def _start(builder: Any, acc: Any, keep: Any, lanes: int) -> Any:
+    """What a block adds to: acc[0:V] if ``keep`` is not 0, else zeros."""
+    old = load_vector(builder, acc, _I32, lanes)
+    kept = builder.icmp_signed("!=", keep, ir.Constant(_I64, 0))
+    return builder.select(kept, old, ir.Constant(old.type, [0] * lanes))
+
+
 def _step(builder: Any, base: Any, stride: Any, index: int) -> Any:
     return builder.add(base, builder.mul(stride, ir.Constant(_I64, index)))
 
 
 def _make_dense(lanes: int) -> Callable[..., Any]:
     @intrinsic
-    def dense(typingctx: Any, acc: Any, act: Any, wgt: Any, stride: Any) -> Any:
+    def dense(typingctx: Any, acc: Any, act: Any, wgt: Any, stride: Any, keep: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            acc, act, wgt, stride = args
-            total = _load(builder, acc, _I32, lanes)
-            x = builder.sext(_load(builder, act, _I8, lanes), ir.VectorType(_I16, lanes))
+            acc, act, wgt, stride, keep = args
+            total = _start(builder, acc, keep, lanes)
+            x = builder.sext(load_vector(builder, act, _I8, lanes), ir.VectorType(_I16, lanes))
             for k in range(0, lanes, 2):
                 pair = _shuffle(builder, x, None, [k, k + 1] * lanes)
-                w = _load(builder, _step(builder, wgt, stride, k // 2), _I8, 2 * lanes)
+                w = load_vector(builder, _step(builder, wgt, stride, k // 2), _I8, 2 * lanes)
                 total = _add_pairs(builder, total, pair, w, lanes)
             builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
             return context.get_dummy_value()
 
-        return types.void(types.intp, types.intp, types.intp, types.intp), generate
+        return types.void(types.intp, types.intp, types.intp, types.intp, types.intp), generate
 
     return dense
 
 
 def _make_window(lanes: int) -> Callable[..., Any]:
     @intrinsic
-    def window(typingctx: Any, acc: Any, newest: Any, back: Any, wgt: Any) -> Any:
+    def window(typingctx: Any, acc: Any, newest: Any, back: Any, wgt: Any, keep: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            acc, newest, back, wgt = args
+            acc, newest, back, wgt, keep = args
             half = ir.VectorType(_I16, lanes)
-            first = builder.sext(_load(builder, newest, _I8, lanes), half)
-            second = builder.sext(_load(builder, builder.sub(newest, back), _I8, lanes), half)
+            first = builder.sext(load_vector(builder, newest, _I8, lanes), half)
+            second = builder.sext(load_vector(builder, builder.sub(newest, back), _I8, lanes), half)
             order = [i for lane in range(lanes) for i in (lane, lane + lanes)]
             x = _shuffle(builder, first, second, order)
-            w = _load(builder, wgt, _I8, 2 * lanes)
-            total = _add_pairs(builder, _load(builder, acc, _I32, lanes), x, w, lanes)
+            w = load_vector(builder, wgt, _I8, 2 * lanes)
+            total = _add_pairs(builder, _start(builder, acc, keep, lanes), x, w, lanes)
             builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
             return context.get_dummy_value()
 
-        return types.void(types.intp, types.intp, types.intp, types.intp), generate
+        return types.void(types.intp, types.intp, types.intp, types.intp, types.intp), generate
 
     return window
 
@@ -87,36 +102,36 @@ _window4, _window8, _window16, _window32, _window64 = (_make_window(v) for v in 
 
 
 @compiled
-def dense_block(lanes: int, acc: int, act: int, wgt: int, stride: int) -> None:
-    """acc[0:V] += act[0:V] . W for one V x V block; all but ``lanes`` are byte addresses.
+def dense_block(lanes: int, acc: int, act: int, wgt: int, stride: int, keep: int) -> None:
+    """acc[0:V] = (keep ? acc[0:V] : 0) + act[0:V] . W for one V x V block; acc, act and wgt are addresses.
 
     ``stride``: bytes from one pair row of weights to the next (2 x BO).
     """
     if lanes == 16:
-        _dense16(acc, act, wgt, stride)
+        _dense16(acc, act, wgt, stride, keep)
     elif lanes == 8:
-        _dense8(acc, act, wgt, stride)
+        _dense8(acc, act, wgt, stride, keep)
     elif lanes == 32:
-        _dense32(acc, act, wgt, stride)
+        _dense32(acc, act, wgt, stride, keep)
     elif lanes == 4:
-        _dense4(acc, act, wgt, stride)
+        _dense4(acc, act, wgt, stride, keep)
     else:
-        _dense64(acc, act, wgt, stride)
+        _dense64(acc, act, wgt, stride, keep)
 
 
 @compiled
-def window_pair(lanes: int, acc: int, newest: int, back: int, wgt: int) -> None:
-    """acc[c] += window[t][c] * wgt[c][t] + window[t+1][c] * wgt[c][t+1] for the V lanes of one image.
+def window_pair(lanes: int, acc: int, newest: int, back: int, wgt: int, keep: int) -> None:
+    """acc[c] = (keep ? acc[c] : 0) + two taps, window[t][c] * wgt[c][t], for the V lanes of one image.
 
     ``newest`` is the address of window[t], ``back`` the bytes from window[t+1] up to it.
     """
     if lanes == 16:
-        _window16(acc, newest, back, wgt)
+        _window16(acc, newest, back, wgt, keep)
     elif lanes == 8:
-        _window8(acc, newest, back, wgt)
+        _window8(acc, newest, back, wgt, keep)
     elif lanes == 32:
-        _window32(acc, newest, back, wgt)
+        _window32(acc, newest, back, wgt, keep)
     elif lanes == 4:
-        _window4(acc, newest, back, wgt)
+        _window4(acc, newest, back, wgt, keep)
     else:
-        _window64(acc, newest, back, wgt)
+        _window64(acc, newest, back, wgt, keep)

@@ -16,6 +16,7 @@ from tilewright.sim.compiled import compiled
 from tilewright.sim.decoded import Decoded, decode_program
 from tilewright.sim.move import fill, load, store
 from tilewright.sim.result import FunctionalResult
+from tilewright.sim.scaling import BIAS, MULTIPLIER, OFFSET, SHIFT
 from tilewright.sim.state import (
     C_INNER,
     C_OPCODE,
@@ -103,7 +104,7 @@ class Functional:
             pairs = m.wgt.reshape(-1, s.block_in // 2, s.block_out, 2)
             return np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1, s.block_out, s.block_in)
         if memory == Memory.PRM:
-            return np.stack([m.bias, m.multiplier, m.offset, m.shift], 1).reshape(-1, s.block_out, 4)
+            return np.ascontiguousarray(m.prm[:, [BIAS, MULTIPLIER, OFFSET, SHIFT]].transpose(0, 2, 1))
         return (m.uop_gemm if memory == Memory.UOP_GEMM else m.uop_alu).copy()
 
     def _check(self, segments: Sequence[NDArray[np.uint8]]) -> None:

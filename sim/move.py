@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright.isa.spec import Memory
 from tilewright.sim.compiled import compiled
 from tilewright.sim.raw import copy_bytes, read_int8, read_int32
+from tilewright.sim.scaling import ADD, AWAY, BIAS, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
 from tilewright.sim.state import (
     C_COLS,
     C_MEMORY,
@@ -63,12 +66,19 @@ def _load_weights(source: int, entry: int, m: Memories, s: Shape) -> None:
 
 @compiled
 def _load_parameters(source: int, entry: int, m: Memories, s: Shape) -> None:
+    one = np.int64(1)
     for c in range(s.block_out):
-        at, k = source + 16 * c, entry * s.block_out + c
-        m.bias[k] = read_int32(at)
-        m.multiplier[k] = read_int32(at + 4)
-        m.offset[k] = read_int32(at + 8)
-        m.shift[k] = read_int32(at + 12) & 63
+        at, prm = source + 16 * c, m.prm[entry, :, c]
+        shift = np.int64(read_int32(at + 12) & 63)
+        half = one << (shift - 1) if shift else 0
+        prm[BIAS] = read_int32(at)
+        prm[MULTIPLIER] = read_int32(at + 4)
+        prm[OFFSET] = read_int32(at + 8)
+        prm[SHIFT] = shift
+        prm[ADD] = half + prm[OFFSET]
+        prm[AWAY] = 1 << 30 if shift > 31 else 0
+        prm[TIE_MASK] = (one << shift) - 1
+        prm[TIE_BIT] = 1 if shift else 0
 
 
 @compiled

@@ -20,6 +20,9 @@ from tilewright.isa.spec import (
     vector_bits,
     wgt_bits,
 )
+from tilewright.sim.scaling import ROWS
+
+WINDOW_CHUNK = 256  #: pushes between two moves of the window to the start of its buffer
 
 
 class Shape(NamedTuple):
@@ -53,19 +56,17 @@ class Memories(NamedTuple):
     """The accelerator's memories; the layouts are the simulator's own.
 
     act: int8 (units x batch x lanes); acc: int32, likewise; wgt: int8, entries in pair order
-    [BI/2][BO][2]; bias, multiplier, offset, shift: int64 (entries x BO), offset as stored, shift 0..63;
-    uop_gemm: int64 (depth, 4), uop_alu: int64 (depth, 3), columns as in ``UOP_FIELDS``.
+    [BI/2][BO][2]; prm: int64 (entries, scaling.ROWS, BO); uop_gemm: int64 (depth, 4), uop_alu: int64
+    (depth, 3), columns as in ``UOP_FIELDS``; window: int8, room for GEMM's shift register.
     """
 
     act: NDArray[np.int8]
     acc: NDArray[np.int32]
     wgt: NDArray[np.int8]
-    bias: NDArray[np.int64]
-    multiplier: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    shift: NDArray[np.int64]
+    prm: NDArray[np.int64]
     uop_gemm: NDArray[np.int64]
     uop_alu: NDArray[np.int64]
+    window: NDArray[np.int8]
 
 
 def make_shape(config: Config) -> Shape:
@@ -99,17 +100,14 @@ def make_shape(config: Config) -> Shape:
 def make_memories(config: Config) -> Memories:
     """All memories, zeroed."""
     shape = make_shape(config)
-    parameters = shape.prm_depth * shape.block_out
     return Memories(
         act=np.zeros(shape.act_depth * shape.unit, np.int8),
         acc=np.zeros(shape.acc_depth * shape.unit, np.int32),
         wgt=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out, np.int8),
-        bias=np.zeros(parameters, np.int64),
-        multiplier=np.zeros(parameters, np.int64),
-        offset=np.zeros(parameters, np.int64),
-        shift=np.zeros(parameters, np.int64),
+        prm=np.zeros((shape.prm_depth, ROWS, shape.block_out), np.int64),
         uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
         uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
+        window=np.zeros((shape.block_in + WINDOW_CHUNK) * shape.unit, np.int8),
     )
 
 

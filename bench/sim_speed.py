@@ -1,0 +1,90 @@
+"""Speed of the simulator on one core: multiply-accumulates and simulated cycles per second.
+
+``python bench/sim_speed.py`` prints both for a ResNet-8-like program, functional and timing side apart and
+together; ``--json FILE`` also writes the numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from tilewright.config import PRESETS
+from tilewright.isa.program import Program
+from tilewright.sim import Functional, initial_segments, simulate_timing
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.resnet8_like import resnet8_like
+
+
+def machine() -> str:
+    """The processor's name, as the system gives it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def seconds(call: Callable[[], object], runs: int) -> tuple[float, float]:
+    """(best, median) wall-clock seconds of a call; one run ahead to compile and warm up."""
+    call()
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times), statistics.median(times)
+
+
+def measure(program: Program, runs: int) -> dict[str, Any]:
+    """Times of a program and what follows from them."""
+    config = program.config
+    segments = initial_segments(program)
+    functional = Functional(program)
+    counts = functional.run(segments)
+    timing = simulate_timing(program)
+    assert timing.fault is None, timing.fault
+    macs = counts.gemm_uops * config.batch * config.block_in * config.block_out
+    work, work_median = seconds(lambda: functional.run(segments), runs)
+    clock, clock_median = seconds(lambda: simulate_timing(program), runs)
+    return {
+        "machine": machine(), "numba": numba.__version__, "numpy": np.__version__, "config": config.name,
+        "instructions": program.instruction_count, "macs": macs, "cycles": timing.cycles,
+        "functional_ms": 1e3 * work, "functional_median_ms": 1e3 * work_median,
+        "timing_ms": 1e3 * clock, "timing_median_ms": 1e3 * clock_median,
+        "functional_gmac_per_s": macs / work / 1e9, "both_gmac_per_s": macs / (work + clock) / 1e9,
+        "timing_mcycles_per_s": timing.cycles / clock / 1e6,
+        "both_mcycles_per_s": timing.cycles / (work + clock) / 1e6,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    result = measure(resnet8_like(PRESETS["pynq-z2"]), options.runs)
+    for key, value in result.items():
+        print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Requantise and rescale of one image's lanes, written as vector IR for each number of lanes.
+
+A prm entry lies as eight rows of BO int64: see :data:`ROWS`. What the rounding modes add is worked out when
+the entry is loaded, so that all modes are one straight line of vector operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
+from tilewright.sim.blocks import load_vector, splat
+from tilewright.sim.compiled import compiled
+
+#: rows of a prm entry: its four fields; ADD is 2^(shift-1) + offset, AWAY is 2^30 where shift > 31 and else 0,
+#: TIE_MASK is 2^shift - 1, TIE_BIT is 1 where shift > 0 and else 0
+BIAS, MULTIPLIER, OFFSET, SHIFT, ADD, AWAY, TIE_MASK, TIE_BIT, ROWS = range(9)
+
+_I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
+
+
+class _Lanes:
+    """IR building blocks for one number of lanes."""
+
+    def __init__(self, builder: Any, lanes: int, prm: Any, stride: Any) -> None:
+        self.b, self.lanes, self.prm, self.stride = builder, lanes, prm, stride
+        self.wide, self.word = ir.VectorType(_I64, lanes), ir.VectorType(_I32, lanes)
+
+    def row(self, index: int) -> Any:
+        """A row of the prm entry, int64."""
+        at = self.b.add(self.prm, self.b.mul(self.stride, ir.Constant(_I64, index)))
+        return load_vector(self.b, at, _I64, self.lanes)
+
+    def biased(self, x: Any) -> Any:
+        """x + bias, int32 wrapping, widened."""
+        return self.b.sext(self.b.add(x, self.b.trunc(self.row(BIAS), self.word)), self.wide)
+
+    def scale_round(self, x: Any, double: Any, even: Any) -> Any:
+        """``isa.arithmetic.scale_round``; ``double`` and ``even`` are masks: all ones in that mode, else 0."""
+        b = self.b
+        zero = ir.Constant(self.wide, [0] * self.lanes)
+        multiplier = b.sext(b.trunc(self.row(MULTIPLIER), self.word), self.wide)
+        away = b.and_(self.row(AWAY), splat(b, double, self.lanes))
+        away = b.select(b.icmp_signed("<", x, zero), b.sub(zero, away), away)
+        total = b.add(b.add(b.mul(x, multiplier), self.row(ADD)), away)
+        result = b.ashr(total, self.row(SHIFT))
+        tie = b.icmp_signed("==", b.and_(total, self.row(TIE_MASK)), zero)
+        odd = b.and_(b.and_(result, self.row(TIE_BIT)), splat(b, even, self.lanes))
+        return b.sub(result, b.select(tie, odd, zero))
+
+    def clamp(self, x: Any, low: Any, high: Any) -> Any:
+        """min(max(x, low), high) with scalar limits."""
+        b = self.b
+        low, high = splat(b, low, self.lanes), splat(b, high, self.lanes)
+        x = b.select(b.icmp_signed("<", x, low), low, x)
+        return b.select(b.icmp_signed("<", high, x), high, x)
+
+    def store(self, value: Any, address: Any, align: int) -> None:
+        """Write a vector."""
+        self.b.store(value, self.b.inttoptr(address, value.type.as_pointer()), align=align)
+
+
+_SIGNATURE_9 = types.void(*[types.intp] * 9)
+_SIGNATURE_7 = types.void(*[types.intp] * 7)
+
+
+def _make_requantize(lanes: int) -> Callable[..., Any]:
+    @intrinsic
+    def requantize(
+        typingctx: Any,
+        act: Any,
+        acc: Any,
+        prm: Any,
+        stride: Any,
+        double: Any,
+        even: Any,
+        zero: Any,
+        low: Any,
+        high: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            act, acc, prm, stride, double, even, zero, low, high = args
+            v = _Lanes(builder, lanes, prm, stride)
+            x = v.biased(load_vector(builder, acc, _I32, lanes))
+            y = builder.add(v.scale_round(x, double, even), splat(builder, zero, lanes))
+            v.store(builder.trunc(v.clamp(y, low, high), ir.VectorType(_I8, lanes)), act, 1)
+            return context.get_dummy_value()
+
+        return _SIGNATURE_9, generate
+
+    return requantize
+
+
+def _make_rescale(lanes: int) -> Callable[..., Any]:
+    @intrinsic
+    def rescale(typingctx: Any, acc: Any, act: Any, prm: Any, stride: Any, double: Any, even: Any, combine: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            acc, act, prm, stride, double, even, combine = args
+            v = _Lanes(builder, lanes, prm, stride)
+            left = ir.Constant(v.word, [RESCALE_LEFT_SHIFT] * lanes)
+            x = builder.shl(builder.sext(load_vector(builder, act, _I8, lanes), v.word), left)
+            r = builder.trunc(v.scale_round(v.biased(x), double, even), v.word)
+            old = load_vector(builder, acc, _I32, lanes)
+            joined = (
+                r,
+                builder.add(old, r),
+                builder.select(builder.icmp_signed(">", old, r), old, r),
+                builder.select(builder.icmp_signed("<", old, r), old, r),
+            )
+            result = joined[0]
+            for number in (1, 2, 3):  # as in isa.spec.Combine
+                chosen = builder.icmp_signed("==", combine, ir.Constant(_I64, number))
+                result = builder.select(chosen, joined[number], result)
+            v.store(result, acc, 4)
+            return context.get_dummy_value()
+
+        return _SIGNATURE_7, generate
+
+    return rescale
+
+
+_requantize4, _requantize8, _requantize16, _requantize32, _requantize64 = (
+    _make_requantize(v) for v in (4, 8, 16, 32, 64)
+)
+_rescale4, _rescale8, _rescale16, _rescale32, _rescale64 = (_make_rescale(v) for v in (4, 8, 16, 32, 64))
+
+
+@compiled
+def requantize_lanes(
+    lanes: int, act: int, acc: int, prm: int, stride: int, double: int, even: int, zero: int, low: int, high: int
+) -> None:
+    """act[0:V] = clamp(scale_round(acc[0:V] + bias) + zero, low, high).
+
+    act, acc and prm are addresses, prm that of the first lane's BIAS; ``stride``: bytes between prm rows;
+    ``double`` and ``even`` are -1 in that rounding mode, else 0.
+    """
+    if lanes == 16:
+        _requantize16(act, acc, prm, stride, double, even, zero, low, high)
+    elif lanes == 8:
+        _requantize8(act, acc, prm, stride, double, even, zero, low, high)
+    elif lanes == 32:
+        _requantize32(act, acc, prm, stride, double, even, zero, low, high)
+    elif lanes == 4:
+        _requantize4(act, acc, prm, stride, double, even, zero, low, high)
+    else:
+        _requantize64(act, acc, prm, stride, double, even, zero, low, high)
+
+
+@compiled
+def rescale_lanes(lanes: int, acc: int, act: int, prm: int, stride: int, double: int, even: int, combine: int) -> None:
+    """acc[0:V] (op)= scale_round((act[0:V] << 20) + bias); arguments as for :func:`requantize_lanes`."""
+    if lanes == 16:
+        _rescale16(acc, act, prm, stride, double, even, combine)
+    elif lanes == 8:
+        _rescale8(acc, act, prm, stride, double, even, combine)
+    elif lanes == 32:
+        _rescale32(acc, act, prm, stride, double, even, combine)
+    elif lanes == 4:
+        _rescale4(acc, act, prm, stride, double, even, combine)
+    else:
+        _rescale64(acc, act, prm, stride, double, even, combine)
