@@ -162,15 +162,18 @@ def _output_steps(edge: EdgeSpec) -> list[Step]:
 
 
 def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Intermediate, ...]:
-    """Every operator's output that the steps produce, under the name that the model file gives the operator."""
-    sources = {tensor: operator for operator, tensor in model.sources.items()}
+    """The outputs of the model file's operators that the steps produce.
+
+    An operator that the importer made part of another (a reshape) shares the tensor that holds its values.
+    """
     produced = {_output_of(step) for step in compiled.steps}
+    sources = model.sources or {op.name: op.output for op in compiled.graph.ops}
     found = []
-    for op in compiled.graph.ops:
-        if op.output in produced:
-            spec = compiled.graph.tensors[op.output]
-            tensor = TensorIo(op.output, spec.shape, spec.dtype, spec.scale, spec.zero_point)
-            found.append(Intermediate(sources.get(op.output, op.name), tensor))
+    for operator, name in sources.items():
+        if name in produced:
+            spec = compiled.graph.tensors[name]
+            tensor = TensorIo(name, spec.shape, spec.dtype, spec.scale, spec.zero_point)
+            found.append(Intermediate(operator, tensor))
     return tuple(found)
 
 

@@ -1,0 +1,75 @@
+"""``tw.compile`` on real networks and on graphs whose edges need host steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.conftest import ModelCase
+from tilewright import cache
+from tilewright.compiling import _input_steps, _output_steps
+from tilewright.runtime.host_steps import run_host_step
+from tilewright.runtime.steps import Step
+
+tvm = pytest.importorskip("tvm")
+
+NETWORKS = ["autoencoder_toycar", "dscnn_keywords"]
+LARGE = ["resnet8_cifar10", "mobilenet_person"]
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE)])
+def test_real_networks_equal_the_reference_in_every_layer(
+    name: str, model_case: Callable[[str], ModelCase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    case = model_case(name)
+    exe = tw.compile(case.model, "pynq-z2", keep_intermediates=True)
+    y, report = exe.run(case.x[:8], keep_intermediates=tmp_path / "layers")
+    assert np.array_equal(y, case.y[:8])
+    assert sum(layer["cycles"] for layer in report.layers) == report.cycles
+    assert case.layers is not None
+    expected = {key: value for key, value in case.layers.items() if key.endswith("_out")}
+    stored = json.loads((tmp_path / "layers" / "index.json").read_text())
+    found = {f"{entry['operator'][:5]}_out": np.load(tmp_path / "layers" / entry["file"])[0] for entry in stored}
+    assert set(found) == set(expected)
+    for key, value in expected.items():
+        assert np.array_equal(found[key].reshape(-1), value.reshape(-1)), key
+
+
+def test_an_exported_artifact_gives_the_same(
+    model_case: Callable[[str], ModelCase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    case = model_case("autoencoder_toycar")
+    tw.compile(case.model).save(tmp_path / "a.twa")
+    exe = tw.load(tmp_path / "a.twa")
+    assert np.array_equal(exe(case.x), case.y)
+
+
+def steps_between(x: np.ndarray, name: str, steps: list[Step], result: str) -> np.ndarray:
+    environment = {name: x}
+    for step in steps:
+        run_host_step(step, environment, {})
+    return environment[result]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("permutation", [(0, 1, 2, 3), (0, 2, 3, 1)])
+@pytest.mark.parametrize("tensor", ["user", "graph"])
+def test_edges_quantise_and_permute_as_the_importer_says(dtype: str, permutation: tuple[int, ...], tensor: str) -> None:
+    from tilewright.jit.frontend.edges import EdgeSpec
+
+    edge = EdgeSpec("user", tensor, (1, 2, 3, 4), dtype, 0.25, -3, permutation)
+    rng = np.random.default_rng(1)
+    x = (rng.integers(-99, 99, (2, 1, 2, 3, 4)) * (0.25 if dtype == "float32" else 1)).astype(dtype)
+    packed = steps_between(x, "user", _input_steps(edge, "int8"), tensor)
+    assert packed.dtype == np.int8
+    assert np.array_equal(packed, np.stack([edge.pack(image) for image in x]))
+    back = steps_between(packed, tensor, _output_steps(edge), "user")
+    assert back.dtype == dtype
+    assert np.array_equal(back, np.stack([edge.unpack(image) for image in packed]))
