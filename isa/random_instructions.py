@@ -263,7 +263,6 @@ class Proposals:
         ]
         return Proposal(
             Opcode.GEMM, Engine.GEMM, fields, touches, fresh=_units(dst[accumulate & first_use], spans[0]),
-            emits_first=bool(sequence[0]), emits_last=bool(sequence[-1]) and window and not pace,
         )  # fmt: skip
 
     # -- ALU engine ------------------------------------------------------------------------------------

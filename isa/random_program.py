@@ -75,10 +75,6 @@ def _emit(state: State, order: TokenOrder, p: Proposal) -> None:
             order.wait(Engine.ALU, missing)
             state.slot += missing
         state.run_vectors(p)
-    if p.engine == Engine.GEMM and state.config.dsp_packing:
-        if state.emitted_last and not waited and p.emits_first:
-            order.wait(Engine.GEMM, 1)
-        state.emitted_last = p.emits_last
     index = order.append(p.opcode, p.engine, p.fields, pops, EXTRA_TOKENS)
     for touch in p.touches:
         state.history[touch.memory].record(p.engine, index, touch)

@@ -29,8 +29,7 @@ class Proposal:
     """An instruction and what it touches.
 
     ``vectors``, for the ALU engine: per vector in issue order, (memory, unit) pairs read and written, and
-    ``period`` cycles from one to the next. ``emits_first`` and ``emits_last``, for GEMM: whether the first
-    micro-op needs the multipliers free, and the last leaves them taken. ``uops``: micro-ops it loads.
+    ``period`` cycles from one to the next. ``uops``: micro-ops it loads.
     """
 
     opcode: Opcode
@@ -40,8 +39,6 @@ class Proposal:
     fresh: Addresses = field(default_factory=lambda: np.zeros(0, np.int64))
     vectors: list[tuple[list[tuple[str, int]], list[tuple[str, int]]]] = field(default_factory=list)
     period: int = 1
-    emits_first: bool = False
-    emits_last: bool = False
     uops: tuple[Memory, int, NDArray[np.int64]] | None = None
 
 
@@ -71,7 +68,6 @@ class State:
             self.history[name] = History(self.beats[segment])
         self.slot = 0
         self.alu_wrote = {name: np.full(self.depth[name], LATENCY_UNKNOWN) for name in ("act", "acc")}
-        self.emitted_last = False
 
     # -- draws -----------------------------------------------------------------------------------------
 

@@ -142,8 +142,6 @@ class _Walk:
         """Only the distances of its engine grow."""
         if row[_ENGINE] == Engine.ALU:
             self.alu_distances.wait(row[_CYCLES])
-        elif row[_ENGINE] == Engine.GEMM:
-            self.emits.wait()
 
     # -- GEMM ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilewright.config import Config
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.layout import Buffer, origin
@@ -25,8 +27,8 @@ def least_capacity(name: str, buffer: Buffer, nodes: list[Node]) -> int:
             rows = max(rows, _open_rows(node))
         for k, tensor in enumerate(node.inputs):
             if tensor == name:
-                rows = max(rows, _window_rows(node, k), _lag_rows(name, node, k, nodes))
-    return min(buffer.rows, rows + buffer.pad[2])
+                rows = max(rows, _window_rows(node, k, buffer), _lag_rows(name, node, k, nodes) + buffer.pad[2])
+    return min(buffer.rows, rows)
 
 
 def _open_rows(node: Node) -> int:
@@ -38,16 +40,19 @@ def _open_rows(node: Node) -> int:
     return most
 
 
-def _window_rows(node: Node, index: int) -> int:
-    """Most input rows between the lowest still needed and the highest needed now, and one step more."""
-    lows, most, lowest = [], 1, 1 << 60
-    for task in reversed(node.tasks):
-        low, high = node.needs(task, index)
-        lowest = min(lowest, low)
-        lows.append(low)
-        most = max(most, high - lowest + 1)
-    steps = [b - a for a, b in zip(sorted(set(lows))[:-1], sorted(set(lows))[1:], strict=True)]
-    return most + min(steps, default=0)
+def _window_rows(node: Node, index: int, buffer: Buffer) -> int:
+    """Rows held at once if rows are written one by one and every task runs as soon as its rows are there."""
+    top, _, bottom, _ = buffer.pad
+    needs = [node.needs(task, index) for task in node.tasks]
+    lowest = np.minimum.accumulate([low for low, _ in needs][::-1])[::-1]
+    most, position = 1, 0
+    for row in range(buffer.height):
+        highest = row + (bottom if row == buffer.height - 1 else 0)
+        if position < len(needs):
+            most = max(most, highest - max(-top, int(lowest[position])) + 1)
+        while position < len(needs) and min(needs[position][1], buffer.height - 1) <= row:
+            position += 1
+    return most
 
 
 def _lag_rows(name: str, join: Node, index: int, nodes: list[Node]) -> int:

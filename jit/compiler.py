@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.isa.program import Program, Segment
-from tilewright.isa.verify import verify
+from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
 from tilewright.jit.capacity import fit
 from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter

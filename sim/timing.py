@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.config import Config
 from tilewright.isa import timing as constants
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode, instruction_width, others
@@ -34,6 +35,7 @@ from tilewright.sim.state import (
     C_STRIDE,
     C_TRACE,
     C_UOP_COUNT,
+    C_WINDOW,
 )
 
 NEVER = 1 << 62  #: later than any cycle
@@ -271,10 +273,15 @@ def _masks(table: NDArray[np.int64], column: int) -> NDArray[np.int64]:
     return result
 
 
-def _slots(table: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cycles each instruction occupies its engine; of no meaning for LOAD and STORE."""
+def _slots(table: NDArray[np.int64], config: Config) -> NDArray[np.int64]:
+    """Cycles each instruction occupies its engine; of no meaning for LOAD and STORE.
+
+    Where multipliers are packed, a window instruction ends with a cycle for the second half of its last emit.
+    """
     opcode = table[:, C_OPCODE]
     uops = table[:, C_OUTER] * table[:, C_INNER] * table[:, C_UOP_COUNT] * (table[:, C_PACE] + 1)
+    if config.dsp_packing:
+        uops += (table[:, C_WINDOW] == 1) & (table[:, C_PACE] == 0)
     tile = table[:, C_ROWS] * table[:, C_COLS]
     return np.where(opcode == OP_WAIT, table[:, C_CYCLES], np.where(opcode == OP_FILL, tile, uops))
 
@@ -300,7 +307,7 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
     moves = (opcode == OP_LOAD) | (opcode == OP_STORE)
     waits = (opcode == OP_FILL) | ((opcode == OP_WAIT) & ((engine == LOAD) | (engine == STORE)))
     kind = np.where(moves, BUS, 0) | np.where(waits, DRAIN, 0)
-    slots, pops, pushes = _slots(table), _masks(table, C_POP), _masks(table, C_PUSH)
+    slots, pops, pushes = _slots(table, program.config), _masks(table, C_POP), _masks(table, C_PUSH)
     rows = np.stack([table[:, C_ROWS], table[:, C_OFFSET], table[:, C_STRIDE], d.row_beats], 1)
     queue, queue_start = _queues(engine)
     counts = [int(((engine == a) & (pushes >> b & 1 == 1)).sum()) for a in range(4) for b in range(4)]

@@ -118,27 +118,20 @@ def check_banks(index: int, vectors: int, bank_units: int, dst: Access, src: Acc
 
 @dataclass
 class EmitDistance:
-    """With dsp_packing: whether GEMM's multipliers are still taken by the latest window emit."""
+    """With dsp_packing: a window emit takes GEMM's multipliers for two cycles.
+
+    Only emits of one instruction can come too close: a window instruction ends with the second cycle of its
+    last emit.
+    """
 
     describe: Describer
-    _emitter: int | None = None  #: the instruction whose emit was in the very last issue slot
-
-    def wait(self) -> None:
-        """A WAIT on GEMM: at least one slot."""
-        self._emitter = None
 
     def run(self, index: int, block: GemmBlock, turns: int, window: bool, pace: int) -> None:
         """A GEMM instruction of ``turns`` passes over its micro-ops."""
-        first, last = (bool(block.emits[0]), bool(block.emits[-1])) if window else (False, False)
-        if self._emitter is not None and first:
-            raise self._error(index, self._emitter)
-        if window and not pace and (block.adjacent_emits or (turns > 1 and first and last)):
-            raise self._error(index, index)
-        self._emitter = index if last and not pace else None
-
-    def _error(self, index: int, emitter: int) -> Exception:
-        return self.describe.error(
-            Rule.EMIT_DISTANCE, index,
-            f"emits one issue cycle after an emit of {self.describe.name(emitter)}, which takes two cycles with "
-            f"dsp_packing; use pace = 1, or a push or WAIT between",
-        )  # fmt: skip
+        wraps = turns > 1 and bool(block.emits[0]) and bool(block.emits[-1])
+        if window and not pace and (block.adjacent_emits or wraps):
+            raise self.describe.error(
+                Rule.EMIT_DISTANCE, index,
+                "emits in two consecutive issue cycles, an emit takes two with dsp_packing; use pace = 1, or a push "
+                "between",
+            )  # fmt: skip

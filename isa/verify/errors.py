@@ -77,8 +77,8 @@ RULES: dict[Rule, str] = {
         "An ALU vector that reads what an earlier ALU vector wrote issues at least ALU_DISTANCE issue cycles later."
     ),
     Rule.EMIT_DISTANCE: (
-        "With dsp_packing, two window emits are at least two issue cycles apart, over loop turns and instructions "
-        "(a push or a WAIT between them, or pace = 1)."
+        "With dsp_packing, two emits of a window instruction are at least two issue cycles apart, over loop turns too "
+        "(a push between them, or pace = 1)."
     ),
 }
 

@@ -665,23 +665,6 @@ def emits_with_packed_multipliers(legal: bool) -> Program:
     return _window(PACKED.replace(dsp_packing=not legal), [True, True]).program()
 
 
-@case(Rule.EMIT_DISTANCE)
-def emit_right_after_an_instruction(legal: bool) -> Program:
-    b = _window(PACKED, [True])
-    if legal:
-        b.wait(GEMM)
-    b.gemm(count=1, window=1)
-    return b.program()
-
-
-@case(Rule.EMIT_DISTANCE)
-def emits_apart_only_by_tokens(legal: bool) -> Program:
-    b = _window(PACKED, [True], push=[LOAD])
-    b.wait(LOAD, 1000, pop=[GEMM], push=[GEMM])  # idle time is not guaranteed by the rules, so it does not count
-    b.gemm(pop=[LOAD], count=1, window=int(not legal))
-    return b.program()
-
-
 # -- the tests ------------------------------------------------------------------------------------------
 
 
@@ -729,3 +712,10 @@ def test_segment_content_beyond_the_data_is_zero() -> None:
     program = b.program()
     short = dataclasses.replace(program.segments[0], data=b"")
     verify(dataclasses.replace(program, segments=(short, *program.segments[1:])))
+
+
+def test_instructions_need_no_distance_between_their_emits() -> None:
+    b = _window(PACKED, [True])
+    b.gemm(count=1, window=1)
+    b.gemm(count=1)
+    verify(b.program())

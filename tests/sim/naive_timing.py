@@ -208,7 +208,10 @@ class NaiveTiming:
         if code.opcode == Opcode.FILL:
             return code["rows"] * code["cols"]
         paced = code.opcode in (Opcode.GEMM, Opcode.ALU) and code["pace"] == 1
-        return code["outer"] * code["inner"] * code["uop_count"] * (2 if paced else 1)
+        slots = code["outer"] * code["inner"] * code["uop_count"] * (2 if paced else 1)
+        if code.opcode == Opcode.GEMM and code["window"] and self.config.dsp_packing and not paced:
+            slots += 1  # the second half of the last emit
+        return slots
 
     def _bursts(self, code: Instruction) -> list[int]:
         memory = Memory(code["memory"]) if code.opcode == Opcode.LOAD else Memory.ACT
