@@ -24,7 +24,8 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.isa import container
+from tilewright.isa.container import dump as dump_program
+from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.runtime.files import read_bytes, write_atomic
 from tilewright.runtime.steps import Step, TensorIo, TvmStep, step_from_dict, step_to_dict
@@ -73,7 +74,7 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         """The whole file as bytes."""
-        programs = [container.dump(program) for program in self.programs]
+        programs = [dump_program(program) for program in self.programs]
         header = {
             "name": self.name,
             "config": self.config.to_dict(),
@@ -111,7 +112,7 @@ class Artifact:
             position += size
             return payload[position - size : position]
 
-        programs = tuple(container.load(take(size)) for size in header["programs"])
+        programs = tuple(load_program(take(size)) for size in header["programs"])
         blobs = {name: take(size) for name, size in header["blobs"].items()}
         config = Config.from_dict(header["config"])
         for index, program in enumerate(programs):

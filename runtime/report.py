@@ -218,7 +218,7 @@ def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
     """A layer as the compiler recorded it, its measured values still empty."""
     known = {
         "name": layer["name"],
-        "op": layer.get("op", ""),
+        "op": (layer.get("op", "").split() or [""])[-1],  # without the number that the importer may put before it
         "place": layer.get("place", "accelerator"),
         "cycles": 0,
         "floor_cycles": int(layer.get("floor_cycles", 0)),

@@ -29,7 +29,7 @@ SCALE_PRM = np.array([[0, 1 << 30, 0, 40] for _ in range(4)], np.int32)
 def make_program(config: Config = TINY, faulty: bool = False) -> Program:
     """LOAD, GEMM, REQUANTIZE (layer conv), RESCALE, REQUANTIZE (layer scale), STORE."""
     b = Builder(config)
-    owners = []
+    owners: list[int] = []
 
     def done(layer: int) -> None:
         owners.extend([layer] * (len(b.instructions) - len(owners)))
@@ -39,7 +39,7 @@ def make_program(config: Config = TINY, faulty: bool = False) -> Program:
     b.load(Memory.PRM, count=2, segment=CONSTANT, offset=b.constant(CONV_PRM.tobytes() + SCALE_PRM.tobytes()))
     b.load(Memory.WGT, segment=CONSTANT, offset=b.constant(WEIGHTS.tobytes()))
     b.load(Memory.ACT, count=PIXELS, push=[GEMM, ALU])
-    loop = {"inner": PIXELS, "dst_inner": 1, "src_inner": 1}
+    loop: dict[str, Any] = {"inner": PIXELS, "dst_inner": 1, "src_inner": 1}
     b.gemm(**loop, pop=[LOAD], push=[ALU])
     b.requantize(**loop, dst=16, zero_point=3, lo=-128, hi=127, rounding=Rounding.DOUBLE, pop=[LOAD, GEMM])
     done(0)
@@ -68,9 +68,11 @@ def make_program(config: Config = TINY, faulty: bool = False) -> Program:
 def reference(x: NDArray[np.int8]) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """(conv, scale) outputs of images (N, 2, 4, 4)."""
     acc = x.astype(np.int64) @ WEIGHTS.astype(np.int64).T
-    conv = requantize(acc, *CONV_PRM.T[[0, 1, 3, 2]], Rounding.DOUBLE, 3)
-    wide = rescale(conv, *SCALE_PRM.T[[0, 1, 3, 2]], Rounding.DOUBLE)
-    return conv, requantize(wide, *SCALE_PRM.T[[0, 1, 3, 2]], Rounding.SINGLE, -1, -100, 127)
+    bias, multiplier, offset, shift = CONV_PRM.T
+    conv = requantize(acc, bias, multiplier, shift, offset, Rounding.DOUBLE, 3)
+    bias, multiplier, offset, shift = SCALE_PRM.T
+    wide = rescale(conv, bias, multiplier, shift, offset, Rounding.DOUBLE)
+    return conv, requantize(wide, bias, multiplier, shift, offset, Rounding.SINGLE, -1, -100, 127)
 
 
 def make_artifact(config: Config = TINY, faulty: bool = False, keep: bool = False, **changes: Any) -> Artifact:

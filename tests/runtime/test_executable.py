@@ -45,7 +45,8 @@ def test_outputs_equal_the_reference_for_every_input() -> None:
 
 def test_launches_are_cut_into_chunks_and_progress_counts_every_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executable_module, "LAUNCH_INFERENCES", 3)
-    x, seen = images(8), []
+    x = images(8)
+    seen: list[int] = []
     y, _ = Executable(make_artifact()).run(x, progress=seen.append)
     assert np.array_equal(y, reference(x)[1].reshape(8, 32))
     assert sum(seen) == 8

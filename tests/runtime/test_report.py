@@ -23,7 +23,8 @@ from tilewright.runtime.device import Counters, Events
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.report import ProgramRun, Report, Timings
 from tilewright.runtime.report_console import print_report
-from tilewright.runtime.report_html import render_html, timeline_data
+from tilewright.runtime.report_html import COLOURS, render_html, timeline_data
+from tilewright.runtime.report_roofline import roofline_svg
 from tilewright.runtime.report_trace import trace_events
 from tilewright.sim import simulate_timing
 
@@ -184,6 +185,18 @@ def test_the_html_is_one_file_and_escapes_names(report: Report, tmp_path: Path) 
     page = render_html(Report(evil, "sim", 1, report.runs, report.timings))
     assert "<b>&<" not in page
     assert page.count("</script>") == 2
+
+
+def test_the_roofline_stays_inside_its_frame(report: Report) -> None:
+    svg = roofline_svg(report, COLOURS)
+    circles = re.findall(r'<circle cx="([\d.-]+)" cy="([\d.-]+)"', svg)
+    assert len(circles) == 1  # only conv has MACs
+    points = [pair.split(",") for pair in re.findall(r'points="([^"]+)"', svg)[0].split()]
+    for x, y in [*circles, *points]:
+        assert 56 <= float(x) <= 740
+        assert 16 <= float(y) <= 280
+    without_work = Report(make_artifact(programs=()), "sim", 1, ())
+    assert "<circle" not in roofline_svg(without_work, COLOURS)
 
 
 def test_the_table_names_every_layer(report: Report) -> None:
