@@ -1,0 +1,1 @@
+"""The Verilated design: generated Verilog, compiled to a library, inside the DRAM model of the timing contract."""

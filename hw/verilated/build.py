@@ -1,0 +1,162 @@
+"""From Verilog to a loadable library, built once and kept by a hash of all that goes into it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from tilewright.hw.verilated.toolchain import (
+    CXX_FLAGS,
+    VERILATOR_FLAGS,
+    ToolError,
+    compile_objects,
+    compiler_version,
+    has_header,
+    link,
+    verilator,
+    verilator_root,
+)
+
+HERE = Path(__file__).parent
+HARNESS = ("harness.cpp", "dram.hpp", "fallback/lz4.h")
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")  #: Verilator's own, the same for every design
+WAVES = {"": (), "fst": ("verilated_fst_c.cpp",), "vcd": ("verilated_vcd_c.cpp",)}
+DISK_BYTES = 1 << 29  #: when the cache holds more, the libraries used least recently go
+
+Progress = Callable[[str, int, int], None]  #: what is being done, how many of how many steps are finished
+
+
+def cache_directory() -> Path:
+    """Where libraries are kept: ``rtl`` in ``$TILEWRIGHT_CACHE``, else in ``~/.cache/tilewright``."""
+    configured = os.environ.get("TILEWRIGHT_CACHE")
+    return (Path(configured) if configured else Path.home() / ".cache" / "tilewright") / "rtl"
+
+
+@contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    """Hold the lock ``name`` of a cache folder: several processes may want the same file at once.
+
+    Raises :class:`ToolError` if the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / f"{name}.lock").open("w")
+    except OSError as error:
+        raise ToolError(f"{folder}: cannot be written ({error.strerror}); set TILEWRIGHT_CACHE elsewhere") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def library_key(sources: Mapping[str, str], top: str, wave: str) -> str:
+    """24 hex digits over the Verilog, the harness, the flags and the tools' versions."""
+    digest = hashlib.sha256()
+    for name in sorted(sources):
+        digest.update(f"{name}\0{sources[name]}\0".encode())
+    for name in HARNESS:
+        digest.update((HERE / name).read_bytes())
+    digest.update(repr((top, wave, VERILATOR_FLAGS, CXX_FLAGS, version("verilator"), compiler_version())).encode())
+    return digest.hexdigest()[:24]
+
+
+def build_library(
+    sources: Mapping[str, str], top: str = "tilewright", wave: str = "", progress: Progress | None = None
+) -> Path:
+    """The library of a design: from the cache, or built now.
+
+    ``sources``: Verilog text by file name. ``wave``: waveform support, ``fst``, ``vcd`` or none (which is
+    30 times faster). Raises :class:`ToolError` if a tool is missing or fails.
+    """
+    if wave not in WAVES:
+        raise ToolError(f"waveform {wave}: the kinds are fst and vcd")
+    verilator_root()  # first, so that the message names it
+    key = library_key(sources, top, wave)
+    folder = cache_directory()
+    target = folder / f"{key}.so"
+    with locked(folder, key):
+        if target.exists():
+            os.utime(target)
+            return target
+        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
+            built = _build(sources, top, wave, Path(scratch), progress or _silent)
+            os.replace(built, target)
+        (folder / f"{key}.lock").unlink(missing_ok=True)
+    prune(folder, "*.so")
+    return target
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """No progress is asked for."""
+
+
+def _build(sources: Mapping[str, str], top: str, wave: str, scratch: Path, progress: Progress) -> Path:
+    flags: list[str] = []
+    libraries: list[str] = []
+    if wave == "fst":
+        if not has_header("zlib.h"):
+            raise ToolError("zlib.h, which .fst waveforms need, is not installed; apt install zlib1g-dev, or use .vcd")
+        libraries = ["-lz", "-llz4"] if has_header("lz4.h") else ["-lz"]
+        flags = ["-DTRACE_FST"] if has_header("lz4.h") else ["-DTRACE_FST", "-I", str(HERE / "fallback")]
+    elif wave == "vcd":
+        flags = ["-DTRACE_VCD"]
+    progress("Verilator: translating the design", 0, 3)
+    for name, text in sources.items():
+        (scratch / name).write_text(text)
+    trace = {"": (), "fst": ("--trace-fst",), "vcd": ("--trace-vcd",)}[wave]
+    verilator(
+        ["--cc", "--top-module", top, "--prefix", "Vdesign", "--Mdir", "generated", "-Wno-fatal", "-Wno-lint",
+         "-Wno-style", *VERILATOR_FLAGS, *trace, *sources], scratch,
+    )  # fmt: skip
+    progress("g++: compiling the design", 1, 3)
+    root = verilator_root() / "include"
+    include = ["-I", str(root), "-I", str(root / "vltstd"), "-I", str(HERE), "-I", str(scratch / "generated")]
+    files = sorted(path for path in (scratch / "generated").glob("Vdesign*.cpp") if "__ALL" not in path.name)
+    objects = compile_objects([*files, HERE / "harness.cpp"], [*flags, *include], scratch)
+    objects += _runtime_objects([root / name for name in (*RUNTIME, *WAVES[wave])], [*flags, "-I", str(root)])
+    progress("g++: linking the design", 2, 3)
+    target = scratch / "design.so"
+    link(objects, libraries, target)
+    progress("the design is built", 3, 3)
+    return target
+
+
+def _runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:
+    """Verilator's own files, compiled once for all designs."""
+    key = repr((list(map(str, sources)), flags, CXX_FLAGS, version("verilator"), compiler_version()))
+    name = "runtime-" + hashlib.sha256(key.encode()).hexdigest()[:16]
+    folder = cache_directory() / name
+    with locked(cache_directory(), name):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(prefix="build-", dir=cache_directory()) as scratch:
+                compile_objects(sources, flags, Path(scratch))
+                shutil.copytree(scratch, Path(scratch) / "done")
+                os.replace(Path(scratch) / "done", folder)
+    return sorted(folder.glob("*.o"))
+
+
+def prune(folder: Path, pattern: str, limit: int = DISK_BYTES) -> None:
+    """Delete the files used least recently until all that match take at most ``limit`` bytes."""
+    entries = []
+    for path in folder.glob(pattern):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # another process was faster
+        entries.append((status.st_mtime, status.st_size, path))
+    total = 0
+    for _, size, path in sorted(entries, reverse=True):
+        total += size
+        if total > limit:
+            path.unlink(missing_ok=True)
+
+
+def clear_cache() -> None:
+    """Forget every library."""
+    shutil.rmtree(cache_directory(), ignore_errors=True)
