@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from numpy.typing import NDArray
 from tvm import relax
 from tvm.ir import GenericConst, GlobalVar, IRModule
@@ -402,3 +403,30 @@ def output_names(mod: IRModule) -> list[str]:
     """The model file's names of the outputs; empty where the module came from elsewhere."""
     text = attribute(mod["main"], OUTPUTS_ATTRIBUTE)
     return [str(name) for name in json.loads(text)] if text else []
+
+
+def packed_call(name: str, args: Sequence[Expr], like: Expr) -> Expr:
+    """``call_dps_packed`` of a packed function whose results have the types of the call ``like``."""
+    ty = like.ty
+    outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
+    return relax.op.call_dps_packed(name, relax.Tuple(list(args)), out_ty=outputs)
+
+
+def register_packed(name: str, function: Callable[..., Any]) -> None:
+    """Registers a packed function under ``name``, in place of any earlier one."""
+    tvm_ffi.register_global_func(name, function, override=True)
+
+
+def module_pass(transform: Callable[[IRModule], IRModule], name: str) -> Any:
+    """A TVM module pass."""
+    return tvm.transform.module_pass(lambda mod, context: transform(mod), opt_level=0, name=name)
+
+
+def before_default_pipeline(first: Any) -> Any:
+    """A Relax pipeline that runs ``first`` and then what ``relax.build`` runs by default."""
+
+    def transform(mod: IRModule) -> IRModule:
+        target = tvm.target.Target.current(allow_none=True) or tvm.target.Target("llvm")
+        return relax.get_default_pipeline(target)(first(mod))
+
+    return module_pass(transform, "TilewrightThenDefault")

@@ -68,7 +68,23 @@ class TfliteConverter(OperatorConverter):  # type: ignore[misc]
 
 def import_tflite(model: Any) -> IRModule:
     """Relax module of a validated TFLite flatbuffer."""
-    return from_tflite(model, op_converter=TfliteConverter)
+    converters = []
+
+    def converter(*arguments: Any) -> TfliteConverter:
+        converters.append(TfliteConverter(*arguments))
+        return converters[-1]
+
+    try:
+        return from_tflite(model, op_converter=converter)
+    except Exception:
+        for made in converters:
+            _abandon(made.bb)
+        raise
+
+
+def _abandon(builder: Any) -> None:
+    """Closes the block that a failed import leaves open, about which TVM would complain on standard error."""
+    builder._end_block()
 
 
 class OnnxImporter(ONNXGraphImporter):  # type: ignore[misc]
@@ -161,4 +177,9 @@ def import_onnx(model: Any) -> IRModule:
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return OnnxImporter().from_onnx(model.graph, opset)
+        importer = OnnxImporter()
+        try:
+            return importer.from_onnx(model.graph, opset)
+        except Exception:
+            _abandon(importer.bb)
+            raise

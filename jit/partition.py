@@ -30,7 +30,10 @@ def merge(fused: Any) -> Any:
     """Neighbouring composites merged into regions, each a function with ``Codegen`` = ``tilewright``."""
     semantics = compat.attribute(fused["main"], SEMANTICS_ATTRIBUTE) or LITERT
     mod = compat.merge_composites(fused)
-    names = {old: f"{CODEGEN}_{i}" for i, old in enumerate(regions(mod))}
+    called = (compat.callee(b.value) for b in compat.bindings(mod["main"]))
+    found = regions(mod)
+    order = [str(gv.name_hint) for gv in called if gv is not None and compat.is_global(gv)]
+    names = {old: f"{CODEGEN}_{i}" for i, old in enumerate(name for name in order if name in found)}
     mod = compat.rename_functions(mod, names)
     for gv, function in compat.functions(mod):
         if compat.attribute(function, "Codegen") == CODEGEN:

@@ -17,7 +17,10 @@ from tilewright.jit.compat import Binding, Expr, Rewriter, Var
 
 NHWC_OF_NCHW = (0, 2, 3, 1)
 _WINDOWED = ("relax.nn.conv2d", "relax.nn.avg_pool2d", "relax.nn.max_pool2d")
-_UNARY = ("relax.quantize", "relax.dequantize", "relax.nn.relu", "relax.clip", "relax.astype")
+_UNARY = (
+    *("relax.quantize", "relax.dequantize", "relax.nn.relu", "relax.clip", "relax.astype"),
+    *("relax.sigmoid", "relax.tanh", "relax.exp", "relax.sqrt", "relax.abs", "relax.negative", "relax.nn.leakyrelu"),
+)
 _BINARY = ("relax.add", "relax.subtract", "relax.multiply", "relax.maximum", "relax.minimum")
 _RESHAPING = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
 _REDUCING = ("relax.mean", "relax.max", "relax.sum")
@@ -84,14 +87,16 @@ class _Pass:
             rank = len(compat.shape(expr)) if compat.is_constant(expr) else 0
             return Stored(self.rewriter.lookup(expr), tuple(range(rank)))
         if expr not in self.stored:
-            order = tuple(range(len(compat.shape(expr))))
-            value = expr
-            wanted = self._wanted(expr, order) if len(order) == 4 else None
-            if wanted and wanted != order:
-                value = self.rewriter.emit(compat.permute_dims(expr, wanted), f"{expr.name}_nhwc")
-                order = wanted
-            self.stored[expr] = Stored(value, order)
+            self.stored[expr] = self._as_wanted(expr, expr)
         return self.stored[expr]
+
+    def _as_wanted(self, var: Var, value: Expr) -> Stored:
+        """``value``, the new ``var`` in the model's order, transposed at once if a convolution will want it so."""
+        order = tuple(range(len(compat.shape(var))))
+        wanted = self._wanted(var, order) if len(order) == 4 else None
+        if not wanted or wanted == order:
+            return Stored(value, order)
+        return Stored(self.rewriter.emit(compat.permute_dims(value, wanted), f"{var.name}_nhwc"), wanted)
 
     def _wanted(self, var: Var, order: tuple[int, ...]) -> tuple[int, ...] | None:
         """The order in which the first layout-bound user of ``var`` (through element-wise ones) reads it."""
@@ -190,7 +195,7 @@ class _Pass:
             rebuilt = compat.call_like(call, [stored.value, self._taken(args[1], index, 0)])
             return Stored(self.rewriter.emit(rebuilt, binding.name), same)
         rebuilt = compat.call_like(call, [self.plain(a) for a in args])
-        return Stored(self.rewriter.emit(rebuilt, binding.name), same)
+        return self._as_wanted(binding.var, self.rewriter.emit(rebuilt, binding.name))
 
     def _per_channel(self, call: Expr) -> bool:
         scales = [a for a in compat.arguments(call)[1:3] if compat.is_constant(a)]
@@ -245,7 +250,7 @@ class _Pass:
             if len(shape) == 2 and shape[0] == before[0] == 1:
                 value = self.rewriter.emit(compat.reshape(stored.value, shape), binding.name)
                 return Stored(value, stored.order, before)
-        return Stored(self.rewriter.emit(compat.reshape(self.plain(source), shape), binding.name), same)
+        return self._as_wanted(binding.var, self.rewriter.emit(compat.reshape(self.plain(source), shape), binding.name))
 
     def _reduce(self, binding: Binding) -> Stored:
         call = binding.value

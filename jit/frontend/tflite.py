@@ -100,7 +100,7 @@ class _Checker:
 
 
 def read(path: Path) -> Any:
-    """The flatbuffer of a ``.tflite`` file, validated."""
+    """The flatbuffer of a ``.tflite`` file, validated; ModelError also for models that are sound but unusable."""
     import tflite
 
     data = path.read_bytes()
@@ -110,6 +110,7 @@ def read(path: Path) -> Any:
     try:
         model = tflite.Model.GetRootAsModel(data, 0)
         checker.check(model)
+        _refuse_unusable(path, model)
     except ModelError:
         raise
     except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
@@ -154,7 +155,6 @@ def _refuse_unusable(path: Path, model: Any) -> None:
 def load(path: Path) -> Any:
     """The Relax module of a quantised ``.tflite`` file; raises ModelError for any that cannot be imported."""
     model = read(path)
-    _refuse_unusable(path, model)
     try:
         mod = import_tflite(model)
     except Refused as error:

@@ -49,6 +49,12 @@ def constant() -> Pattern:
     return plain | transposed | reshape(reshaped, compat.wildcard()) | reshaped | permute(plain)
 
 
+def with_bias(product: Callable[[], Pattern]) -> tuple[Pattern, ...]:
+    """A product plus a constant in either order, and the product alone; patterns are made afresh for each use."""
+    add = compat.is_op("relax.add")
+    return add(product(), constant()), add(constant(), product()), product()
+
+
 def clip(pattern: Pattern) -> Pattern:
     """``clip(pattern, lo, hi)``."""
     return compat.is_op("relax.clip")(pattern, compat.wildcard(), compat.wildcard())

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor
+from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
 from tilewright.jit.frontend.scaling import weighted_requant
 from tilewright.jit.frontend.site import QuantisedConstant, Site
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D
@@ -64,7 +64,7 @@ _CONV = compat.is_op("relax.nn.conv2d")
 RULES = (
     Rule(
         "tilewright.conv2d",
-        results_of(compat.is_op("relax.add")(_CONV(tensor(), constant()), constant()), _CONV(tensor(), constant())),
+        results_of(*with_bias(lambda: _CONV(tensor(), constant()))),
         lower,
     ),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor
+from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
 from tilewright.jit.frontend.rules.conv import bias_of
 from tilewright.jit.frontend.scaling import weighted_requant
 from tilewright.jit.frontend.site import Site
@@ -38,12 +38,11 @@ def lower(site: Site) -> str:
 
 
 _MATMUL = compat.is_op("relax.matmul")
-_ADD = compat.is_op("relax.add")
 
 RULES = (
     Rule(
         "tilewright.dense",
-        results_of(_ADD(_MATMUL(tensor(), constant()), constant()), _MATMUL(tensor(), constant())),
+        results_of(*with_bias(lambda: _MATMUL(tensor(), constant()))),
         lower,
     ),
 )

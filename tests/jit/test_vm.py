@@ -1,0 +1,144 @@
+"""Partitioned modules in one Relax VM: regions through ``tilewright.run``, the rest on the CPU by TVM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from numpy.typing import NDArray
+from tvm import relax
+
+from tests.conftest import REPOSITORY, ModelCase
+from tests.jit.onnx_models import QdqBuilder, onnx_runtime
+from tilewright.jit import vm
+from tilewright.jit.frontend import load_model
+from tilewright.jit.graph import Graph
+from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
+from tilewright.jit.reference import evaluate
+
+
+class Regions:
+    """Stands for compiler and runtime: an artifact is the index of a graph that the reference evaluates."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+
+    def compile(self, graph: Graph, config: Any) -> bytes:
+        self.graphs.append(graph)
+        return b"region %d" % (len(self.graphs) - 1)
+
+    def run(self, artifact: bytes, inputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        graph = self.graphs[int(artifact.split()[1])]
+        results = evaluate(graph, dict(zip(graph.inputs, inputs, strict=True)))
+        return [results[name] for name in graph.outputs]
+
+
+@pytest.fixture
+def table() -> Iterator[Regions]:
+    made = Regions()
+    vm.register_runner(made.run)
+    yield made
+    vm.register_runner()
+
+
+def machine(executable: Any) -> Any:
+    return relax.VirtualMachine(executable, tvm.cpu())
+
+
+def mixed_model(path: Path) -> Path:
+    """conv -> sigmoid (which no pattern claims) -> conv."""
+    b = QdqBuilder(seed=11)
+    x = b.input([1, 4, 8, 8])
+    y = b.quantised(b.conv(x, (6, 4, 3, 3), pads=[1, 1, 1, 1]), 0.06, 0)
+    z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
+    return b.save(path, b.quantised(b.conv(z, (3, 6, 1, 1)), 0.013, 7), [1, 3, 8, 8])
+
+
+def test_whole_network_is_one_region(table: Regions, model_case: Callable[[str], ModelCase]) -> None:
+    case = model_case("resnet8_cifar10")
+    partitioned = partition_for_tilewright(load_model(case.model))
+    assert len(regions(partitioned)) == 1
+    compiled = vm.compile_regions(partitioned, table.compile)
+    run = machine(relax.build(compiled, "llvm"))["main"]
+    for x, y in zip(case.x[:5], case.y[:5], strict=True):
+        np.testing.assert_array_equal(run(tvm.runtime.tensor(x[None])).numpy()[0], y)
+
+
+def test_accelerator_and_cpu_parts_mix(table: Regions, tmp_path: Path) -> None:
+    path = mixed_model(tmp_path / "mixed.onnx")
+    mod = vm.tilewright_pipeline(table.compile)(load_model(path))
+    assert len(table.graphs) == 2
+    run = machine(relax.build(mod, "llvm"))["main"]
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x = rng.normal(0, 1, (1, 4, 8, 8)).astype(np.float32)
+        (wanted,) = onnx_runtime(path, {"x1": x})
+        got = run(tvm.runtime.tensor(x)).numpy()
+        # TVM's and ONNX Runtime's sigmoid are both float: a tie of theirs moves the second convolution by a step
+        assert np.abs(got - wanted).max() <= 0.013 * 1.001
+        assert (got == wanted).mean() > 0.99
+
+
+def test_pipeline_inside_relax_build(table: Regions, tmp_path: Path) -> None:
+    path = mixed_model(tmp_path / "mixed.onnx")
+    executable = relax.build(load_model(path), "llvm", relax_pipeline=vm.relax_pipeline(table.compile))
+    x = np.zeros((1, 4, 8, 8), np.float32)
+    (wanted,) = onnx_runtime(path, {"x1": x})
+    np.testing.assert_allclose(machine(executable)["main"](tvm.runtime.tensor(x)).numpy(), wanted, atol=0.0131)
+
+
+def test_region_with_several_inputs_and_outputs(table: Regions, tmp_path: Path) -> None:
+    """The CPU reads an intermediate of a region, and a second region reads both."""
+    b = QdqBuilder(seed=2)
+    x = b.input([1, 4, 6, 6])
+    y = b.quantised(b.conv(x, (4, 4, 1, 1)), 0.05, 3)
+    z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
+    w = b.quantised(b.conv(y, (4, 4, 3, 3), pads=[1, 1, 1, 1]), 0.11, -5)
+    path = b.save(tmp_path / "model.onnx", b.quantised(b.node("Add", [z, w]), 0.12, 1), [1, 4, 6, 6])
+    mod = vm.tilewright_pipeline(table.compile)(load_model(path))
+    assert max(len(graph.inputs) for graph in table.graphs) + max(len(graph.outputs) for graph in table.graphs) >= 3
+    value = np.random.default_rng(0).normal(0, 1, (1, 4, 6, 6)).astype(np.float32)
+    (wanted,) = onnx_runtime(path, {"x1": value})
+    got = machine(relax.build(mod, "llvm"))["main"](tvm.runtime.tensor(value)).numpy()
+    assert np.abs(got - wanted).max() <= 0.12 * 1.001
+
+
+_FRESH = """
+import sys
+import numpy as np, tvm
+from tvm import relax
+from tilewright.jit import vm
+
+def run(artifact, inputs):
+    shape = (1, 8, 8, 6) if artifact == b"region 0" else (1, 8, 8, 3)
+    return [np.full(shape, 9, np.int8)]
+
+vm.register_runner(run)
+main = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())["main"]
+print(main(tvm.runtime.tensor(np.zeros((1, 4, 8, 8), np.float32))).numpy().mean())
+"""
+
+
+def test_exports_and_reloads_in_a_fresh_process(table: Regions, tmp_path: Path) -> None:
+    mod = vm.tilewright_pipeline(table.compile)(load_model(mixed_model(tmp_path / "mixed.onnx")))
+    library = tmp_path / "mixed.so"
+    relax.build(mod, "llvm").export_library(str(library))
+    done = subprocess.run(
+        [sys.executable, "-c", _FRESH, str(library)], capture_output=True, text=True, cwd=REPOSITORY, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx((9 - 7) * 0.013, rel=1e-5)
+
+
+def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
+    """What a TVM user calls: partition, then the graph of each region."""
+    mod = partition_for_tilewright(load_model(mixed_model(tmp_path / "mixed.onnx")))
+    graphs = [region_to_graph(function, name) for name, function in regions(mod).items()]
+    assert sorted(graph.name for graph in graphs) == ["tilewright_0", "tilewright_1"]
+    assert [[op.kind for op in graph.ops] for graph in graphs] == [["Conv2D"], ["Conv2D"]]
