@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,12 @@ def _layout(opcode: Opcode) -> tuple[Field, ...]:
 _FIELD_MAPS = {op: {f.name: f for f in _layout(op)} for op in Opcode}
 
 
+@lru_cache(maxsize=64)
+def _widths(config: Config) -> dict[Opcode, tuple[int, ...]]:
+    """Bits of every field of every format; widths are functions, and decoding asks for them all the time."""
+    return {op: tuple(f.bits(config) for f in _layout(op)) for op in Opcode}
+
+
 def _field_map(opcode: Opcode) -> dict[str, Field]:
     return _FIELD_MAPS[opcode]
 
@@ -104,8 +111,7 @@ def encode(instructions: Sequence[Instruction], config: Config) -> bytes:
     return bytes(out)
 
 
-def _extract(words: NDArray[np.uint64], position: int, spec: Field, config: Config) -> NDArray[np.int64]:
-    bits = spec.bits(config)
+def _extract(words: NDArray[np.uint64], position: int, spec: Field, bits: int) -> NDArray[np.int64]:
     index, shift = divmod(position, 64)
     value = words[:, index] >> np.uint64(shift)
     if shift + bits > 64:
@@ -128,19 +134,19 @@ def decode_table(data: bytes, config: Config) -> NDArray[np.int64]:
         raise EncodingError(f"program of {len(data)} bytes is not a whole number of {size}-byte instructions")
     words = np.frombuffer(data, dtype="<u8").reshape(-1, size // 8).astype(np.uint64)
     table = np.zeros((len(words), len(COLUMNS)), np.int64)
-    opcodes = _extract(words, 0, HEADER[0], config)
+    opcodes = _extract(words, 0, HEADER[0], HEADER[0].bits(config))
     for fmt in FORMATS:
         rows = np.nonzero(opcodes == fmt.opcode)[0]
         if rows.size == 0:
             continue
         selected, position = words[rows], 0
-        for spec in _layout(fmt.opcode):
-            values = _extract(selected, position, spec, config)
+        for spec, bits in zip(_layout(fmt.opcode), _widths(config)[fmt.opcode]):
+            values = _extract(selected, position, spec, bits)
             if spec.enum is not None and values.size and values.max() > max(spec.enum):
                 bad = rows[int(np.argmax(values > max(spec.enum)))]
                 raise EncodingError(f"instruction {bad} ({fmt.opcode.name}): {spec.name} = {values.max()} is undefined")
             table[rows, COLUMNS[spec.name]] = values
-            position += spec.bits(config)
+            position += bits
         _reject_high_bits(selected, rows, position, fmt.opcode)
         if fmt.engine is not None:
             table[rows, COLUMNS["engine"]] = fmt.engine
@@ -191,6 +197,7 @@ def decode_uops(data: bytes, engine: Engine, config: Config) -> NDArray[np.int64
     words = np.frombuffer(data, dtype=f"<u{size}").astype(np.uint64).reshape(-1, 1)
     columns, position = [], 0
     for spec in UOP_FIELDS[engine]:
-        columns.append(_extract(words, position, spec, config))
-        position += spec.bits(config)
+        bits = spec.bits(config)
+        columns.append(_extract(words, position, spec, bits))
+        position += bits
     return np.stack(columns, axis=1) if len(words) else np.zeros((0, len(columns)), np.int64)

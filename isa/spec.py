@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from tilewright.config import Config
 
@@ -294,6 +295,7 @@ UOP_FIELDS: dict[Engine, tuple[Field, ...]] = {
 }
 
 
+@lru_cache(maxsize=256)
 def uop_width(config: Config, engine: Engine) -> int:
     """Bits of one micro-op: 32 or 64, the least that holds its fields."""
     used = sum(f.bits(config) for f in UOP_FIELDS[engine])
@@ -306,6 +308,7 @@ def uop_depth(config: Config, engine: Engine) -> int:
     return size * 8 // uop_width(config, engine)
 
 
+@lru_cache(maxsize=64)
 def instruction_width(config: Config) -> int:
     """Bits of one instruction: the least multiple of 64 that holds every format."""
     header = sum(f.bits(config) for f in HEADER)
