@@ -181,5 +181,6 @@ def import_onnx(model: Any) -> IRModule:
         try:
             return importer.from_onnx(model.graph, opset)
         except Exception:
-            _abandon(importer.bb)
+            if importer.position:  # only then had it begun to build
+                _abandon(importer.bb)
             raise
