@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tilewright.isa.codec import Instruction, decode, decode_uops
 from tilewright.isa.program import Program
@@ -300,17 +301,8 @@ class _Naive:
                 slot += 1 + pace
 
     def _emit_slots(self, touched: list[tuple[Instruction, list[_Step]]]) -> None:
-        slot, latest = 0, -2
         for instruction, steps in touched:
-            if instruction.engine != Engine.GEMM or not self.config.dsp_packing:
-                continue
-            if instruction.opcode == Opcode.WAIT:
-                slot += instruction["cycles"]
-                continue
-            for step in steps:
-                if step.emit:
-                    if slot - latest < 2:
-                        self.rules.add(Rule.EMIT_DISTANCE)
-                    latest = slot
-                slot += 1 + instruction["pace"]
-            slot += instruction["window"] and not instruction["pace"]
+            if instruction.opcode == Opcode.GEMM and self.config.dsp_packing and not instruction["pace"]:
+                emits = [step.emit for step in steps]
+                if any(a and b for a, b in pairwise(emits)):
+                    self.rules.add(Rule.EMIT_DISTANCE)
