@@ -1,0 +1,163 @@
+"""One lane of the ALU: a multiplier, an adder and a shifter that serve every function, REQUANTIZE and RESCALE."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data
+
+from tilewright.config import Config
+from tilewright.hw.rtl.primitives import multiply_wide
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
+from tilewright.isa.spec import AluOp, Combine
+
+_MODE = data.StructLayout(
+    {
+        "requantize": unsigned(1), "rescale": unsigned(1), "function": unsigned(3), "use_imm": unsigned(1),
+        "imm": signed(32), "zero_point": signed(8), "lo": signed(8), "hi": signed(8), "double": unsigned(1),
+        "even": unsigned(1), "constant": unsigned(1), "combine": unsigned(2), "paced": unsigned(1),
+    }
+)  # fmt: skip
+
+
+class LaneControl:
+    """What an instruction asks of every lane, as it stands in one pipeline stage."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self.word = Signal(_MODE.size, name=f"mode_{name}", reset_less=True)
+        view = data.View(_MODE, self.word)
+        self.requantize, self.rescale, self.paced = view.requantize, view.rescale, view.paced
+        self.function, self.use_imm, self.imm = view.function, view.use_imm, view.imm
+        self.zero_point, self.lo, self.hi = view.zero_point, view.lo, view.hi
+        self.double, self.even, self.constant, self.combine = view.double, view.even, view.constant, view.combine
+
+
+class AluLane(Elaboratable):
+    """Stages 8 to 16 of the ALU for one int32.
+
+    Everything is ``(a * multiplier + constant) >> shift``, then joined, clamped or taken as it is. ADD, MAX,
+    MIN and MOV enter as a sum and are not shifted; MUL is not shifted; SHR enters as d << 32 and is shifted
+    right by 32 + n, which also does the left shifts.
+    """
+
+    def __init__(self, mode: list[LaneControl]) -> None:
+        self.mode = mode
+        self.act_8 = Signal(signed(8))
+        self.src_8 = Signal(signed(32))
+        self.dst_8 = Signal(signed(32))
+        self.bias_7 = Signal(signed(32))
+        self.multiplier_7 = Signal(signed(32))
+        self.offset_7 = Signal(signed(32))
+        self.shift_7 = Signal(6)
+        self.result_16 = Signal(signed(32), reset_less=True)
+
+    def elaborate(self, platform: object) -> Module:
+        """Names end in the stage in which the value is there."""
+        m = Module()
+
+        def mode(stage: int) -> LaneControl:
+            return self.mode[stage - 1]
+
+        def register(name: str, value: object, shape: object = signed(32)) -> Signal:
+            signal = Signal(shape, name=name, reset_less=True)
+            m.d.sync += signal.eq(value)
+            return signal
+
+        bias_8, multiplier_8 = register("bias_8", self.bias_7), register("multiplier_8", self.multiplier_7)
+        offset_8, shift_8 = register("offset_8", self.offset_7), register("shift_8", self.shift_7, unsigned(6))
+
+        # stage 8: the biased value; the operand of an ALU function
+        now = mode(8)
+        scaled = Signal()  # REQUANTIZE or RESCALE
+        operand = Signal(signed(32))
+        m.d.comb += [scaled.eq(now.requantize | now.rescale), operand.eq(Mux(now.use_imm, now.imm, self.src_8))]
+        value = Mux(now.rescale, self.act_8 << RESCALE_LEFT_SHIFT, self.src_8)
+        a_9 = register("a_9", Mux(scaled, value + bias_8, self.dst_8))
+        b_9 = register("b_9", Mux(scaled, multiplier_8, operand))
+        old_9 = register("old_9", self.dst_8)
+        offset_9 = register("offset_9", offset_8)
+        is_shift = now.function == AluOp.SHR
+        shift_9 = register(
+            "shift_9", Mux(scaled, shift_8, Mux(is_shift, operand[:6] ^ 0b100000, 0)), unsigned(6)
+        )
+
+        # stages 9 to 12: product; beside it the sum of constants, or the result of a function without product
+        product_12 = multiply_wide(m, "multiply", a_9, b_9)
+        now = mode(9)
+        half = Signal(64)
+        m.d.comb += half.eq((1 << shift_9) >> 1)
+        constant_10 = register("constant_10", half + offset_9, signed(64))
+        beyond = shift_9 > 31
+        correction_10 = register(
+            "correction_10", Mux(now.double & beyond, Mux(a_9 < 0, -(1 << 30), 1 << 30), 0), signed(32)
+        )
+        simple = Signal(signed(32))
+        with m.Switch(now.function):
+            with m.Case(AluOp.ADD):
+                m.d.comb += simple.eq(a_9 + b_9)
+            with m.Case(AluOp.MAX):
+                m.d.comb += simple.eq(Mux(a_9 > b_9, a_9, b_9))
+            with m.Case(AluOp.MIN):
+                m.d.comb += simple.eq(Mux(a_9 < b_9, a_9, b_9))
+            with m.Case(AluOp.SHR):
+                m.d.comb += simple.eq(a_9)
+            with m.Default():
+                m.d.comb += simple.eq(b_9)
+        simple_10 = register("simple_10", simple)
+        now = mode(10)
+        scaled_10 = now.requantize | now.rescale
+        upper = Cat(Const(0, 32), simple_10).as_signed()
+        constant_11 = register(
+            "constant_11",
+            Mux(
+                scaled_10, constant_10 + correction_10,
+                Mux(now.function == AluOp.MUL, 0, Mux(now.function == AluOp.SHR, upper, simple_10)),
+            ),
+            signed(64),
+        )  # fmt: skip
+        constant_12 = register("constant_12", constant_11, signed(64))
+        now = mode(12)
+        has_product = now.requantize | now.rescale | (now.function == AluOp.MUL)
+        total_13 = register("total_13", Mux(has_product, product_12, 0) + constant_12, signed(64))
+
+        # stages 13 and 14: shift by multiples of 8, then by the rest; ``below``: a bit shifted out was set
+        shift_13 = shift_9
+        for stage in range(10, 14):
+            shift_13 = register(f"shift_{stage}", shift_13, unsigned(6))
+        coarse = Cat(Const(0, 3), shift_13[3:])
+        below_coarse = (total_13 & ((Const(1, 64) << coarse) - 1)[:64]).any()
+        shifted_14 = register("shifted_14", total_13 >> coarse, signed(64))
+        below_14 = register("below_14", below_coarse, unsigned(1))
+        shift_14 = register("shift_14", shift_13, unsigned(6))
+        fine = shift_14[:3]
+        below_fine = (shifted_14[:7] & ((Const(1, 8) << fine) - 1)[:7]).any()
+        tie = mode(14).even & ~below_14 & ~below_fine & (shift_14 != 0)
+        fine_shifted = Signal(signed(64))
+        m.d.comb += fine_shifted.eq(shifted_14 >> fine)
+        rounded_15 = register(
+            "rounded_15", Cat(fine_shifted[0] & ~(tie & (mode(14).requantize | mode(14).rescale)), fine_shifted[1:]), signed(64)
+        )
+        old_15 = old_9
+        for stage in range(10, 16):
+            old_15 = register(f"old_{stage}", old_15)
+
+        # stage 15: zero point and clamp, or join with the old value
+        now = mode(15)
+        shifted_zero = Signal(signed(65))
+        m.d.comb += shifted_zero.eq(Mux(now.constant, 0, rounded_15) + now.zero_point)
+        floor = Mux(now.lo > now.hi, now.hi, now.lo)  # the upper clamp comes last
+        capped = Mux(shifted_zero > now.hi, now.hi, shifted_zero[:8].as_signed())
+        narrow = Mux(shifted_zero < now.lo, floor, capped)
+        low = Signal(signed(32))
+        joined = Signal(signed(32))
+        m.d.comb += low.eq(rounded_15[:32])
+        with m.Switch(now.combine):
+            with m.Case(Combine.WRITE):
+                m.d.comb += joined.eq(low)
+            with m.Case(Combine.ADD):
+                m.d.comb += joined.eq(old_15 + low)
+            with m.Case(Combine.MAX):
+                m.d.comb += joined.eq(Mux(old_15 > low, old_15, low))
+            with m.Default():
+                m.d.comb += joined.eq(Mux(old_15 < low, old_15, low))
+        m.d.sync += self.result_16.eq(Mux(now.requantize, narrow, Mux(now.rescale, joined, low)))
+        return m

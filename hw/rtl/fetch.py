@@ -1,0 +1,110 @@
+"""Instruction fetch: bursts of the program into a FIFO that gives one whole instruction a cycle."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
+
+from tilewright.config import Config
+from tilewright.hw.rtl.primitives import AsyncRam
+from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS
+from tilewright.isa.spec import bits_for, instruction_width
+
+
+class Fetch(Elaboratable):
+    """Requests bursts while there is room for them; a beat is part of an instruction in the next cycle.
+
+    The FIFO holds *granules*, the largest unit of which both a beat and an instruction are multiples, in
+    2^n banks, so that any run of granules can be read at once.
+
+    start: pulse in cycle 0, with ``program_address`` (bytes) and ``program_beats``. request, request_address
+    (in beats), request_length (minus one), granted: to the read arbiter. beat, beat_valid: its data. valid,
+    word, take: the next instruction. stop: no more requests.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.width = instruction_width(config)
+        self.beat_shift = bits_for(config.beat_bytes)
+        self.start, self.stop = Signal(), Signal()
+        self.program_address = Signal(DRAM_ADDRESS_BITS)
+        self.program_beats = Signal(TAG_BITS + 4)
+        self.request, self.granted = Signal(), Signal()
+        self.request_address = Signal(DRAM_ADDRESS_BITS - self.beat_shift, reset_less=True)
+        self.request_length = Signal(range(config.burst_beats))
+        self.beat_valid = Signal()
+        self.beat = Signal(config.axi_bits)
+        self.valid, self.take = Signal(), Signal()
+        self.word = Signal(self.width)
+
+    def elaborate(self, platform: object) -> Module:
+        """Address side, FIFO, alignment."""
+        m = Module()
+        c = self.config
+        granule = gcd(self.width, c.axi_bits)
+        per_beat, per_word = c.axi_bits // granule, self.width // granule
+        widest = max(per_beat, per_word)
+        banks = 1 << bits_for(widest) if widest > 1 else 1
+        depth = max(c.fetch_beats * per_beat, 2 * banks)  # granules
+        position_bits = bits_for(depth)
+
+        # address side: room is counted in beats, from what was requested to what dispatch has consumed
+        left = Signal.like(self.program_beats)
+        free = Signal(range(c.fetch_beats + 1))
+        length = Signal(range(c.burst_beats + 1))
+        freed = Signal(range(per_word // per_beat + 2))
+        m.d.comb += [
+            length.eq(Mux(left > c.burst_beats, c.burst_beats, left)),
+            self.request.eq((left != 0) & (free >= length) & ~self.stop),
+            self.request_length.eq(length - 1),
+        ]
+        used = Mux(self.granted, length, 0)
+        m.d.sync += free.eq(free + Mux(self.take, freed, 0) - used)
+        with m.If(self.granted):
+            m.d.sync += [left.eq(left - length), self.request_address.eq(self.request_address + length)]
+
+        # FIFO: a beat fills per_beat neighbouring banks of one row
+        first = Signal(position_bits)  # granule that the next instruction starts with
+        last = Signal(position_bits)  # granule that the next beat starts with
+        held = Signal(range(depth + 1))
+        rotate = Signal(range(banks)) if banks > 1 else None
+        words = []
+        for bank in range(banks):
+            m.submodules[f"bank_{bank}"] = ram = AsyncRam(granule, depth // banks)
+            lane = bank % per_beat
+            at_bank = last[: bits_for(banks)] if banks > 1 else 0
+            row_shift = bits_for(banks) if banks > 1 else 0
+            m.d.comb += [
+                ram.write_enable.eq(self.beat_valid & (at_bank == bank - lane if banks > 1 else 1)),
+                ram.write_address.eq(last >> row_shift),
+                ram.write_data.eq(self.beat[lane * granule : (lane + 1) * granule]),
+            ]
+            # banks before the instruction's first one hold the granules of the next row
+            ahead = (bank < first[: bits_for(banks)]) if banks > 1 else 0
+            m.d.comb += ram.read_address.eq((first >> row_shift) + ahead)
+            words.append(ram.read_data)
+        if rotate is not None:
+            m.d.comb += rotate.eq(first)
+            pieces = [Array(words)[(rotate + k)[: bits_for(banks)]] for k in range(per_word)]
+        else:
+            pieces = words
+        phase = first[: bits_for(per_beat)] if per_beat > 1 else 0
+        m.d.comb += [
+            self.word.eq(Cat(*pieces)),
+            self.valid.eq(held >= per_word),
+            freed.eq((phase + per_word) // per_beat),
+        ]
+        m.d.sync += held.eq(held + Mux(self.beat_valid, per_beat, 0) - Mux(self.take, per_word, 0))
+        with m.If(self.take):
+            m.d.sync += first.eq(first + per_word)
+        with m.If(self.beat_valid):
+            m.d.sync += last.eq(last + per_beat)
+        with m.If(self.start):
+            m.d.sync += [
+                left.eq(self.program_beats),
+                self.request_address.eq(self.program_address >> self.beat_shift),
+                free.eq(c.fetch_beats),
+                first.eq(0), last.eq(0), held.eq(0),
+            ]  # fmt: skip
+        return m

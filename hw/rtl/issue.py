@@ -1,0 +1,96 @@
+"""Issue: when each engine may take the head of its queue, and why not if it may not."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
+
+from tilewright.config import Config
+from tilewright.hw.rtl.layout import view
+from tilewright.hw.rtl.queue import Queue
+from tilewright.hw.rtl.tokens import Tokens
+from tilewright.isa.registers import TAG_BITS
+from tilewright.isa.spec import Engine, Opcode
+
+
+class EngineIssue(Elaboratable):
+    """One engine: head of its queue, tokens, engine state; ``issue`` in the cycle in which all are there.
+
+    ``ready``: the engine has finished the slots of its last instruction; ``drained``: where the head's kind
+    needs it, everything before has retired. ``limit``: no instruction from this tag on is issued.
+    """
+
+    def __init__(self, config: Config, queue: Queue) -> None:
+        self.config, self.queue = config, queue
+        self.limit = Signal(TAG_BITS)
+        self.ready, self.drained = Signal(), Signal()
+        self.present = Signal(3)
+        self.pop = Signal(3)
+        self.issue = Signal()
+        self.busy, self.empty, self.drain = Signal(), Signal(), Signal()  # why not, one at most
+        self.waits = [Signal(name=f"wait_{k}") for k in range(3)]
+
+    def elaborate(self, platform: object) -> Module:
+        """Combinational, from registers only."""
+        m = Module()
+        head = self.queue.head
+        fields = view(Opcode.LOAD, head, self.config)  # the header is the same in all formats
+        tag = head[len(head) - TAG_BITS :]
+        missing = Signal(3)
+        allowed = Signal()
+        m.d.comb += [
+            allowed.eq(self.queue.valid & (tag < self.limit)),
+            missing.eq(fields.pop & ~self.present),
+            self.issue.eq(allowed & self.ready & self.drained & ~missing.any()),
+            self.pop.eq(Mux(self.issue, fields.pop, 0)),
+            self.queue.pop.eq(self.issue),
+            self.busy.eq(~self.ready | self.issue),
+            self.empty.eq(self.ready & ~self.queue.valid),
+            self.waits[0].eq(self.ready & self.queue.valid & missing[0]),
+            self.waits[1].eq(self.ready & self.queue.valid & missing[1] & ~missing[0]),
+            self.waits[2].eq(self.ready & self.queue.valid & missing[2] & ~missing[:2].any()),
+            self.drain.eq(self.ready & self.queue.valid & ~missing.any() & ~self.issue),
+        ]
+        return m
+
+
+class Issue(Elaboratable):
+    """The four engines' issue, the tokens between them, and what is under way.
+
+    ``retire``, ``push``: from the engines, per engine. ``idle``: nothing issued is unretired and no queue holds
+    anything; ``no_tokens``; ``settled``: nothing below ``limit`` waits and only the faulted are unretired.
+    """
+
+    def __init__(self, config: Config, queues: list[Queue]) -> None:
+        self.config = config
+        self.engines = [EngineIssue(config, queue) for queue in queues]
+        self.retire = [Signal(name=f"retire_{e.name.lower()}") for e in Engine]
+        self.push = [Signal(3, name=f"push_{e.name.lower()}") for e in Engine]
+        self.faulted = [Signal(name=f"faulted_{e.name.lower()}") for e in Engine]
+        self.idle, self.no_tokens, self.settled = Signal(), Signal(), Signal()
+        self.limit = Signal(TAG_BITS)
+
+    def elaborate(self, platform: object) -> Module:
+        """Tokens and counts."""
+        m = Module()
+        m.submodules.tokens = tokens = Tokens(self.config)
+        waiting, flying = [], []
+        for e, engine in zip(Engine, self.engines):
+            m.submodules[f"engine_{e.name.lower()}"] = engine
+            m.d.comb += [
+                engine.limit.eq(self.limit),
+                engine.present.eq(tokens.present[e]),
+                tokens.pop[e].eq(engine.pop),
+                tokens.push[e].eq(Mux(self.retire[e], self.push[e], 0)),
+            ]
+            # issued less retired; a faulting instruction never retires and is taken off here
+            count = Signal(16, name=f"under_way_{e.name.lower()}")
+            m.d.sync += count.eq(count + engine.issue - self.retire[e] - self.faulted[e])
+            flying.append(count != 0)
+            head = engine.queue.head
+            waiting.append(engine.queue.valid & (head[len(head) - TAG_BITS :] < self.limit))
+        m.d.comb += [
+            self.idle.eq(~Cat(*flying, *[e.queue.valid for e in self.engines]).any()),
+            self.no_tokens.eq(tokens.empty),
+            self.settled.eq(~Cat(*flying, *waiting).any()),
+        ]
+        return m

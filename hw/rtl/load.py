@@ -1,0 +1,69 @@
+"""LOAD, address side: takes instructions from the queue, requests their bursts, hands tiles to the data side."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Elaboratable, Module, Signal
+
+from tilewright.config import Config
+from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck, row_beats
+from tilewright.hw.rtl.layout import view, widest_format
+from tilewright.isa.registers import DRAM_ADDRESS_BITS
+from tilewright.isa.spec import Opcode, bits_for
+
+
+class Load(Elaboratable):
+    """The LOAD engine's control: issue, bursts, busy.
+
+    head: the instruction that ``issue`` takes. ready: may issue as far as the engine goes; FILL and WAIT also
+    need ``drained``. tile_write, tile: to the data side, in the cycle of issue. ``fault``: pulse one cycle after
+    the issue of an instruction that reaches outside its segment.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.head = Signal(widest_format(config))
+        self.issue, self.ready, self.drains = Signal(), Signal(), Signal()
+        self.request, self.granted = Signal(), Signal()
+        self.request_address = Signal(DRAM_ADDRESS_BITS - bits_for(config.beat_bytes))
+        self.request_length = Signal(range(config.burst_beats))
+        self.fault = Signal()
+        self.slots_busy = Signal()  # data side: a FILL or WAIT has more slots to go
+        fields = view(Opcode.LOAD, self.head, config)
+        self.beats, self._drive_beats = row_beats(config, fields.memory, fields.cols)
+        self.check = ExtentCheck(config, fields, self.beats)
+
+    def elaborate(self, platform: object) -> Module:
+        """Stage 0: issue; 1: base, extent; 2: first request."""
+        m = Module()
+        fields = view(Opcode.LOAD, self.head, self.config)
+        is_load = Signal()
+        m.submodules.check = check = self.check
+        m.submodules.bursts = bursts = BurstRequester(
+            self.config, len(fields.rows), len(self.beats), len(fields.stride)
+        )
+        stage_1 = Signal()  # a LOAD was issued in the cycle before
+        m.d.comb += [
+            *self._drive_beats,
+            is_load.eq(fields.opcode == Opcode.LOAD),
+            self.drains.eq(~is_load),
+            self.ready.eq(~stage_1 & ~bursts.active & ~self.slots_busy),
+        ]
+        # stage 1: the tile's shape waits one cycle for the segment's base
+        rows = Signal.like(fields.rows, reset_less=True)
+        stride = Signal.like(fields.stride, reset_less=True)
+        beats = Signal.like(self.beats, reset_less=True)
+        m.d.sync += [
+            stage_1.eq(self.issue & is_load),
+            Cat(rows, stride, beats).eq(Cat(fields.rows, fields.stride, self.beats)),
+        ]
+        m.d.comb += [
+            bursts.setup.eq(stage_1 & ~check.outside),
+            self.fault.eq(stage_1 & check.outside),
+            bursts.first.eq(check.base), bursts.rows.eq(rows), bursts.stride.eq(stride), bursts.beats.eq(beats),
+            # stage 2: requests
+            self.request.eq(bursts.active),
+            self.request_address.eq(bursts.address),
+            self.request_length.eq(bursts.length),
+            bursts.step.eq(self.granted),
+        ]  # fmt: skip
+        return m

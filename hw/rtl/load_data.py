@@ -1,0 +1,136 @@
+"""LOAD, data side: beats and fill slots to memory writes, in order, several tiles in flight."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
+
+from tilewright.config import Config
+from tilewright.hw.rtl.layout import view, widest_format
+from tilewright.hw.rtl.queue import Queue
+from tilewright.isa.registers import TAG_BITS
+from tilewright.isa.spec import Memory, Opcode, entry_bytes, memory_depth, bits_for
+
+
+class LoadData(Elaboratable):
+    """Takes tiles in issue order; each then takes its beats (LOAD) or a slot a cycle (FILL, WAIT).
+
+    A beat that arrives in cycle a is written in a + 2 and, if it is the tile's last, retires it in a + 3.
+
+    Outputs in the write cycle: ``write`` (one bit per Memory), ``address`` (units or entries), ``part`` (beat
+    within the entry), ``whole`` (FILL: the whole unit), ``data`` (beat) and ``value`` (FILL).
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.issue = Signal()
+        self.head = Signal(widest_format(config))
+        self.tag = Signal(TAG_BITS)
+        self.beat_valid = Signal()
+        self.beat = Signal(config.axi_bits)
+        self.slots_busy = Signal()
+        self.write = Signal(len(Memory))
+        self.sram_bits = len(view(Opcode.LOAD, self.head, config).sram)
+        self.address = Signal(self.sram_bits, reset_less=True)
+        self.parts = max(1, *(entry_bytes(config, m) // config.beat_bytes for m in Memory))
+        self.part = Signal(range(max(2, self.parts)), reset_less=True)
+        self.whole = Signal(reset_less=True)
+        self.data = Signal(config.axi_bits, reset_less=True)
+        self.value = Signal(32, reset_less=True)
+        self.retire = Signal()
+        self.retire_push = Signal(3, reset_less=True)
+        self.retire_trace = Signal(reset_less=True)
+        self.retire_tag = Signal(TAG_BITS, reset_less=True)
+        self.drained = Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        """Stage a: walk of the tile; a + 1: wrap; a + 2: write; a + 3: retire."""
+        m = Module()
+        c = self.config
+        width = len(self.head)
+        # every burst in flight may belong to another tile, and one more may not have requested yet
+        m.submodules.tiles = tiles = Queue(width + TAG_BITS, c.outstanding + 2)
+        m.d.comb += [tiles.write.eq(self.issue), tiles.write_data.eq(Cat(self.head, self.tag))]
+        word = tiles.head[:width]
+        load, fill, wait = (view(op, word, c) for op in (Opcode.LOAD, Opcode.FILL, Opcode.WAIT))
+        coming = view(Opcode.LOAD, tiles.load_data[:width], c)
+        coming_wait = view(Opcode.WAIT, tiles.load_data[:width], c)
+        is_load, is_wait = Signal(), Signal()
+        m.d.comb += [is_load.eq(load.opcode == Opcode.LOAD), is_wait.eq(load.opcode == Opcode.WAIT)]
+
+        # stage a
+        offset_bits = self.sram_bits + 1
+        row_offset, offset = Signal(offset_bits, reset_less=True), Signal(offset_bits, reset_less=True)
+        rows_left, cols_left = Signal.like(load.rows, reset_less=True), Signal.like(load.cols, reset_less=True)
+        wait_left = Signal.like(wait.cycles, reset_less=True)
+        part = Signal.like(self.part)
+        step, entry_done, row_done, tile_done = Signal(), Signal(), Signal(), Signal()
+        last_parts, cols_per_beat = [], []
+        for index in range(8):
+            entry = entry_bytes(c, Memory(index)) if index in iter(Memory) else c.beat_bytes
+            last_parts.append(max(1, entry // c.beat_bytes) - 1)
+            cols_per_beat.append(max(1, c.beat_bytes // entry))
+        per_beat = Signal(range(max(cols_per_beat) + 1))
+        next_row = Signal.like(offset)
+        m.d.comb += [
+            step.eq(tiles.valid & Mux(is_load, self.beat_valid, 1)),
+            per_beat.eq(Mux(is_load, Array(cols_per_beat)[load.memory], 1)),
+            entry_done.eq(~is_load | (part == Array(last_parts)[load.memory])),
+            row_done.eq(entry_done & (cols_left < per_beat)),
+            tile_done.eq(step & Mux(is_wait, wait_left == 0, row_done & (rows_left == 0))),
+            tiles.pop.eq(tile_done),
+            self.slots_busy.eq(tiles.valid & ~is_load & ~tile_done),
+            next_row.eq(row_offset + load.sram_row),
+        ]
+        with m.If(step):
+            m.d.sync += [part.eq(Mux(entry_done, 0, part + 1)), wait_left.eq(wait_left - 1)]
+            with m.If(entry_done):
+                m.d.sync += [offset.eq(offset + Mux(per_beat == 1, load.sram_col, per_beat)), cols_left.eq(cols_left - per_beat)]
+            with m.If(row_done):
+                m.d.sync += [
+                    row_offset.eq(next_row), offset.eq(next_row), rows_left.eq(rows_left - 1), cols_left.eq(load.cols),
+                ]  # fmt: skip
+        with m.If(tiles.load):
+            m.d.sync += [
+                row_offset.eq(coming.sram), offset.eq(coming.sram), rows_left.eq(coming.rows),
+                cols_left.eq(coming.cols), wait_left.eq(coming_wait.cycles), part.eq(0),
+            ]  # fmt: skip
+
+        # stage a + 1: wrapping of act offsets
+        valid_1, done_1, slots_done_1 = Signal(), Signal(), Signal()
+        offset_1 = Signal.like(offset, reset_less=True)
+        part_1 = Signal.like(part, reset_less=True)
+        memory_1 = Signal.like(load.memory, reset_less=True)
+        base_1 = Signal.like(load.wrap_base, reset_less=True)
+        size_1 = Signal.like(load.wrap_size, reset_less=True)
+        fill_1 = Signal(reset_less=True)
+        value_1 = Signal(32, reset_less=True)
+        data_1 = Signal.like(self.data, reset_less=True)
+        note = Cat(load.push, load.trace, tiles.head[width:])
+        note_1, note_2 = Signal.like(note, reset_less=True), Signal.like(note, reset_less=True)
+        m.d.sync += [
+            valid_1.eq(step & ~is_wait), done_1.eq(tile_done & is_load), slots_done_1.eq(tile_done & ~is_load),
+            offset_1.eq(offset), part_1.eq(part), memory_1.eq(load.memory), base_1.eq(load.wrap_base),
+            size_1.eq(load.wrap_size), fill_1.eq(~is_load), value_1.eq(fill.value), data_1.eq(self.beat),
+            note_1.eq(note),
+        ]  # fmt: skip
+        act_mask = memory_depth(c, Memory.ACT) - 1
+        wrapped = Signal(bits_for(memory_depth(c, Memory.ACT)))
+        m.d.comb += wrapped.eq((base_1 + Mux(offset_1 > size_1, offset_1 - size_1 - 1, offset_1)) & act_mask)
+
+        # stage a + 2: the write
+        done_2 = Signal()
+        m.d.sync += [
+            self.write.eq(Mux(valid_1, 1 << memory_1, 0)),
+            self.address.eq(Mux(memory_1 == Memory.ACT, wrapped, offset_1)),
+            self.part.eq(part_1), self.whole.eq(fill_1), self.data.eq(data_1), self.value.eq(value_1),
+            done_2.eq(done_1), note_2.eq(note_1),
+        ]  # fmt: skip
+
+        # stage a + 3: retire. The first slot of a FILL or WAIT is the cycle of its issue, where a LOAD's stage a is
+        # the arrival of a beat; so it retires a stage earlier (its last write then happens in that cycle).
+        m.d.sync += [
+            self.retire.eq(done_2 | slots_done_1),
+            Cat(self.retire_push, self.retire_trace, self.retire_tag).eq(Mux(slots_done_1, note_1, note_2)),
+        ]
+        m.d.comb += self.drained.eq(~(tiles.valid | done_1 | done_2 | slots_done_1 | self.retire))
+        return m

@@ -1,0 +1,56 @@
+"""The ports of the top module, declared as data: name, direction, width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.config import Config
+from tilewright.isa.registers import ADDRESS_BITS, DRAM_ADDRESS_BITS
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of the top module, beside clk and rst (active high, synchronous)."""
+
+    name: str
+    direction: Literal["in", "out"]
+    width: int
+    doc: str = ""
+
+
+def _channel(prefix: str, direction: Literal["in", "out"], names: dict[str, int]) -> list[Port]:
+    """The payload and valid of an AXI channel go in ``direction``, ready the other way."""
+    back: Literal["in", "out"] = "in" if direction == "out" else "out"
+    return [
+        *[Port(f"{prefix}{n}", direction, w) for n, w in names.items()],
+        Port(f"{prefix}valid", direction, 1),
+        Port(f"{prefix}ready", back, 1),
+    ]
+
+
+def ports(config: Config) -> list[Port]:
+    """AXI4 master, AXI4-Lite slave, interrupt, and event outputs for simulation."""
+    address = {
+        "id": 1, "addr": DRAM_ADDRESS_BITS, "len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3, "qos": 4,
+    }  # fmt: skip
+    bits = config.axi_bits
+    return [
+        *_channel("m_axi_ar", "out", address),
+        *_channel("m_axi_r", "in", {"id": 1, "data": bits, "resp": 2, "last": 1}),
+        *_channel("m_axi_aw", "out", address),
+        *_channel("m_axi_w", "out", {"data": bits, "strb": bits // 8, "last": 1}),
+        *_channel("m_axi_b", "in", {"id": 1, "resp": 2}),
+        *_channel("s_axil_aw", "in", {"addr": ADDRESS_BITS, "prot": 3}),
+        *_channel("s_axil_w", "in", {"data": 32, "strb": 4}),
+        *_channel("s_axil_b", "out", {"resp": 2}),
+        *_channel("s_axil_ar", "in", {"addr": ADDRESS_BITS, "prot": 3}),
+        *_channel("s_axil_r", "out", {"data": 32, "resp": 2}),
+        Port("irq", "out", 1, "level: STATUS.DONE and INTERRUPT_ENABLE"),
+        Port("ev_start", "out", 1, "high in cycle 0 of an inference, the cycle after START's write handshake"),
+        Port("ev_dispatch", "out", 1, "an instruction is dispatched in this cycle"),
+        Port("ev_dispatch_engine", "out", 2, "to this engine"),
+        Port("ev_issue", "out", 4, "bit e: engine e issues in this cycle"),
+        Port("ev_retire", "out", 4, "bit e: an instruction of engine e retires in this cycle"),
+        Port("ev_done", "out", 1, "the run (all repeats) has ended"),
+    ]

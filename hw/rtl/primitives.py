@@ -1,0 +1,101 @@
+"""The hand-written Verilog primitives as Amaranth instances: memories and multipliers.
+
+Plain Verilog arrays keep block RAM inference and output registers in plain sight, and elaborate fast.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, signed
+
+from tilewright.isa.spec import bits_for
+
+VERILOG_DIR = Path(__file__).parent / "verilog"
+PRIMITIVES = ("tw_ram", "tw_ram_async", "tw_multiply", "tw_multiply_pair", "tw_multiply_wide")
+
+
+def primitive_sources() -> dict[str, str]:
+    """Verilog text of every primitive by file name."""
+    return {f"{name}.v": (VERILOG_DIR / f"{name}.v").read_text() for name in PRIMITIVES}
+
+
+class Ram(Elaboratable):
+    """One write port with chunk enables, one read port of latency 1, or 2 with ``registered``.
+
+    Reading the word being written gives the old word. ``style``: "block" or "distributed".
+    """
+
+    def __init__(self, width: int, depth: int, *, chunks: int = 1, registered: bool = False, style: str = "block") -> None:
+        self.width, self.depth, self.chunks, self.registered, self.style = width, depth, chunks, registered, style
+        self.address_bits = bits_for(depth)
+        self.write_enable = Signal(chunks)
+        self.write_address = Signal(self.address_bits)
+        self.write_data = Signal(width)
+        self.read_enable = Signal()
+        self.read_address = Signal(self.address_bits)
+        self.read_data = Signal(width)
+
+    def elaborate(self, platform: object) -> Module:
+        """Instance of tw_ram."""
+        m = Module()
+        m.submodules.ram = Instance(
+            "tw_ram",
+            p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS_BITS=self.address_bits, p_CHUNKS=self.chunks,
+            p_OUTPUT_REGISTER=int(self.registered), p_STYLE=self.style,
+            i_clk=ClockSignal(), i_write_enable=self.write_enable, i_write_address=self.write_address,
+            i_write_data=self.write_data, i_read_enable=self.read_enable, i_read_address=self.read_address,
+            o_read_data=self.read_data,
+        )  # fmt: skip
+        return m
+
+
+class AsyncRam(Elaboratable):
+    """LUT RAM: one write port, one combinational read port."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        self.width, self.depth = width, depth
+        self.address_bits = bits_for(depth)
+        self.write_enable = Signal()
+        self.write_address = Signal(self.address_bits)
+        self.write_data = Signal(width)
+        self.read_address = Signal(self.address_bits)
+        self.read_data = Signal(width)
+
+    def elaborate(self, platform: object) -> Module:
+        """Instance of tw_ram_async."""
+        m = Module()
+        m.submodules.ram = Instance(
+            "tw_ram_async",
+            p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS_BITS=self.address_bits,
+            i_clk=ClockSignal(), i_write_enable=self.write_enable, i_write_address=self.write_address,
+            i_write_data=self.write_data, i_read_address=self.read_address, o_read_data=self.read_data,
+        )  # fmt: skip
+        return m
+
+
+def multiply(m: Module, name: str, x: Signal, w: Signal) -> Signal:
+    """x * w (signed 8 bit by signed 2, 4 or 8 bit), two cycles later."""
+    product = Signal(signed(8 + len(w)), name=f"{name}_product")
+    m.submodules[name] = Instance(
+        "tw_multiply", p_WEIGHT_BITS=len(w), i_clk=ClockSignal(), i_x=x, i_w=w, o_product=product
+    )
+    return product
+
+
+def multiply_pair(m: Module, name: str, x: Signal, w0: Signal, w1: Signal) -> tuple[Signal, Signal, Signal]:
+    """(w0 * x, w1 * x less carry, carry) one cycle later, on one DSP48E1."""
+    low = Signal(signed(16), name=f"{name}_low")
+    high = Signal(signed(16), name=f"{name}_high")
+    carry = Signal(name=f"{name}_carry")
+    m.submodules[name] = Instance(
+        "tw_multiply_pair", i_clk=ClockSignal(), i_x=x, i_w0=w0, i_w1=w1, o_low=low, o_high=high, o_carry=carry
+    )
+    return low, high, carry
+
+
+def multiply_wide(m: Module, name: str, a: Signal, b: Signal) -> Signal:
+    """a * b, 32 by 32 to 64 bits, signed, three cycles later."""
+    product = Signal(signed(64), name=f"{name}_product")
+    m.submodules[name] = Instance("tw_multiply_wide", i_clk=ClockSignal(), i_a=a, i_b=b, o_product=product)
+    return product

@@ -1,0 +1,57 @@
+"""A queue whose oldest entry stands in a register: what is written in one cycle can be taken in the next."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
+
+from tilewright.hw.rtl.primitives import AsyncRam
+
+
+class Queue(Elaboratable):
+    """``depth`` entries of ``width`` bits, the head included.
+
+    ``load`` and ``load_data`` tell in which cycle a new head is about to be registered, and what it will be, so
+    that a consumer can load counters along with it.
+    """
+
+    def __init__(self, width: int, depth: int) -> None:
+        self.width, self.depth = width, depth
+        self.write = Signal()
+        self.write_data = Signal(width)
+        self.full = Signal()
+        self.pop = Signal()
+        self.valid = Signal()
+        self.head = Signal(width, reset_less=True)
+        self.load = Signal()
+        self.load_data = Signal(width)
+        self.count = Signal(range(depth + 1))
+
+    def elaborate(self, platform: object) -> Module:
+        """Head register, then LUT RAM as a ring."""
+        m = Module()
+        m.submodules.ring = ring = AsyncRam(self.width, self.depth)
+        first, last = Signal(range(self.depth)), Signal(range(self.depth))
+        stored = Signal()  # something stands behind the head
+        take = Signal()  # the head register is free at the end of this cycle
+        m.d.comb += [
+            self.full.eq(self.count == self.depth),
+            stored.eq(first != last),
+            take.eq(self.pop | ~self.valid),
+            self.load.eq(take & (stored | self.write)),
+            self.load_data.eq(Mux(stored, ring.read_data, self.write_data)),
+            ring.read_address.eq(first),
+            ring.write_address.eq(last),
+            ring.write_data.eq(self.write_data),
+            ring.write_enable.eq(self.write & ~(take & ~stored)),
+        ]
+        wrap = self.depth - 1  # depth need not be a power of two
+        with m.If(take):
+            m.d.sync += self.valid.eq(self.load)
+        with m.If(self.load):
+            m.d.sync += self.head.eq(self.load_data)
+        with m.If(take & stored):
+            m.d.sync += first.eq(Mux(first == wrap, 0, first + 1))
+        with m.If(ring.write_enable):
+            m.d.sync += last.eq(Mux(last == wrap, 0, last + 1))
+        m.d.sync += self.count.eq(self.count + self.write - (self.pop & self.valid))
+        return m

@@ -1,0 +1,100 @@
+"""The two affine loops over micro-ops that GEMM and ALU share, one slot a cycle."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
+
+from tilewright.isa.spec import LOOP_BITS
+
+
+class Operand:
+    """base, outer and inner: as in the instruction. term: base + o * outer + i * inner of the current slot."""
+
+    def __init__(self, name: str, bits: int) -> None:
+        self.base = Signal(bits, name=f"{name}_base")
+        self.outer = Signal(bits, name=f"{name}_outer")
+        self.inner = Signal(bits, name=f"{name}_inner")
+        self.term = Signal(bits, name=f"{name}_term", reset_less=True)
+
+
+class Sequencer(Elaboratable):
+    """``issue`` in cycle t loads an instruction's loops; its slots are the cycles t + 1 to t + N.
+
+    Counts are less one. ``ready``: the next instruction may be issued. ``valid``: a micro-op starts in this
+    slot; ``first``: it is the instruction's first; ``last``: the last slot of the instruction (WAIT included).
+    """
+
+    def __init__(self, uop_bits: int, count_bits: int, operands: dict[str, int]) -> None:
+        self.issue, self.ready = Signal(), Signal()
+        self.is_wait, self.pace = Signal(), Signal()
+        self.wait_cycles = Signal(16)
+        self.uop_begin = Signal(uop_bits)
+        self.uop_count = Signal(count_bits)
+        self.outer, self.inner = Signal(LOOP_BITS), Signal(LOOP_BITS)
+        self.operands = {name: Operand(name, bits) for name, bits in operands.items()}
+        self.valid, self.first, self.last = Signal(), Signal(), Signal()
+        self.uop = Signal(uop_bits, reset_less=True)
+
+    def elaborate(self, platform: object) -> Module:
+        """Counters down to zero; terms are kept by addition alone."""
+        m = Module()
+        active, waiting, paced, second = Signal(), Signal(), Signal(), Signal()
+        begin = Signal.like(self.uop_begin, reset_less=True)
+        count, uops_left = Signal.like(self.uop_count, reset_less=True), Signal.like(self.uop_count, reset_less=True)
+        inner, inner_left = Signal.like(self.inner, reset_less=True), Signal.like(self.inner, reset_less=True)
+        outer_left = Signal.like(self.outer, reset_less=True)
+        wait_left = Signal.like(self.wait_cycles, reset_less=True)
+        fresh = Signal()
+        uops_end, inner_end, step = Signal(), Signal(), Signal()
+        m.d.comb += [
+            step.eq(active & (second | ~paced)),  # this micro-op's last slot
+            uops_end.eq(uops_left == 0),
+            inner_end.eq(inner_left == 0),
+            self.valid.eq(active & ~second),
+            self.first.eq(fresh),
+            self.last.eq((step & uops_end & inner_end & (outer_left == 0)) | (waiting & (wait_left == 0))),
+            self.ready.eq(~(active | waiting) | self.last),
+        ]
+        m.d.sync += [second.eq(active & paced & ~second), wait_left.eq(wait_left - 1)]
+        with m.If(step):
+            m.d.sync += [fresh.eq(0), self.uop.eq(Mux(uops_end, begin, self.uop + 1)), uops_left.eq(uops_left - 1)]
+            with m.If(uops_end):
+                m.d.sync += [uops_left.eq(count), inner_left.eq(inner_left - 1)]
+                with m.If(inner_end):
+                    m.d.sync += [inner_left.eq(inner), outer_left.eq(outer_left - 1)]
+        with m.If(self.last):
+            m.d.sync += [active.eq(0), waiting.eq(0)]
+        with m.If(self.issue):
+            m.d.sync += [
+                active.eq(~self.is_wait), waiting.eq(self.is_wait), paced.eq(self.pace), second.eq(0), fresh.eq(1),
+                begin.eq(self.uop_begin), self.uop.eq(self.uop_begin), count.eq(self.uop_count),
+                uops_left.eq(self.uop_count), inner.eq(self.inner), inner_left.eq(self.inner),
+                outer_left.eq(self.outer), wait_left.eq(self.wait_cycles),
+            ]  # fmt: skip
+        for name, operand in self.operands.items():
+            outer_step = Signal.like(operand.outer, name=f"{name}_outer_step", reset_less=True)
+            inner_step = Signal.like(operand.inner, name=f"{name}_inner_step", reset_less=True)
+            row = Signal.like(operand.term, name=f"{name}_row", reset_less=True)  # term of inner iteration 0
+            next_row = Signal.like(row, name=f"{name}_next_row")
+            m.d.comb += next_row.eq(row + outer_step)
+            with m.If(step & uops_end):
+                with m.If(inner_end):
+                    m.d.sync += [row.eq(next_row), operand.term.eq(next_row)]
+                with m.Else():
+                    m.d.sync += operand.term.eq(operand.term + inner_step)
+            with m.If(self.issue):
+                m.d.sync += [
+                    outer_step.eq(operand.outer), inner_step.eq(operand.inner),
+                    row.eq(operand.base), operand.term.eq(operand.base),
+                ]  # fmt: skip
+        return m
+
+
+def delay(m: Module, signal: Signal, cycles: int, name: str, *, reset: bool = False) -> list[Signal]:
+    """[signal, one cycle later, ..., ``cycles`` cycles later]; ``reset``: cleared by reset (for valid bits)."""
+    chain = [signal]
+    for k in range(cycles):
+        later = Signal.like(signal, name=f"{name}_{k + 1}", reset_less=not reset)
+        m.d.sync += later.eq(chain[-1])
+        chain.append(later)
+    return chain
