@@ -22,14 +22,17 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
     """Run an artifact held as bytes (the content of a ``.twa`` file) once.
 
     ``inputs``: arrays of the tensors' own shapes (batch of 1 included), in order. Returns the outputs
-    likewise. Loaded artifacts are kept by hash, so that repeated calls do not parse and verify again.
+    likewise. Called from inside a host step, it runs on the device of the network around it. Loaded artifacts
+    are kept by hash, so that repeated calls do not parse and verify again.
     """
     from tilewright.runtime.artifact import Artifact
     from tilewright.runtime.executable import Executable, element_shape
+    from tilewright.runtime.nested import innermost
 
-    key = (hashlib.sha256(artifact).hexdigest(), device)
+    outer = innermost()
+    key = (hashlib.sha256(artifact).hexdigest(), outer.device if outer else device)
     if key not in _LOADED:
-        _LOADED[key] = Executable(Artifact.from_bytes(artifact), device)
+        _LOADED[key] = Executable(Artifact.from_bytes(artifact), key[1])
         while len(_LOADED) > _LOADED_LIMIT:
             _LOADED.popitem(last=False)
     _LOADED.move_to_end(key)
@@ -37,6 +40,8 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
     stacked = [
         x.reshape(1, *element_shape(t)) if x.shape == t.shape else x for x, t in zip(inputs, executable.inputs)
     ] + inputs[len(executable.inputs) :]
-    outputs, _ = executable.run(stacked)
+    outputs, report = executable.run(stacked)
+    if outer is not None:
+        outer.add(key[0], report)
     several = outputs if isinstance(outputs, list) else [outputs]
     return [y.reshape(t.shape) for y, t in zip(several, executable.outputs)]

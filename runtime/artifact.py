@@ -162,6 +162,12 @@ def is_artifact(data: bytes) -> bool:
     return data[: len(MAGIC)] == MAGIC
 
 
+def accelerator_layers(artifact: Artifact) -> list[dict[str, Any]]:
+    """What the compiler recorded of the layers in the programs, those inside a library of CPU operators included."""
+    layers = [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
+    return layers + list(artifact.options.get("accelerator_layers", []))
+
+
 def _tensor(values: dict[str, Any]) -> TensorIo:
     return TensorIo(**{**values, "shape": tuple(values["shape"])})
 

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.steps import TvmStep
+
+RUN = "tilewright.run"  #: the packed function behind every accelerator part of a library
 
 _MACHINES: dict[str, Any] = {}  #: virtual machines by the hash of their library
 
@@ -31,6 +34,8 @@ def _library_directory() -> tempfile.TemporaryDirectory[str]:
 def _machine(library: str, content: bytes) -> Any:
     key = hashlib.sha256(content).hexdigest()
     if key not in _MACHINES:
+        if tvm_ffi.get_global_func(RUN, allow_missing=True) is None:
+            register_runner()
         path = Path(_library_directory().name) / f"{key[:16]}.so"
         path.write_bytes(content)
         try:
@@ -39,6 +44,20 @@ def _machine(library: str, content: bytes) -> Any:
             first = (str(error).strip().splitlines() or [""])[0]
             raise TvmStepError(f"library {library}: TVM {tvm.__version__} cannot load it: {first}") from error
     return _MACHINES[key]
+
+
+def register_runner() -> None:
+    """Make ``tilewright.run``, which libraries call for their accelerator parts, arrive at :func:`run_bytes`."""
+    from tilewright.runtime import run_bytes
+
+    def run(artifact: Any, inputs: Any, *tensors: Any) -> None:
+        """Destination-passing style: artifact, number of inputs, the inputs, then the outputs to fill."""
+        count = int(inputs.numpy())
+        results = run_bytes(artifact.numpy().tobytes(), [tensor.numpy() for tensor in tensors[:count]])
+        for tensor, result in zip(tensors[count:], results, strict=True):
+            tensor.copyfrom(np.ascontiguousarray(result).reshape(tuple(tensor.shape)))
+
+    tvm_ffi.register_global_func(RUN, run, override=True)
 
 
 def run_tvm_step(step: TvmStep, environment: dict[str, Any], blobs: dict[str, bytes]) -> None:

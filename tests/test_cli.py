@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from tests.conftest import ModelCase
+from tests.conftest import REPOSITORY, ModelCase
 from tests.runtime.network import images, make_artifact, reference
-from tilewright import cache, checking, compiling
+from tilewright import cache, checking, compiling, progress
 from tilewright.cli import main
 from tilewright.config import PRESETS
 
@@ -223,6 +227,29 @@ def test_every_command_has_help_with_an_example(shell: Shell) -> None:
     assert shell.out.startswith("tilewright 0.")
     assert shell("models", "list") == 0
     assert "resnet8_cifar10" in shell.out
+
+
+def test_it_runs_as_a_module_and_an_error_shows_no_traceback(shell: Shell) -> None:
+    command = [sys.executable, "-m", "tilewright", "run", "none.tflite"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tilewright: none.tflite: cannot be read: no such file or directory\n"
+
+
+def test_progress_is_silent_for_short_work_and_says_lines_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    stream = io.StringIO()
+    with progress.ProgressReporter(Console(file=stream, width=80)) as reporter:
+        for second in range(12):
+            clock[0] = float(second)
+            reporter.update("running", second, 12)
+    assert stream.getvalue() == "running 5/12\nrunning 10/12\n"
+    terminal = io.StringIO()
+    with progress.ProgressReporter(Console(file=terminal, width=80, force_terminal=True)) as reporter:
+        reporter.update("running", 3, 12)
+    assert "running" in terminal.getvalue()
+    assert "3/12" in terminal.getvalue()
 
 
 def test_check_uses_the_reference_interpreter(shell: Shell, model_case: Callable[[str], ModelCase]) -> None:

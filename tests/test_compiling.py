@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +13,12 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.conftest import ModelCase
+from tests.conftest import REPOSITORY, ModelCase
+from tests.jit.onnx_models import QdqBuilder
 from tilewright import cache
-from tilewright.compiling import _input_steps, _output_steps
+from tilewright.checking import reference_outputs
+from tilewright.compiling import CompileError, _input_steps, _output_steps
+from tilewright.runtime.artifact import accelerator_layers
 from tilewright.runtime.host_steps import run_host_step
 from tilewright.runtime.steps import Step
 
@@ -73,3 +79,55 @@ def test_edges_quantise_and_permute_as_the_importer_says(dtype: str, permutation
     back = steps_between(packed, tensor, _output_steps(edge), "user")
     assert back.dtype == dtype
     assert np.array_equal(back, np.stack([edge.unpack(image) for image in packed]))
+
+
+def mixed_model(path: Path) -> Path:
+    """A convolution, a sigmoid that has no exact integer lowering, and another convolution."""
+    b = QdqBuilder(seed=3)
+    y = b.quantised(b.conv(b.input([1, 4, 6, 6]), (8, 4, 3, 3), pads=[1, 1, 1, 1]), 0.05, 3)
+    z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
+    return b.save(path, b.quantised(b.conv(z, (4, 8, 1, 1)), 0.02, -5), [1, 4, 6, 6])
+
+
+def test_what_cannot_be_exact_runs_on_the_cpu_and_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    path = mixed_model(tmp_path / "mixed.onnx")
+    exe = tw.compile(path, "tiny")
+    x = np.random.default_rng(0).normal(0, 1, (3, 4, 6, 6)).astype(np.float32)
+    y, report = exe.run(x)
+    (wanted,) = reference_outputs(path, [x])
+    assert y.shape == wanted.shape
+    assert np.abs(y - wanted).max() <= 0.02 * 1.001
+    places = {layer["op"]: (layer["place"], layer.get("reason")) for layer in report.layers}
+    assert places["Sigmoid"][0] == "host"
+    assert places["Sigmoid"][1]
+    assert places["Conv"][0] == "accelerator"
+    assert len(report.runs) == 2
+    assert sum(layer["cycles"] for layer in report.layers) == report.cycles > 0
+    assert report.timings.launch_s > 0
+    exe.save(tmp_path / "mixed.twa")
+    assert np.array_equal(tw.load(tmp_path / "mixed.twa")(x), y)
+    assert len(accelerator_layers(exe.artifact)) == sum(layer["place"] == "accelerator" for layer in report.layers)
+    with pytest.raises(CompileError, match="intermediates need a model all on the accelerator; .*run on the CPU"):
+        tw.compile(path, "tiny", keep_intermediates=True)
+
+
+def test_a_mixed_artifact_runs_in_a_process_that_has_no_compiler_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    exe = tw.compile(mixed_model(tmp_path / "mixed.onnx"), "tiny")
+    exe.save(tmp_path / "mixed.twa")
+    x = np.random.default_rng(1).normal(0, 1, (2, 4, 6, 6)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    code = (
+        "import sys, numpy as np, tilewright as tw\n"
+        "y = tw.load('mixed.twa')(np.load('x.npy'))\n"
+        "assert not any(name.startswith('tilewright.jit') for name in sys.modules)\n"
+        "np.save('y.npy', y)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert np.array_equal(np.load(tmp_path / "y.npy"), exe(x))

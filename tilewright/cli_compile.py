@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli_run import DEFAULT_CONFIG
-from tilewright.runtime.artifact import Artifact, is_artifact
+from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact
 from tilewright.runtime.files import check_writable, read_bytes
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
         table.add_column(column, overflow="fold")
     for column in ("MACs", "floor"):
         table.add_column(column, justify="right", no_wrap=True)
-    for layer in _layers(artifact):
+    for layer in [*accelerator_layers(artifact), *artifact.host_layers]:
         numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
         cells = [layer["name"], layer.get("op", ""), layer.get("place", "accelerator"), layer.get("reason", "")]
         table.add_row(*(Text(cell) for cell in cells), *numbers)
@@ -106,8 +106,3 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
             str(getattr(step, field)) for field in ("input", "output", "tensor", "program") if hasattr(step, field)
         ]
         line(f"  {step.kind} {' '.join(names)}")
-
-
-def _layers(artifact: Artifact) -> list[dict[str, Any]]:
-    layers = [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
-    return layers + list(artifact.host_layers)

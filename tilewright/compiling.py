@@ -89,9 +89,13 @@ def compile_artifact(
         progress("importing", 0, 0)
     model = import_model(path)
     if model.graph is None:
-        operators = "; ".join(f"{name} ({reason})" for name, reason in model.host_ops[:3])
-        more = f" and {len(model.host_ops) - 3} more" if len(model.host_ops) > 3 else ""
-        raise CompileError(f"{path}: {operators}{more}: cannot be computed exactly; replace or remove the operator")
+        from tilewright.compiling_mixed import compile_mixed
+
+        if keep_intermediates:
+            names = ", ".join(name for name, _ in model.host_ops[:3])
+            raise CompileError(f"{path}: intermediates need a model all on the accelerator; {names} run on the CPU")
+        artifact = compile_mixed(model, config, progress)
+        return dataclasses.replace(artifact, compile_seconds=time.perf_counter() - start)
     compiled = compile_graph(model.graph, config, keep_intermediates=keep_intermediates, progress=progress)
     return build_artifact(model, compiled, time.perf_counter() - start, keep_intermediates)
 
