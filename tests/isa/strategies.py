@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tilewright.config import KIB, PRESETS, Config
+from tilewright.config import KIB, LONGEST_INSTRUCTION, PRESETS, Config
 from tilewright.isa.codec import Instruction, encode
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import FORMAT_OF, HEADER, UOP_FIELDS, Engine, Field, Opcode
@@ -27,6 +27,7 @@ def configs(draw: st.DrawFn) -> Config:
     axi_bits = draw(powers(32, min(512, 8 * batch * lanes, 8 * wgt_entry)))
     beat = axi_bits // 8
     burst_beats = draw(powers(1, min(256, 4096 // beat)))
+    fetch_need = burst_beats - (-LONGEST_INSTRUCTION // beat)
     span = widest // lanes
     act_banks, acc_banks = draw(powers(2, 32)), draw(powers(2, 16))
     return Config(
@@ -51,7 +52,7 @@ def configs(draw: st.DrawFn) -> Config:
         clock_mhz=draw(st.integers(1, 1000)),
         queue_depth=draw(powers(2, 256)),
         token_depth=draw(st.integers(1, 1023)),
-        fetch_beats=draw(powers(max(2, 2 * burst_beats), 512)),
+        fetch_beats=draw(powers(max(2 * burst_beats, 1 << (fetch_need - 1).bit_length()), 512)),
         segments=draw(powers(4, 16)),
         dsp_packing=draw(st.booleans()),
     )
