@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.config import KIB, Config, ConfigError
+from tilewright.config import KIB, LONGEST_INSTRUCTION, Config, ConfigError
 
 
 def random_config(rng: np.random.Generator) -> Config:
@@ -19,7 +19,7 @@ def random_config(rng: np.random.Generator) -> Config:
         weight_bits, burst = pick(8, 8, 4, 2), pick(1, 2, 4, 16)
         entry = block_in * block_out * weight_bits // 8
         beat_bits = min(pick(32, 64, 128, 256), 8 * batch * lanes)
-        instruction_beats = -(-40 * 8 // beat_bits)
+        instruction_beats = -(-LONGEST_INSTRUCTION * 8 // beat_bits)
         try:
             return Config(
                 name="random", board="", batch=batch, block_in=block_in, block_out=block_out, weight_bits=weight_bits,

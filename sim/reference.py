@@ -192,25 +192,26 @@ class Reference:
             y = np.full_like(x, i["imm"]) if i["use_imm"] else self._vector(self.acc, at["src"], units)
             self._set_vector(self.acc, at["dst"], alu_operation(AluOp(i["function"]), x, y))
 
-    def _parameters(self, entry: int) -> tuple[NDArray[np.int64], ...]:
-        bias, multiplier, offset, shift = self.prm[entry].T
-        return bias, multiplier, shift, offset
+    def _parameters(self, entry: int) -> dict[str, Any]:
+        return dict(zip(("bias", "multiplier", "offset", "shift"), self.prm[entry].T))
 
     def _requantize(self, i: Instruction) -> None:
         units, rounding = self.config.out_units, Rounding(i["rounding"])
         for _, at in self._iterations(i, Engine.ALU):
-            shape = (self.config.batch, self.config.block_out)
-            x, parameters = np.zeros(shape, np.int64), (np.zeros(shape, np.int64),) * 4
-            if rounding != Rounding.CONSTANT:
-                x, parameters = self._vector(self.acc, at["src"], units), self._parameters(at["prm"])
-            y = requantize(x, *parameters, rounding, i["zero_point"], i["lo"], i["hi"])
+            limits: dict[str, Any] = {"rounding": rounding, "zero_point": i["zero_point"], "lo": i["lo"], "hi": i["hi"]}
+            if rounding == Rounding.CONSTANT:  # reads neither acc nor prm
+                nothing = np.zeros((self.config.batch, self.config.block_out), np.int64)
+                y = requantize(nothing, bias=0, multiplier=0, shift=0, offset=0, **limits)
+            else:
+                x = self._vector(self.acc, at["src"], units)
+                y = requantize(x, **self._parameters(at["prm"]), **limits)
             self._set_vector(self.act, self._act_address(i, at["dst"]), y)
 
     def _rescale(self, i: Instruction) -> None:
         units = self.config.out_units
         for _, at in self._iterations(i, Engine.ALU):
             x = self._vector(self.act, self._act_address(i, at["src"]), units)
-            r = rescale(x, *self._parameters(at["prm"]), Rounding(i["rounding"])).astype(np.int64)
+            r = rescale(x, **self._parameters(at["prm"]), rounding=Rounding(i["rounding"])).astype(np.int64)
             old = self._vector(self.acc, at["dst"], units)
             joined = {
                 Combine.WRITE: r,

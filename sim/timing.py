@@ -56,6 +56,18 @@ DONE, FAULTED, STUCK, LATE = range(4)
 
 
 @compiled
+def data_end(grant: int, beats: int, latency: int, before: int) -> int:
+    """Cycle of a read burst's last beat; ``before`` is that of the previous burst, -1 for none."""
+    return max(grant + latency, before + 1) + beats - 1
+
+
+@compiled
+def response_cycle(last: int, latency: int, before: int) -> int:
+    """Cycle of a write burst's response; ``before`` is that of the previous burst, -1 for none."""
+    return max(last + latency, before + 1)
+
+
+@compiled
 def _burst(beat: int, left: int, longest: int) -> int:
     """Beats of the next burst at segment beat ``beat`` with ``left`` to go."""
     return min(left, longest - beat % longest)
@@ -70,9 +82,8 @@ def _store(
     Returns (bursts up to now, cycle of the last W beat, cycle of the last response).
     """
     longest, latency, outstanding = p[0], p[1], p[2]
-    write, response = start - 1, -1
-    if bursts:
-        response = responses[(bursts - 1) % outstanding]
+    write = start - 1
+    response = responses[(bursts - 1) % outstanding] if bursts else -1
     for r in range(rows[i, 0]):
         beat, left = rows[i, 1] + r * rows[i, 2], rows[i, 3]
         while left > 0:
@@ -82,7 +93,7 @@ def _store(
                 first = max(first, responses[bursts % outstanding] + 1)
             tally[T_STORE_LIMIT] += first - write - 1
             write = first + length - 1
-            response = max(write + latency, response + 1)
+            response = response_cycle(write, latency, response)
             responses[bursts % outstanding] = response
             bursts, beat, left = bursts + 1, beat + length, left - length
             tally[T_STORE] += length
@@ -111,7 +122,7 @@ def _simulate(
     engine_free, drained = np.zeros(4, np.int64), np.full(4, -1, np.int64)
     push_count, pop_count = np.zeros(16, np.int64), np.zeros(16, np.int64)
     ready = np.full(7, NEVER, np.int64)  # earliest cycle of: issue x 4, dispatch, fetch, load
-    bursts, data_end = 0, -1
+    bursts, last_beat = 0, -1
     requested, fetch_from = 0, FETCH_START
     arrivals = np.full(program_beats, NEVER, np.int64)
     active, load_from, row, beat, left = -1, 0, 0, 0, 0
@@ -171,10 +182,10 @@ def _simulate(
         # -- act ----------------------------------------------------------------------------------------
         if ready[5] <= now:
             length = min(longest, program_beats - requested)
-            data_end = max(now + latency, data_end + 1) + length - 1
+            last_beat = data_end(now, length, latency, last_beat)
             for k in range(length):
-                arrivals[requested + k] = data_end - length + 1 + k
-            last_beats[bursts % outstanding] = data_end
+                arrivals[requested + k] = last_beat - length + 1 + k
+            last_beats[bursts % outstanding] = last_beat
             bursts, requested, fetch_from = bursts + 1, requested + length, now + 1
             tally[T_FETCH] += length
             if ready[6] <= now:
@@ -185,8 +196,8 @@ def _simulate(
             i = active
             length = _burst(beat, left, longest)
             tally[T_LOAD_LIMIT] += now - load_from
-            data_end = max(now + latency, data_end + 1) + length - 1
-            last_beats[bursts % outstanding] = data_end
+            last_beat = data_end(now, length, latency, last_beat)
+            last_beats[bursts % outstanding] = last_beat
             bursts, load_from, beat, left = bursts + 1, now + 1, beat + length, left - length
             tally[T_LOAD] += length
             if left == 0:
@@ -197,7 +208,7 @@ def _simulate(
                     active = -1
                     engine_free[LOAD] = now + 1
                     free_at[i] = now + 1
-                    retire[i] = data_end + LOAD_DEPTH
+                    retire[i] = last_beat + LOAD_DEPTH
                     drained[LOAD] = retire[i]
                     for d in range(4):
                         if pushes[i] >> d & 1:
@@ -338,12 +349,19 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
     )  # fmt: skip
     traced = np.nonzero((table[:, C_TRACE] == 1) & (retire >= 0))[0]
     traced = traced[np.argsort(retire[traced], kind="stable")]
-    times = (np.concatenate([a, np.full(total - legal, -1, np.int64)]) for a in (dispatch, issue, retire))
+    rest = np.full(total - legal, -1, np.int64)
     return TimingResult(
-        cycles, *times, fault, engines,
-        fetch_bytes=int(tally[T_FETCH]) * beat, load_bytes=int(tally[T_LOAD]) * beat,
-        store_bytes=int(tally[T_STORE]) * beat, traced=np.stack([traced, retire[traced]], 1),
-    )  # fmt: skip
+        cycles=cycles,
+        dispatch=np.concatenate([dispatch, rest]),
+        issue=np.concatenate([issue, rest]),
+        retire=np.concatenate([retire, rest]),
+        fault=fault,
+        engines=engines,
+        fetch_bytes=int(tally[T_FETCH]) * beat,
+        load_bytes=int(tally[T_LOAD]) * beat,
+        store_bytes=int(tally[T_STORE]) * beat,
+        traced=np.stack([traced, retire[traced]], 1),
+    )
 
 
 def _end(d: Decoded, tally: NDArray[np.int64], watchdog: int | None) -> tuple[Fault | None, int]:

@@ -18,6 +18,7 @@ from typing import Any
 from tilewright.errors import TilewrightError
 
 KIB = 1024
+LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
 
 
 class ConfigError(TilewrightError):
@@ -197,6 +198,11 @@ class Config:
             (
                 self.fetch_beats >= 2 * self.burst_beats,
                 f"fetch_beats = {self.fetch_beats}: must be at least 2 x burst_beats = {2 * self.burst_beats}",
+            ),
+            (
+                self.fetch_beats * beat >= self.burst_beats * beat + LONGEST_INSTRUCTION,
+                f"fetch_beats = {self.fetch_beats}: an instruction and a burst must fit together, at least "
+                f"{self.burst_beats + -(-LONGEST_INSTRUCTION // beat)} beats here",
             ),
             (
                 self.act_bank_units >= max(self.in_units, self.out_units),
