@@ -21,7 +21,7 @@ from tilewright.isa.verifier import verify
 
 
 @given(programs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_program_round_trips(program: Program) -> None:
     text = disassemble(program)
     again = assemble(text)

@@ -1,0 +1,161 @@
+"""Config: every parameter's error names parameter, value and range; TOML, fingerprint, presets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.isa.strategies import configs
+from tilewright.config import KIB, PRESETS, RANGES, Config, ConfigError, load_config
+from tilewright.isa.spec import Memory, memory_depth
+
+#: changes only on purpose: programs and recorded cycles of other fingerprints are refused
+PYNQ_Z2_FINGERPRINT = "72a06ec9e8d4e125"
+
+
+def test_every_parameter_is_checked() -> None:
+    names = {f.name for f in dataclasses.fields(Config)}
+    assert names == {*RANGES, "name", "board", "dsp_packing"}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_errors_name_parameter_value_and_range(name: str) -> None:
+    low, high, power = RANGES[name]
+    kind = "a power of two" if power else "an integer"
+    bad: list[object] = [low - 1, high + 1, 2 * high, 0 - low, 1.5, "8", True, None]
+    if power and low < high:
+        bad.append(low + max(1, low // 2) if low > 1 else 3)
+    for value in bad:
+        with pytest.raises(ConfigError) as caught:
+            Config().replace(**{name: value})
+        shown = repr(value)
+        assert str(caught.value) == f"{name} = {shown}: must be {kind} from {low} to {high}"
+
+
+@pytest.mark.parametrize("name", ["name", "board"])
+def test_names_must_be_text(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} = 3: must be text$"):
+        Config().replace(**{name: 3})
+
+
+def test_dsp_packing_must_be_a_truth_value() -> None:
+    with pytest.raises(ConfigError, match=r"^dsp_packing = 1: must be true or false$"):
+        Config().replace(dsp_packing=1)
+
+
+@pytest.mark.parametrize(
+    "changes,message",
+    [
+        ({"axi_bits": 256}, "axi_bits = 256: must be at most 128, the bits of an act unit"),
+        (
+            {"block_in": 4, "block_out": 4, "weight_bits": 2, "axi_bits": 64, "batch": 2},
+            "weight_bits = 2: a weight block",
+        ),
+        ({"axi_bits": 128, "burst_beats": 256, "fetch_beats": 512}, None),
+        (
+            {"axi_bits": 256, "batch": 2, "burst_beats": 256, "fetch_beats": 512},
+            "burst_beats = 256: .* at most 128 here",
+        ),
+        ({"fetch_beats": 16}, "fetch_beats = 16: must be at least 2 x burst_beats = 32"),
+        ({"act_bytes": KIB, "act_banks": 32, "block_out": 64}, "act_banks = 32: .* at most 16 here"),
+        ({"acc_bytes": KIB, "acc_banks": 16, "block_out": 64}, "acc_banks = 16: .* at most 4 here"),
+        ({"wgt_bytes": KIB, "block_in": 32, "block_out": 32}, r"wgt_bytes = 1024: .* weight blocks \(2048\)"),
+    ],
+)
+def test_relations_between_parameters(changes: dict[str, int], message: str | None) -> None:
+    if message is None:
+        assert Config().replace(**changes).burst_beats == changes["burst_beats"]
+        return
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        Config().replace(**changes)
+
+
+def test_unknown_parameters_are_named() -> None:
+    for make in (lambda: Config().replace(turbo=1), lambda: Config.from_dict({"turbo": 1})):
+        with pytest.raises(ConfigError, match=r"^turbo: no such parameter; the parameters are name, board, batch"):
+            make()
+
+
+@given(configs())
+@settings(max_examples=60, deadline=None)
+def test_toml_round_trip_and_derived_shapes(config: Config) -> None:
+    again = Config.from_toml(config.to_toml())
+    assert again == config
+    assert again.fingerprint == config.fingerprint
+    assert config.differences(again) == []
+    assert config.act_units * config.act_unit_bytes == config.act_bytes
+    assert config.acc_units * config.acc_unit_bytes == config.acc_bytes
+    assert config.act_bank_units * config.act_banks == config.act_units
+    assert min(config.in_units, config.out_units) == 1
+    for memory in Memory:
+        assert memory_depth(config, memory) >= 2
+        assert math.log2(memory_depth(config, memory)).is_integer()
+
+
+def test_toml_errors_name_the_file() -> None:
+    with pytest.raises(ConfigError, match=r"^mine\.toml: not valid TOML: "):
+        Config.from_toml("block_in =", "mine.toml")
+    with pytest.raises(ConfigError, match=r"^mine\.toml: block_in = 5: must be a power of two from 4 to 64$"):
+        Config.from_toml("block_in = 5", "mine.toml")
+
+
+def test_fingerprint_is_pinned() -> None:
+    assert PRESETS["pynq-z2"].fingerprint == PYNQ_Z2_FINGERPRINT
+
+
+def test_fingerprint_covers_every_parameter_but_the_names() -> None:
+    base = Config()
+    seen = {base.fingerprint}
+    for name, (low, high, power) in RANGES.items():
+        value = getattr(base, name)
+        for other in (value * 2, value // 2) if power else (value + 1, value - 1):
+            try:
+                changed = base.replace(**{name: other})
+            except ConfigError:
+                assert not low <= other <= high or name in ("axi_bits", "fetch_beats", "burst_beats")
+                continue
+            assert changed.fingerprint not in seen
+            assert base.differences(changed) == [f"{name}: {value} != {other}"]
+            seen.add(changed.fingerprint)
+            break
+        else:
+            pytest.fail(f"no other value of {name} was tried")
+    assert base.replace(dsp_packing=False).fingerprint not in seen
+    assert base.replace(name="other", board="kv260").fingerprint == base.fingerprint
+    assert base.differences(base.replace(name="other")) == []
+
+
+def test_presets_are_the_named_ones() -> None:
+    assert list(PRESETS) == ["pynq-z2", "pynq-z1", "ultra96", "zcu104", "kv260", "tiny", "vta-64", "vta-256"]
+    for name, preset in PRESETS.items():
+        assert preset.name == name
+        assert Config.from_toml(preset.to_toml()) == preset
+    default = PRESETS["pynq-z2"]
+    assert default == Config()
+    assert (default.batch, default.block_in, default.block_out, default.weight_bits) == (1, 16, 16, 8)
+    assert (default.act_bytes, default.wgt_bytes, default.acc_bytes) == (64 * KIB, 256 * KIB, 128 * KIB)
+    assert (default.axi_bits, default.clock_mhz, default.dram_latency) == (64, 100, 32)
+
+
+def test_configs_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().batch = 2  # type: ignore[misc]
+
+
+def test_load_config(tmp_path: Path) -> None:
+    assert load_config("tiny") is PRESETS["tiny"]
+    assert load_config(Config()) == Config()
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\nact_bytes = 131072\n')
+    assert load_config(path) == Config(name="mine", act_bytes=131072)
+    with pytest.raises(ConfigError, match=r"^nope: no such preset or \.toml file; the presets are pynq-z2, "):
+        load_config("nope")
+    with pytest.raises(ConfigError, match=r"gone\.toml: cannot be read: "):
+        load_config(tmp_path / "gone.toml")
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=r"mine\.toml: cannot be read: "):
+        load_config(str(path))
