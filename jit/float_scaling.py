@@ -13,6 +13,8 @@ is chosen is then checked against the thresholds with the reference arithmetic: 
 
 from __future__ import annotations
 
+import hashlib
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,8 @@ from tilewright.jit.graph import Rounding as RoundingName
 from tilewright.jit.numbers import quantize_multiplier
 
 Int64 = NDArray[np.int64]
+_REMEMBERED = 512  #: layers
+_SOLVED: dict[bytes, Tuned] = {}
 _MAX_SHIFT = 58  # keeps level * 2^t inside int64; float32 scales lose nothing by it
 
 
@@ -75,6 +79,26 @@ def tune(
     hi: int = 127,
     table: Int64 | None = None,
 ) -> Tuned:
+    """:func:`solve`, remembered: a layer is lowered when it is matched and again when its region becomes a graph."""
+    parts = (np.asarray(scales, np.float32), low, high, *(() if table is None else (table,)))
+    key = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
+    key += repr((zero_point, lo, hi, [part.shape for part in parts])).encode()
+    if key not in _SOLVED:
+        _SOLVED[key] = solve(scales, low, high, zero_point, lo, hi, table)
+        while len(_SOLVED) > _REMEMBERED:
+            del _SOLVED[next(iter(_SOLVED))]
+    return _SOLVED[key]
+
+
+def solve(
+    scales: ArrayLike,
+    low: Int64,
+    high: Int64,
+    zero_point: int,
+    lo: int = -128,
+    hi: int = 127,
+    table: Int64 | None = None,
+) -> Tuned:
     """Constants that equal ONNX Runtime's output stage over [low, high] (biased accumulators) per channel.
 
     ``scales``: float32 (C,). ``table``: the thresholds to meet where they are not those of :func:`thresholds`. Tries
@@ -94,17 +118,23 @@ def tune(
     even_exact = _proof(table, level, multiplier, shift, zeros, Rounding.EVEN, low, high)
     offset = zeros.copy()
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
-    for c in np.flatnonzero(~exact):
-        reach = (table[c] > low[c]) | (table[c] <= high[c])
-        chosen, constant = _solve(table[c][reach], level[reach], int(multiplier[c]), int(shift[c]), low[c], high[c])
-        multiplier[c] = chosen
-        offset[c] = np.clip(constant - half[c], -(1 << 31), (1 << 31) - 1)
+    wanting = np.flatnonzero(~exact)
+    least, most = _interval(table, level, multiplier, shift, low, high, wanting)
+    for i, c in enumerate(wanting):
+        constant = (int(least[i]) + int(most[i])) // 2
+        if least[i] <= most[i]:
+            constant = _nearest(int(half[c]), int(least[i]), int(most[i]))
+        else:
+            nudged = _nudge(table[c], level, multiplier[c], shift[c], low[c], high[c])
+            if nudged is not None:
+                multiplier[c], constant = nudged
+        offset[c] = min(max(constant - int(half[c]), -(1 << 31)), (1 << 31) - 1)
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
     rounding: RoundingName = "single"
     if even_exact.sum() > exact.sum():
         rounding, exact, offset = "even", even_exact, zeros
         multiplier = np.array([m for m, _ in pairs], np.int64)
-    bound, worst = _damage(table, level, multiplier, shift, offset, rounding, low, high, ~exact, (lo, hi, zero_point))
+    bound, worst = _damage(table, level, multiplier, shift, offset, rounding, low, high, ~exact)
     return Tuned(
         multiplier.astype(np.int32), shift.astype(np.int32), offset.astype(np.int32), rounding, exact, bound, worst
     )
@@ -137,36 +167,64 @@ def _proof(
     return np.asarray(((reached | (table > high[:, None])) & (before | (table <= low[:, None]))).all(axis=1))
 
 
-def _interval(table: Int64, level: Int64, multiplier: int, shift: int, low: int, high: int) -> tuple[int, int]:
-    """Smallest and largest R for which this multiplier has these thresholds."""
-    target = np.left_shift(level, shift)
-    at, before = table <= high, table > low
-    least = (target - table * multiplier)[at]
-    most = (target - (table - 1) * multiplier - 1)[before]
-    return int(least.max(initial=-(1 << 62))), int(most.min(initial=1 << 62))
+def _interval(
+    table: Int64, level: Int64, multiplier: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]
+) -> tuple[Int64, Int64]:
+    """Smallest and largest R, per channel in ``rows``, for which the multiplier has these thresholds."""
+    t, m = table[rows], multiplier[rows, None]
+    at, before = t <= high[rows, None], t > low[rows, None]
+    # levels that are out of reach would overflow; they do not bind
+    target = np.left_shift(np.where(at | before, level[None, :], 0), shift[rows, None])
+    least = np.where(at, target - t * m, -(1 << 62)).max(axis=1, initial=-(1 << 62))
+    most = np.where(before, target - (t - 1) * m - 1, 1 << 62).min(axis=1, initial=1 << 62)
+    return least, most
 
 
-def _solve(table: Int64, level: Int64, multiplier: int, shift: int, low: int, high: int) -> tuple[int, int]:
-    """(m, R) that meet all thresholds if any do near ``multiplier``; else the R that misses them by least."""
-    least, most = _interval(table, level, multiplier, shift, low, high)
-    if least <= most:
-        return multiplier, _nearest(1 << max(shift - 1, 0), least, most)
+def _nudge(
+    table: Int64, level: Int64, multiplier: np.int64, shift: np.int64, low: np.int64, high: np.int64
+) -> tuple[int, int] | None:
+    """(m, R) near ``multiplier`` that meets all thresholds of one channel; None where there is no such m.
+
+    The line m * x + R must pass above the points (T, k 2^t) and below the points (T - 1, k 2^t). Its slope is bounded
+    by the lines through one point of each set, of which only the corners of their convex hulls matter. The bounds are
+    found in float64 and then tried exactly.
+    """
     inner = (table > low) & (table <= high)
-    t, k = table[inner], level[inner]
-    if t.size > 1:
-        rise = np.left_shift(k[:, None] - k[None, :], shift)
-        run = t[:, None] - t[None, :]
-        up, down = rise > 0, (rise < 0) & (run < -1)
-        floor = -(-(rise[up] + 1) // (run[up] + 1))  # m >= (rise + 1) / (run + 1)
-        ceiling = (-rise[down] - 1) // (-run[down] - 1)  # m <= (-rise - 1) / (-run - 1)
-        smallest, largest = int(floor.max(initial=1)), int(ceiling.min(initial=(1 << 31) - 1))
-        middle = (smallest + largest) // 2
-        for candidate in dict.fromkeys((_nearest(multiplier, smallest, largest), smallest, middle, largest)):
-            if smallest <= candidate <= largest:
-                low_r, high_r = _interval(table, level, candidate, shift, low, high)
-                if low_r <= high_r:
-                    return candidate, _nearest(1 << max(shift - 1, 0), low_r, high_r)
-    return multiplier, (least + most) // 2
+    if inner.sum() < 2:
+        return None
+    points = list(zip(table[inner].tolist(), level[inner].tolist(), strict=True))
+    above = np.array(_hull(points, 1), np.float64)
+    under = np.array(_hull([(t - 1, k) for t, k in points], -1), np.float64)
+    run = above[:, None, 0] - under[None, :, 0]
+    rise = np.ldexp(above[:, None, 1] - under[None, :, 1], int(shift))
+    slope = rise / np.where(run == 0, 1, run)
+    smallest = float(np.where(run > 0, slope, 1.0).max())
+    largest = float(np.where(run < 0, slope, 2.0**31 - 1).min())
+    if smallest > largest + 2:
+        return None
+    down, up = math.floor(smallest), min(math.ceil(largest), (1 << 31) - 1)
+    choices = (_nearest(int(multiplier), down, up), down, down + 1, (down + up) // 2, up - 1, up)
+    one, half = np.array([0]), 1 << max(int(shift) - 1, 0)
+    for choice in dict.fromkeys(c for c in choices if 0 < c < 1 << 31):
+        least, most = _interval(
+            table[None], level, np.array([choice]), np.array([shift]), np.array([low]), np.array([high]), one
+        )
+        if least[0] <= most[0]:
+            return choice, _nearest(half, int(least[0]), int(most[0]))
+    return None
+
+
+def _hull(points: list[tuple[int, int]], side: int) -> list[tuple[int, int]]:
+    """Corners of the upper (side 1) or lower (side -1) convex hull of points in order of x (monotone chain)."""
+    hull: list[tuple[int, int]] = []
+    for x, y in points:
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2], hull[-1]
+            if side * ((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) < 0:
+                break
+            hull.pop()
+        hull.append((x, y))
+    return hull
 
 
 def _nearest(wanted: int, low: int, high: int) -> int:
@@ -183,30 +241,32 @@ def _damage(
     low: Int64,
     high: Int64,
     where: NDArray[np.bool_],
-    clamp: tuple[int, int, int],
 ) -> tuple[int, float]:
     """(largest difference, largest fraction of accumulators) over the channels not proven exact."""
+    rows = np.flatnonzero(where)
+    if not rows.size:
+        return 0, 0.0
     mode = Rounding.EVEN if rounding == "even" else Rounding.SINGLE
-    lo, hi, zero_point = clamp
-    bound, worst = 0, 0.0
-    for c in np.flatnonzero(where):
-        one = slice(c, c + 1)
-        # the fixed-point staircase's own thresholds lie within a few accumulators of the wanted ones
-        left, right = np.full_like(table[c], low[c]), np.full_like(table[c], high[c] + 1)
-        while (left < right).any():
-            middle = (left + right) >> 1
-            reached = _apply(middle[None], multiplier[one], shift[one], offset[one], mode)[0] >= level
-            active = left < right
-            right = np.where(active & reached, middle, right)
-            left = np.where(active & ~reached, middle + 1, left)
-        differ = np.abs(left - table[c])
-        worst = max(worst, float(differ.sum()) / float(high[c] - low[c] + 1))
-        points = np.unique(np.clip(np.concatenate([left - 1, left, table[c] - 1, table[c]]), low[c], high[c]))
-        ours = np.clip(_apply(points[None], multiplier[one], shift[one], offset[one], mode)[0] + zero_point, lo, hi)
-        bound = max(bound, int(np.abs(ours - np.clip(_steps(table[c], points) + lo, lo, hi)).max()))
+    m, t, r = multiplier[rows], shift[rows], offset[rows]
+    below, above, wanted = low[rows, None], high[rows, None], table[rows]
+    # our own thresholds, which lie within a few accumulators of the wanted ones
+    reach = np.maximum(8, np.abs(wanted) >> 18)
+    left = np.clip(wanted - reach, below, above + 1)
+    right = np.clip(wanted + reach, below, above + 1)
+    stray = (left > below) & (_apply(np.maximum(left - 1, below), m, t, r, mode) >= level)
+    stray |= (right <= above) & (_apply(np.minimum(right, above), m, t, r, mode) < level)
+    left, right = np.where(stray, below, left), np.where(stray, above + 1, right)
+    while (left < right).any():
+        middle = (left + right) >> 1
+        reached = _apply(middle, m, t, r, mode) >= level
+        active = left < right
+        right = np.where(active & reached, middle, right)
+        left = np.where(active & ~reached, middle + 1, left)
+    worst = float((np.abs(left - wanted).sum(axis=1) / (high[rows] - low[rows] + 1)).max())
+    bound = 0
+    for i in range(rows.size):
+        points = np.concatenate([left[i] - 1, left[i], wanted[i] - 1, wanted[i]])
+        points = np.unique(np.clip(points, low[rows[i]], high[rows[i]]))
+        ours = np.searchsorted(left[i], points, side="right")
+        bound = max(bound, int(np.abs(ours - np.searchsorted(wanted[i], points, side="right")).max()))
     return bound, worst
-
-
-def _steps(table: Int64, points: Int64) -> Int64:
-    """The wanted output, less lo, at ``points``: the number of thresholds passed."""
-    return np.searchsorted(table, points, side="right").astype(np.int64)
