@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.random_order import Addresses, History, Touch
-from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, memory_depth
+from tilewright.isa.spec import Engine, Memory, Opcode, memory_depth
 from tilewright.isa.timing import ALU_DISTANCE
 
 CONSTANT, INPUT, OUTPUT, SCRATCH = range(4)  #: segment numbers
@@ -62,8 +62,8 @@ class State:
         self.prm_offset = len(self.blob)
         self.blob += self._parameters()
         beat = config.beat_bytes
-        row = 8 * entry_bytes(config, Memory.ACC)  # the longest row any tile has
-        self.beats = {s: -(-max(2048, row) // beat) + self.integer(0, 64) for s in (INPUT, OUTPUT, SCRATCH)}
+        least = max(2048, config.wgt_entry_bytes, config.acc_unit_bytes)  # any tile fits, if with stride 0
+        self.beats = {s: -(-least // beat) + self.integer(0, 64) for s in (INPUT, OUTPUT, SCRATCH)}
         for segment, name in SEGMENT_NAMES.items():
             self.history[name] = History(self.beats[segment])
         self.slot = 0
