@@ -306,6 +306,13 @@ def _unnamed(function: Expr) -> Expr:
     return function.without_attr("global_symbol")
 
 
+def with_main_attribute(mod: IRModule, name: str, value: str) -> IRModule:
+    """A copy of the module whose ``main`` has one more string attribute."""
+    others = dict(mod.functions_items())
+    main = next(gv for gv in others if str(gv.name_hint) == "main")
+    return IRModule({**others, main: others[main].with_attr(name, value)})
+
+
 def with_attribute(function: Expr, name: str, value: str) -> Expr:
     """The function with one more string attribute."""
     return function.with_attr(name, value)

@@ -85,13 +85,18 @@ def unclaimed(fused: Any, reasons: dict[str, str]) -> list[tuple[str, str]]:
     main = fused["main"]
     skip = peel(main).skip
     named = any(_FROM_FILE.match(b.name) for b in compat.bindings(main))
-    out = []
+    out: dict[str, str] = {}
     for binding in compat.bindings(main):
         name = compat.op_name(binding.value)
         if not name or binding.var in skip or (named and not _FROM_FILE.match(binding.name)):
             continue  # nothing of the file's own: a step within an operator, or a transpose of ours
         reason = reasons.get(binding.name, "")
-        if name in ("relax.dequantize", "relax.quantize") and not reason:
+        if name in ("relax.dequantize", "relax.quantize"):
+            operand = compat.arguments(binding.value)[0]
+            if reason and compat.is_var(operand) and str(operand.name) in out:
+                out[str(operand.name)] = reason  # a match ends in quantize; what it could not take is what feeds it
+            elif reason:
+                out[binding.name] = reason
             continue
-        out.append((binding.name, reason or f"no pattern claims {name.removeprefix('relax.')} in this form"))
-    return out
+        out[binding.name] = reason or f"no pattern claims {name.removeprefix('relax.')} in this form"
+    return list(out.items())

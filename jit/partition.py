@@ -10,7 +10,7 @@ from tilewright.jit.frontend.extract import Extraction, extract, region_semantic
 from tilewright.jit.frontend.layout import to_nhwc
 from tilewright.jit.frontend.passes import unshare_dequantize
 from tilewright.jit.frontend.patterns import table
-from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE
+from tilewright.jit.frontend.site import LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE
 from tilewright.jit.graph import Graph
 
 CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix of composites
@@ -41,13 +41,19 @@ def merge(fused: Any) -> Any:
     return mod
 
 
-def partition_for_tilewright(mod: Any, config: Any = None) -> Any:
+def partition_for_tilewright(mod: Any, config: Any = None, semantics: str | None = None) -> Any:
     """The module with what Tilewright can compute exactly moved into region functions.
 
     ``mod``: a Relax module with quantised (QDQ) operators, as the importers give it, before FoldConstant or
     LegalizeOps. Operators that no pattern claims stay in ``main``. ``config`` does not change what is claimed.
+    ``semantics``: whose integers to reproduce, ``litert`` or ``onnxruntime``; by default what :func:`load_model`
+    noted, else ``litert``.
     """
     del config
+    if semantics not in (None, LITERT, ONNX_RUNTIME):
+        raise ValueError(f"semantics {semantics!r}; {LITERT!r} or {ONNX_RUNTIME!r}")
+    if semantics is not None:
+        mod = compat.with_main_attribute(mod, SEMANTICS_ATTRIBUTE, semantics)
     return merge(fuse(mod))
 
 

@@ -27,4 +27,8 @@ def load_model(path: str | Path) -> Any:
     loader = _LOADERS.get(path.suffix.lower())
     if loader is None:
         raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite or a QDQ .onnx file")
-    return loader(path)
+    try:
+        with path.open("rb"):
+            return loader(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error

@@ -201,6 +201,8 @@ class Site:
         if not compat.is_var(var):
             raise Unsupported(f"a {'constant' if compat.is_constant(var) else compat.op_name(var)} as an operand")
         var = self.arguments.get(var, var)
+        if compat.dtype(var) not in ("int8", "uint8"):
+            raise Unsupported(f"an operand of type {compat.dtype(var)} where int8 is needed")
         if var not in self.builder.names:
             self.builder.add_input(var)
         name = self.builder.names[var]

@@ -231,4 +231,15 @@ def test_what_is_not_claimed_says_why(tmp_path: Path) -> None:
     y = builder.quantised(builder.node("Sigmoid", [y]), 1 / 256, -128)
     model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 5, 4, 4]))
     assert model.graph is None
-    assert [name.partition("_")[2] for name, _ in model.host_ops] == ["Sigmoid"]
+    assert [(name.partition("_")[2], reason) for name, reason in model.host_ops] == [
+        ("Sigmoid", "no pattern claims sigmoid in this form")
+    ]
+
+
+def test_refused_match_gives_its_reason(tmp_path: Path) -> None:
+    builder = QdqBuilder()
+    x = builder.input([1, 4, 6, 6])
+    y = builder.node("MaxPool", [x], kernel_shape=[2, 2])
+    y = builder.quantised(y, 0.05, -3)
+    model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 4, 5, 5]))
+    assert model.host_ops == [("op002_MaxPool", "maximum pooling between different scales")]

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from numpy.typing import NDArray
 from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
 
 from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
@@ -113,6 +115,7 @@ _FRESH = """
 import sys
 import numpy as np, tvm
 from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
 from tilewright.jit import vm
 
 def run(artifact, inputs):
@@ -137,8 +140,9 @@ def test_exports_and_reloads_in_a_fresh_process(table: Regions, tmp_path: Path) 
 
 
 def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
-    """What a TVM user calls: partition, then the graph of each region."""
-    mod = partition_for_tilewright(load_model(mixed_model(tmp_path / "mixed.onnx")))
+    """What a TVM user calls: TVM's own importer, partition, then the graph of each region."""
+    model = onnx.load(str(mixed_model(tmp_path / "mixed.onnx")))
+    mod = partition_for_tilewright(from_onnx(model), semantics="onnxruntime")
     graphs = [region_to_graph(function, name) for name, function in regions(mod).items()]
     assert sorted(graph.name for graph in graphs) == ["tilewright_0", "tilewright_1"]
     assert [[op.kind for op in graph.ops] for graph in graphs] == [["Conv2D"], ["Conv2D"]]
