@@ -20,8 +20,8 @@ class Segment:
     """A DRAM region that instructions name by its index.
 
     ``size`` is in bytes, a multiple of the AXI beat; ``data`` is the initial content of a constant segment
-    (weights, parameters, micro-ops; may be shorter than size, the rest is zero). In a batched launch the base advances by
-    ``repeat_stride`` bytes (a multiple of 4096, or 0 for segments all inferences share) per inference.
+    (weights, parameters, micro-ops; may be shorter than size, the rest is zero). In a batched launch the
+    base advances by ``repeat_stride`` bytes (a multiple of 4096, or 0 for segments all inferences share) per inference.
     """
 
     name: str

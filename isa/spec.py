@@ -198,7 +198,7 @@ def _affine(name: str, width: Width, what: str) -> tuple[Field, ...]:
 
 _WRAP = (
     Field("wrap_base", act_bits, "first unit of the act region that act offsets wrap in"),
-    Field("wrap_size", act_bits, "units of that region: address = base + (offset, less size if >= size)", minus_one=True),
+    Field("wrap_size", act_bits, "units of that region: address = base + offset, less size if >= size", minus_one=True),
 )
 
 
@@ -241,22 +241,24 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         Opcode.GEMM, Engine.GEMM,
-        (*_uops(uop_gemm_bits, uop_gemm_bits), *_LOOPS, *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"),
-         *_affine("wgt", wgt_bits, "wgt"), *_WRAP,
+        (*_uops(uop_gemm_bits, uop_gemm_bits), *_LOOPS,
+         *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"), *_affine("wgt", wgt_bits, "wgt"), *_WRAP,
          Field("window", 1, "1: window mode (depthwise, pooling); 0: dense"),
          Field("pace", 1, "1: every micro-op takes two cycles")),
         "acc[d] (+)= act[s] . wgt[w] over micro-ops in two affine loops.",
     ),
     Format(
         Opcode.ALU, Engine.ALU,
-        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS, *_affine("dst", acc_bits, "acc"), *_affine("src", acc_bits, "acc"),
+        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
+         *_affine("dst", acc_bits, "acc"), *_affine("src", acc_bits, "acc"),
          Field("function", 3, "operation", enum=AluOp), Field("use_imm", 1, "operand is imm, not acc[s]"),
          Field("imm", 32, "immediate", signed=True), Field("pace", 1, "1: every vector takes two cycles")),
         "acc[d] = acc[d] OP (imm or acc[s]).",
     ),
     Format(
         Opcode.REQUANTIZE, Engine.ALU,
-        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS, *_affine("dst", act_bits, "act"), *_affine("src", acc_bits, "acc"),
+        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
+         *_affine("dst", act_bits, "act"), *_affine("src", acc_bits, "acc"),
          *_affine("prm", prm_bits, "prm"), *_WRAP,
          Field("zero_point", 8, "added after the shift", signed=True), Field("lo", 8, "lower clamp", signed=True),
          Field("hi", 8, "upper clamp", signed=True), Field("rounding", 2, "rounding mode", enum=_RoundingField)),
@@ -264,7 +266,8 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         Opcode.RESCALE, Engine.ALU,
-        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS, *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"),
+        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
+         *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"),
          *_affine("prm", prm_bits, "prm"), *_WRAP,
          Field("combine", 2, "how the result joins acc[d]", enum=Combine),
          Field("rounding", 2, "rounding mode", enum=_RoundingField)),
