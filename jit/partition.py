@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.jit import compat
+from tilewright.jit import compat, compat_passes
 from tilewright.jit.frontend.edges import Edges, peel
 from tilewright.jit.frontend.extract import Extraction, extract, region_semantics
 from tilewright.jit.frontend.layout import to_nhwc
@@ -23,18 +23,18 @@ def fuse(mod: Any, reasons: dict[str, str] | None = None) -> Any:
     """
     semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
     mod = unshare_dequantize(to_nhwc(mod))
-    return compat.fuse_by_pattern(mod, table(semantics, {} if reasons is None else reasons), SOURCE_ATTRIBUTE)
+    return compat_passes.fuse_by_pattern(mod, table(semantics, {} if reasons is None else reasons), SOURCE_ATTRIBUTE)
 
 
 def merge(fused: Any) -> Any:
     """Neighbouring composites merged into regions, each a function with ``Codegen`` = ``tilewright``."""
     semantics = compat.attribute(fused["main"], SEMANTICS_ATTRIBUTE) or LITERT
-    mod = compat.merge_composites(fused)
+    mod = compat_passes.merge_composites(fused)
     called = (compat.callee(b.value) for b in compat.bindings(mod["main"]))
     found = regions(mod)
     order = [str(gv.name_hint) for gv in called if gv is not None and compat.is_global(gv)]
     names = {old: f"{CODEGEN}_{i}" for i, old in enumerate(name for name in order if name in found)}
-    mod = compat.rename_functions(mod, names)
+    mod = compat_passes.rename_functions(mod, names)
     for gv, function in compat.functions(mod):
         if compat.attribute(function, "Codegen") == CODEGEN:
             mod[gv] = compat.with_attribute(function, SEMANTICS_ATTRIBUTE, semantics)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit import compat
-from tilewright.jit.compat import Binding, Expr, Rewriter
+from tilewright.jit import compat, compat_passes
+from tilewright.jit.compat import Binding, Expr
+from tilewright.jit.compat_passes import Rewriter
 from tilewright.jit.graph import Graph
 from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
 
@@ -44,7 +45,7 @@ def compile_regions(mod: Any, compile_region: RegionCompiler, config: Any = None
         artifact = compat.constant(np.frombuffer(artifacts[name], np.uint8))
         args = [rewriter.lookup(arg) for arg in compat.arguments(binding.value)]
         count = compat.constant(np.array(len(args), np.int64))
-        return rewriter.emit(compat.packed_call(RUN, [artifact, count, *args], binding.value), binding.name)
+        return rewriter.emit(compat_passes.packed_call(RUN, [artifact, count, *args], binding.value), binding.name)
 
     dropped = [gv for gv, _ in compat.functions(mod) if str(gv.name_hint) in found]
     return Rewriter(mod, dropped).run(visit)
@@ -56,17 +57,17 @@ def tilewright_pipeline(compile_region: RegionCompiler, config: Any = None) -> A
     def transform(mod: Any) -> Any:
         return compile_regions(partition_for_tilewright(mod, config), compile_region, config)
 
-    return compat.module_pass(transform, "Tilewright")
+    return compat_passes.module_pass(transform, "Tilewright")
 
 
 def relax_pipeline(compile_region: RegionCompiler, config: Any = None) -> Any:
     """For ``relax.build(mod, target, relax_pipeline=...)``: :func:`tilewright_pipeline`, then TVM's default one."""
-    return compat.before_default_pipeline(tilewright_pipeline(compile_region, config))
+    return compat_passes.before_default_pipeline(tilewright_pipeline(compile_region, config))
 
 
 def register_runner(runner: RegionRunner | None = None) -> None:
     """Makes ``tilewright.run`` hand artifacts to ``runner`` (by default the runtime's ``run_bytes``)."""
-    compat.register_packed(RUN, _packed(runner or _run_on_runtime))
+    compat_passes.register_packed(RUN, _packed(runner or _run_on_runtime))
 
 
 def _run_on_runtime(artifact: bytes, inputs: list[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit import compat
-from tilewright.jit.compat import Binding, Expr, Rewriter, Var
+from tilewright.jit.compat import Binding, Expr, Var
+from tilewright.jit.compat_passes import Rewriter
 
 NHWC_OF_NCHW = (0, 2, 3, 1)
 _WINDOWED = ("relax.nn.conv2d", "relax.nn.avg_pool2d", "relax.nn.max_pool2d")

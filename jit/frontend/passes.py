@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilewright.jit import compat
-from tilewright.jit.compat import Binding, Expr, Rewriter
+from tilewright.jit.compat import Binding, Expr
+from tilewright.jit.compat_passes import Rewriter
 
 _VIEWS = ("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.jit.compat import Check, Expr, Fusion, Var
+from tilewright.jit.compat import Expr, Var
+from tilewright.jit.compat_passes import Check, Fusion
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.rules import add, concat, conv, dense, move, pool, requantize, softmax
 from tilewright.jit.frontend.rules.common import Rule
