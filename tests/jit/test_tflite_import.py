@@ -225,3 +225,20 @@ def test_equals_litert(family: Callable[[TfliteBuilder], Made], tmp_path: Path) 
         got = evaluate(model.graph, feed)
         for spec, wanted in zip(model.outputs, litert(path, values), strict=True):
             np.testing.assert_array_equal(spec.unpack(got[spec.tensor]), wanted)
+
+
+def test_dense_multiplier_is_a_float64_product(tmp_path: Path) -> None:
+    """LiteRT multiplies the scales in float64."""
+    builder = TfliteBuilder(seed=1)
+    scale_in, scale_out = np.float32(builder.rng.uniform(0.01, 0.1)), np.float32(builder.rng.uniform(0.2, 0.5))
+    x = builder.tensor([1, 64], scale_in, 7)
+    w, scales = builder.weights([4000, 64], None)
+    y = builder.tensor([1, 4000], scale_out, 0)
+    builder.op("FULLY_CONNECTED", [x, w, builder.bias(x, scales, 4000)], y, "FullyConnectedOptions")
+    path = builder.save(tmp_path / "model.tflite", [x], [y])
+    model = import_model(path)
+    assert model.graph is not None
+    for _ in range(40):
+        value = builder.rng.integers(-128, 128, (1, 64)).astype(np.int8)
+        got = evaluate(model.graph, {model.inputs[0].tensor: value})[model.outputs[0].tensor]
+        np.testing.assert_array_equal(got, litert(path, [value])[0])
