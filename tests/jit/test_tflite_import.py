@@ -242,3 +242,18 @@ def test_dense_multiplier_is_a_float64_product(tmp_path: Path) -> None:
         value = builder.rng.integers(-128, 128, (1, 64)).astype(np.int8)
         got = evaluate(model.graph, {model.inputs[0].tensor: value})[model.outputs[0].tensor]
         np.testing.assert_array_equal(got, litert(path, [value])[0])
+
+
+def test_two_outputs_of_which_one_is_also_read(tmp_path: Path) -> None:
+    builder = TfliteBuilder(seed=6)
+    x = builder.tensor([1, 8, 8, 4], 0.05, -11)
+    middle = _conv(builder, x, [6, 3, 3, 4], builder.tensor([1, 8, 8, 6], 0.09, 4))
+    last = _conv(builder, middle, [5, 1, 1, 6], builder.tensor([1, 8, 8, 5], 0.13, -2))
+    path = builder.save(tmp_path / "model.tflite", [x], [last, middle])
+    model = import_model(path)
+    assert model.graph is not None, model.host_ops
+    assert [spec.shape[-1] for spec in model.outputs] == [5, 6]
+    value = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 4)).astype(np.int8)
+    got = evaluate(model.graph, {model.inputs[0].tensor: model.inputs[0].pack(value)})
+    for spec, wanted in zip(model.outputs, litert(path, [value]), strict=True):
+        np.testing.assert_array_equal(spec.unpack(got[spec.tensor]), wanted)
