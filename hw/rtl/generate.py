@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amaranth.back import verilog
+from amaranth.hdl._ir import PortDirection
 
 from tilewright.config import Config
 from tilewright.hw.rtl.ports import ports
@@ -15,5 +16,8 @@ TOP = "tilewright"  #: name of the top module
 def generate_verilog(config: Config) -> dict[str, str]:
     """File name -> Verilog text: ``tilewright.v`` with the top module, and the primitives it instantiates."""
     top = Tilewright(config)
-    text = verilog.convert(top, name=TOP, ports=[top.port[p.name] for p in ports(config)])
+    # directions are stated: a constant output that nothing drives would become an input
+    directions = {"in": PortDirection.Input, "out": PortDirection.Output}
+    declared = {p.name: (top.port[p.name], directions[p.direction]) for p in ports(config)}
+    text = verilog.convert(top, name=TOP, ports=declared)
     return {f"{TOP}.v": text, **primitive_sources()}

@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 HARNESS = ("harness.cpp", "dram.hpp", "fallback/lz4.h")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")  #: Verilator's own, the same for every design
 WAVES = {"": (), "fst": ("verilated_fst_c.cpp",), "vcd": ("verilated_vcd_c.cpp",)}
+UNIT_BYTES = 1 << 19  #: generated C++ that is worth a translation unit of its own
 DISK_BYTES = 1 << 29  #: when the cache holds more, the libraries used least recently go
 
 Progress = Callable[[str, int, int], None]  #: what is being done, how many of how many steps are finished
@@ -116,15 +117,38 @@ def _build(sources: Mapping[str, str], top: str, wave: str, scratch: Path, progr
     )  # fmt: skip
     progress("g++: compiling the design", 1, 3)
     root = verilator_root() / "include"
-    include = ["-I", str(root), "-I", str(root / "vltstd"), "-I", str(HERE), "-I", str(scratch / "generated")]
-    files = sorted(path for path in (scratch / "generated").glob("Vdesign*.cpp") if "__ALL" not in path.name)
-    objects = compile_objects([*files, HERE / "harness.cpp"], [*flags, *include], scratch)
+    include = ["-I", str(root), "-I", str(root / "vltstd"), "-I", str(HERE), "-I", str(scratch), "-I", str(scratch / "generated")]
+    units = _bundle(scratch / "generated", scratch)
+    objects = compile_objects(units, [*flags, *include], scratch)
     objects += _runtime_objects([root / name for name in (*RUNTIME, *WAVES[wave])], [*flags, "-I", str(root)])
     progress("g++: linking the design", 2, 3)
     target = scratch / "design.so"
     link(objects, libraries, target)
     progress("the design is built", 3, 3)
     return target
+
+
+def _bundle(generated: Path, scratch: Path) -> list[Path]:
+    """Translation units that include the harness and the generated files, as many as are worth compiling at once.
+
+    Half the time of a small file goes into the same headers, so they are read once per unit.
+    """
+    files = sorted(
+        (path for path in generated.glob("Vdesign*.cpp") if "__ALL" not in path.name), key=lambda p: -p.stat().st_size
+    )
+    total = sum(path.stat().st_size for path in files)
+    units: list[list[str]] = [["harness.cpp"]] + [[] for _ in range(min(os.cpu_count() or 1, total // UNIT_BYTES))]
+    sizes = [0] * len(units)
+    for path in files:
+        least = sizes.index(min(sizes))
+        units[least].append(f"generated/{path.name}")
+        sizes[least] += path.stat().st_size
+    bundles = []
+    for number, names in enumerate(units):
+        bundle = scratch / f"unit{number}.cpp"
+        bundle.write_text("".join(f'#include "{name}"\n' for name in names))
+        bundles.append(bundle)
+    return bundles
 
 
 def _runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:

@@ -100,12 +100,12 @@ public:
         }
     }
 
-    // The master's outputs of cycle `now`, after `drive`: returns whether an address was accepted on AR.
-    bool read_address(int64_t now, bool valid, const Address& a) {
+    // The master's outputs of cycle `now`, after `drive`.
+    void read_address(int64_t now, bool valid, const Address& a) {
         stable("AR", ar_held_, ar_last_, valid, a);
         ar_held_ = valid && !ar_ready;
         ar_last_ = a;
-        if (!valid || !ar_ready) return false;
+        if (!valid || !ar_ready) return;
         check_address("AR", a);
         Read read{a, 0, now + int64_t(latency) + delay(), read_bursts++};
         if (!stall) {
@@ -113,7 +113,6 @@ public:
             data_end_ = read.first + int64_t(a.length);
         }
         reads_.push_back(read);
-        return true;
     }
 
     void read_data(bool ready) {

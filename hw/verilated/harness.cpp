@@ -43,7 +43,7 @@ struct Model {
     std::unique_ptr<Vdesign> top;
     Dram dram;
     Events events;
-    int64_t now = 0, first_read = -1;
+    int64_t now = 0, started = -1;
     bool irq = false, aw = false, w = false, b = false, ar = false, r = false;  // handshakes of the last cycle
 #if defined(TRACE_FST) || defined(TRACE_VCD)
     std::unique_ptr<Wave> wave;
@@ -98,13 +98,14 @@ struct Model {
         r = top->s_axil_rvalid && top->s_axil_rready;
         if (top->rst) return;
         const Address read{top->m_axi_araddr, top->m_axi_arlen, top->m_axi_arsize, top->m_axi_arburst};
-        if (dram.read_address(now, top->m_axi_arvalid, read) && first_read < 0) first_read = now;
+        dram.read_address(now, top->m_axi_arvalid, read);
         dram.read_data(top->m_axi_rready);
         const Address write{top->m_axi_awaddr, top->m_axi_awlen, top->m_axi_awsize, top->m_axi_awburst};
         dram.write_address(top->m_axi_awvalid, write);
         dram.write_data(top->m_axi_wvalid, reinterpret_cast<const uint8_t*>(&top->m_axi_wdata), top->m_axi_wstrb,
                         top->m_axi_wlast, now);
         dram.write_response(top->m_axi_bready);
+        if (top->ev_start && started < 0) started = now;
         if (top->ev_dispatch) {
             events.add(events.dispatch, now);
             events.add(events.dispatch_engine, top->ev_dispatch_engine);
@@ -215,7 +216,7 @@ int tw_read(void* handle, uint32_t address, uint32_t* data) {
 void tw_record(void* handle, uint64_t keep) {
     Model* m = static_cast<Model*>(handle);
     m->events.clear(keep);
-    m->first_read = -1;
+    m->started = -1;
     Dram& dram = m->dram;
     dram.read_bursts = dram.write_bursts = dram.read_beats = dram.write_beats = 0;
     dram.violation.clear();
@@ -231,11 +232,11 @@ int tw_run(void* handle, int64_t limit) {
     return 0;
 }
 
-// values: now, first read, read bursts, write bursts, read beats, write beats, DRAM idle
+// values: now, start, read bursts, write bursts, read beats, write beats, DRAM idle
 void tw_status(void* handle, int64_t* values) {
     const Model* m = static_cast<Model*>(handle);
     const Dram& d = m->dram;
-    const int64_t status[] = {m->now, m->first_read, int64_t(d.read_bursts), int64_t(d.write_bursts),
+    const int64_t status[] = {m->now, m->started, int64_t(d.read_bursts), int64_t(d.write_bursts),
                               int64_t(d.read_beats), int64_t(d.write_beats), d.idle()};
     std::copy(std::begin(status), std::end(status), values);
 }

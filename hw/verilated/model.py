@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.isa.spec import Engine
-from tilewright.isa.timing import FETCH_START
 
 RESET_CYCLES = 8
 RUN_CHUNK = 1 << 18  #: cycles between looks at the keyboard: a quarter of a second or less
@@ -39,7 +38,7 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the harness saw since :meth:`DesignModel.record`; cycles counted from start being cycle 0.
+    """What the harness saw since :meth:`DesignModel.record`; cycle 0 being that of ``ev_start``.
 
     dispatch, dispatch_engine: in program order. issue, retire: by engine, in its order.
     """
@@ -177,8 +176,7 @@ class DesignModel:
         violation = self._library.tw_violation(self._handle).decode()
         if violation:
             raise ModelError(f"the design broke a bus rule: {violation}")
-        _, first_read, read_bursts, write_bursts, read_beats, write_beats, _ = self._status.tolist()
-        start = first_read - FETCH_START  # the first fetch is what fixes cycle 0
+        _, start, read_bursts, write_bursts, read_beats, write_beats, _ = self._status.tolist()
         lists = [self._events(k) for k in range(2 + 2 * len(Engine))]
         issue, retire = lists[2:6], lists[6:10]
         return Recorded(

@@ -18,7 +18,7 @@ module tilewright #(
     output [1:0] s_axil_bresp, output reg s_axil_bvalid, input s_axil_bready,
     input [11:0] s_axil_araddr, input s_axil_arvalid, output s_axil_arready,
     output reg [31:0] s_axil_rdata, output [1:0] s_axil_rresp, output reg s_axil_rvalid, input s_axil_rready,
-    output irq, output ev_dispatch, output [1:0] ev_dispatch_engine, output [3:0] ev_issue, output [3:0] ev_retire
+    output irq, output ev_start, output ev_dispatch, output [1:0] ev_dispatch_engine, output [3:0] ev_issue, output [3:0] ev_retire
 );
     localparam SIZE = $clog2(DATA_BITS / 8);
     // words 0..15 counts and control, then blocks of 16: READ, LENGTH, WRITE, FIRST, LAST, RESPONSE, ERRORS
@@ -48,6 +48,7 @@ module tilewright #(
     assign m_axi_wlast = 1'b1;
     assign m_axi_bready = 1'b1;
     assign irq = running && answered == reads && acknowledged == writes;
+    assign ev_start = running && cycle == 0;
     assign ev_dispatch = m_axi_arvalid && m_axi_arready;
     assign ev_dispatch_engine = asked[1:0];
     assign ev_issue = m_axi_rvalid && !in_burst ? 4'b0001 << answered[1:0] : 4'b0;

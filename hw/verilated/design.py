@@ -1,0 +1,65 @@
+"""The library of a Config's design: Verilog generated, Verilated and compiled, each once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from tilewright.config import Config
+from tilewright.hw.verilated.build import Progress, build_library, cache_directory, locked, prune
+from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
+
+PACKAGES = ("tilewright.hw.rtl", "tilewright.isa")  #: what the Verilog is made from, beside the Config
+
+
+@cache
+def _generator_key() -> str:
+    """16 hex digits over the generator's source, and the version of Amaranth."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        spec = find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec is not None else ():
+            for path in sorted(Path(folder).rglob("*")):
+                if path.suffix in (".py", ".v"):
+                    digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    try:
+        digest.update(version("amaranth").encode())
+    except PackageNotFoundError as error:
+        raise ToolError("Amaranth is not installed; pip install 'tilewright[rtl]'") from error
+    return digest.hexdigest()[:16]
+
+
+def design_sources(config: Config) -> dict[str, str]:
+    """Verilog text by file name, from the cache or generated now (seconds)."""
+    name = f"{config.fingerprint}-{_generator_key()}"
+    path = cache_directory() / f"{name}.json"
+    with locked(cache_directory(), name):
+        if path.exists():
+            os.utime(path)
+            sources: dict[str, str] = json.loads(path.read_text())
+            return sources
+        from tilewright.hw.rtl.generate import generate_verilog
+
+        sources = generate_verilog(config)
+        scratch = path.with_suffix(".part")
+        scratch.write_text(json.dumps(sources))
+        os.replace(scratch, path)
+    path.with_suffix(".lock").unlink(missing_ok=True)
+    prune(cache_directory(), "*.json")
+    return sources
+
+
+def design_library(config: Config, wave: str = "", progress: Progress | None = None) -> Path:
+    """The loadable library of a Config's design. ``wave``: ``fst``, ``vcd`` or none.
+
+    Built on first use, which takes from seconds to a minute or two; ``progress`` is told then. Raises
+    :class:`ToolError` naming the tool that is missing or has failed.
+    """
+    verilator_root()
+    compiler()
+    return build_library(design_sources(config), wave=wave, progress=progress)

@@ -1,0 +1,149 @@
+"""The ``rtl`` device: the Verilated design behind the :class:`Device` interface, built on first use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.hw.verilated.design import design_library
+from tilewright.hw.verilated.driver import Driver, RunResult
+from tilewright.hw.verilated.limits import cycle_bound
+from tilewright.hw.verilated.model import DesignModel, Disturbance
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, others
+from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
+from tilewright.runtime.segments import segment_memories
+
+LOOK_CYCLES = 1 << 17  #: cycles between looks at how many inferences are finished
+
+BuildProgress = Callable[[str, int, int], None]
+
+
+@dataclass
+class _State:
+    """One allocation: whole segments, all inferences, the launch in progress, the result of the last one."""
+
+    memories: list[NDArray[np.uint8]]
+    pending: int = 0
+    result: RunResult | None = field(default=None)
+
+
+class RtlDevice(Device):
+    """Runs programs on the Verilated design of ``config``, cycle by cycle.
+
+    ``wave``: a ``.fst`` or ``.vcd`` file that takes the waveform of everything run (many times slower).
+    ``disturbance``: what the DRAM does beyond the timing contract. ``build_progress`` is told of the steps of
+    a build, if one is needed; by default they are printed to the error stream.
+    """
+
+    name: ClassVar[str] = "rtl"
+
+    def __init__(
+        self,
+        config: Config,
+        wave: str | Path | None = None,
+        disturbance: Disturbance | None = None,
+        build_progress: BuildProgress | None = None,
+    ) -> None:
+        super().__init__(config)
+        kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
+        if wave is not None and kind not in ("fst", "vcd"):
+            raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
+        library = design_library(config, kind, build_progress or _print_progress)
+        self._model = DesignModel(library, config.dram_latency)
+        self._driver = Driver(self._model, config)
+        if disturbance is not None:
+            self._model.disturb(disturbance)
+        if wave is not None:
+            self._model.open_wave(Path(wave))
+
+    def close(self) -> None:
+        """End the model and finish its waveform."""
+        self._model.close()
+
+    def _allocate(self, program: Program, inferences: int) -> _State:
+        return _State(segment_memories(program, inferences))
+
+    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+        return self._state(allocation).memories[segment]
+
+    def _state(self, allocation: Allocation) -> _State:
+        if not isinstance(allocation.state, _State):
+            raise DeviceError(f"{self}: the segments have been released")
+        return allocation.state
+
+    def launch(self, allocation: Allocation, inferences: int) -> None:
+        """Write the registers and start; the clock runs in :meth:`wait`."""
+        if not 1 <= inferences <= allocation.inferences:
+            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
+        state = self._state(allocation)
+        state.pending, state.result = inferences, None
+        watchdog = cycle_bound(allocation.program)
+        self._driver.start(allocation.program, state.memories, inferences, watchdog)
+
+    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+        """Clock the design until the launch has finished. An interruption resets it."""
+        state = self._state(allocation)
+        if not state.pending:
+            raise DeviceError(f"{self}: nothing has been launched")
+        told = 0
+        try:
+            while not self._driver.finish(LOOK_CYCLES):
+                finished = self._driver.read("COMPLETED")
+                if progress is not None and finished > told:
+                    progress(finished - told)
+                    told = finished
+            result = self._driver.result(allocation.program)
+        except BaseException:
+            self._model.reset()  # the next launch starts afresh
+            raise
+        state.pending, inferences = 0, state.pending
+        if result.fault is not None:
+            known = result.fault_instruction < allocation.program.instruction_count
+            instruction = result.fault_instruction if known else None
+            raise fault(self, allocation.program, result.fault.name, instruction)
+        state.result = result
+        if progress is not None and inferences > told:
+            progress(inferences - told)
+
+    def counters(self, allocation: Allocation) -> Counters:
+        """Cycles, traffic and stalls of the latest inference, events of the first."""
+        result = self._state(allocation).result
+        if result is None:
+            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        return Counters(
+            cycles=result.cycles,
+            read_bytes=result.read_bytes,
+            write_bytes=result.write_bytes,
+            stalls=_stalls(result.counters),
+            events=Events(result.dispatch, result.issue, result.retire),
+        )
+
+    def release(self, allocation: Allocation) -> None:
+        """Free the segments; a launch that nobody waited for is ended."""
+        state = allocation.state
+        if isinstance(state, _State) and state.pending:
+            self._model.reset()
+        super().release(allocation)
+
+
+def _stalls(counters: dict[str, int]) -> dict[str, int]:
+    """Idle cycles by ``engine.cause``, from the counter registers."""
+    stalls: dict[str, int] = {}
+    for engine in Engine:
+        causes = {"empty": "EMPTY", "drain": "DRAIN", "bus": "BUS", "outstanding": "OUTSTANDING"}
+        causes |= {f"token_{other.name}": f"WAIT_{other.name}" for other in others(engine)}
+        for cause, register in causes.items():
+            stalls[f"{engine.name}.{cause}"] = counters[f"{engine.name}_{register}"]
+    return {name: cycles for name, cycles in stalls.items() if cycles}
+
+
+def _print_progress(what: str, done: int, total: int) -> None:
+    print(f"rtl: {what} ({done}/{total})" if total else f"rtl: {what}", file=sys.stderr, flush=True)
