@@ -83,13 +83,18 @@ def fit(
     stored: list[str],
     policy: Policy,
     spills: Mapping[str, str],
+    known: dict[str, int],
 ) -> Scheduler:
-    """A complete schedule, shrinking rings until act holds them. Raises :class:`ScheduleError` if none does."""
+    """A complete schedule, shrinking rings until act holds them. Raises :class:`ScheduleError` if none does.
+
+    ``known`` has the capacities that earlier calls settled on, and is updated: after a failure, with those of
+    all tensors but the ones that failed to fit.
+    """
     least = {name: least_capacity(name, buffer, nodes) for name, buffer in buffers.items()}
     for name, buffer in buffers.items():
         streamed = name in inputs or name in spills or name in spills.values()
         slack = INPUT_LEAD if streamed else buffer.rows if policy.slack is None else policy.slack
-        buffer.capacity = min(buffer.rows, least[name] + slack)
+        buffer.capacity = min(buffer.rows, least[name] + slack, max(least[name], known.get(name, buffer.rows)))
     for _ in range(_ATTEMPTS):
         scheduler = Scheduler(config, nodes, buffers, inputs, stored, policy, spills)
         try:
@@ -99,6 +104,8 @@ def fit(
             failure = error
             if not _shrink(failure.tensors, buffers, least):
                 break
+    known.clear()
+    known.update({name: buffer.capacity for name, buffer in buffers.items() if name not in failure.tensors})
     raise failure
 
 

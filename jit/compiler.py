@@ -19,7 +19,7 @@ from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
-from tilewright.jit.layout import Buffer
+from tilewright.jit.layout import Buffer, origin, twin
 from tilewright.jit.lower import HOST_KINDS, Lowered, image_shape, lower
 from tilewright.jit.schedule import Policy, ScheduleError
 from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
@@ -164,40 +164,41 @@ def _best_program(
 ) -> tuple[Program, Lowered, dict[str, int]]:
     """The fastest of the schedules that the policies give, by simulated cycles."""
     best: tuple[int, Program, Lowered, dict[str, int]] | None = None
-    failure: ScheduleError | None = None
+    spilled: list[str] = []  # what one policy cannot hold on the chip, no other can
     for number, policy in enumerate(policies):
         if progress is not None:
             progress("schedules", number, len(policies))
-        try:
-            program, lowered, offsets = _program(graph, config, policy)
-        except ScheduleError as error:
-            failure = error
-            continue
+        program, lowered, offsets = _program(graph, config, policy, spilled)
         cycles = simulate_timing(program).cycles
         if best is None or cycles < best[0]:
             best = (cycles, program, lowered, offsets)
-    if best is None:
-        assert failure is not None
-        raise failure
+    assert best is not None, "at least one policy"
     verify(best[1])
     return best[1:]
 
 
-def _program(graph: Graph, config: Config, policy: Policy) -> tuple[Program, Lowered, dict[str, int]]:
-    """Schedule and emit; tensors go through DRAM, smallest first, until act and wgt hold the rest."""
-    spilled: list[str] = []
+def _program(
+    graph: Graph, config: Config, policy: Policy, spilled: list[str] | None = None
+) -> tuple[Program, Lowered, dict[str, int]]:
+    """Schedule and emit; tensors go through DRAM, smallest first, until act and wgt hold the rest.
+
+    ``spilled`` are the tensors to begin with; those that this call adds are appended.
+    """
+    spilled = [] if spilled is None else spilled
+    known: dict[str, int] = {}
     while True:
         lowered = lower(graph, config, spilled)
         stored = list(dict.fromkeys(lowered.outputs[t] for t in graph.outputs))
         inputs = list(lowered.packs)
         try:
-            schedule = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills)
+            schedule = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, known)
             break
         except ScheduleError as error:
-            candidates = [t for t in error.tensors if t not in spilled and _can_spill(t, lowered)]
+            names = dict.fromkeys(origin(t) for t in error.tensors)
+            candidates = [t for t in names if t not in spilled and _can_spill(t, lowered)]
             if not candidates:
                 raise
-            spilled.append(min(candidates, key=lambda t: (_full_size(lowered.buffers[t]), -error.tensors.index(t))))
+            spilled.append(min(reversed(candidates), key=lambda t: _full_size(lowered.buffers[t])))
     layout = _dram_layout(lowered, inputs, stored, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.outputs, lowered.spills,
@@ -216,7 +217,7 @@ def _program(graph: Graph, config: Config, policy: Policy) -> tuple[Program, Low
 
 def _can_spill(tensor: str, lowered: Lowered) -> bool:
     """Tensors made and read on the chip may go through DRAM; inputs come from there anyway."""
-    read = any(tensor in n.inputs for n in lowered.nodes)
+    read = any(t in n.inputs for n in lowered.nodes for t in (tensor, twin(tensor)))
     return tensor not in lowered.packs and tensor not in lowered.spills and read
 
 

@@ -124,6 +124,7 @@ class Scheduler:
                 spills.get(name),
             )
         self._next = [0] * len(nodes)
+        self._first = 0  #: all nodes before this one are done
         self._lowest = [[_suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
         self._chunk_last = [{t.chunk: i for i, t in enumerate(node.tasks)} for node in nodes]
         self._chunk_queue = [(i, c) for i, node in enumerate(nodes) for c in range(len(node.chunks))]
@@ -158,8 +159,11 @@ class Scheduler:
 
     def _best_task(self) -> tuple[float, int, Task] | None:
         best: tuple[tuple[float, int], float, int, Task] | None = None
-        for index, node in enumerate(self.nodes):
-            position = self._next[index]
+        while self._first < len(self.nodes) and self._next[self._first] == len(self.nodes[self._first].tasks):
+            self._first += 1
+        loaded = self._chunk_queue[0][0] + 1 if self._chunk_queue else len(self.nodes)
+        for index in range(self._first, loaded):  # constants are loaded in order: no later node can start
+            node, position = self.nodes[index], self._next[index]
             if position == len(node.tasks):
                 continue
             task = node.tasks[position]
@@ -265,7 +269,7 @@ class Scheduler:
         for name, state in self._state.items():
             if not state.loaded or state.rows_ready == state.buffer.rows:
                 continue
-            if state.source is not None and not self._spilled(state.source):
+            if state.source is not None and not (self._spilled(state.source) and self._awaited(state)):
                 continue
             if not state.live:
                 if not self._place_all([state]):
@@ -288,6 +292,12 @@ class Scheduler:
         """Whether a spilled tensor is in DRAM as a whole, so that what made it holds no memory any more."""
         state = self._state[tensor]
         return state.rows_ready == state.buffer.rows
+
+    def _awaited(self, state: _TensorState) -> bool:
+        """Whether the consumer of a spilled copy has begun to get its other inputs, so that the copy is due."""
+        node = self.nodes[state.consumers[0][0]]
+        made = [self._state[t] for t in node.inputs if self._state[t].producers]
+        return all(other.rows_ready > 0 for other in made)
 
     def _load_chunk(self) -> bool:
         if not self._chunk_queue:
