@@ -40,9 +40,12 @@ def _source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def _writable(folder: Path) -> bool:
+def _usable(folder: Path) -> bool:
+    """Whether the folder can be written, and is this user's: cached code is run, so it must not be another's."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid") and any(p.stat().st_uid != os.getuid() for p in (folder, folder.parent)):
+            return False
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:
@@ -52,7 +55,7 @@ def _writable(folder: Path) -> bool:
 def _candidates() -> list[Path]:
     configured = os.environ.get("NUMBA_CACHE_DIR")
     if configured:
-        return [Path(configured)]
+        return [Path(configured) / "tilewright-kernels"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return [Path(home) / "tilewright" / "kernels", Path(tempfile.gettempdir()) / f"tilewright-kernels-{user}"]
@@ -62,7 +65,7 @@ def _cache_folder() -> Path | None:
     """The folder for this version of the sources; None if no place is writable (then nothing is cached)."""
     for base in _candidates():
         folder = base / _source_hash()
-        if _writable(folder):
+        if _usable(folder):
             try:
                 versions = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
             except OSError:  # another process is pruning the same folder

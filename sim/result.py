@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.registers import FaultCode
 from tilewright.isa.spec import Engine
-
-
-class FaultCode(IntEnum):
-    """Why a program was ended; 0 in the hardware's register means none."""
-
-    SEGMENT = 1  #: a LOAD or STORE reaches outside its segment
-    ILLEGAL = 2  #: an instruction does not decode
-    WATCHDOG = 3  #: not done in time, or never (tokens that nobody sends)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,87 @@
+"""Cached machine code is found again, belongs to the sources it was made from, and needs no writable home."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tilewright.sim
+from tilewright.sim import compiled
+from tilewright.sim.timing import data_end
+
+
+def test_kernels_are_cached_in_a_folder_of_their_sources() -> None:
+    assert compiled.CACHE_FOLDER is not None
+    assert data_end(1, 16, 32, -1) == 48
+    assert list(compiled.CACHE_FOLDER.rglob("timing.data_end*.nbi"))
+
+
+def test_every_constant_module_that_kernels_import_is_hashed() -> None:
+    """A kernel that reads a constant from anywhere else could run stale code after an edit there."""
+    hashed = {module.__name__ for module in compiled.CONSTANT_MODULES}
+    harmless = {"tilewright.isa.program", "tilewright.isa.registers", "tilewright.errors", "tilewright.isa"}
+    imported = set()
+    for path in Path(str(tilewright.sim.__file__)).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright"):
+                imported.add(node.module)
+    outside = {name for name in imported if not name.startswith("tilewright.sim")}
+    assert outside <= hashed | harmless
+
+
+def test_the_hash_follows_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = []
+    for name in ("a.py", "b.py"):
+        sources.append(tmp_path / name)
+        sources[-1].write_text("x = 1\n")
+    monkeypatch.setattr(compiled, "_sources", lambda: sources)
+    before = compiled._source_hash()
+    sources[1].write_text("x = 2\n")
+    assert compiled._source_hash() != before
+
+
+def test_unwritable_home_falls_back(tmp_path: Path) -> None:
+    """With a file where the cache folder should be, kernels still run."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    script = (
+        "from tilewright.sim import compiled; from tilewright.sim.timing import response_cycle;"
+        "print(compiled.CACHE_FOLDER, response_cycle(5, 3, -1))"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(blocked), "TMPDIR": str(tmp_path)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    folder, value = run.stdout.split()
+    assert value == "8"
+    assert folder.startswith(str(tmp_path))
+    assert not folder.startswith(str(blocked))
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
+def test_a_folder_of_another_user_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    folder = compiled._cache_folder()
+    assert folder is not None
+    os.chown(folder, 12345, 12345)
+    assert compiled._cache_folder() is None
+
+
+def test_old_versions_are_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = tmp_path / "tilewright-kernels"
+    (tmp_path / "of another package").mkdir()
+    for number in range(compiled.KEPT_VERSIONS + 3):
+        (base / f"old{number}").mkdir(parents=True)
+        os.utime(base / f"old{number}", (number, number))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    folder = compiled._cache_folder()
+    left = {path.name for path in base.iterdir()}
+    assert (tmp_path / "of another package").exists()
+    assert folder is not None
+    assert folder.name in left
+    assert len(left) == compiled.KEPT_VERSIONS
+    assert "old0" not in left
