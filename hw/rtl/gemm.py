@@ -53,6 +53,8 @@ class Gemm(Elaboratable):
             seq.issue.eq(self.issue), self.ready.eq(seq.ready), seq.is_wait.eq(f.opcode == Opcode.WAIT),
             seq.wait_cycles.eq(wait.cycles), seq.uop_begin.eq(f.uop_begin), seq.uop_count.eq(f.uop_count),
             seq.outer.eq(f.outer), seq.inner.eq(f.inner), seq.pace.eq(f.pace),
+            # the second half of a packed window emit may not meet the next instruction's products
+            seq.extra.eq(f.window & ~f.pace if c.dsp_packing else 0),
             line.issue.eq(self.issue), line.push.eq(f.push), line.trace.eq(f.trace), line.tag.eq(self.tag),
             line.last.eq(seq.last),
         ]  # fmt: skip

@@ -22,11 +22,12 @@ class Sequencer(Elaboratable):
 
     Counts are less one. ``ready``: the next instruction may be issued. ``valid``: a micro-op starts in this
     slot; ``first``: it is the instruction's first; ``last``: the last slot of the instruction (WAIT included).
+    ``extra``: the instruction has one slot more than its micro-ops need.
     """
 
     def __init__(self, uop_bits: int, count_bits: int, operands: dict[str, int]) -> None:
         self.issue, self.ready = Signal(), Signal()
-        self.is_wait, self.pace = Signal(), Signal()
+        self.is_wait, self.pace, self.extra = Signal(), Signal(), Signal()
         self.wait_cycles = Signal(16)
         self.uop_begin = Signal(uop_bits)
         self.uop_count = Signal(count_bits)
@@ -39,21 +40,23 @@ class Sequencer(Elaboratable):
         """Counters down to zero; terms are kept by addition alone."""
         m = Module()
         active, waiting, paced, second = Signal(), Signal(), Signal(), Signal()
+        longer, ending = Signal(), Signal()  # has an extra slot; is in it
         begin = Signal.like(self.uop_begin, reset_less=True)
         count, uops_left = Signal.like(self.uop_count, reset_less=True), Signal.like(self.uop_count, reset_less=True)
         inner, inner_left = Signal.like(self.inner, reset_less=True), Signal.like(self.inner, reset_less=True)
         outer_left = Signal.like(self.outer, reset_less=True)
         wait_left = Signal.like(self.wait_cycles, reset_less=True)
         fresh = Signal()
-        uops_end, inner_end, step = Signal(), Signal(), Signal()
+        uops_end, inner_end, step, final = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             step.eq(active & (second | ~paced)),  # this micro-op's last slot
             uops_end.eq(uops_left == 0),
             inner_end.eq(inner_left == 0),
             self.valid.eq(active & ~second),
             self.first.eq(fresh),
-            self.last.eq((step & uops_end & inner_end & (outer_left == 0)) | (waiting & (wait_left == 0))),
-            self.ready.eq(~(active | waiting) | self.last),
+            final.eq(step & uops_end & inner_end & (outer_left == 0)),
+            self.last.eq((final & ~longer) | ending | (waiting & (wait_left == 0))),
+            self.ready.eq(~(active | waiting | ending) | self.last),
         ]
         m.d.sync += [second.eq(active & paced & ~second), wait_left.eq(wait_left - 1)]
         with m.If(step):
@@ -62,11 +65,12 @@ class Sequencer(Elaboratable):
                 m.d.sync += [uops_left.eq(count), inner_left.eq(inner_left - 1)]
                 with m.If(inner_end):
                     m.d.sync += [inner_left.eq(inner), outer_left.eq(outer_left - 1)]
-        with m.If(self.last):
+        m.d.sync += ending.eq(final & longer)
+        with m.If(final | self.last):
             m.d.sync += [active.eq(0), waiting.eq(0)]
         with m.If(self.issue):
             m.d.sync += [
-                active.eq(~self.is_wait), waiting.eq(self.is_wait), paced.eq(self.pace), second.eq(0), fresh.eq(1),
+                active.eq(~self.is_wait), waiting.eq(self.is_wait), paced.eq(self.pace), longer.eq(self.extra), second.eq(0), fresh.eq(1),
                 begin.eq(self.uop_begin), self.uop.eq(self.uop_begin), count.eq(self.uop_count),
                 uops_left.eq(self.uop_count), inner.eq(self.inner), inner_left.eq(self.inner),
                 outer_left.eq(self.outer), wait_left.eq(self.wait_cycles),
