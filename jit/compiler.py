@@ -66,7 +66,9 @@ def compile_graph(
         number = len(result.programs)
         result.programs.append(program)
         result.steps += [
-            replace(pack, program=number, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets
+            replace(pack, program=number, offset=offsets[name])
+            for name, pack in lowered.packs.items()
+            if name in offsets
         ]
         result.steps.append(LaunchStep(number))
         result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]

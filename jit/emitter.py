@@ -294,9 +294,7 @@ class Emitter:
             self._alu_ready = True
             self.uop_count += 1
             count = max(1, self.config.beat_bytes * 8 // (len(encode_uops([{}], Engine.ALU, self.config)) * 8))
-            self._load(
-                Memory.UOP_ALU, 0, count, encode_uops([{}] * count, Engine.ALU, self.config), layer
-            )
+            self._load(Memory.UOP_ALU, 0, count, encode_uops([{}] * count, Engine.ALU, self.config), layer)
 
     def _load(self, memory: Memory, base: int, count: int, data: bytes, layer: int) -> None:
         beat = self.config.beat_bytes

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op, TensorSpec
@@ -65,7 +65,8 @@ class _Lowering:
     def run(self) -> Lowered:
         for name in self.graph.inputs:
             self._declare(name, self.graph.tensors[name].shape)
-        for self.layer, op in enumerate(self.graph.ops):
+        for layer, op in enumerate(self.graph.ops):
+            self.layer = layer
             rule = _RULES.get(type(op))
             if rule is None:
                 raise PlaceError(f"{op.name} ({op.kind}): has no lowering to the accelerator; it runs on the host")
@@ -205,8 +206,8 @@ class _Lowering:
             last = k == len(op.inputs) - 1
             if channels % block and not last:
                 raise PlaceError(
-                    f"{op.name}: input {k} has {channels} channels, no multiple of {block}, so the next one would start "
-                    f"inside a vector"
+                    f"{op.name}: input {k} has {channels} channels, no multiple of {block}, so the next one would "
+                    f"start inside a vector"
                 )
             scale, requant = part if part is not None else (IDENTITY_SCALE, identity_requant(channels))
             self._elementwise(
@@ -230,7 +231,7 @@ class _Lowering:
             consumers = self.graph.consumers(op.output)
             if after[1:3] != (1, 1) or not all(isinstance(c, g.Conv2D) for c in consumers):
                 raise PlaceError(f"{op.name}: reshape {before} -> {after} moves channels between pixels")
-            self.flat[op.output] = before[1:]
+            self.flat[op.output] = (before[1], before[2], before[3])
         self.alias[op.output] = self.resolve(op.inputs[0])
 
     # -- inputs ----------------------------------------------------------------------------------------
@@ -243,21 +244,21 @@ class _Lowering:
         return packed < kh * kw * -(-ic // self.config.block_in)
 
     def _patches(self, op: g.Conv2D, kh: int, kw: int, ic: int) -> tuple[str, int]:
-        source, out = self.spec(op.inputs[0]), image_shape(self.graph.tensors[op.output].shape)
+        shape, out = image_shape(self.spec(op.inputs[0]).shape), image_shape(self.graph.tensors[op.output].shape)
         units = units_for(kh * kw * ic, self.config)
         name = f"{op.inputs[0]}.patches{self.layer}"
         self.specs[name] = TensorSpec(name, (1, out[1], out[2], kh * kw * ic), "int8")
         self.packs[name] = PackStep(
-            tensor=op.inputs[0], segment=1, shape=source.shape, lanes=self.config.lanes, units=units, layout="patches",
-            batch=self.config.batch, padding=_cover(op, source.shape, out), pad_value=op.pad_value,
+            tensor=op.inputs[0], segment=1, shape=shape, lanes=self.config.lanes, units=units, layout="patches",
+            batch=self.config.batch, padding=_cover(op, shape, out), pad_value=op.pad_value,
             kernel=(kh, kw), strides=op.strides, dilation=op.dilation,
         )  # fmt: skip
         return name, units
 
     def _pack_rows(self, name: str, buffer: Buffer) -> None:
         self.packs[name] = PackStep(
-            tensor=name, segment=1, shape=self.specs[name].shape, lanes=self.config.lanes, units=buffer.units,
-            batch=self.config.batch, padding=buffer.pad, pad_value=buffer.pad_value,
+            tensor=name, segment=1, shape=image_shape(self.specs[name].shape), lanes=self.config.lanes,
+            units=buffer.units, batch=self.config.batch, padding=buffer.pad, pad_value=buffer.pad_value,
         )  # fmt: skip
 
     # -- buffers ---------------------------------------------------------------------------------------
@@ -353,7 +354,7 @@ def _expand_groups(op: g.Conv2D) -> np.ndarray:
     return dense
 
 
-_RULES: dict[type[Op], Callable[[_Lowering, object], None]] = {
+_RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.Conv2D: _Lowering.conv,
     g.DepthwiseConv2D: _Lowering.depthwise,
     g.AvgPool2D: _Lowering.average_pool,
@@ -363,7 +364,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, object], None]] = {
     g.Pad: _Lowering.pad,
     g.Concat: _Lowering.concat,
     g.Reshape: _Lowering.reshape,
-}  # type: ignore[dict-item]
+}
 
 
 def lower(graph: Graph, config: Config, spilled: Collection[str] = ()) -> Lowered:

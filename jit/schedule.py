@@ -132,7 +132,7 @@ class Scheduler:
         self._chunk_at: dict[tuple[int, int], tuple[int, int]] = {}
         self._act, self._wgt = Pool(config.act_units), Pool(config.wgt_entries)
         self._prm = Pool(config.prm_entries)
-        self._time = {engine: 0.0 for engine in Engine}
+        self._time = dict.fromkeys(Engine, 0.0)
         self._bus_bytes = [0, 0]  # constants, rows
         self._acc_next = 0
         self._acc_free = [0.0] * config.acc_banks
@@ -409,4 +409,3 @@ def _suffix_lowest(node: Node, index: int) -> list[int]:
     """For each task, the lowest input row that it or any later task reads."""
     lows = np.array([node.needs(task, index)[0] for task in node.tasks], np.int64)
     return np.minimum.accumulate(lows[::-1])[::-1].tolist()
-

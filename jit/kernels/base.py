@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -208,4 +209,4 @@ def split_evenly(count: int, limit: int) -> list[tuple[int, int]]:
     """``[lo, hi)`` ranges that cover ``count`` in the fewest pieces of at most ``limit``, sizes near equal."""
     pieces = -(-count // max(1, limit))
     bounds = [count * i // pieces for i in range(pieces + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))

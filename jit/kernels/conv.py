@@ -45,7 +45,8 @@ class ConvNode(Node):
         chunk_vectors = max(1, min(limit // per_vector, c.prm_entries // 4, vectors))
         if per_vector > c.wgt_entries:
             raise PlaceError(
-                f"{self.name}: {per_vector} weight blocks for one output block exceed wgt ({c.wgt_entries}); raise wgt_bytes"
+                f"{self.name}: {per_vector} weight blocks for one output block exceed wgt "
+                f"({c.wgt_entries}); raise wgt_bytes"
             )
         row_units = self.in_width * self.in_units * self.strides[0] + self.width * self.out_units
         plan = partition(

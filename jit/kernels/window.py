@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +180,7 @@ class WindowNode(Node):
 def _runs(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
     """(start, stop, value) of the runs of equal values in a row."""
     edges = [0, *(np.nonzero(np.diff(counts))[0] + 1).tolist(), len(counts)]
-    return [(a, b, int(counts[a])) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [(a, b, int(counts[a])) for a, b in pairwise(edges)]
 
 
 def valid_counts(size: int, out: int, kernel: int, stride: int, before: int) -> NDArray[np.int64]:

@@ -37,7 +37,9 @@ class GraphBuilder:
         bias = -int(self.rng.integers(-128, 128)) << 20
         return g.Scale(bias, int(self.rng.integers(1 << 30, (1 << 31) - 1)), int(self.rng.integers(31, 34)))
 
-    def conv(self, x, oc, kernel=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1, rounding="double"):
+    def conv(
+        self, x, oc, kernel=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1, rounding="double"
+    ):
         _, h, w, ic = self.shape(x)
         weight = self.rng.integers(-127, 128, (oc, *kernel, ic // groups)).astype(np.int8)
         shape = _spatial(h, w, kernel, strides, padding, dilation)
@@ -50,7 +52,7 @@ class GraphBuilder:
         return self._add(op)
 
     def dense(self, x, oc):
-        _, h, w, ic = self.shape(x)
+        _, h, w, _ = self.shape(x)
         assert (h, w) == (1, 1)
         return self.conv(x, oc, (1, 1), padding=(0, 0, 0, 0), rounding="single")
 
@@ -112,7 +114,10 @@ class GraphBuilder:
     def concat(self, *parts):
         shape = self.shape(parts[0])
         channels = sum(self.shape(p)[3] for p in parts)
-        scales = [None if k == 0 else (self.scale(), self._uniform(self.shape(p)[3], float(1 << 26))) for k, p in enumerate(parts)]
+        scales = [
+            None if k == 0 else (self.scale(), self._uniform(self.shape(p)[3], float(1 << 26)))
+            for k, p in enumerate(parts)
+        ]
         op = g.Concat(
             name=self._name("concat"), inputs=list(parts), output=self._new((*shape[:3], channels)), parts=scales
         )
@@ -124,8 +129,10 @@ class GraphBuilder:
 
     def _uniform(self, channels: int, magnitude: float) -> g.Requant:
         one = self.requant(1, magnitude)
-        spread = [np.repeat(a, channels) for a in (one.bias, one.multiplier, one.shift, one.offset)]
-        return g.Requant(*spread, one.rounding, one.zero_point, one.lo, one.hi)
+        bias, multiplier, shift, offset = (
+            np.repeat(a, channels) for a in (one.bias, one.multiplier, one.shift, one.offset)
+        )
+        return g.Requant(bias, multiplier, shift, offset, one.rounding, one.zero_point, one.lo, one.hi)
 
     def _name(self, kind: str) -> str:
         return f"op{len(self.ops):03d} {kind}"

@@ -22,7 +22,7 @@ CONFIGS = {
 }
 
 
-@pytest.fixture(params=CONFIGS.values(), ids=CONFIGS.keys())
+@pytest.fixture(params=list(CONFIGS.values()), ids=list(CONFIGS))
 def config(request: pytest.FixtureRequest) -> Config:
     return request.param
 
