@@ -117,9 +117,11 @@ def resnet8_like(config: Config, seed: int = 0) -> Program:
         source = 0 if number == 0 else (number + 1) % 3 * third
         target = (number + 2) % 3 * third
         for row in range(layer.size):
-            acc = row * layer.size * ocb
+            acc = row % config.acc_banks * config.acc_bank_units  # GEMM and ALU work in different banks
             for j in range(ocb):
-                _gemm_row(b, layer, uop_at, source + row * layer.stride * pitch * icb, acc + j, wgt_at + j * taps, pitch)
+                _gemm_row(
+                    b, layer, uop_at, source + row * layer.stride * pitch * icb, acc + j, wgt_at + j * taps, pitch
+                )
             _alu_row(b, layer, acc, target + (row + 1) * (layer.size + 2) * ocb, (number % 3) * third)
         wgt_at, uop_at = wgt_at + taps * ocb, uop_at + taps
     b.emit(Opcode.STORE, Engine.STORE, {"sram": target + 3, "sram_col": 1, "cols": 1, "wrap_size": config.act_units,
@@ -140,10 +142,11 @@ def _gemm_row(b: _Builder, layer: Layer, uop: int, src: int, dst: int, wgt: int,
         "uop_begin": uop, "uop_count": taps, "inner": layer.size, "dst": dst, "dst_inner": ocb, "src": src,
         "src_inner": layer.stride * icb, "wgt": wgt, "wrap_size": b.config.act_units,
     }  # fmt: skip
+    acc = _span(dst, layer.size, ocb)
     reach = ((k - 1) * pitch + k - 1 + (layer.size - 1) * layer.stride) * icb + icb
     b.emit(
         Opcode.GEMM, Engine.GEMM, fields,
-        Touch("act", reads=_span(src, reach) % b.config.act_units), Touch("acc", writes=_span(dst, layer.size, ocb)),
+        Touch("act", reads=_span(src, reach) % b.config.act_units), Touch("acc", acc, acc),
         Touch("wgt", reads=_span(wgt, taps)), Touch("uop_gemm", reads=_span(uop, taps)),
     )  # fmt: skip
 

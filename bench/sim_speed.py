@@ -1,7 +1,7 @@
 """Speed of the simulator on one core: multiply-accumulates and simulated cycles per second.
 
 ``python bench/sim_speed.py`` prints both for a ResNet-8-like program, functional and timing side apart and
-together; ``--json FILE`` also writes the numbers.
+together; ``--model FILE`` compiles a real network and measures that; ``--json FILE`` also writes the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from tilewright.config import PRESETS
+from tilewright.config import Config, load_config
 from tilewright.isa.program import Program
 from tilewright.sim import Functional, initial_segments, simulate_timing
 
@@ -72,18 +72,34 @@ def measure(program: Program, runs: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def compiled_programs(model: Path, config: Config) -> list[Program]:
+    """The accelerator programs of a network file."""
+    from tilewright.jit.compiler import compile_graph
+    from tilewright.jit.importer import import_model
+
+    graph = import_model(model).graph
+    if graph is None:
+        raise SystemExit(f"{model}: only part of it runs on the accelerator; measure a network that runs there whole")
+    return compile_graph(graph, config).programs
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--model", type=Path, help="a .tflite or .onnx network instead of the hand-made program")
+    parser.add_argument("--config", default="pynq-z2")
     options = parser.parse_args()
-    result = measure(resnet8_like(PRESETS["pynq-z2"]), options.runs)
-    for key, value in result.items():
-        print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
+    config = load_config(options.config)
+    programs = [resnet8_like(config)] if options.model is None else compiled_programs(options.model, config)
+    results = [measure(program, options.runs) for program in programs]
+    for result in results:
+        for key, value in result.items():
+            print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

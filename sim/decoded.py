@@ -43,7 +43,7 @@ class Decoded:
 
 def _first_illegal(instructions: bytes, size: int, config: Config) -> tuple[int, str]:
     """Index and message of the first instruction that does not decode, by bisection."""
-    low, high, message = 0, len(instructions) // size, ""
+    low, high, message = 0, -(-len(instructions) // size), ""
     while low < high:
         middle = (low + high) // 2
         try:
@@ -62,7 +62,7 @@ def _first_illegal(instructions: bytes, size: int, config: Config) -> tuple[int,
 def decode_program(program: Program) -> Decoded:
     """Decode once; the result serves any number of runs."""
     config, size = program.config, instruction_width(program.config) // 8
-    total = len(program.instructions) // size
+    total = -(-len(program.instructions) // size)  # a truncated last one counts, and does not decode
     illegal: Fault | None = None
     try:
         table = decode_table(program.instructions, config)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.isa.spec import Memory
 from tilewright.sim.compiled import compiled
-from tilewright.sim.raw import copy_bytes, read_int8, read_int32
+from tilewright.sim.raw import copy_bytes, copy_pair, read_int8, read_int32
 from tilewright.sim.scaling import ADD, AWAY, BIAS, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
 from tilewright.sim.state import (
     C_COLS,
@@ -50,18 +50,20 @@ def _read_word(source: int, size: int) -> int:
 
 @compiled
 def _load_weights(source: int, entry: int, m: Memories, s: Shape) -> None:
+    target = m.wgt.ctypes.data + entry * s.block_in * s.block_out
+    if s.weight_bits == 8:  # pair order is the transposed matrix of byte pairs
+        for k in range(0, s.block_in, 2):
+            for o in range(s.block_out):
+                copy_pair(target + k * s.block_out + 2 * o, source + o * s.block_in + k)
+        return
     base = entry * s.block_in * s.block_out
     per_byte = 8 // s.weight_bits
     up = 64 - s.weight_bits
     for o in range(s.block_out):
         first = source + o * s.block_in // per_byte
         for k in range(s.block_in):
-            if s.weight_bits == 8:
-                value = read_int8(first + k)
-            else:
-                packed = read_int8(first + k // per_byte) >> (s.weight_bits * (k % per_byte))
-                value = (packed << up) >> up
-            m.wgt[base + (k // 2) * 2 * s.block_out + 2 * o + (k & 1)] = value
+            packed = read_int8(first + k // per_byte) >> (s.weight_bits * (k % per_byte))
+            m.wgt[base + (k // 2) * 2 * s.block_out + 2 * o + (k & 1)] = (packed << up) >> up
 
 
 @compiled

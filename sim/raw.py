@@ -23,6 +23,19 @@ def copy_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
 
 
 @intrinsic
+def copy_pair(typingctx: Any, target: Any, source: Any) -> Any:
+    """Copy two bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(16).as_pointer()
+        to, frm = (builder.inttoptr(a, pointer) for a in args)
+        builder.store(builder.load(frm, align=1), to, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), generate
+
+
+@intrinsic
 def read_int32(typingctx: Any, address: Any) -> Any:
     """The little-endian int32 at any address."""
 

@@ -46,6 +46,7 @@ TOKEN_LATENCY, DISPATCH_LATENCY = constants.TOKEN_LATENCY, constants.DISPATCH_LA
 LOAD_SETUP, LOAD_DEPTH = constants.LOAD_SETUP, constants.LOAD_DEPTH
 STORE_SETUP, STORE_DEPTH = constants.STORE_SETUP, constants.STORE_DEPTH
 FETCH_START, FETCH_DEPTH, DONE_LATENCY = constants.FETCH_START, constants.FETCH_DEPTH, constants.DONE_LATENCY
+FAULT_LATENCY = constants.FAULT_LATENCY
 
 # Bits of an instruction's ``kind``
 BUS, DRAIN = 1, 2  #: moves data over the bus; must wait until its engine has drained
@@ -117,11 +118,12 @@ def _simulate(
     total = len(engine)
     stop = total  # first faulting instruction met so far: nothing from it on is issued or dispatched
     stop_cycle = NEVER
+    checked, suspect = np.full(4, NEVER, np.int64), np.zeros(4, np.int64)  # extent checks that will fail: when, of what
     next_dispatch, last_dispatch = 0, -1
     dispatched, issued = np.zeros(4, np.int64), np.zeros(4, np.int64)
     engine_free, drained = np.zeros(4, np.int64), np.full(4, -1, np.int64)
     push_count, pop_count = np.zeros(16, np.int64), np.zeros(16, np.int64)
-    ready = np.full(7, NEVER, np.int64)  # earliest cycle of: issue x 4, dispatch, fetch, load
+    ready = np.full(8, NEVER, np.int64)  # earliest cycle of: issue x 4, dispatch, fetch, load, failed check
     bursts, last_beat = 0, -1
     requested, fetch_from = 0, FETCH_START
     arrivals = np.full(program_beats, NEVER, np.int64)
@@ -165,9 +167,10 @@ def _simulate(
             if fetch_room - requested + gone >= length:
                 ready[5] = max(fetch_from, limit)
         ready[6] = max(load_from, limit) if active >= 0 else NEVER
+        ready[7] = min(checked[LOAD], checked[STORE])
         # -- jump ---------------------------------------------------------------------------------------
         t = NEVER
-        for k in range(7):
+        for k in range(8):
             t = min(t, max(ready[k], now + 1))
         if t >= NEVER:
             tally[T_STATE] = STUCK if stop == total else FAULTED
@@ -236,10 +239,9 @@ def _simulate(
                 if pops[i] >> s & 1:
                     pop_count[4 * s + e] += 1
             if outside[i]:
-                if i < stop:
-                    stop = i
-                    stop_cycle = now
-                free_at[i] = now + 1
+                checked[e], suspect[e] = now + FAULT_LATENCY, i
+                free_at[i] = now + FAULT_LATENCY + 1
+                engine_free[e] = free_at[i]
                 continue
             if e == LOAD and kind[i] & BUS:
                 active, load_from, row = i, now + LOAD_SETUP, 0
@@ -261,6 +263,10 @@ def _simulate(
                     push_count[q] += 1
             retired += 1
             last_retire = max(last_retire, retire[i])
+        for e in range(4):
+            if checked[e] <= now:
+                checked[e] = NEVER
+                stop, stop_cycle = min(stop, suspect[e]), now
         if retired == total:
             tally[T_STATE] = DONE
             for q in range(16):

@@ -84,6 +84,18 @@ def test_undecodable_instructions(index: int) -> None:
     assert (result.timing.dispatch >= 0).tolist() == [i < index for i in range(7)]
 
 
+def test_a_truncated_program_ends_at_its_last_instruction() -> None:
+    whole = program([*fill_and_store(7, 0), wait(G)], DEFAULT, 64)
+    made = Program(DEFAULT, whole.instructions[:-5], whole.segments)
+    segments = initial_segments(made)
+    result = simulate(made, segments)
+    assert result.fault is not None
+    assert (result.fault.code, result.fault.instruction) == (FaultCode.ILLEGAL, 3)
+    assert segments[0][:16].tolist() == [7] * 16
+    assert result.timing is not None
+    assert result.timing.fault == result.fault
+
+
 def test_fill_of_weights_is_illegal() -> None:
     made = program([wait(L), code(Opcode.FILL, memory=Memory.WGT)])
     fault = simulate(made).fault
