@@ -124,7 +124,7 @@ class AluLane(Elaboratable):
         for stage in range(10, 14):
             shift_13 = register(f"shift_{stage}", shift_13, unsigned(6))
         coarse = Cat(Const(0, 3), shift_13[3:])
-        below_coarse = (total_13 & ((Const(1, 64) << coarse) - 1)[:64]).any()
+        below_coarse = Cat(*[(shift_13[3:] > k) & total_13[8 * k : 8 * k + 8].any() for k in range(7)]).any()
         shifted_14 = register("shifted_14", total_13 >> coarse, signed(64))
         below_14 = register("below_14", below_coarse, unsigned(1))
         shift_14 = register("shift_14", shift_13, unsigned(6))
@@ -142,7 +142,7 @@ class AluLane(Elaboratable):
 
         # stage 15: zero point and clamp, or join with the old value
         now = mode(15)
-        shifted_zero = Signal(signed(65))
+        shifted_zero = Signal(signed(64))  # no legal scaling comes near its ends
         m.d.comb += shifted_zero.eq(Mux(now.constant, 0, rounded_15) + now.zero_point)
         floor = Mux(now.lo > now.hi, now.hi, now.lo)  # the upper clamp comes last
         capped = Mux(shifted_zero > now.hi, now.hi, shifted_zero[:8].as_signed())

@@ -58,7 +58,7 @@ def test_the_first_fault_in_program_order_is_reported_even_if_a_later_one_issues
     assert timing.issue[2] < timing.issue[1]
     assert timing.fault is not None
     assert timing.fault.instruction == 1
-    assert timing.cycles == timing.issue[1] + 2
+    assert timing.cycles == timing.issue[1] + 3  # FAULT_LATENCY, DONE_LATENCY
 
 
 def undecodable(made: Program, index: int) -> Program:
