@@ -86,6 +86,18 @@ def test_engines_retire_after_their_depth_and_gemm_has_no_bubbles() -> None:
     assert result.cycles == 140 + GEMM_DEPTH + DONE_LATENCY
 
 
+def test_packed_multipliers_need_a_cycle_after_a_window_instruction() -> None:
+    slots = {}
+    for packing in (True, False):
+        for window in (0, 1):
+            for pace in (0, 1):
+                gemm = code(Opcode.GEMM, inner=10, window=window, pace=pace)
+                issue = simulate_timing(program([gemm, gemm], DEFAULT.replace(dsp_packing=packing))).issue
+                slots[packing, window, pace] = int(issue[1] - issue[0])
+    assert slots.pop((True, 1, 0)) == 11
+    assert slots == {key: 10 * (key[2] + 1) for key in slots}
+
+
 def test_a_token_costs_one_cycle() -> None:
     result = simulate_timing(program([wait(G, 50, push=[A]), wait(A, 1, pop=[G])]))
     assert result.issue[1] == result.retire[0] + 1
