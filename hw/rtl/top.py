@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Elaboratable, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, ResetInserter, Signal
 
 from tilewright.config import Config
 from tilewright.hw.rtl.alu import Alu
@@ -64,7 +64,7 @@ class Tilewright(Elaboratable):
             fetch.take.eq(dispatch.take), dispatch.valid.eq(fetch.valid), dispatch.word.eq(fetch.word),
             dispatch.start.eq(control.start), dispatch.stop.eq(control.stopped),
             dispatch.instructions.eq(control.program_instructions),
-            issue.limit.eq(control.fault_tag),
+            issue.limit.eq(Mux(control.halt, 0, control.fault_tag)),
             control.finished.eq(issue.idle & issue.no_tokens & (dispatch.left == 0)),
             control.fault_settled.eq(issue.settled),
         ]  # fmt: skip
@@ -200,5 +200,6 @@ class Tilewright(Elaboratable):
             p["ev_start"].eq(control.start), p["ev_dispatch"].eq(self.dispatch.take),
             p["ev_dispatch_engine"].eq(self.dispatch.engine),
             p["ev_issue"].eq(Cat(*[rule.issue for rule in self.issue.engines])),
-            p["ev_retire"].eq(Cat(*self.issue.retire)), p["ev_done"].eq(control.done),
+            # what still completes after a watchdog's end is not part of the run
+            p["ev_retire"].eq(Mux(control.halt, 0, Cat(*self.issue.retire))), p["ev_done"].eq(control.done),
         ]  # fmt: skip
