@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.ir import IRModule
 from tvm.relax.transform import FuseOpsByPattern, FusionPattern, MergeCompositeFunctions
@@ -161,11 +160,6 @@ def packed_call(name: str, args: Sequence[Expr], like: Expr) -> Expr:
     ty = like.ty
     outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
     return relax.op.call_dps_packed(name, relax.Tuple(list(args)), out_ty=outputs)
-
-
-def register_packed(name: str, function: Callable[..., Any]) -> None:
-    """Registers a packed function under ``name``, in place of any earlier one."""
-    tvm_ffi.register_global_func(name, function, override=True)
 
 
 def module_pass(transform: Callable[[IRModule], IRModule], name: str) -> Any:

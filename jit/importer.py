@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tilewright.config import Config
 from tilewright.jit import compat
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
@@ -39,12 +40,15 @@ class ImportedModel:
     exactness: list[LayerExactness] = field(default_factory=list)
 
 
-def import_model(path: str | Path) -> ImportedModel:
-    """Imports a quantised ``.tflite`` or QDQ ``.onnx`` file; raises ModelError where that is impossible."""
+def import_model(path: str | Path, config: Config | None = None) -> ImportedModel:
+    """Imports a quantised ``.tflite`` or QDQ ``.onnx`` file; raises ModelError where that is impossible.
+
+    With a ``config``, operators that its memories cannot hold are left to the CPU.
+    """
     path = Path(path)
     module = load_model(path)
     reasons: dict[str, str] = {}
-    fused = fuse(module, reasons)
+    fused = fuse(module, reasons, config)
     host_ops = unclaimed(fused, reasons)
     model = ImportedModel(path, module, merge(fused), None, host_ops)
     if not host_ops:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from tilewright.config import Config, load_config
 from tilewright.jit import compat, compat_passes
 from tilewright.jit.frontend.edges import Edges, peel
 from tilewright.jit.frontend.extract import Extraction, extract, region_semantics
@@ -12,18 +14,22 @@ from tilewright.jit.frontend.passes import unshare_dequantize
 from tilewright.jit.frontend.patterns import table
 from tilewright.jit.frontend.site import LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE
 from tilewright.jit.graph import Graph
+from tilewright.jit.region import refusal
 
 CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix of composites
 
 
-def fuse(mod: Any, reasons: dict[str, str] | None = None) -> Any:
+def fuse(mod: Any, reasons: dict[str, str] | None = None, config: Config | None = None) -> Any:
     """``mod`` with every form of the pattern table grouped into a composite that knows its source operator.
 
-    ``reasons`` receives, by variable name, why a match was refused.
+    ``reasons`` receives, by variable name, why a match was refused. With a ``config``, operators that its memories
+    cannot hold are refused too.
     """
     semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
     mod = unshare_dequantize(to_nhwc(mod))
-    return compat_passes.fuse_by_pattern(mod, table(semantics, {} if reasons is None else reasons), SOURCE_ATTRIBUTE)
+    refuse = None if config is None else partial(refusal, config=config)
+    patterns = table(semantics, {} if reasons is None else reasons, refuse)
+    return compat_passes.fuse_by_pattern(mod, patterns, SOURCE_ATTRIBUTE)
 
 
 def merge(fused: Any) -> Any:
@@ -41,20 +47,20 @@ def merge(fused: Any) -> Any:
     return mod
 
 
-def partition_for_tilewright(mod: Any, config: Any = None, semantics: str | None = None) -> Any:
+def partition_for_tilewright(mod: Any, config: Config | str | None = None, semantics: str | None = None) -> Any:
     """The module with what Tilewright can compute exactly moved into region functions.
 
     ``mod``: a Relax module with quantised (QDQ) operators, as the importers give it, before FoldConstant or
-    LegalizeOps. Operators that no pattern claims stay in ``main``. ``config`` does not change what is claimed.
+    LegalizeOps. Operators that no pattern claims stay in ``main``, and with a ``config`` (object, preset name or TOML
+    file) those that its memories cannot hold.
     ``semantics``: whose integers to reproduce, ``litert`` or ``onnxruntime``; by default what :func:`load_model`
     noted, else ``litert``.
     """
-    del config
     if semantics not in (None, LITERT, ONNX_RUNTIME):
         raise ValueError(f"semantics {semantics!r}; {LITERT!r} or {ONNX_RUNTIME!r}")
     if semantics is not None:
         mod = compat.with_main_attribute(mod, SEMANTICS_ATTRIBUTE, semantics)
-    return merge(fuse(mod))
+    return merge(fuse(mod, config=None if config is None else load_config(config)))
 
 
 def regions(mod: Any) -> dict[str, Any]:

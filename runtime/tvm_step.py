@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from numpy.typing import NDArray
 from tvm import relax
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.steps import TvmStep
 
 RUN = "tilewright.run"  #: the packed function behind every accelerator part of a library
+
+RegionRunner = Callable[[bytes, list[NDArray[Any]]], list[NDArray[Any]]]
 
 _MACHINES: dict[str, Any] = {}  #: virtual machines by the hash of their library
 
@@ -46,14 +50,19 @@ def _machine(library: str, content: bytes) -> Any:
     return _MACHINES[key]
 
 
-def register_runner() -> None:
-    """Make ``tilewright.run``, which libraries call for their accelerator parts, arrive at :func:`run_bytes`."""
+def register_runner(runner: RegionRunner | None = None) -> None:
+    """Make ``tilewright.run``, which libraries call for their accelerator parts, arrive at ``runner``.
+
+    By default that is the runtime's ``run_bytes``.
+    """
     from tilewright.runtime import run_bytes
+
+    chosen = runner or run_bytes
 
     def run(artifact: Any, inputs: Any, *tensors: Any) -> None:
         """Destination-passing style: artifact, number of inputs, the inputs, then the outputs to fill."""
         count = int(inputs.numpy())
-        results = run_bytes(artifact.numpy().tobytes(), [tensor.numpy() for tensor in tensors[:count]])
+        results = chosen(artifact.numpy().tobytes(), [tensor.numpy() for tensor in tensors[:count]])
         for tensor, result in zip(tensors[count:], results, strict=True):
             tensor.copyfrom(np.ascontiguousarray(result).reshape(tuple(tensor.shape)))
 

@@ -83,12 +83,21 @@ def compile_artifact(
         raise CompileError(f"{path}: compiling needs TVM, which is not installed: pip install 'tilewright[compile]'")
     from tilewright.jit.compiler import compile_graph
     from tilewright.jit.importer import import_model
+    from tilewright.jit.kernels.base import PlaceError
 
     start = time.perf_counter()
     if progress is not None:
         progress("importing", 0, 0)
     model = import_model(path)
-    if model.graph is None:
+    compiled = None
+    if model.graph is not None:
+        try:
+            compiled = compile_graph(model.graph, config, keep_intermediates=keep_intermediates, progress=progress)
+        except PlaceError:
+            model = import_model(path, config)  # once more, with what this config cannot hold left to the CPU
+            if not model.host_ops:
+                raise
+    if compiled is None:
         from tilewright.compiling_mixed import compile_mixed
 
         if keep_intermediates:
@@ -96,7 +105,6 @@ def compile_artifact(
             raise CompileError(f"{path}: intermediates need a model all on the accelerator; {names} run on the CPU")
         artifact = compile_mixed(model, config, progress)
         return dataclasses.replace(artifact, compile_seconds=time.perf_counter() - start)
-    compiled = compile_graph(model.graph, config, keep_intermediates=keep_intermediates, progress=progress)
     return build_artifact(model, compiled, time.perf_counter() - start, keep_intermediates)
 
 

@@ -30,38 +30,13 @@ class MixedError(TilewrightError):
     """A model that is partly on the CPU cannot be compiled; names the operators in the way."""
 
 
-def compile_region(graph: Graph, config: Config, progress: Progress | None = None) -> Artifact:
-    """The artifact of one accelerator part: its inputs and outputs are the graph's own tensors."""
-    from tilewright.jit.compiler import compile_graph
-
-    compiled = compile_graph(graph, config, progress=progress)
-
-    def specs(names: list[str]) -> tuple[TensorIo, ...]:
-        found = (graph.tensors[name] for name in names)
-        return tuple(TensorIo(t.name, t.shape, t.dtype, t.scale, t.zero_point) for t in found)
-
-    host_layers = tuple(
-        {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": compiled.placement[op.name][1]}
-        for op in graph.ops
-        if compiled.placement[op.name][0] == "host"
-    )
-    return Artifact(
-        name=graph.name,
-        config=config,
-        programs=tuple(compiled.programs),
-        steps=tuple(compiled.steps),
-        inputs=specs(graph.inputs),
-        outputs=specs(graph.outputs),
-        host_layers=host_layers,
-    )
-
-
 def compile_mixed(model: ImportedModel, config: Config, progress: Progress | None = None) -> Artifact:
     """The artifact of a model that is partly on the CPU. Raises :class:`MixedError` if all of it would be."""
     from tvm import relax
 
     from tilewright.jit import compat
     from tilewright.jit.partition import regions
+    from tilewright.jit.region import compile_region
     from tilewright.jit.vm import compile_regions
 
     if not regions(model.partitioned):
@@ -78,7 +53,7 @@ def compile_mixed(model: ImportedModel, config: Config, progress: Progress | Non
         parts.append(compile_region(graph, part_config, progress))
         return parts[-1].to_bytes()
 
-    compiled = compile_regions(model.partitioned, compile_part, config)
+    compiled = compile_regions(model.partitioned, config, compile_part)
     operators = tuple(name for name, _ in model.host_ops)
     step = TvmStep(tuple(t.name for t in inputs), tuple(t.name for t in outputs), LIBRARY, operators=operators)
     return Artifact(

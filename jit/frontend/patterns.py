@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tilewright.jit.compat import Expr, Var
 from tilewright.jit.compat_passes import Check, Fusion
@@ -10,6 +10,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.rules import add, concat, conv, dense, move, pool, requantize, softmax
 from tilewright.jit.frontend.rules.common import Rule
 from tilewright.jit.frontend.site import GraphBuilder, Site
+from tilewright.jit.graph import Graph
 from tilewright.jit.numbers import NotRepresentable
 
 RULES: tuple[Rule, ...] = (
@@ -25,23 +26,38 @@ RULES: tuple[Rule, ...] = (
 BY_NAME = {rule.name: rule for rule in RULES}
 
 
-def table(semantics: str, reasons: dict[str, str]) -> list[Fusion]:
+#: Says why operators cannot run on some accelerator, or None.
+Refusal = Callable[[Graph], str | None]
+
+
+def table(semantics: str, reasons: dict[str, str], refuse: Refusal | None = None) -> list[Fusion]:
     """(composite name, pattern, check) for FuseOpsByPattern.
 
-    A check tries the lowering on a throw-away graph; where it is impossible, the match is refused and the reason
-    is kept in ``reasons`` under the name of the variable that holds the result.
+    A check tries the lowering on a throw-away graph and hands that to ``refuse``; where it is impossible, the match is
+    refused and the reason is kept in ``reasons`` under the name of the variable that holds the result.
     """
 
     def checker(rule: Rule) -> Check:
         def check(var: Var, root: Expr, bound: Mapping[Var, Expr]) -> bool:
-            site = Site(GraphBuilder(semantics), root, bound, {}, "check")
+            builder = GraphBuilder(semantics)
+            site = Site(builder, root, bound, {}, str(var.name))
             try:
                 rule.lower(site)
             except (Unsupported, NotRepresentable) as error:
                 reasons.setdefault(str(var.name), str(error))
                 return False
-            return True
+            refused = refuse(_alone(builder)) if refuse is not None else None
+            if refused is not None:
+                reasons.setdefault(str(var.name), refused)
+            return refused is None
 
         return check
 
     return [(rule.name, pattern, checker(rule)) for rule in RULES for pattern in rule.patterns]
+
+
+def _alone(builder: GraphBuilder) -> Graph:
+    """What a check built, as a graph of its own."""
+    made = {op.output for op in builder.ops}
+    inputs = dict.fromkeys(t for op in builder.ops for t in op.inputs if t not in made)
+    return builder.finish("check", list(inputs), [builder.ops[-1].output] if builder.ops else [])

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
+import tilewright as tw
 from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
+from tilewright.config import PRESETS
 from tilewright.jit import vm
 from tilewright.jit.frontend import load_model
 from tilewright.jit.graph import Graph
+from tilewright.jit.importer import import_model
 from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
 from tilewright.jit.reference import evaluate
 
@@ -66,7 +69,7 @@ def test_whole_network_is_one_region(table: Regions, model_case: Callable[[str],
     case = model_case("resnet8_cifar10")
     partitioned = partition_for_tilewright(load_model(case.model))
     assert len(regions(partitioned)) == 1
-    compiled = vm.compile_regions(partitioned, table.compile)
+    compiled = vm.compile_regions(partitioned, PRESETS["pynq-z2"], table.compile)
     run = machine(relax.build(compiled, "llvm"))["main"]
     for x, y in zip(case.x[:5], case.y[:5], strict=True):
         np.testing.assert_array_equal(run(tvm.runtime.tensor(x[None])).numpy()[0], y)
@@ -74,7 +77,7 @@ def test_whole_network_is_one_region(table: Regions, model_case: Callable[[str],
 
 def test_accelerator_and_cpu_parts_mix(table: Regions, tmp_path: Path) -> None:
     path = mixed_model(tmp_path / "mixed.onnx")
-    mod = vm.tilewright_pipeline(table.compile)(load_model(path))
+    mod = vm.tilewright_pipeline(compiler=table.compile)(load_model(path))
     assert len(table.graphs) == 2
     run = machine(relax.build(mod, "llvm"))["main"]
     rng = np.random.default_rng(0)
@@ -89,7 +92,7 @@ def test_accelerator_and_cpu_parts_mix(table: Regions, tmp_path: Path) -> None:
 
 def test_pipeline_inside_relax_build(table: Regions, tmp_path: Path) -> None:
     path = mixed_model(tmp_path / "mixed.onnx")
-    executable = relax.build(load_model(path), "llvm", relax_pipeline=vm.relax_pipeline(table.compile))
+    executable = relax.build(load_model(path), "llvm", relax_pipeline=vm.relax_pipeline(compiler=table.compile))
     x = np.zeros((1, 4, 8, 8), np.float32)
     (wanted,) = onnx_runtime(path, {"x1": x})
     np.testing.assert_allclose(machine(executable)["main"](tvm.runtime.tensor(x)).numpy(), wanted, atol=0.0131)
@@ -103,7 +106,7 @@ def test_region_with_several_inputs_and_outputs(table: Regions, tmp_path: Path) 
     z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
     w = b.quantised(b.conv(y, (4, 4, 3, 3), pads=[1, 1, 1, 1]), 0.11, -5)
     path = b.save(tmp_path / "model.onnx", b.quantised(b.node("Add", [z, w]), 0.12, 1), [1, 4, 6, 6])
-    mod = vm.tilewright_pipeline(table.compile)(load_model(path))
+    mod = vm.tilewright_pipeline(compiler=table.compile)(load_model(path))
     assert max(len(graph.inputs) for graph in table.graphs) + max(len(graph.outputs) for graph in table.graphs) >= 3
     value = np.random.default_rng(0).normal(0, 1, (1, 4, 6, 6)).astype(np.float32)
     (wanted,) = onnx_runtime(path, {"x1": value})
@@ -116,6 +119,7 @@ import sys
 import numpy as np, tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
+from tilewright.config import PRESETS
 from tilewright.jit import vm
 
 def run(artifact, inputs):
@@ -129,7 +133,7 @@ print(main(tvm.runtime.tensor(np.zeros((1, 4, 8, 8), np.float32))).numpy().mean(
 
 
 def test_exports_and_reloads_in_a_fresh_process(table: Regions, tmp_path: Path) -> None:
-    mod = vm.tilewright_pipeline(table.compile)(load_model(mixed_model(tmp_path / "mixed.onnx")))
+    mod = vm.tilewright_pipeline(compiler=table.compile)(load_model(mixed_model(tmp_path / "mixed.onnx")))
     library = tmp_path / "mixed.so"
     relax.build(mod, "llvm").export_library(str(library))
     done = subprocess.run(
@@ -146,3 +150,52 @@ def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
     graphs = [region_to_graph(function, name) for name, function in regions(mod).items()]
     assert sorted(graph.name for graph in graphs) == ["tilewright_0", "tilewright_1"]
     assert [[op.kind for op in graph.ops] for graph in graphs] == [["Conv2D"], ["Conv2D"]]
+
+
+_DIGITS = """
+import sys
+import numpy as np, tvm
+from tvm import relax
+from tilewright.jit import vm
+
+main = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())["main"]
+x = np.load(sys.argv[2])
+np.save(sys.argv[3], np.concatenate([main(tvm.runtime.tensor(image[None])).numpy() for image in x]))
+"""
+
+
+def test_digits_through_the_real_compiler_exported_and_run_in_a_fresh_process(tmp_path: Path) -> None:
+    model = REPOSITORY / "examples" / "digits" / "digits.onnx"
+    library = tmp_path / "digits.so"
+    relax.build(vm.tilewright_pipeline("tiny")(load_model(model)), "llvm").export_library(str(library))
+    x = np.random.default_rng(0).integers(-128, 128, (4, 1, 8, 8)).astype(np.int8)
+    np.save(tmp_path / "x.npy", x)
+    names = [str(library), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
+    done = subprocess.run(
+        [sys.executable, "-c", _DIGITS, *names], capture_output=True, text=True, cwd=REPOSITORY, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    name = onnx.load(str(model)).graph.input[0].name
+    wanted = np.concatenate([onnx_runtime(model, {name: image[None]})[0] for image in x])
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), wanted)
+
+
+def test_an_operator_too_large_for_the_config_stays_on_the_cpu(tmp_path: Path) -> None:
+    b = QdqBuilder(seed=5)
+    x = b.input([1, 4, 4, 300])
+    wide = b.quantised(b.conv(x, (6, 4, 3, 3), pads=[1, 1, 1, 1]), 0.06, 0)
+    path = b.save(
+        tmp_path / "wide.onnx", b.quantised(b.conv(wide, (3, 6, 1, 1), strides=[2, 3]), 0.05, 7), [1, 3, 2, 100]
+    )
+    assert import_model(path).graph is not None
+    model = import_model(path, PRESETS["tiny"])
+    ((_, reason),) = model.host_ops
+    assert "acc units" in reason
+    assert "acc_bytes" in reason
+    assert len(regions(model.partitioned)) == 1
+    executable = tw.compile(path, config="tiny", cache=False)
+    value = np.random.default_rng(0).normal(0, 1, (1, 4, 4, 300)).astype(np.float32)
+    y, report = executable.run(value)
+    (wanted,) = onnx_runtime(path, {"x1": value})
+    assert np.abs(y - wanted).max() <= 0.05 * 1.001
+    assert [layer["place"] for layer in report.to_dict()["layers"]].count("host") >= 1

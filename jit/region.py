@@ -1,0 +1,46 @@
+"""One region of a partitioned module: whether it can run on a Config, and its artifact."""
+
+from __future__ import annotations
+
+from tilewright.config import Config
+from tilewright.jit.compiler import POLICIES, Progress, compile_graph
+from tilewright.jit.graph import Graph
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.steps import TensorIo
+
+
+def refusal(graph: Graph, config: Config) -> str | None:
+    """Why the accelerator cannot run these operators, all memories to themselves; None if it can."""
+    try:
+        compile_graph(graph, config, policies=POLICIES[:1])
+    except PlaceError as error:
+        return str(error)
+    return None
+
+
+def compile_region(graph: Graph, config: Config, progress: Progress | None = None) -> Artifact:
+    """The artifact of one region: its inputs and outputs are the graph's own tensors.
+
+    Raises :class:`PlaceError` naming the operator that does not fit.
+    """
+    compiled = compile_graph(graph, config, progress=progress)
+
+    def specs(names: list[str]) -> tuple[TensorIo, ...]:
+        found = (graph.tensors[name] for name in names)
+        return tuple(TensorIo(t.name, t.shape, t.dtype, t.scale, t.zero_point) for t in found)
+
+    host_layers = tuple(
+        {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": compiled.placement[op.name][1]}
+        for op in graph.ops
+        if compiled.placement[op.name][0] == "host"
+    )
+    return Artifact(
+        name=graph.name,
+        config=config,
+        programs=tuple(compiled.programs),
+        steps=tuple(compiled.steps),
+        inputs=specs(graph.inputs),
+        outputs=specs(graph.outputs),
+        host_layers=host_layers,
+    )
