@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, signed
+from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, Value, signed
 
 from tilewright.isa.spec import bits_for
 
 VERILOG_DIR = Path(__file__).parent / "verilog"
-PRIMITIVES = ("tw_ram", "tw_ram_async", "tw_multiply", "tw_multiply_pair", "tw_multiply_wide")
+PRIMITIVES = ("tw_ram", "tw_ram_async", "tw_dot", "tw_dot_pair", "tw_multiply_wide")
 
 
 def primitive_sources() -> dict[str, str]:
@@ -74,24 +74,28 @@ class AsyncRam(Elaboratable):
         return m
 
 
-def multiply(m: Module, name: str, x: Signal, w: Signal) -> Signal:
-    """x * w (signed 8 bit by signed 2, 4 or 8 bit), two cycles later."""
-    product = Signal(signed(8 + len(w)), name=f"{name}_product")
+def dot(m: Module, name: str, taps: int, weight_bits: int, x: Value, w: Value) -> Signal:
+    """The dot product of ``taps`` int8 in x and weights in w, int32, four cycles later."""
+    total = Signal(32, name=f"{name}_sum")
     m.submodules[name] = Instance(
-        "tw_multiply", p_WEIGHT_BITS=len(w), i_clk=ClockSignal(), i_x=x, i_w=w, o_product=product
+        "tw_dot", p_TAPS=taps, p_WEIGHT_BITS=weight_bits, i_clk=ClockSignal(), i_x=x, i_w=w, o_sum=total
     )
-    return product
+    return total
 
 
-def multiply_pair(m: Module, name: str, x: Signal, w0: Signal, w1: Signal) -> tuple[Signal, Signal, Signal]:
-    """(w0 * x, w1 * x less carry, carry) one cycle later, on one DSP48E1."""
-    low = Signal(signed(16), name=f"{name}_low")
-    high = Signal(signed(16), name=f"{name}_high")
-    carry = Signal(name=f"{name}_carry")
+def dot_pair(
+    m: Module, name: str, taps: int, weight_bits: int, x: Value, w0: Value, w1: Value, late: Value
+) -> tuple[Signal, Signal]:
+    """Two dot products with x, four cycles later, on one multiplier per tap.
+
+    ``late``, three cycles later: the second is that of the x given a cycle later instead.
+    """
+    sums = Signal(32, name=f"{name}_sum_0"), Signal(32, name=f"{name}_sum_1")
     m.submodules[name] = Instance(
-        "tw_multiply_pair", i_clk=ClockSignal(), i_x=x, i_w0=w0, i_w1=w1, o_low=low, o_high=high, o_carry=carry
-    )
-    return low, high, carry
+        "tw_dot_pair", p_TAPS=taps, p_WEIGHT_BITS=weight_bits, i_clk=ClockSignal(), i_x=x, i_w0=w0, i_w1=w1,
+        i_late=late, o_sum0=sums[0], o_sum1=sums[1],
+    )  # fmt: skip
+    return sums
 
 
 def multiply_wide(m: Module, name: str, a: Signal, b: Signal) -> Signal:
