@@ -174,9 +174,12 @@ def _tensor(values: dict[str, Any]) -> TensorIo:
 
 def _checked_body(data: bytes, source: str) -> bytes:
     if not is_artifact(data):
-        raise ArtifactError(f"{source}: not a Tilewright artifact (.twa)")
+        raise ArtifactError(f"{source}: not a Tilewright artifact (.twa); make one with tilewright compile")
     if len(data) < _PREFIX.size:
-        raise ArtifactError(f"{source}: truncated: {len(data)} bytes, the prefix alone has {_PREFIX.size}")
+        raise ArtifactError(
+            f"{source}: truncated: {len(data)} bytes, the prefix alone has {_PREFIX.size}; "
+            "copy it again or compile the model again"
+        )
     _, version, length, digest = _PREFIX.unpack_from(data)
     if version != FORMAT_VERSION:
         raise ArtifactError(
@@ -185,7 +188,10 @@ def _checked_body(data: bytes, source: str) -> bytes:
         )
     body = data[_PREFIX.size :]
     if len(body) < length:
-        raise ArtifactError(f"{source}: truncated: {len(data)} of {_PREFIX.size + length} bytes")
+        raise ArtifactError(
+            f"{source}: truncated: {len(data)} of {_PREFIX.size + length} bytes; "
+            "copy it again or compile the model again"
+        )
     if len(body) > length or len(body) < _LENGTH.size or hashlib.sha256(body).digest() != digest:
         raise ArtifactError(f"{source}: corrupt: the checksum does not match; compile the model again")
     return body
