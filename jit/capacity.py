@@ -24,14 +24,14 @@ def least_capacity(name: str, buffer: Buffer, nodes: list[Node]) -> int:
     rows = 1
     for node in nodes:
         if node.output == origin(name):
-            rows = max(rows, _open_rows(node))
+            rows = max(rows, open_rows(node))
         for k, tensor in enumerate(node.inputs):
             if tensor == name:
-                rows = max(rows, _window_rows(node, k, buffer), _lag_rows(name, node, k, nodes) + buffer.pad[2])
+                rows = max(rows, window_rows(node, k, buffer), lag_rows(name, node, k, nodes) + buffer.pad[2])
     return min(buffer.rows, rows)
 
 
-def _open_rows(node: Node) -> int:
+def open_rows(node: Node) -> int:
     """Most output rows that are begun but not complete at once."""
     complete, most = 0, 1
     for task in node.tasks:
@@ -40,7 +40,7 @@ def _open_rows(node: Node) -> int:
     return most
 
 
-def _window_rows(node: Node, index: int, buffer: Buffer) -> int:
+def window_rows(node: Node, index: int, buffer: Buffer) -> int:
     """Rows held at once if rows are written one by one and every task runs as soon as its rows are there."""
     top, _, bottom, _ = buffer.pad
     needs = [node.needs(task, index) for task in node.tasks]
@@ -55,7 +55,7 @@ def _window_rows(node: Node, index: int, buffer: Buffer) -> int:
     return most
 
 
-def _lag_rows(name: str, join: Node, index: int, nodes: list[Node]) -> int:
+def lag_rows(name: str, join: Node, index: int, nodes: list[Node]) -> int:
     """Rows of ``name`` between what a middle task of ``join`` reads and what its other inputs depend on."""
     if len(join.inputs) == 1:
         return 1
@@ -82,21 +82,14 @@ def fit(
     inputs: list[str],
     stored: list[str],
     policy: Policy,
-    spills: Mapping[str, str],
-    known: dict[str, int],
 ) -> Scheduler:
-    """A complete schedule, shrinking rings until act holds them. Raises :class:`ScheduleError` if none does.
-
-    ``known`` has the capacities that earlier calls settled on, and is updated: after a failure, with those of
-    all tensors but the ones that failed to fit.
-    """
+    """A complete schedule, shrinking rings until act holds them. Raises :class:`ScheduleError` if none does."""
     least = {name: least_capacity(name, buffer, nodes) for name, buffer in buffers.items()}
     for name, buffer in buffers.items():
-        streamed = name in inputs or name in spills or name in spills.values()
-        slack = INPUT_LEAD if streamed else buffer.rows if policy.slack is None else policy.slack
-        buffer.capacity = min(buffer.rows, least[name] + slack, max(least[name], known.get(name, buffer.rows)))
+        slack = INPUT_LEAD if name in inputs else buffer.rows if policy.slack is None else policy.slack
+        buffer.capacity = min(buffer.rows, least[name] + slack)
     for _ in range(_ATTEMPTS):
-        scheduler = Scheduler(config, nodes, buffers, inputs, stored, policy, spills)
+        scheduler = Scheduler(config, nodes, buffers, inputs, stored, policy, {})
         try:
             scheduler.run()
             return scheduler
@@ -104,8 +97,6 @@ def fit(
             failure = error
             if not _shrink(failure.tensors, buffers, least):
                 break
-    known.clear()
-    known.update({name: buffer.capacity for name, buffer in buffers.items() if name not in failure.tensors})
     raise failure
 
 

@@ -6,28 +6,37 @@ each program several schedules are tried on the cycle simulator; the fastest is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.config import Config
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
-from tilewright.jit.capacity import fit
-from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter
+from tilewright.jit.capacity import fit, least_capacity
+from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
-from tilewright.jit.layout import Buffer, origin, twin
-from tilewright.jit.lower import HOST_KINDS, Lowered, image_shape, lower
-from tilewright.jit.schedule import Policy, ScheduleError
+from tilewright.jit.layout import Buffer
+from tilewright.jit.lower import HOST_KINDS, image_shape, lower
+from tilewright.jit.plan import make_plan
+from tilewright.jit.schedule import Action, Policy, ScheduleError, Scheduler
+from tilewright.jit.slicing import slice_graph
+from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
 from tilewright.sim import simulate_timing
 
 #: measured on the MLPerf Tiny networks (bench/policies.py): each is the best of some network on some config
 POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
 
+#: for networks that a plan cuts into groups
+PLANNED = (Policy(False, 0.5, 8), Policy(True, 0.5, 8))
+#: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
+_SHARES = (0.5, 0.25, 0.125)
+
+_Key = TypeVar("_Key", bound=Hashable)
 Progress = Callable[[str, int, int], None]
 
 
@@ -166,11 +175,13 @@ def _best_program(
 ) -> tuple[Program, Lowered, dict[str, int]]:
     """The fastest of the schedules that the policies give, by simulated cycles."""
     best: tuple[int, Program, Lowered, dict[str, int]] | None = None
-    spilled: list[str] = []  # what one policy cannot hold on the chip, no other can
+    on_chip = _streams(graph, config)
+    if not on_chip:
+        policies = PLANNED
     for number, policy in enumerate(policies):
         if progress is not None:
             progress("schedules", number, len(policies))
-        program, lowered, offsets = _program(graph, config, policy, spilled)
+        program, lowered, offsets = _program(graph, config, policy, on_chip)
         cycles = simulate_timing(program).cycles
         if best is None or cycles < best[0]:
             best = (cycles, program, lowered, offsets)
@@ -179,34 +190,35 @@ def _best_program(
     return best[1:]
 
 
-def _program(
-    graph: Graph, config: Config, policy: Policy, spilled: list[str] | None = None
-) -> tuple[Program, Lowered, dict[str, int]]:
-    """Schedule and emit; tensors go through DRAM, smallest first, until act and wgt hold the rest.
+def _streams(graph: Graph, config: Config) -> bool:
+    """Whether the whole network streams on the chip, with no more than the least of every ring."""
+    lowered = lower(graph, config)
+    stored = [lowered.outputs[t][0] for t in graph.outputs]
+    for name, buffer in lowered.buffers.items():
+        buffer.capacity = least_capacity(name, buffer, lowered.nodes)
+    try:
+        Scheduler(config, lowered.nodes, lowered.buffers, list(lowered.packs), stored, Policy(), {}).run()
+    except ScheduleError:
+        return False
+    return True
 
-    ``spilled`` are the tensors to begin with; those that this call adds are appended.
-    """
-    spilled = [] if spilled is None else spilled
-    known: dict[str, int] = {}
-    while True:
-        lowered = lower(graph, config, spilled)
-        stored = list(dict.fromkeys(lowered.outputs[t] for t in graph.outputs))
-        inputs = list(lowered.packs)
-        try:
-            schedule = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, known)
-            break
-        except ScheduleError as error:
-            names = dict.fromkeys(origin(t) for t in error.tensors)
-            candidates = [t for t in names if t not in spilled and _can_spill(t, lowered)]
-            if not candidates:
-                raise
-            spilled.append(min(reversed(candidates), key=lambda t: _full_size(lowered.buffers[t])))
-    layout = _dram_layout(lowered, inputs, stored, config)
+
+def _program(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> tuple[Program, Lowered, dict[str, int]]:
+    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan."""
+    sliced = None if on_chip else slice_graph(graph, config)
+    lowered = lower(graph if sliced is None else sliced, config)
+    inputs = list(lowered.packs)
+    stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
+    if on_chip:
+        actions = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
+    else:
+        actions = _planned(lowered, config, policy, inputs, stored)
+    layout = _dram_layout(graph, lowered, inputs, config)
     emitter = Emitter(
-        config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.outputs, lowered.spills,
+        config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
         layout.sizes[SCRATCH],
     )  # fmt: skip
-    emitter.run(schedule.actions)
+    emitter.run(actions)
     sizes = layout.sizes
     segments = [
         Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
@@ -217,14 +229,21 @@ def _program(
     return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
 
 
-def _can_spill(tensor: str, lowered: Lowered) -> bool:
-    """Tensors made and read on the chip may go through DRAM; inputs come from there anyway."""
-    read = any(t in n.inputs for n in lowered.nodes for t in (tensor, twin(tensor)))
-    return tensor not in lowered.packs and tensor not in lowered.spills and read
-
-
-def _full_size(buffer: Buffer) -> int:
-    return buffer.rows * buffer.stride
+def _planned(lowered: Lowered, config: Config, policy: Policy, inputs: list[str], stored: list[str]) -> list[Action]:
+    """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
+    failure: ScheduleError | None = None
+    for share in _SHARES:
+        plan = make_plan(lowered, config, stored, share, 8 if policy.slack is None else policy.slack)
+        scheduler = Scheduler(
+            config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, plan.after
+        )  # fmt: skip
+        try:
+            scheduler.run()
+            return scheduler.actions
+        except ScheduleError as error:
+            failure = error
+    assert failure is not None
+    raise failure
 
 
 @dataclass(frozen=True)
@@ -232,15 +251,16 @@ class _DramLayout:
     """Byte offsets of tensors in their segments, and the segments' sizes by number."""
 
     inputs: dict[str, int]
-    outputs: dict[str, int]
+    outputs: dict[str, int]  #: by graph tensor
+    images: dict[str, Image]  #: by on-chip tensor: the output itself or a slice of it
     scratch: dict[str, int]
     sizes: dict[int, int]
 
 
-def _dram_layout(lowered: Lowered, inputs: list[str], stored: list[str], config: Config) -> _DramLayout:
+def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Config) -> _DramLayout:
     sizes = {}
 
-    def lay_out(segment: int, units: dict[str, int]) -> dict[str, int]:
+    def lay_out(segment: int, units: dict[_Key, int]) -> dict[_Key, int]:
         offsets, position = {}, 0
         for name, count in units.items():
             offsets[name] = position
@@ -249,13 +269,26 @@ def _dram_layout(lowered: Lowered, inputs: list[str], stored: list[str], config:
         return offsets
 
     buffers = lowered.buffers
-    images = {t: buffers[t].height * buffers[t].width * buffers[t].units for t in stored}
+    held = {t: tuple(lowered.outputs[t]) for t in graph.outputs}
+    pixels = {parts: sum(buffers[part].units for part in parts) for parts in held.values()}
+    places = lay_out(OUTPUT, {p: buffers[p[0]].height * buffers[p[0]].width * units for p, units in pixels.items()})
+    images: dict[str, Image] = {}
+    for parts, units in pixels.items():
+        first = 0
+        for part in parts:
+            images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
+            first += buffers[part].units
     return _DramLayout(
         lay_out(INPUT, {t: _full_size(buffers[t]) for t in inputs}),
-        lay_out(OUTPUT, images),
+        {t: places[parts] for t, parts in held.items()},
+        images,
         lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
         sizes,
     )
+
+
+def _full_size(buffer: Buffer) -> int:
+    return buffer.rows * buffer.stride
 
 
 def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
@@ -278,11 +311,13 @@ def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
 def _unpack(
     graph: Graph, tensor: str, lowered: Lowered, program: int, offsets: dict[str, int], config: Config
 ) -> UnpackStep:
-    name = lowered.outputs[tensor]
-    buffer, spec = lowered.buffers[name], lowered.specs[name]
+    parts = lowered.outputs[tensor]
+    shape = lowered.specs[parts[0]].shape
+    whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
     return UnpackStep(
-        tensor=tensor, segment=OUTPUT, shape=spec.shape, tensor_shape=graph.tensors[tensor].shape,  # type: ignore[arg-type]
-        lanes=config.lanes, units=buffer.units, program=program, offset=offsets[name], batch=config.batch,
+        tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
+        units=sum(lowered.buffers[part].units for part in parts), program=program, offset=offsets[tensor],
+        batch=config.batch,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,18 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
     return fields.sum(axis=1).astype(np.uint8).tobytes()
 
 
+@dataclass(frozen=True)
+class Image:
+    """Where an output tensor (or a slice of one) goes in DRAM: byte offset, and units from pixel to pixel."""
+
+    offset: int
+    pixel_units: int
+
+
 class Emitter:
     """Emits the actions of a schedule in order.
 
-    ``offsets``: byte offset in DRAM of each input and spilled tensor; ``outputs``: of each output tensor;
+    ``offsets``: byte offset in DRAM of each input and spilled tensor; ``outputs``: the image of each output tensor;
     ``spills``: copies loaded from DRAM and the stored tensors they come from.
     """
 
@@ -52,7 +61,7 @@ class Emitter:
         nodes: Sequence[Node],
         buffers: Mapping[str, Buffer],
         offsets: Mapping[str, int],
-        outputs: Mapping[str, int],
+        outputs: Mapping[str, Image],
         spills: Mapping[str, str],
         scratch_bytes: int,
     ) -> None:
@@ -140,13 +149,20 @@ class Emitter:
                 accesses = [_tile_access(fields, "act", False), self._dram_access(fields, True)]
                 self._tracker.add(Instruction(Opcode.STORE, fields), accesses, layer)
         if action.tensor in self._outputs:
-            columns = buffer.width * buffer.units
-            beats = columns * self.config.act_unit_bytes // self.config.beat_bytes
-            offset = self._outputs[action.tensor] // self.config.beat_bytes + action.row * beats
+            image = self._outputs[action.tensor]
+            pixel = image.pixel_units * self.config.act_unit_bytes // self.config.beat_bytes
+            offset = image.offset // self.config.beat_bytes + action.row * buffer.width * pixel
             fields = {
-                "sram": buffer.offset(action.row), "sram_col": 1, "cols": columns, **buffer.wrap,
-                "segment": OUTPUT, "offset": offset,
-            }  # fmt: skip
+                "sram": buffer.offset(action.row),
+                "sram_col": 1,
+                "segment": OUTPUT,
+                "offset": offset,
+                **buffer.wrap,
+            }
+            if image.pixel_units == buffer.units:
+                fields["cols"] = buffer.width * buffer.units
+            else:  # a slice of the channels: pixel by pixel into the whole tensor's image
+                fields |= {"rows": buffer.width, "sram_row": buffer.units, "cols": buffer.units, "stride": pixel}
             self._tracker.add(Instruction(Opcode.STORE, fields), [_tile_access(fields, "act", False)], layer)
 
     def _row_in_dram(self, buffer: Buffer, stored: str, row: int) -> dict[str, int]:
@@ -337,5 +353,6 @@ def _wrapped(offsets: NDArray[np.int64], fields: Mapping[str, int]) -> NDArray[n
 
 
 def _tile_access(fields: Mapping[str, int], memory: str, write: bool) -> Access:
-    offsets = fields["sram"] + np.arange(fields["cols"]) * fields["sram_col"]
-    return Access(memory, _wrapped(offsets, fields), write)
+    rows = np.arange(fields.get("rows", 1)) * fields.get("sram_row", 0)
+    offsets = fields["sram"] + rows[:, None] + np.arange(fields["cols"]) * fields["sram_col"]
+    return Access(memory, _wrapped(offsets.ravel(), fields), write)

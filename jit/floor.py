@@ -10,7 +10,8 @@ from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.window import WindowNode
-from tilewright.jit.lower import Lowered, image_shape
+from tilewright.jit.lower import image_shape
+from tilewright.jit.tensors import Lowered
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,21 @@ class Floor:
 def layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config) -> Floor:
     """Floor of one operator: whole blocks, whole columns in window mode, packed patches where IC < BLOCK_IN."""
     nodes = [n for n in lowered.nodes if n.layer == layer]
-    constants = sum(
-        len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for n in nodes for c in n.chunks
-    )
-    edges = sum(lowered.packs[t].size for n in nodes for t in dict.fromkeys(n.inputs) if t in lowered.packs)
+    chunks = {id(c): c for n in nodes for c in n.chunks}.values()  # some are loaded more than once
+    constants = sum(len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for c in chunks)
+    read = dict.fromkeys(t for n in nodes for t in n.inputs)
+    edges = sum(lowered.packs[t].size for t in read if t in lowered.packs)
     if op.output in graph.outputs:
-        buffer = lowered.buffers[lowered.outputs[op.output]]
-        edges += buffer.height * buffer.width * buffer.units * config.act_unit_bytes
+        for buffer in (lowered.buffers[t] for t in lowered.outputs[op.output]):
+            edges += buffer.height * buffer.width * buffer.units * config.act_unit_bytes
     array = sum(_array_cycles(op, n, config) for n in nodes)
     return Floor(array, constants + edges, _macs(graph, op))
 
 
 def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
     if isinstance(op, g.Conv2D) and not isinstance(node, WindowNode) and node.uses_gemm:
-        oc, kh, kw, ic = op.weight.shape
-        ic *= op.groups
+        _, kh, kw, ic = op.weight.shape
+        oc, ic = node.out.shape[3], ic * op.groups
         blocks = kh * kw * -(-ic // config.block_in)
         if ic < config.block_in:
             blocks = -(-kh * kw * ic // config.block_in)

@@ -7,8 +7,7 @@ different values are copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,13 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import WindowNode, valid_counts
-from tilewright.jit.layout import Buffer, twin, units_for
+from tilewright.jit.layout import units_for
+from tilewright.jit.slicing import Sliced
+from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
 
 #: host kinds: never on the accelerator
 HOST_KINDS = (g.Softmax, g.HostCast)
-
-
-@dataclass
-class Lowered:
-    """Nodes over on-chip tensors, their buffers (capacity not yet chosen), and how inputs are packed."""
-
-    nodes: list[Node]
-    buffers: dict[str, Buffer]
-    packs: dict[str, PackStep]
-    outputs: dict[str, str]  #: graph tensor -> on-chip tensor that holds it
-    specs: dict[str, TensorSpec] = field(default_factory=dict)
-    spills: dict[str, str] = field(default_factory=dict)  #: on-chip copy loaded from DRAM -> tensor stored there
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -52,8 +41,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, config: Config, spilled: Collection[str]) -> None:
-        self.graph, self.config, self.spilled = graph, config, spilled
+    def __init__(self, sliced: Sliced, config: Config) -> None:
+        self.sliced, self.graph, self.config = sliced, sliced.graph, config
         self.nodes: list[Node] = []
         self.alias: dict[str, str] = {}
         self.specs: dict[str, TensorSpec] = {}
@@ -65,8 +54,8 @@ class _Lowering:
     def run(self) -> Lowered:
         for name in self.graph.inputs:
             self._declare(name, self.graph.tensors[name].shape)
-        for layer, op in enumerate(self.graph.ops):
-            self.layer = layer
+        for op in self.graph.ops:
+            self.layer = self.sliced.layers[op.name]
             rule = _RULES.get(type(op))
             if rule is None:
                 raise PlaceError(f"{op.name} ({op.kind}): has no lowering to the accelerator; it runs on the host")
@@ -78,14 +67,11 @@ class _Lowering:
                 prefix = "" if message.startswith(op.name) else f"{op.name}: "
                 raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
         self._separate_pads()
-        spills = self._spill()
-        self._add_twins()
-        buffers = self._buffers(spills)
-        for name in self.graph.inputs:
-            if any(name in node.inputs for node in self.nodes):
-                self._pack_rows(name, buffers[name])
-        outputs = {t: self.resolve(t) for t in self.graph.tensors if self.resolve(t) in buffers}
-        return Lowered(self.nodes, buffers, self.packs, outputs, self.specs, spills)
+        held = {t for n in self.nodes for t in [*n.inputs, n.output]}
+        outputs = {t: [self.resolve(t)] for t in self.graph.tensors if self.resolve(t) in held}
+        outputs |= {t: [self.resolve(part) for part in parts] for t, parts in self.sliced.parts.items()}
+        rows_inputs = [t for t in self.graph.inputs if t in held]
+        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs)
 
     # -- names -----------------------------------------------------------------------------------------
 
@@ -113,24 +99,25 @@ class _Lowering:
         weight = _expand_groups(op)
         source = self.spec(op.inputs[0])
         pad, strides, dilation, pad_constant = op.padding, op.strides, op.dilation, op.pad_value
-        name = self.resolve(op.inputs[0])
-        in_units = units_for(source.shape[3], self.config)
+        inputs = [self.resolve(t) for t in op.inputs]
+        in_units = [units_for(self.spec(t).shape[3], self.config) for t in op.inputs]
         flat = self.flat.get(op.inputs[0])
         _, kh, kw, ic = weight.shape
         if flat is not None and (kh, kw) == (1, 1):
             weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
             _, kh, kw, ic = weight.shape
         elif self._packs_patches(op, kh, kw, ic):
-            name, in_units = self._patches(op, kh, kw, ic)
+            name, units = self._patches(op, kh, kw, ic)
+            inputs, in_units = [name], [units]
             weight = weight.reshape(weight.shape[0], 1, 1, kh * kw * ic)
             pad, strides, dilation = (0, 0, 0, 0), (1, 1), (1, 1)
-        if ic > in_units * self.config.lanes:
+        if ic > sum(in_units) * self.config.lanes:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
         self.nodes.append(
             ConvNode(
-                name=op.name, layer=self.layer, config=self.config, inputs=[name], output=op.output,
+                name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output,
                 out=self.output(op), weight=weight, requant=op.requant, strides=strides, dilation=dilation, pad=pad,
-                pad_constant=pad_constant, in_units=in_units, in_width=self.specs[name].shape[2],
+                pad_constant=pad_constant, in_units=in_units, in_width=self.specs[inputs[0]].shape[2],
             )
         )  # fmt: skip
 
@@ -255,12 +242,6 @@ class _Lowering:
         )  # fmt: skip
         return name, units
 
-    def _pack_rows(self, name: str, buffer: Buffer) -> None:
-        self.packs[name] = PackStep(
-            tensor=name, segment=1, shape=image_shape(self.specs[name].shape), lanes=self.config.lanes,
-            units=buffer.units, batch=self.config.batch, padding=buffer.pad, pad_value=buffer.pad_value,
-        )  # fmt: skip
-
     # -- buffers ---------------------------------------------------------------------------------------
 
     def _separate_pads(self) -> None:
@@ -281,49 +262,6 @@ class _Lowering:
                 self.nodes.insert(self.nodes.index(users[0][0]), node)
                 for user, k in users:
                     user.inputs[k] = copy
-
-    def _spill(self) -> dict[str, str]:
-        """Every consumer of a spilled tensor reads a copy of its own, loaded from DRAM."""
-        spills = {}
-        for node in self.nodes:
-            for k, tensor in enumerate(node.inputs):
-                if tensor in self.spilled:
-                    copy = f"{tensor}@{node.name}"
-                    self.specs[copy] = replace(self.specs[tensor], name=copy)
-                    spills[copy] = tensor
-                    node.inputs[k] = copy
-        return spills
-
-    def _add_twins(self) -> None:
-        """A tensor made on the chip that both GEMM and ALU read gets a twin for ALU."""
-        made = dict.fromkeys(n.output for n in self.nodes)
-        for name in made:
-            users = [(n, k) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
-            if len({n.uses_gemm for n, _ in users}) < 2:
-                continue
-            self.specs[twin(name)] = replace(self.specs[name], name=twin(name))
-            for node, k in users:
-                if not node.uses_gemm:
-                    node.inputs[k] = twin(name)
-
-    def _buffers(self, spills: dict[str, str]) -> dict[str, Buffer]:
-        buffers = {}
-        used = dict.fromkeys(t for n in self.nodes for t in [*n.inputs, n.output])
-        for name in used:
-            _, height, width, channels = self.specs[name].shape
-            pads = [n.padding(k) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
-            values = [n.pad_value(k) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
-            pad = tuple(max((p[side] for p in pads), default=0) for side in range(4))
-            value = next((v for v in values if v is not None), 0)
-            units = self.packs[name].units if name in self.packs else units_for(channels, self.config)
-            buffers[name] = Buffer(name, height, width, units, pad, value)  # type: ignore[arg-type]
-        for tensor in dict.fromkeys(spills.values()):
-            alike = [buffers[tensor], *(buffers[copy] for copy, source in spills.items() if source == tensor)]
-            pad = tuple(max(b.pad[side] for b in alike) for side in range(4))
-            value = next((b.pad_value for b in alike if any(b.pad)), 0)
-            for buffer in alike:
-                buffer.pad, buffer.pad_value = pad, value  # type: ignore[assignment]
-        return buffers
 
 
 def _cover(
@@ -367,9 +305,11 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
 }
 
 
-def lower(graph: Graph, config: Config, spilled: Collection[str] = ()) -> Lowered:
-    """Lower a graph of accelerator operators; the tensors ``spilled`` go through DRAM.
+def lower(graph: Graph | Sliced, config: Config) -> Lowered:
+    """Lower a graph of accelerator operators (or a sliced one), no tensor going through DRAM.
 
     Raises :class:`PlaceError` for the first operator that cannot be placed.
     """
-    return _Lowering(graph, config, spilled).run()
+    if isinstance(graph, Graph):
+        graph = Sliced(graph, {}, {op.name: index for index, op in enumerate(graph.ops)})
+    return _Lowering(graph, config).run()

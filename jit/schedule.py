@@ -11,7 +11,7 @@ the cycle simulator, not this model, decides between alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,7 +99,11 @@ class _TensorState:
 
 
 class Scheduler:
-    """One scheduling run over ``nodes`` (in topological order) and ``buffers`` (layout, capacity set)."""
+    """One scheduling run over ``nodes`` (in topological order) and ``buffers`` (layout, capacity set).
+
+    With ``after`` (:class:`tilewright.jit.plan.Plan`) every buffer has its base, and comes to life when those
+    named there are dead; without, places are found on the way.
+    """
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class Scheduler:
         stored: list[str],
         policy: Policy,
         spills: Mapping[str, str],
+        after: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.config, self.nodes, self.policy = config, nodes, policy
         self.actions: list[Action] = []
@@ -138,6 +143,8 @@ class Scheduler:
         self._acc_free = [0.0] * config.acc_banks
         self._blocked: set[str] = set()
         self._memory_fault: tuple[str, str] | None = None
+        self._after = after
+        self._unloaded = [state for state in self._state.values() if state.loaded]
 
     def run(self) -> float:
         """Schedule everything; returns the estimated cycles. Raises :class:`ScheduleError` when stuck."""
@@ -148,9 +155,12 @@ class Scheduler:
             if best is not None and best[0] <= bus:
                 self._run_task(best)
             elif not self._load_something():
-                if best is None:
+                if best is not None:
+                    if self._after is not None:
+                        self._time[Engine.LOAD] = max(bus, best[0])  # idle till now
+                    self._run_task(best)
+                elif not self._load_row(patient=False):
                     break
-                self._run_task(best)
         if any(n < len(node.tasks) for n, node in zip(self._next, self.nodes, strict=True)):
             raise self._stuck()
         return max(self._time.values())
@@ -265,39 +275,36 @@ class Scheduler:
             return self._load_chunk() or self._load_row()
         return self._load_row() or self._load_chunk()
 
-    def _load_row(self) -> bool:
-        for name, state in self._state.items():
-            if not state.loaded or state.rows_ready == state.buffer.rows:
-                continue
-            if state.source is not None and not (self._spilled(state.source) and self._awaited(state)):
-                continue
+    def _load_row(self, patient: bool = True) -> bool:
+        """Load the next row of an input or a spilled tensor.
+
+        LOAD takes its instructions in order, so a row that STORE has yet to write is not asked for before it is
+        there; unless nothing else is left to do (not ``patient``).
+        """
+        self._unloaded = [state for state in self._unloaded if state.rows_ready < state.buffer.rows]
+        for state in self._unloaded:
+            size = state.buffer.stride * self.config.act_unit_bytes
+            arrival = 0.0
+            if state.source is not None:
+                source = self._state[state.source]
+                if source.rows_ready <= state.rows_ready:
+                    continue
+                arrival = source.times[state.rows_ready] + size / self.config.beat_bytes + self.config.dram_latency
+                if patient and arrival > self._time[Engine.LOAD]:
+                    continue
             if not state.live:
                 if not self._place_all([state]):
                     continue
                 self._make_live([state])
             if state.rows_ready >= self._lowest_needed(state) + state.buffer.capacity:
                 continue
-            size = state.buffer.stride * self.config.act_unit_bytes
-            if state.source is not None:
-                arrival = self._state[state.source].times[-1] + size / self.config.beat_bytes + self.config.dram_latency
-                self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
+            self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
             self._bus_bytes[1] += size
-            self.actions.append(LoadRow(name, state.rows_ready))
+            self.actions.append(LoadRow(state.buffer.tensor, state.rows_ready))
             state.times.append(self._transfer(size))
             state.rows_ready += 1
             return True
         return False
-
-    def _spilled(self, tensor: str) -> bool:
-        """Whether a spilled tensor is in DRAM as a whole, so that what made it holds no memory any more."""
-        state = self._state[tensor]
-        return state.rows_ready == state.buffer.rows
-
-    def _awaited(self, state: _TensorState) -> bool:
-        """Whether the consumer of a spilled copy has begun to get its other inputs, so that the copy is due."""
-        node = self.nodes[state.consumers[0][0]]
-        made = [self._state[t] for t in node.inputs if self._state[t].producers]
-        return all(other.rows_ready > 0 for other in made)
 
     def _load_chunk(self) -> bool:
         if not self._chunk_queue:
@@ -369,6 +376,12 @@ class Scheduler:
 
     def _place_all(self, states: list[_TensorState]) -> bool:
         """Whether act has room for all of these at once; gives each its base."""
+        if self._after is not None:
+            waiting = [
+                s.buffer.tensor for s in states if not all(self._state[t].dead for t in self._after[s.buffer.tensor])
+            ]
+            self._blocked.update(waiting)
+            return not waiting
         placed: list[_TensorState] = []
         for state in states:
             base = self._place(state)

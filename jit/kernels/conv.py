@@ -18,7 +18,10 @@ STREAM_ENTRIES = 32
 
 @dataclass(kw_only=True)
 class ConvNode(Node):
-    """``weight`` is int8 (OC, KH, KW, IC) over the input's channels as stored."""
+    """``weight`` is int8 (OC, KH, KW, IC) over the inputs' channels as stored.
+
+    Several inputs are slices of one tensor's channels; ``in_units`` has the units a pixel of each spans.
+    """
 
     weight: NDArray[np.int8]
     requant: Requant
@@ -26,7 +29,7 @@ class ConvNode(Node):
     dilation: tuple[int, int]
     pad: tuple[int, int, int, int]
     pad_constant: int
-    in_units: int
+    in_units: list[int]
     in_width: int
 
     def __post_init__(self) -> None:
@@ -48,23 +51,34 @@ class ConvNode(Node):
                 f"{self.name}: {per_vector} weight blocks for one output block exceed wgt "
                 f"({c.wgt_entries}); raise wgt_bytes"
             )
-        row_units = self.in_width * self.in_units * self.strides[0] + self.width * self.out_units
+        row_units = self.in_width * sum(self.in_units) * self.strides[0] + self.width * self.out_units
         plan = partition(
             self.height, vectors, chunk_limit=chunk_vectors, part_limit=acc_vectors, vector_weights=per_vector,
             row_units=row_units, config=c,
         )  # fmt: skip
         self.tasks, self._ranges, self._per_vector = plan.tasks, plan.ranges, per_vector
-        self.chunks = [Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in plan.ranges]
+        chunks = {(a, b): Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in plan.ranges}
+        self.chunks = [chunks[r] for r in plan.ranges]
 
     def weight_blocks(self) -> NDArray[np.int8]:
-        """Blocks [output vector][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
+        """Blocks [output vector][input][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
         c = self.config
-        oc, kh, kw, ic = self.weight.shape
-        out_channels, in_channels = self.out_units * c.lanes, self.in_units * c.lanes
-        full = np.zeros((out_channels, kh, kw, in_channels), np.int8)
-        full[:oc, :, :, :ic] = self.weight
-        split = full.reshape(out_channels // c.block_out, c.block_out, kh, kw, in_channels // c.block_in, c.block_in)
-        return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5)).reshape(-1, c.block_out, c.block_in)
+        oc, kh, kw, _ = self.weight.shape
+        vectors, per_vector = self.out_units // c.out_units, kh * kw * sum(self.in_units) // c.in_units
+        blocks = np.zeros((vectors, per_vector, c.block_out, c.block_in), np.int8)
+        channel = entry = 0
+        for units in self.in_units:
+            channels = units * c.lanes
+            part = self.weight[..., channel : channel + channels]
+            full = np.zeros((vectors * c.block_out, kh, kw, channels), np.int8)
+            full[:oc, :, :, : part.shape[3]] = part
+            split = full.reshape(vectors, c.block_out, kh, kw, units // c.in_units, c.block_in)
+            count = kh * kw * units // c.in_units
+            blocks[:, entry : entry + count] = split.transpose(0, 2, 3, 4, 1, 5).reshape(
+                vectors, count, *blocks.shape[2:]
+            )
+            channel, entry = channel + channels, entry + count
+        return blocks.reshape(-1, c.block_out, c.block_in)
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return self.pad
@@ -85,34 +99,38 @@ class ConvNode(Node):
     def alu_cycles(self, task: Task) -> int:
         return (task.hi - task.lo) * self.width
 
-    def _uops(self, source: Buffer) -> list[Uop]:
+    def _uops(self, source: Buffer, index: int) -> list[Uop]:
         _, kh, kw, _ = self.weight.shape
         step = self.config.in_units
         offsets = [
             (ky * self.dilation[0]) * source.stride + kx * self.dilation[1] * source.units + unit
             for ky in range(kh)
             for kx in range(kw)
-            for unit in range(0, self.in_units, step)
+            for unit in range(0, self.in_units[index], step)
         ]
-        return [(0, offset, k, int(k > 0)) for k, offset in enumerate(offsets)]
+        return [(0, offset, k, int(index > 0 or k > 0)) for k, offset in enumerate(offsets)]
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
-        return [self._uops(buffers[0])]
+        return [self._uops(buffer, index) for index, buffer in enumerate(buffers)]
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        source = e.buffer(self.inputs[0])
         vectors, start = task.hi - task.lo, task.lo - self._ranges[task.chunk][0]
         pixel = vectors * c.out_units
-        e.gemm(
-            self._uops(source),
-            outer=vectors, inner=self.width,
-            dst=acc, dst_outer=c.out_units, dst_inner=pixel,
-            src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1]),
-            src_inner=self.strides[1] * source.units,
-            wgt=e.weight_base(task.chunk) + start * self._per_vector, wgt_outer=self._per_vector,
-            **source.wrap,
-        )  # fmt: skip
+        entry = e.weight_base(task.chunk) + start * self._per_vector
+        for index, name in enumerate(self.inputs):
+            source = e.buffer(name)
+            uops = self._uops(source, index)
+            e.gemm(
+                uops,
+                outer=vectors, inner=self.width,
+                dst=acc, dst_outer=c.out_units, dst_inner=pixel,
+                src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1]),
+                src_inner=self.strides[1] * source.units,
+                wgt=entry, wgt_outer=self._per_vector,
+                **source.wrap,
+            )  # fmt: skip
+            entry += len(uops)
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,

@@ -77,13 +77,14 @@ class WindowNode(Node):
         )  # fmt: skip
         self.tasks, self._ranges = plan.tasks, plan.ranges
         weights, prm = self._weight_entries(), [prm_entries(r, c, vectors) for r in self.requants.values()]
-        self.chunks = [
-            Chunk(
+        chunks = {
+            (a, b): Chunk(
                 weights if self._shared else weights[a * per_vector : b * per_vector],
                 np.concatenate([p[:1] if self._uniform else p[a:b] for p in prm]),
             )
             for a, b in plan.ranges
-        ]
+        }
+        self.chunks = [chunks[r] for r in plan.ranges]
 
     @property
     def groups(self) -> int:

@@ -1,0 +1,223 @@
+"""A plan for networks larger than the chip: groups, what goes through DRAM, and a place in act for every buffer.
+
+The plan is static. Each buffer lives from the first to the last group that touches it; buffers that live in a
+common group have disjoint places. The scheduler may run ahead into later groups, but a buffer comes to life
+only when every buffer of an earlier group that has its place is dead. So the earliest unfinished group is never
+blocked by a later one, and no schedule can get stuck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.config import Config
+from tilewright.isa.spec import Engine
+from tilewright.jit.groups import RingSizes, group_nodes
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.layout import Buffer, origin
+from tilewright.jit.tensors import Lowered, Spill
+
+#: rows beyond the least that rings may get, tried from the largest
+_SLACKS = (8, 6, 4, 3, 2, 1, 0)
+#: where a buffer finds no place in one piece, the groups it lives in get this much less room; so many times
+_TIGHTER, _ATTEMPTS = 0.92, 60
+#: weights of the reasons against a place: engines that share a bank; the last tenant in the group just before
+_BANK, _RECENT = 4, (8, 2, 1)
+
+
+@dataclass
+class Plan:
+    """``after``: for each buffer, those whose death its place waits for; ``groups``: (first, last) node of each."""
+
+    groups: list[tuple[int, int]]
+    after: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass
+class _Span:
+    first: int
+    last: int
+
+
+def make_plan(lowered: Lowered, config: Config, stored: list[str], share: float, most_slack: int) -> Plan:
+    """Bind tensors, set every buffer's capacity and base. Raises :class:`PlaceError` if the chip is too small.
+
+    ``share`` of wgt and prm bounds the constants of one group; ``most_slack`` the spare rows of rings.
+    """
+    lowered.bind({})
+    groups = group_nodes(RingSizes(lowered.nodes, lowered.buffers), config, share)
+    planner = _Planner(lowered, config, groups, stored, most_slack)
+    for _ in range(_ATTEMPTS):
+        planner.fit()
+        after = planner.place()
+        if after is not None:
+            return Plan(groups, after)
+    raise planner.failure()
+
+
+class _Planner:
+    """``fit`` sends tensors through DRAM until every group has its budget; ``place`` lowers budgets if it fails."""
+
+    def __init__(
+        self, lowered: Lowered, config: Config, groups: list[tuple[int, int]], stored: list[str], most_slack: int
+    ) -> None:
+        self.lowered, self.config, self.groups, self.stored = lowered, config, groups, stored
+        self.spilled: dict[str, Spill] = {}
+        self.budget = [config.act_units] * len(groups)
+        self.group_of = [g for g, (first, last) in enumerate(groups) for _ in range(first, last + 1)]
+        self.slacks = [s for s in _SLACKS if s <= most_slack]
+        self._bind()
+
+    def fit(self) -> None:
+        """Choose spills and capacities within the budgets. Raises :class:`PlaceError` if act is too small."""
+        for buffer_name, least in self.least.items():
+            self.lowered.buffers[buffer_name].capacity = least
+        hopeless: set[int] = set()
+        while (worst := self._worst(hopeless)) is not None:
+            choice = self._choose(worst)
+            if choice is None:
+                if self._need(worst) > self.config.act_units:
+                    raise self.failure()
+                hopeless.add(worst)
+                continue
+            self.spilled[choice[0]] = choice[1]
+            self._bind()
+        self._set_slacks()
+
+    def _bind(self) -> None:
+        lowered = self.lowered
+        lowered.bind(self.spilled)
+        self.rings = RingSizes(lowered.nodes, lowered.buffers)
+        self.spans: dict[str, _Span] = {}
+        self.live: list[list[str]] = [[] for _ in self.groups]
+        self.least: dict[str, int] = {}
+        for name, buffer in lowered.buffers.items():
+            uses = [*self.rings.producers[name], *(i for i, _ in self.rings.consumers[name])]
+            span = _Span(min(self.group_of[i] for i in uses), max(self.group_of[i] for i in uses))
+            self.spans[name] = span
+            for group in range(span.first, span.last + 1):
+                self.live[group].append(name)
+            if span.first == span.last or name in lowered.packs:
+                first, last = self.groups[span.first][0], self.groups[span.last][1]
+                self.least[name] = self.rings.least(name, first, last)
+            else:
+                self.least[name] = buffer.rows
+            buffer.capacity = self.least[name]
+
+    def _need(self, group: int) -> int:
+        return sum(self._align(self.lowered.buffers[name].size) for name in self.live[group])
+
+    def _align(self, units: int) -> int:
+        align = max(self.config.in_units, self.config.out_units)
+        return -(-units // align) * align
+
+    def _worst(self, hopeless: set[int]) -> int | None:
+        excess = {g: self._need(g) - self.budget[g] for g in range(len(self.groups)) if g not in hopeless}
+        worst = max(excess, key=excess.__getitem__, default=None)
+        return worst if worst is not None and excess[worst] > 0 else None
+
+    def _choose(self, group: int) -> tuple[str, Spill] | None:
+        """The tensor to send through DRAM: the largest that lives in several groups, untouched ones first."""
+        choices = []
+        first, last = self.groups[group]
+        for name in self.live[group]:
+            buffer, span, tensor = self.lowered.buffers[name], self.spans[name], origin(name)
+            if span.first == span.last or self.spilled.get(tensor) == "all" or name in self.lowered.packs:
+                continue
+            touched = any(first <= i <= last for i in self.rings.producers[name])
+            touched |= any(first <= i <= last for i, _ in self.rings.consumers[name])
+            choices.append((not touched, buffer.size, tensor, "alu" if name != tensor else "all"))
+        if not choices:
+            return None
+        _, _, tensor, how = max(choices)
+        return tensor, "alu" if how == "alu" else "all"
+
+    def _set_slacks(self) -> None:
+        """Give the rings of each group as many spare rows as the budget allows."""
+        for group in range(len(self.groups)):
+            rings = [n for n in self.live[group] if self.spans[n].first == self.spans[n].last == group]
+            for slack in self.slacks:
+                for name in rings:
+                    buffer = self.lowered.buffers[name]
+                    buffer.capacity = min(buffer.rows, self.least[name] + slack)
+                if self._need(group) <= self.budget[group]:
+                    break
+
+    # -- places ----------------------------------------------------------------------------------------
+
+    def place(self) -> dict[str, list[str]] | None:
+        """A base for every buffer; returns what each must wait for, or None if some buffer finds no place."""
+        buffers = self.lowered.buffers
+        placed: list[str] = []
+        after: dict[str, list[str]] = {}
+        spans = self.spans
+        order = sorted(buffers, key=lambda n: (spans[n].first, spans[n].first - spans[n].last, -buffers[n].size))
+        for name in order:
+            base = self._best_base(name, placed)
+            if base is None:
+                for group in range(self.spans[name].first, self.spans[name].last + 1):
+                    self.budget[group] = int(self.budget[group] * _TIGHTER)
+                return None
+            buffer = buffers[name]
+            buffer.base = base
+            after[name] = [
+                other for other in placed
+                if self.spans[other].last < self.spans[name].first
+                and buffers[other].base < base + buffer.size and base < buffers[other].base + buffers[other].size
+            ]  # fmt: skip
+            placed.append(name)
+        return after
+
+    def _best_base(self, name: str, placed: list[str]) -> int | None:
+        buffer, span, buffers = self.lowered.buffers[name], self.spans[name], self.lowered.buffers
+        recent = [n for n in placed if self.spans[n].last >= span.first - len(_RECENT)]
+        live = [n for n in recent if self.spans[n].last >= span.first]
+        taken = [(buffers[n].base, buffers[n].base + buffers[n].size) for n in live]
+        bank = self.config.act_bank_units
+        starts = {self._align(end) for end in [0, *(b.base + b.size for b in (buffers[n] for n in recent))]}
+        starts |= {self._align(k * bank) for k in range(self.config.act_banks)}
+        starts |= {(a - buffer.size) // self._align(1) * self._align(1) for a, _ in taken}
+        starts.add((self.config.act_units - buffer.size) // self._align(1) * self._align(1))
+        best: tuple[int, int] | None = None
+        for start in sorted(s for s in starts if 0 <= s <= self.config.act_units - buffer.size):
+            end = start + buffer.size
+            if any(a < end and start < b for a, b in taken):
+                continue
+            cost = self._cost(name, start, end, recent)
+            if best is None or cost < best[0]:
+                best = (cost, start)
+        return None if best is None else best[1]
+
+    def _cost(self, name: str, start: int, end: int, recent: list[str]) -> int:
+        bank, cost = self.config.act_bank_units, 0
+        for other in recent:
+            buffer, span = self.lowered.buffers[other], self.spans[other]
+            if span.last < self.spans[name].first:
+                if buffer.base < end and start < buffer.base + buffer.size:
+                    cost += _RECENT[self.spans[name].first - span.last - 1]
+            elif buffer.base // bank <= (end - 1) // bank and start // bank <= (buffer.base + buffer.size - 1) // bank:
+                cost += _BANK * (self._engines(other) != self._engines(name))
+        return cost
+
+    def _engines(self, name: str) -> tuple[bool, frozenset[Engine]]:
+        """Whether LOAD writes a buffer, and who reads it."""
+        nodes = self.lowered.nodes
+        readers = {Engine.GEMM if nodes[i].uses_gemm else Engine.ALU for i, _ in self.rings.consumers[name]}
+        if name in self.stored or name in self.lowered.spills.values():
+            readers.add(Engine.STORE)
+        return name in self.lowered.spills or name in self.lowered.packs, frozenset(readers)
+
+    def failure(self) -> PlaceError:
+        """What does not fit, where, and the way out."""
+        group = max(range(len(self.groups)), key=self._need)
+        first, last = self.groups[group]
+        names = ", ".join(node.name for node in self.lowered.nodes[first : last + 1])
+        held = sorted(self.live[group], key=lambda n: -self.lowered.buffers[n].size)
+        sizes = ", ".join(f"{n} {self._describe(self.lowered.buffers[n])}" for n in held[:4])
+        return PlaceError(
+            f"{names}: {self._need(group)} units of act are needed at once, there are {self.config.act_units} "
+            f"({self.config.act_bytes} bytes); the largest are {sizes}; raise act_bytes"
+        )
+
+    def _describe(self, buffer: Buffer) -> str:
+        return f"({buffer.capacity} rows of {buffer.stride} units)"

@@ -1,0 +1,204 @@
+"""Wide tensors cut into slices of channels, so that what streams together fits on the chip.
+
+An inverted residual expands to many channels, filters each by itself and projects back. Row by row it needs
+the constants of all three layers at once and several rows of the widest tensor. Cut by channels, it needs them
+for one slice at a time: expand and filter slice after slice, each slice's constants pass through once, and
+the projection reads all slices of the filtered tensor (in act, or from DRAM). Array cycles stay the same.
+
+The rewrite works on the graph: every slice is a tensor of its own, operators on single channels are repeated
+per slice, a convolution that reads a sliced tensor has one input per slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.config import Config
+from tilewright.jit import graph as g
+from tilewright.jit.graph import Graph, Op, Requant
+from tilewright.jit.kernels.base import split_evenly
+from tilewright.jit.layout import units_for
+
+#: operators whose output channel c depends on channel c of their inputs alone
+_PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Add, g.Requantize, g.Pad)
+#: share of each memory that one slice (constants: its layers together; act: its rows) may take
+_CONSTANT_SHARE = 0.5
+_ACT_SHARE = 0.5
+#: share of act that rows may take where nothing needs slicing
+_STREAM_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A graph whose wide tensors are slices. Tensors and operators that are not cut keep their names."""
+
+    graph: Graph
+    parts: dict[str, list[str]]  #: tensor of the original graph -> its slices, in channel order
+    layers: dict[str, int]  #: operator name -> index of the original operator it belongs to
+
+
+def slice_graph(graph: Graph, config: Config) -> Sliced:
+    """Cut every tensor that cannot stream whole; the graph unchanged if all can."""
+    cuts: dict[str, list[tuple[int, int]]] = {}
+    for tensors in _classes(graph):
+        ranges = _ranges(graph, tensors, config)
+        if len(ranges) > 1:
+            cuts |= dict.fromkeys(tensors, ranges)
+    return _rewrite(graph, cuts)
+
+
+# -- which tensors, how wide -----------------------------------------------------------------------------
+
+
+def _classes(graph: Graph) -> list[list[str]]:
+    """Tensors that must be cut alike, in graph order: those that per-channel operators connect."""
+    classes: dict[str, list[str]] = {}
+    for op in graph.ops:
+        merged = [op.output]
+        if isinstance(op, _PER_CHANNEL):
+            for tensor in op.inputs:
+                if classes.get(tensor) is not merged:
+                    merged = [*classes.get(tensor, [tensor]), *merged]
+                    for member in merged:
+                        classes[member] = merged
+        for member in merged:
+            classes[member] = merged
+    unique = list({id(c): c for c in classes.values()}.values())
+    return [list(dict.fromkeys(c)) for c in unique if _can_cut(graph, c)]
+
+
+def _can_cut(graph: Graph, tensors: list[str]) -> bool:
+    """Whether dense convolutions make these tensors, and only convolutions or the tensors' own operators read them."""
+    makers = [graph.producer(t) for t in tensors]
+    if not all(_is_plain(op) or isinstance(op, _PER_CHANNEL) for op in makers):
+        return False
+    readers = [op for t in tensors for op in graph.consumers(t)]
+    return all(_is_plain(op) or isinstance(op, _PER_CHANNEL) for op in readers)
+
+
+def _is_plain(op: Op | None) -> bool:
+    return isinstance(op, g.Conv2D) and op.groups == 1
+
+
+def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int, int]]:
+    """Channel ranges of the slices of one class; a single range if the class can stream as it is."""
+    channels = graph.tensors[tensors[0]].shape[-1]
+    block = max(config.block_in, config.block_out)
+    blocks = units_for(channels, config) * config.lanes // block
+    makers = [op for t in tensors if (op := graph.producer(t)) is not None]
+    readers = [op for op in graph.ops if any(t in op.inputs for t in tensors) and op not in makers]
+    if len(makers) < 2 or blocks == 1 or sum(isinstance(op, g.Conv2D) for op in makers) > 1:
+        return [(0, channels)]
+    prm = len(makers) * (block // config.block_out)
+    wgt = sum(_block_weights(graph, op, config) for op in makers)
+    act = sum(_ring(graph, t, 0) for t in tensors) * (block // config.lanes)
+    extra = [op for op in readers if isinstance(op, g.Conv2D)]
+    reader_prm = sum(units_for(op.weight.shape[0], config) // config.out_units for op in extra)
+    reader_wgt = sum(_conv_blocks(op, config) for op in extra)
+    if (
+        prm * blocks + reader_prm <= config.prm_entries // 2
+        and wgt * blocks + reader_wgt <= config.wgt_entries // 2
+        and act * blocks <= config.act_units * _STREAM_SHARE
+    ):
+        return [(0, channels)]
+    act = sum(_ring(graph, t, 1) for t in tensors) * (block // config.lanes)
+    limit = int(
+        min(
+            config.prm_entries * _CONSTANT_SHARE // prm,
+            config.wgt_entries * _CONSTANT_SHARE // wgt,
+            config.act_units * _ACT_SHARE // act,
+        )
+    )
+    return [(a * block, min(channels, b * block)) for a, b in split_evenly(blocks, max(1, limit))]
+
+
+def _ring(graph: Graph, tensor: str, spare: int) -> int:
+    """Pixels that a ring of the fewest rows holds, and ``spare`` rows more."""
+    height, width = graph.tensors[tensor].shape[1:3]
+    rows = 1
+    for op in graph.consumers(tensor):
+        if isinstance(op, (g.DepthwiseConv2D, g.Conv2D)):
+            rows = max(rows, (op.weight.shape[0 if isinstance(op, g.DepthwiseConv2D) else 1] - 1) * op.dilation[0] + 1)
+        elif isinstance(op, (g.AvgPool2D, g.MaxPool2D)):
+            rows = max(rows, op.kernel[0])
+    return min(height, rows + spare) * (width + 2)
+
+
+def _block_weights(graph: Graph, op: Op, config: Config) -> int:
+    """wgt entries for one block of the operator's output channels."""
+    if isinstance(op, g.Conv2D):
+        vectors = units_for(op.weight.shape[0], config) * config.lanes // max(config.block_in, config.block_out)
+        return -(-_conv_blocks(op, config) // vectors)
+    return max(config.block_in, config.block_out) // config.lanes if isinstance(op, g.DepthwiseConv2D) else 0
+
+
+def _conv_blocks(op: g.Conv2D, config: Config) -> int:
+    oc, kh, kw, ic = op.weight.shape
+    return kh * kw * units_for(ic, config) // config.in_units * (units_for(oc, config) // config.out_units)
+
+
+# -- rewriting -------------------------------------------------------------------------------------------
+
+
+def _rewrite(graph: Graph, cuts: dict[str, list[tuple[int, int]]]) -> Sliced:
+    parts = {t: [f"{t}[{a}:{b}]" for a, b in ranges] for t, ranges in cuts.items()}
+    tensors = dict(graph.tensors)
+    for tensor, ranges in cuts.items():
+        spec = graph.tensors[tensor]
+        for name, (a, b) in zip(parts[tensor], ranges, strict=True):
+            tensors[name] = replace(spec, name=name, shape=(*spec.shape[:-1], b - a))
+    layers: dict[str, int] = {}
+    ops: list[Op] = []
+    done: set[str] = set()
+    for index, op in enumerate(graph.ops):
+        if op.name in done:
+            continue
+        run = _run(graph, index, cuts)
+        done |= {member.name for member in run}
+        for k in range(len(cuts.get(op.output, [(0, 0)]))):
+            for offset, member in enumerate(run):
+                piece = _piece(member, k, cuts, parts)
+                layers[piece.name] = index + offset
+                ops.append(piece)
+    outputs = [part for t in graph.outputs for part in parts.get(t, [t])]
+    return Sliced(Graph(graph.name, graph.inputs, outputs, tensors, ops), parts, layers)
+
+
+def _run(graph: Graph, first: int, cuts: dict[str, list[tuple[int, int]]]) -> list[Op]:
+    """The operators from ``first`` on that are done slice by slice together."""
+    run = [graph.ops[first]]
+    if run[0].output not in cuts:
+        return run
+    for op in graph.ops[first + 1 :]:
+        if not isinstance(op, _PER_CHANNEL) or not all(t == run[-1].output for t in op.inputs):
+            break
+        run.append(op)
+    return run
+
+
+def _piece(op: Op, k: int, cuts: dict[str, list[tuple[int, int]]], parts: dict[str, list[str]]) -> Op:
+    """Slice ``k`` of an operator (the operator itself, over all slices of its input, if its output is whole)."""
+    if op.output not in cuts:
+        return replace(op, inputs=[part for t in op.inputs for part in parts.get(t, [t])])
+    a, b = cuts[op.output][k]
+    name, output = f"{op.name}[{a}:{b}]", parts[op.output][k]
+    if isinstance(op, g.Conv2D):
+        inputs = [part for t in op.inputs for part in parts.get(t, [t])]
+        return replace(
+            op, name=name, inputs=inputs, output=output, weight=op.weight[a:b], requant=_channels(op.requant, a, b)
+        )
+    piece = replace(op, name=name, inputs=[parts[t][k] for t in op.inputs], output=output)
+    if isinstance(piece, g.DepthwiseConv2D):
+        return replace(piece, weight=piece.weight[:, :, a:b], requant=_channels(piece.requant, a, b))
+    if isinstance(piece, g.AvgPool2D):
+        return replace(piece, requants={n: _channels(r, a, b) for n, r in piece.requants.items()})
+    if isinstance(piece, (g.Add, g.Requantize)):
+        return replace(piece, requant=_channels(piece.requant, a, b))
+    return piece
+
+
+def _channels(requant: Requant, a: int, b: int) -> Requant:
+    return replace(
+        requant, bias=requant.bias[a:b], multiplier=requant.multiplier[a:b], shift=requant.shift[a:b],
+        offset=requant.offset[a:b],
+    )  # fmt: skip
