@@ -1,4 +1,4 @@
-"""The simulator is fast enough to compile by and to test with; bench/sim_speed.py has the real numbers."""
+"""The simulator is fast enough to compile by and to test with; bench/bench_sim_speed.py has the real numbers."""
 
 from __future__ import annotations
 
