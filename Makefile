@@ -4,6 +4,7 @@
 #   make setup     .venv with all that the project uses
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
+#   make rtl-report   synthesis of every preset (an hour or more); results in hw/reports
 #   make clean     remove caches and build output (not .venv)
 #
 # PYTHON=python3.12 make setup    chooses the interpreter of a new .venv.
@@ -20,7 +21,7 @@ ALL_STAMP := $(VENV)/.tilewright-all-$(KEY)
 DEMO_STAMP := $(VENV)/.tilewright-demo-$(KEY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench clean
+.PHONY: help setup demo test test-all lint bench rtl-report clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -63,6 +64,10 @@ lint: setup
 # Each bench/bench_*.py is a script of its own and prints what it measured.
 bench: setup
 	@for script in $(sort $(wildcard bench/bench_*.py)); do echo "== $$script"; $(PY) $$script || exit 1; done
+
+# Yosys and nextpnr run in one process each. REPORT="tiny ecp5" chooses presets.
+rtl-report: setup
+	$(PY) -m tilewright.hw.synthesis $(REPORT)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out

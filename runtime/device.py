@@ -145,23 +145,28 @@ def fault(device: Device, program: Program, code: str, instruction: int | None, 
 
 
 #: device name -> "module:class"; the module is imported when the device is first asked for
-DEVICES: dict[str, str] = {"sim": "tilewright.runtime.sim_device:SimDevice"}
+DEVICES: dict[str, str] = {
+    "sim": "tilewright.runtime.sim_device:SimDevice",
+    "rtl": "tilewright.runtime.rtl_device:RtlDevice",
+}
 
 #: devices of the design that this version does not have, and what they would be
 UNAVAILABLE: dict[str, str] = {
-    "rtl": "the Verilated design",
     "hls": "the natively compiled HLS design",
     "pynq": "a PYNQ board",
 }
 
 
-def open_device(name: str, config: Config) -> Device:
-    """The device called ``name`` for ``config``. Raises :class:`DeviceError` naming what exists."""
+def open_device(name: str, config: Config, **options: Any) -> Device:
+    """The device called ``name`` for ``config``. Raises :class:`DeviceError` naming what exists.
+
+    ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's.
+    """
     known = ", ".join(DEVICES)
     if name in UNAVAILABLE and name not in DEVICES:
         raise DeviceError(f"device {name}: {UNAVAILABLE[name]} is not available in this version; available: {known}")
     if name not in DEVICES:
         raise DeviceError(f"device {name}: no such device; available: {known}")
     module, _, attribute = DEVICES[name].partition(":")
-    device: Device = getattr(import_module(module), attribute)(config)
+    device: Device = getattr(import_module(module), attribute)(config, **options)
     return device

@@ -59,7 +59,7 @@ class TimingResult:
     load_bytes: int  #: DRAM bytes read by LOAD
     store_bytes: int  #: DRAM bytes written
     traced: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    #: (instruction, retire cycle) of those with the trace bit, in order of retirement, as the trace FIFO has them
+    #: (instruction, retire cycle) of those with the trace bit, by retire cycle, then Engine
 
     @property
     def dram_read_bytes(self) -> int:

@@ -354,7 +354,7 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
         int(tally[T_LOAD_BUS]), int(tally[T_LOAD_LIMIT]), int(tally[T_STORE_LIMIT]),
     )  # fmt: skip
     traced = np.nonzero((table[:, C_TRACE] == 1) & (retire >= 0))[0]
-    traced = traced[np.argsort(retire[traced], kind="stable")]
+    traced = traced[np.lexsort((engine[traced], retire[traced]))]  # in one cycle: in Engine order
     rest = np.full(total - legal, -1, np.int64)
     return TimingResult(
         cycles=cycles,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -18,9 +19,9 @@ PACKAGES = ("tilewright.hw.rtl", "tilewright.isa")  #: what the Verilog is made 
 
 
 @cache
-def _generator_key() -> str:
+def generator_key() -> str:
     """16 hex digits over the generator's source, and the version of Amaranth."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Path(__file__).read_bytes())
     for package in PACKAGES:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or () if spec is not None else ():
@@ -36,7 +37,7 @@ def _generator_key() -> str:
 
 def design_sources(config: Config) -> dict[str, str]:
     """Verilog text by file name, from the cache or generated now (seconds)."""
-    name = f"{config.fingerprint}-{_generator_key()}"
+    name = f"{config.fingerprint}-{generator_key()}"
     path = cache_directory() / f"{name}.json"
     with locked(cache_directory(), name):
         if path.exists():
@@ -45,7 +46,7 @@ def design_sources(config: Config) -> dict[str, str]:
             return sources
         from tilewright.hw.rtl.generate import generate_verilog
 
-        sources = generate_verilog(config)
+        sources = {name: _relative_sources(text) for name, text in generate_verilog(config).items()}
         scratch = path.with_suffix(".part")
         scratch.write_text(json.dumps(sources))
         os.replace(scratch, path)
@@ -54,12 +55,22 @@ def design_sources(config: Config) -> dict[str, str]:
     return sources
 
 
-def design_library(config: Config, wave: str = "", progress: Progress | None = None) -> Path:
-    """The loadable library of a Config's design. ``wave``: ``fst``, ``vcd`` or none.
+def _relative_sources(text: str) -> str:
+    """Source references from the project's or a package's root, not from that of this machine."""
+    text = re.sub(r'(src = |\|)"?[^"|\n]*?/(?:tilewright/)?(hw/rtl/\w+\.py:)', _shorter, text)
+    return re.sub(r'(src = |\|)"?[^"|\n]*?/(amaranth/[\w/]+\.py:)', _shorter, text)
+
+
+def _shorter(match: re.Match[str]) -> str:
+    return match.group(1) + ("" if match.group(1) == "|" else '"') + match.group(2)
+
+
+def design_library(config: Config, wave: str = "", progress: Progress | None = None, optimise: bool = True) -> Path:
+    """The loadable library of a Config's design; ``wave`` and ``optimise`` as for :func:`build_library`.
 
     Built on first use, which takes from seconds to a minute or two; ``progress`` is told then. Raises
     :class:`ToolError` naming the tool that is missing or has failed.
     """
     verilator_root()
     compiler()
-    return build_library(design_sources(config), wave=wave, progress=progress)
+    return build_library(design_sources(config), wave=wave, progress=progress, optimise=optimise)

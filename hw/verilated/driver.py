@@ -38,7 +38,8 @@ class RunResult:
     read_bytes: int
     write_bytes: int
     counters: dict[str, int]
-    traced: NDArray[np.int64]  #: (instruction, retire cycle) from the trace FIFO
+    traced: NDArray[np.int64]  #: (instruction, retire cycle) from the trace FIFO, by cycle, then engine
+    trace_dropped: int  #: entries that the trace FIFO had no room for
 
 
 class Driver:
@@ -70,7 +71,9 @@ class Driver:
         self.write(f"{name}_LOW", value & 0xFFFFFFFF)
         self.write(f"{name}_HIGH", value >> 32)
 
-    def start(self, program: Program, segments: Sequence[NDArray[np.uint8]], repeat: int = 1, watchdog: int = 0) -> None:
+    def start(
+        self, program: Program, segments: Sequence[NDArray[np.uint8]], repeat: int = 1, watchdog: int = 0
+    ) -> None:
         """Lay out DRAM, write the registers and start; ``segments`` are used in place and hold all inferences."""
         beat = self.config.beat_bytes
         code = np.frombuffer(program.instructions + bytes(-len(program.instructions) % beat), np.uint8).copy()
@@ -119,6 +122,8 @@ class Driver:
                 times[mine[: len(events)]] = events[: len(mine)]
         counters = {r.name: self.read(r.name) for e in Engine for r in counter_registers(e)}
         traced = [(self.read("TRACE_TAG"), self.read("TRACE_CYCLE")) for _ in range(self.read("TRACE_COUNT"))]
+        # entries of one cycle reach the FIFO one after another: put in order
+        traced.sort(key=lambda entry: (entry[1], seen.dispatch_engine[entry[0]]))
         result = RunResult(
             cycles=self.read_wide("CYCLES"),
             completed=self.read("COMPLETED"),
@@ -129,6 +134,7 @@ class Driver:
             write_bytes=self.read("STORE_BEATS") * beat,
             counters=counters,
             traced=np.array(traced, np.int64).reshape(-1, 2),
+            trace_dropped=self.read("TRACE_DROPPED"),
         )  # fmt: skip
         self.write("CONTROL", 1 << Control.ACKNOWLEDGE)
         return result

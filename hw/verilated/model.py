@@ -116,7 +116,7 @@ class DesignModel:
         self._library.tw_reset(self._handle, cycles)
 
     def set_regions(self, regions: list[tuple[int, NDArray[np.uint8], bool]]) -> None:
-        """What the DRAM holds: (byte address, bytes, writable). The arrays are used in place; all else answers DECERR."""
+        """What the DRAM holds: (byte address, bytes, writable), used in place. All other addresses answer DECERR."""
         self._library.tw_clear_regions(self._handle)
         self._regions = [data for _, data, _ in regions]
         for base, data, writable in regions:

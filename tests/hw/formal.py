@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -66,7 +66,7 @@ def check(design: Module, ports: Sequence[Signal], folder: Path, depth: int, mod
 class OpenRam(Elaboratable):
     """``AsyncRam`` as registers that a proof may look at; every instance made is kept in ``made``."""
 
-    made: list[OpenRam] = []
+    made: ClassVar[list[OpenRam]] = []
 
     def __init__(self, width: int, depth: int) -> None:
         self.width, self.depth = width, depth
@@ -107,19 +107,22 @@ class Proof:
 
 
 class Recorder:
-    """Stands in for ``Signal`` in a module under proof, so that the proof can name its registers."""
+    """Stands in for ``Signal`` in a module under proof, so that the proof reaches its registers."""
 
     def __init__(self) -> None:
         self.named: dict[str, Signal] = {}
+        self.made: list[Signal] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Signal:
         signal = Signal(*args, **kwargs, src_loc_at=1)
         self.named[signal.name] = signal
+        self.made.append(signal)
         return signal
 
     def like(self, other: Any, **kwargs: Any) -> Signal:
         signal = Signal.like(other, **kwargs, src_loc_at=1)
         self.named[signal.name] = signal
+        self.made.append(signal)
         return signal
 
 

@@ -114,7 +114,8 @@ def test_injected_and_unmapped_accesses_answer_errors(bus_script: OpenScript) ->
 
 
 @pytest.mark.parametrize(
-    "broken, stall, message", [(1, 200, "AR: valid or payload changed before ready"), (2, 0, "crosses a 4 KiB boundary")]
+    "broken, stall, message",
+    [(1, 200, "AR: valid or payload changed before ready"), (2, 0, "crosses a 4 KiB boundary")],
 )
 def test_broken_bus_rules_are_reported(bus_script: OpenScript, broken: int, stall: int, message: str) -> None:
     with bus_script(4, BROKEN=broken) as model:

