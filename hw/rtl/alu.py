@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
@@ -113,7 +115,7 @@ class Alu(Elaboratable):
         mode = [LaneControl(c, f"stage_{k}") for k in range(1, WRITE_STAGE + 1)]  # mode[k - 1]: stage k
         with m.If(self.issue):
             m.d.sync += [wrap_1.eq(wrap), mode[0].word.eq(mode_0.word)]
-        for earlier, later in zip(mode, mode[1:]):
+        for earlier, later in pairwise(mode):
             m.d.sync += later.word.eq(earlier.word)
 
         # stage 1: micro-op address; stage 2: micro-op
@@ -174,7 +176,9 @@ class Alu(Elaboratable):
         src_6 = Signal.like(self.acc_src.data)
         m.d.comb += src_6.eq(self.acc_src.data)
         src_8 = delay(m, src_6, 2, "src_data_from_6")[2]
-        dst_data_7, dst_data_8 = (Signal.like(self.acc_dst.data, name=s, reset_less=True) for s in ("dst_data_7", "dst_data_8"))
+        dst_data_7, dst_data_8 = (
+            Signal.like(self.acc_dst.data, name=s, reset_less=True) for s in ("dst_data_7", "dst_data_8")
+        )
         m.d.sync += [dst_data_7.eq(self.acc_dst.data), dst_data_8.eq(Mux(mode[6].paced, self.acc_dst.data, dst_data_7))]
 
         # lanes: unit j, image b, lane l works for channel j * V + l

@@ -76,9 +76,7 @@ class AluLane(Elaboratable):
         old_9 = register("old_9", self.dst_8)
         offset_9 = register("offset_9", offset_8)
         is_shift = now.function == AluOp.SHR
-        shift_9 = register(
-            "shift_9", Mux(scaled, shift_8, Mux(is_shift, operand[:6] ^ 0b100000, 0)), unsigned(6)
-        )
+        shift_9 = register("shift_9", Mux(scaled, shift_8, Mux(is_shift, operand[:6] ^ 0b100000, 0)), unsigned(6))
 
         # stages 9 to 12: product; beside it the sum of constants, or the result of a function without product
         product_12 = multiply_wide(m, "multiply", a_9, b_9)
@@ -134,7 +132,9 @@ class AluLane(Elaboratable):
         fine_shifted = Signal(signed(64))
         m.d.comb += fine_shifted.eq(shifted_14 >> fine)
         rounded_15 = register(
-            "rounded_15", Cat(fine_shifted[0] & ~(tie & (mode(14).requantize | mode(14).rescale)), fine_shifted[1:]), signed(64)
+            "rounded_15",
+            Cat(fine_shifted[0] & ~(tie & (mode(14).requantize | mode(14).rescale)), fine_shifted[1:]),
+            signed(64),
         )
         old_15 = old_9
         for stage in range(10, 16):

@@ -16,7 +16,7 @@ def row_beats(config: Config, memory: Signal, cols_less_one: Signal) -> tuple[Si
     beats = Signal(widest)
     choices = []
     for index in range(8):
-        shift = shifts[Memory(index)] if index in iter(Memory) else 0
+        shift = shifts[Memory(index)] if index < len(Memory) else 0
         if shift >= 0:
             choices.append((cols_less_one + 1) << shift)
         else:

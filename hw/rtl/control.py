@@ -216,7 +216,8 @@ class ControlUnit(Elaboratable):
             with m.State("AGAIN"):
                 m.d.comb += self.start.eq(1)
                 m.next = "RUN"
-            with m.State("DRAIN"):  # bursts under way complete, then everything starts afresh
+            # bursts under way complete, then everything starts afresh
+            with m.State("DRAIN"):  # noqa: SIM117
                 with m.If(self.quiet):
                     m.next = "CLEAR"
             with m.State("CLEAR"):

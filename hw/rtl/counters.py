@@ -31,9 +31,7 @@ class Counters(Elaboratable):
         self.traced = [Signal(name=f"traced_{e.name.lower()}") for e in Engine]
         self.tags = [Signal(TAG_BITS, name=f"tag_{e.name.lower()}") for e in Engine]
         self.values: dict[str, Value] = {}
-        self._steps: dict[str, Value] = {
-            f"{e.name}_{n}": signal for e in Engine for n, signal in self.cause[e].items()
-        }
+        self._steps: dict[str, Value] = {f"{e.name}_{n}": signal for e in Engine for n, signal in self.cause[e].items()}
         self._steps |= {
             "FETCH_BEATS": self.fetch_beats, "LOAD_BEATS": self.load_beats, "STORE_BEATS": self.store_beat,
         }  # fmt: skip

@@ -79,7 +79,9 @@ class Gemm(Elaboratable):
 
         # stage 3: sums
         valid_3, emit_3 = Signal(), Signal()
-        first_3, window_3, accumulate_3 = (Signal(name=n, reset_less=True) for n in ("first_3", "window_3", "accumulate_3"))
+        first_3, window_3, accumulate_3 = (
+            Signal(name=n, reset_less=True) for n in ("first_3", "window_3", "accumulate_3")
+        )
         dst_3, wgt_3 = Signal(sizes["dst"], reset_less=True), Signal(sizes["wgt"], reset_less=True)
         src_3 = Signal(sizes["src"], reset_less=True)
         base_3, size_3 = Signal.like(wrap_base, reset_less=True), Signal.like(wrap_size, reset_less=True)

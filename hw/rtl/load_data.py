@@ -8,7 +8,7 @@ from tilewright.config import Config
 from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.hw.rtl.queue import Queue
 from tilewright.isa.registers import TAG_BITS
-from tilewright.isa.spec import Memory, Opcode, entry_bytes, memory_depth, bits_for
+from tilewright.isa.spec import Memory, Opcode, bits_for, entry_bytes, memory_depth
 
 
 class LoadData(Elaboratable):
@@ -66,7 +66,7 @@ class LoadData(Elaboratable):
         step, entry_done, row_done, tile_done = Signal(), Signal(), Signal(), Signal()
         last_parts, cols_per_beat = [], []
         for index in range(8):
-            entry = entry_bytes(c, Memory(index)) if index in iter(Memory) else c.beat_bytes
+            entry = entry_bytes(c, Memory(index)) if index < len(Memory) else c.beat_bytes
             last_parts.append(max(1, entry // c.beat_bytes) - 1)
             cols_per_beat.append(max(1, c.beat_bytes // entry))
         per_beat = Signal(range(max(cols_per_beat) + 1))
@@ -84,7 +84,10 @@ class LoadData(Elaboratable):
         with m.If(step):
             m.d.sync += [part.eq(Mux(entry_done, 0, part + 1)), wait_left.eq(wait_left - 1)]
             with m.If(entry_done):
-                m.d.sync += [offset.eq(offset + Mux(per_beat == 1, load.sram_col, per_beat)), cols_left.eq(cols_left - per_beat)]
+                m.d.sync += [
+                    offset.eq(offset + Mux(per_beat == 1, load.sram_col, per_beat)),
+                    cols_left.eq(cols_left - per_beat),
+                ]
             with m.If(row_done):
                 m.d.sync += [
                     row_offset.eq(next_row), offset.eq(next_row), rows_left.eq(rows_left - 1), cols_left.eq(load.cols),

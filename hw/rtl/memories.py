@@ -49,7 +49,8 @@ class ParameterMemory(Elaboratable):
         self.config = config
         n = config.block_out
         self.rams = [
-            Ram(bits * n, config.prm_entries, chunks=n, registered=True, style="distributed") for bits in self.FIELD_BITS
+            Ram(bits * n, config.prm_entries, chunks=n, registered=True, style="distributed")
+            for bits in self.FIELD_BITS
         ]
         self.enable = Signal()
         self.address = Signal(bits_for(config.prm_entries))

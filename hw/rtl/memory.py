@@ -48,9 +48,7 @@ class BankedMemory(Elaboratable):
         bank_bits = bits_for(self.banks)
         outputs = []
         for bank in range(self.banks):
-            m.submodules[f"bank_{bank}"] = ram = Ram(
-                self.width, self.bank_rows, chunks=self.chunks, registered=True
-            )
+            m.submodules[f"bank_{bank}"] = ram = Ram(self.width, self.bank_rows, chunks=self.chunks, registered=True)
             hits = [p.enable & (p.address[low:] == bank) for p in self.readers]
             m.d.comb += ram.read_enable.eq(Cat(*hits).any())
             m.d.comb += ram.read_address.eq(_first(hits, [p.address[:low] for p in self.readers]))

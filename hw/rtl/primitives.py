@@ -26,7 +26,9 @@ class Ram(Elaboratable):
     Reading the word being written gives the old word. ``style``: "block" or "distributed".
     """
 
-    def __init__(self, width: int, depth: int, *, chunks: int = 1, registered: bool = False, style: str = "block") -> None:
+    def __init__(
+        self, width: int, depth: int, *, chunks: int = 1, registered: bool = False, style: str = "block"
+    ) -> None:
         self.width, self.depth, self.chunks, self.registered, self.style = width, depth, chunks, registered, style
         self.address_bits = bits_for(depth)
         self.write_enable = Signal(chunks)

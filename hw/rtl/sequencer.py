@@ -70,7 +70,8 @@ class Sequencer(Elaboratable):
             m.d.sync += [active.eq(0), waiting.eq(0)]
         with m.If(self.issue):
             m.d.sync += [
-                active.eq(~self.is_wait), waiting.eq(self.is_wait), paced.eq(self.pace), longer.eq(self.extra), second.eq(0), fresh.eq(1),
+                active.eq(~self.is_wait), waiting.eq(self.is_wait), paced.eq(self.pace),
+                longer.eq(self.extra), second.eq(0), fresh.eq(1),
                 begin.eq(self.uop_begin), self.uop.eq(self.uop_begin), count.eq(self.uop_count),
                 uops_left.eq(self.uop_count), inner.eq(self.inner), inner_left.eq(self.inner),
                 outer_left.eq(self.outer), wait_left.eq(self.wait_cycles),

@@ -88,7 +88,10 @@ class Store(Elaboratable):
         """Addresses of the tile's units, a part (beat) a cycle, as fast as the buffer has room."""
         offset_bits = len(fields.sram) + 1
         size, base = Signal.like(fields.wrap_size, reset_less=True), Signal.like(fields.wrap_base, reset_less=True)
-        row_step, col_step = Signal.like(fields.sram_row, reset_less=True), Signal.like(fields.sram_col, reset_less=True)
+        row_step, col_step = (
+            Signal.like(fields.sram_row, reset_less=True),
+            Signal.like(fields.sram_col, reset_less=True),
+        )
         row_offset, offset = Signal(offset_bits, reset_less=True), Signal(offset_bits, reset_less=True)
         cols, cols_left = Signal.like(fields.cols, reset_less=True), Signal.like(fields.cols, reset_less=True)
         rows_left = Signal.like(fields.rows, reset_less=True)
@@ -131,7 +134,10 @@ class Store(Elaboratable):
         m.d.sync += [step_2.eq(step), step_3.eq(step_2), part_2.eq(part), part_3.eq(part_2)]
         bits = self.config.axi_bits
         beats = [self.read_data[k * bits : (k + 1) * bits] for k in range(self.parts)]
-        m.d.comb += [buffer.write.eq(step_3), buffer.write_data.eq(Array(beats)[part_3] if self.parts > 1 else beats[0])]
+        m.d.comb += [
+            buffer.write.eq(step_3),
+            buffer.write_data.eq(Array(beats)[part_3] if self.parts > 1 else beats[0]),
+        ]
 
     def _write_channel(
         self, m: Module, bursts: BurstRequester, buffer: Queue, note: Signal, stage_1: Signal, waiting: Signal,
@@ -155,9 +161,7 @@ class Store(Elaboratable):
             self.wlast.eq(sent == bursts.length),
             self.beat_sent.eq(self.wvalid & self.wready),
             buffer.pop.eq(self.beat_sent),
-            burst_done.eq(
-                present & (address_sent | self.awready) & (data_sent | (self.beat_sent & self.wlast))
-            ),
+            burst_done.eq(present & (address_sent | self.awready) & (data_sent | (self.beat_sent & self.wlast))),
             bursts.step.eq(burst_done),
             responses.write.eq(opening),
             responses.write_data.eq(Cat(bursts.final, note)),
