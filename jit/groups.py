@@ -131,6 +131,15 @@ def _comfort(rings: RingSizes, config: Config, share: float, first: int, last: i
 
 
 def _held(rings: RingSizes, name: str, first: int, last: int, slack: int) -> int:
-    """Least units that a tensor takes while a group runs: a ring, since what crosses may go through DRAM."""
+    """Least units that a tensor takes while a group runs.
+
+    A ring if all its nodes are in the group. Otherwise it is held whole, or goes through DRAM: a ring for STORE
+    if the group makes it, and one for each reader's copy.
+    """
     buffer = rings.buffers[name]
-    return min(buffer.rows, rings.least(name, first, last) + slack) * buffer.stride
+    ring = min(buffer.rows, rings.least(name, first, last) + slack) * buffer.stride
+    made = any(first <= index <= last for index in rings.producers[name])
+    readers = sum(first <= index <= last for index, _ in rings.consumers[name])
+    if readers == len(rings.consumers[name]) and (made or not rings.producers[name]):
+        return ring
+    return min(buffer.rows * buffer.stride, ring * (made + readers))

@@ -17,12 +17,10 @@ from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer, origin
 from tilewright.jit.tensors import Lowered, Spill
 
-#: rows beyond the least that rings may get, tried from the largest
-_SLACKS = (8, 6, 4, 3, 2, 1, 0)
 #: where a buffer finds no place in one piece, the groups it lives in get this much less room; so many times
 _TIGHTER, _ATTEMPTS = 0.92, 60
 #: weights of the reasons against a place: engines that share a bank; the last tenant in the group just before
-_BANK, _RECENT = 4, (8, 2, 1)
+_BANK, _RECENT = 20, (8, 2, 1)
 
 
 @dataclass
@@ -65,7 +63,9 @@ class _Planner:
         self.spilled: dict[str, Spill] = {}
         self.budget = [config.act_units] * len(groups)
         self.group_of = [g for g, (first, last) in enumerate(groups) for _ in range(first, last + 1)]
-        self.slacks = [s for s in _SLACKS if s <= most_slack]
+        self.most_slack = most_slack
+        self.long_first = False
+        self.tight: set[int] = set()  #: groups whose buffers are packed from the bottom, whatever their banks
         self._bind()
 
     def fit(self) -> None:
@@ -133,15 +133,20 @@ class _Planner:
         return tensor, "alu" if how == "alu" else "all"
 
     def _set_slacks(self) -> None:
-        """Give the rings of each group as many spare rows as the budget allows."""
-        for group in range(len(self.groups)):
-            rings = [n for n in self.live[group] if self.spans[n].first == self.spans[n].last == group]
-            for slack in self.slacks:
-                for name in rings:
-                    buffer = self.lowered.buffers[name]
-                    buffer.capacity = min(buffer.rows, self.least[name] + slack)
-                if self._need(group) <= self.budget[group]:
-                    break
+        """Give the rings of each group spare rows in turn, as long as the budget allows.
+
+        The first spare row, which lets producer and consumer overlap, goes to the long rows first: they take
+        longest to make. Further ones go to the short rows first.
+        """
+        for group, live in enumerate(self.live):
+            rings = [self.lowered.buffers[n] for n in live if self.spans[n].first == self.spans[n].last]
+            need = self._need(group)
+            for slack in range(1, self.most_slack + 1):
+                for buffer in sorted(rings, key=lambda b: b.stride, reverse=self.long_first and slack == 1):
+                    more = min(buffer.rows, self.least[buffer.tensor] + slack) * buffer.stride
+                    grown = need + self._align(more) - self._align(buffer.size)
+                    if grown <= self.budget[group]:
+                        buffer.capacity, need = more // buffer.stride, grown
 
     # -- places ----------------------------------------------------------------------------------------
 
@@ -150,14 +155,14 @@ class _Planner:
         buffers = self.lowered.buffers
         placed: list[str] = []
         after: dict[str, list[str]] = {}
+        homeless: set[int] = set()
         spans = self.spans
         order = sorted(buffers, key=lambda n: (spans[n].first, spans[n].first - spans[n].last, -buffers[n].size))
         for name in order:
             base = self._best_base(name, placed)
             if base is None:
-                for group in range(self.spans[name].first, self.spans[name].last + 1):
-                    self.budget[group] = int(self.budget[group] * _TIGHTER)
-                return None
+                homeless |= set(range(spans[name].first, spans[name].last + 1))
+                continue
             buffer = buffers[name]
             buffer.base = base
             after[name] = [
@@ -166,7 +171,10 @@ class _Planner:
                 and buffers[other].base < base + buffer.size and base < buffers[other].base + buffers[other].size
             ]  # fmt: skip
             placed.append(name)
-        return after
+        for group in homeless & self.tight:
+            self.budget[group] = int(self.budget[group] * _TIGHTER)
+        self.tight |= homeless
+        return None if homeless else after
 
     def _best_base(self, name: str, placed: list[str]) -> int | None:
         buffer, span, buffers = self.lowered.buffers[name], self.spans[name], self.lowered.buffers
@@ -183,7 +191,7 @@ class _Planner:
             end = start + buffer.size
             if any(a < end and start < b for a, b in taken):
                 continue
-            cost = self._cost(name, start, end, recent)
+            cost = 0 if span.first in self.tight else self._cost(name, start, end, recent)
             if best is None or cost < best[0]:
                 best = (cost, start)
         return None if best is None else best[1]

@@ -21,6 +21,10 @@ from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.layout import Buffer, units_for
 
 
+#: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
+WHOLE_SHARE = 0.96
+
+
 class PlaceError(TilewrightError):
     """An operator cannot run on the accelerator with this Config; names operator, shape, limit, way out."""
 
@@ -174,7 +178,8 @@ def partition(
     if resident or rows == 1 or len(ranges) == 1:
         tasks = [Task(row, lo, hi, chunk, hi == vectors) for row in range(rows) for chunk, lo, hi in parts]
         return Partition(ranges, tasks)
-    groups = split_evenly(rows, max(1, config.act_units // 2 // row_units))
+    whole = rows * row_units <= config.act_units * WHOLE_SHARE
+    groups = split_evenly(rows, rows if whole else max(1, config.act_units // 2 // row_units))
     tasks = [
         Task(row, lo, hi, number * len(ranges) + chunk, hi == vectors)
         for number, (first, last) in enumerate(groups)
