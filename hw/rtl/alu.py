@@ -188,7 +188,7 @@ class Alu(Elaboratable):
             for b in range(c.batch):
                 for l in range(c.lanes):
                     channel = j * c.lanes + l
-                    lane = AluLane(mode)
+                    lane = AluLane(mode, valid)
                     m.submodules[f"lane_{j}_{b}_{l}"] = lane
                     at = slice(32 * lane_index, 32 * lane_index + 32)
                     m.d.comb += [

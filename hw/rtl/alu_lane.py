@@ -37,10 +37,12 @@ class AluLane(Elaboratable):
     Everything is ``(a * multiplier + constant) >> shift``, then joined, clamped or taken as it is. ADD, MAX,
     MIN and MOV enter as a sum and are not shifted; MUL is not shifted; SHR enters as d << 32 and is shifted
     right by 32 + n, which also does the left shifts.
+
+    ``mode`` and ``valid``: of stage k at index k - 1.
     """
 
-    def __init__(self, mode: list[LaneControl]) -> None:
-        self.mode = mode
+    def __init__(self, mode: list[LaneControl], valid: list[Signal]) -> None:
+        self.mode, self.valid = mode, valid
         self.act_8 = Signal(signed(8))
         self.src_8 = Signal(signed(32))
         self.dst_8 = Signal(signed(32))
@@ -58,8 +60,10 @@ class AluLane(Elaboratable):
             return self.mode[stage - 1]
 
         def register(name: str, value: object, shape: object = signed(32)) -> Signal:
+            stage = int(name.rpartition("_")[2])  # clocked only for a vector in the stage before
             signal = Signal(shape, name=name, reset_less=True)
-            m.d.sync += signal.eq(value)
+            with m.If(self.valid[stage - 2]):
+                m.d.sync += signal.eq(value)
             return signal
 
         bias_8, multiplier_8 = register("bias_8", self.bias_7), register("multiplier_8", self.multiplier_7)
@@ -159,5 +163,6 @@ class AluLane(Elaboratable):
                 m.d.comb += joined.eq(Mux(old_15 > low, old_15, low))
             with m.Default():
                 m.d.comb += joined.eq(Mux(old_15 < low, old_15, low))
-        m.d.sync += self.result_16.eq(Mux(now.requantize, narrow, Mux(now.rescale, joined, low)))
+        with m.If(self.valid[14]):
+            m.d.sync += self.result_16.eq(Mux(now.requantize, narrow, Mux(now.rescale, joined, low)))
         return m
