@@ -73,4 +73,6 @@ def design_library(config: Config, wave: str = "", progress: Progress | None = N
     """
     verilator_root()
     compiler()
-    return build_library(design_sources(config), wave=wave, progress=progress, optimise=optimise)
+    # source references are left out: code that only moved needs no new library
+    sources = {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in design_sources(config).items()}
+    return build_library(sources, wave=wave, progress=progress, optimise=optimise)
