@@ -32,7 +32,7 @@ from tilewright.sim import simulate_timing
 POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
 
 #: for networks that a plan cuts into groups
-PLANNED = (Policy(False, 0.5, 8), Policy(True, 0.5, 8))
+PLANNED = (Policy(False, 0.25, 8),)
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 _SHARES = (0.5, 0.25, 0.125)
 

@@ -9,6 +9,7 @@ blocked by a later one, and no schedule can get stuck.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine
@@ -18,7 +19,7 @@ from tilewright.jit.layout import Buffer, origin
 from tilewright.jit.tensors import Lowered, Spill
 
 #: where a buffer finds no place in one piece, the groups it lives in get this much less room; so many times
-_TIGHTER, _ATTEMPTS = 0.92, 60
+_TIGHTER, _ATTEMPTS = 0.92, 80
 #: weights of the reasons against a place: engines that share a bank; the last tenant in the group just before
 _BANK, _RECENT = 20, (8, 2, 1)
 
@@ -53,6 +54,14 @@ def make_plan(lowered: Lowered, config: Config, stored: list[str], share: float,
     raise planner.failure()
 
 
+class _Packing(IntEnum):
+    """How the buffers that are born in a group get their places; the next one is tried where one fails."""
+
+    BANKS = 0  #: where engines share fewest banks and the last tenant is long dead
+    SIDES = 1  #: what only GEMM reads from the bottom, the others from the top
+    BOTTOM = 2  #: all from the bottom
+
+
 class _Planner:
     """``fit`` sends tensors through DRAM until every group has its budget; ``place`` lowers budgets if it fails."""
 
@@ -64,8 +73,7 @@ class _Planner:
         self.budget = [config.act_units] * len(groups)
         self.group_of = [g for g, (first, last) in enumerate(groups) for _ in range(first, last + 1)]
         self.most_slack = most_slack
-        self.long_first = False
-        self.tight: set[int] = set()  #: groups whose buffers are packed from the bottom, whatever their banks
+        self.packing = [_Packing.BANKS] * len(groups)
         self._bind()
 
     def fit(self) -> None:
@@ -117,32 +125,36 @@ class _Planner:
         return worst if worst is not None and excess[worst] > 0 else None
 
     def _choose(self, group: int) -> tuple[str, Spill] | None:
-        """The tensor to send through DRAM: the largest that lives in several groups, untouched ones first."""
-        choices = []
-        first, last = self.groups[group]
+        """The tensor to send through DRAM: untouched ones first, then what frees most for least traffic."""
+        choices: list[tuple[bool, int, str, Spill]] = []
         for name in self.live[group]:
-            buffer, span, tensor = self.lowered.buffers[name], self.spans[name], origin(name)
+            span, tensor = self.spans[name], origin(name)
             if span.first == span.last or self.spilled.get(tensor) == "all" or name in self.lowered.packs:
                 continue
-            touched = any(first <= i <= last for i in self.rings.producers[name])
-            touched |= any(first <= i <= last for i, _ in self.rings.consumers[name])
-            choices.append((not touched, buffer.size, tensor, "alu" if name != tensor else "all"))
-        if not choices:
-            return None
-        _, _, tensor, how = max(choices)
-        return tensor, "alu" if how == "alu" else "all"
+            left = self._spilled_size(name, group)
+            gain = self.lowered.buffers[name].size - left
+            if gain > 0:
+                again = len(self.rings.consumers[name]) - 1  # it is loaded once for each reader
+                traffic = again * self.lowered.buffers[name].size // 4
+                choices.append((left == 0, gain - traffic, tensor, "alu" if name != tensor else "all"))
+        return max(choices)[2:] if choices else None
+
+    def _spilled_size(self, name: str, group: int) -> int:
+        """Units that a tensor that goes through DRAM still takes while a group runs."""
+        first, last = self.groups[group]
+        readers = [i for i, _ in self.rings.consumers[name] if first <= i <= last]
+        rows = sum(self.rings.least(name, i, i) for i in readers)
+        if name == origin(name) and any(first <= i <= last for i in self.rings.producers[name]):
+            rows += max(self.rings.open[i] for i in self.rings.producers[name])
+        return rows * self.lowered.buffers[name].stride
 
     def _set_slacks(self) -> None:
-        """Give the rings of each group spare rows in turn, as long as the budget allows.
-
-        The first spare row, which lets producer and consumer overlap, goes to the long rows first: they take
-        longest to make. Further ones go to the short rows first.
-        """
+        """Give the rings of each group spare rows in turn, short rows first, as long as the budget allows."""
         for group, live in enumerate(self.live):
             rings = [self.lowered.buffers[n] for n in live if self.spans[n].first == self.spans[n].last]
             need = self._need(group)
             for slack in range(1, self.most_slack + 1):
-                for buffer in sorted(rings, key=lambda b: b.stride, reverse=self.long_first and slack == 1):
+                for buffer in sorted(rings, key=lambda b: b.stride):
                     more = min(buffer.rows, self.least[buffer.tensor] + slack) * buffer.stride
                     grown = need + self._align(more) - self._align(buffer.size)
                     if grown <= self.budget[group]:
@@ -171,9 +183,10 @@ class _Planner:
                 and buffers[other].base < base + buffer.size and base < buffers[other].base + buffers[other].size
             ]  # fmt: skip
             placed.append(name)
-        for group in homeless & self.tight:
-            self.budget[group] = int(self.budget[group] * _TIGHTER)
-        self.tight |= homeless
+        for group in homeless:
+            if self.packing[group] == _Packing.BOTTOM:
+                self.budget[group] = int(self.budget[group] * _TIGHTER)
+            self.packing[group] = _Packing(min(self.packing[group] + 1, _Packing.BOTTOM))
         return None if homeless else after
 
     def _best_base(self, name: str, placed: list[str]) -> int | None:
@@ -186,12 +199,15 @@ class _Planner:
         starts |= {self._align(k * bank) for k in range(self.config.act_banks)}
         starts |= {(a - buffer.size) // self._align(1) * self._align(1) for a, _ in taken}
         starts.add((self.config.act_units - buffer.size) // self._align(1) * self._align(1))
+        packing = self.packing[span.first]
+        top = packing == _Packing.SIDES and not self._engines(name)[1] <= {Engine.GEMM}
+        side = -1 if top else 1
         best: tuple[int, int] | None = None
         for start in sorted(s for s in starts if 0 <= s <= self.config.act_units - buffer.size):
             end = start + buffer.size
             if any(a < end and start < b for a, b in taken):
                 continue
-            cost = 0 if span.first in self.tight else self._cost(name, start, end, recent)
+            cost = start * side if packing else self._cost(name, start, end, recent)
             if best is None or cost < best[0]:
                 best = (cost, start)
         return None if best is None else best[1]

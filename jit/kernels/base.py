@@ -20,7 +20,6 @@ from tilewright.errors import TilewrightError
 from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.layout import Buffer, units_for
 
-
 #: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
 WHOLE_SHARE = 0.96
 
@@ -162,13 +161,14 @@ def partition(
     part_limit: int,
     vector_weights: int,
     row_units: int,
+    whole_units: int,
     config: Config,
 ) -> Partition:
     """Tasks over ``rows`` x ``vectors``, at most ``part_limit`` vectors each, ``chunk_limit`` per chunk.
 
     Row by row where all chunks may stay loaded together (half of wgt and of prm). Else chunk by chunk over
     groups of rows, constants loaded anew for each group; ``row_units`` (of act, per output row, input and output
-    together) says how many rows a group can have.
+    together) says how many rows a group can have, ``whole_units`` (input and output) whether one group will do.
     """
     ranges = split_evenly(vectors, chunk_limit)
     parts = [
@@ -178,7 +178,7 @@ def partition(
     if resident or rows == 1 or len(ranges) == 1:
         tasks = [Task(row, lo, hi, chunk, hi == vectors) for row in range(rows) for chunk, lo, hi in parts]
         return Partition(ranges, tasks)
-    whole = rows * row_units <= config.act_units * WHOLE_SHARE
+    whole = whole_units <= config.act_units * WHOLE_SHARE
     groups = split_evenly(rows, rows if whole else max(1, config.act_units // 2 // row_units))
     tasks = [
         Task(row, lo, hi, number * len(ranges) + chunk, hi == vectors)

@@ -52,9 +52,13 @@ class ConvNode(Node):
                 f"({c.wgt_entries}); raise wgt_bytes"
             )
         row_units = self.in_width * sum(self.in_units) * self.strides[0] + self.width * self.out_units
+        kh, kw = self.weight.shape[1:3]
+        rows, columns = self.height * self.strides[0] + kh - 1, self.in_width + self.pad[1] + self.pad[3]
+        framed = self.width + (2 if kw > 1 else 0)  # the next layer is likely to want padding too
+        whole_units = rows * columns * sum(self.in_units) + self.height * framed * self.out_units
         plan = partition(
             self.height, vectors, chunk_limit=chunk_vectors, part_limit=acc_vectors, vector_weights=per_vector,
-            row_units=row_units, config=c,
+            row_units=row_units, whole_units=whole_units, config=c,
         )  # fmt: skip
         self.tasks, self._ranges, self._per_vector = plan.tasks, plan.ranges, per_vector
         chunks = {(a, b): Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in plan.ranges}

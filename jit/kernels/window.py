@@ -73,7 +73,7 @@ class WindowNode(Node):
         row_units = self.out_units * (self.width + self.strides[0] * self.strides[1] * self.width)
         plan = partition(
             self.height, vectors, chunk_limit=limit, part_limit=room, vector_weights=per_vector, row_units=row_units,
-            config=c,
+            whole_units=self.height * row_units, config=c,
         )  # fmt: skip
         self.tasks, self._ranges = plan.tasks, plan.ranges
         weights, prm = self._weight_entries(), [prm_entries(r, c, vectors) for r in self.requants.values()]

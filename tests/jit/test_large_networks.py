@@ -1,0 +1,129 @@
+"""Networks larger than the chip: slices, groups, places and spills; and what is said when nothing helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.conftest import ModelCase
+from tests.jit.builder import GraphBuilder
+from tests.jit.execute import assert_exact, run_compiled
+from tilewright.config import PRESETS, Config
+from tilewright.jit.compiler import compile_graph
+from tilewright.jit.graph import Conv2D, Graph
+from tilewright.jit.importer import import_model
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.lower import lower
+from tilewright.jit.plan import make_plan
+from tilewright.jit.reference import evaluate
+from tilewright.jit.slicing import slice_graph
+from tilewright.jit.tensors import Lowered
+
+TINY = PRESETS["tiny"]
+SMALL = TINY.replace(name="small", act_bytes=4096, wgt_bytes=8192, prm_entries=16)
+
+
+def inverted_residuals(seed: int = 0, channels: int = 8, wide: int = 48) -> Graph:
+    """Expand, depthwise and project three times, with a residual add and a classifier."""
+    b = GraphBuilder(seed, (12, 12, 3))
+    x = b.conv("x", channels, (3, 3), (2, 2), (0, 0, 1, 1))
+    for step in range(3):
+        y = b.conv(x, wide, (1, 1), padding=(0, 0, 0, 0))
+        y = b.depthwise(y)
+        y = b.conv(y, channels, (1, 1), padding=(0, 0, 0, 0))
+        x = b.add(x, y) if step else y
+    x = b.conv(x, 96, (1, 1), padding=(0, 0, 0, 0))
+    x = b.average_pool(x, (6, 6))
+    return b.graph(b.dense(x, 10))
+
+
+def residual_stages(seed: int = 0) -> Graph:
+    """3x3 convolutions whose weights exceed wgt and whose tensors exceed act, with residual adds."""
+    b = GraphBuilder(seed, (20, 20, 3))
+    x = b.conv("x", 16)
+    for channels in (16, 32):
+        y = b.conv(x, channels, strides=(2, 2))
+        y = b.conv(y, channels)
+        x = b.add(y, b.conv(x, channels, (1, 1), (2, 2), (0, 0, 0, 0)))
+    return b.graph(b.dense(b.average_pool(x, (5, 5)), 12))
+
+
+def planned(graph: Graph, config: Config) -> tuple[Lowered, list[list[str]]]:
+    """The lowered graph after planning, and the buffers that live in each group."""
+    lowered = lower(slice_graph(graph, config), config)
+    stored = [part for t in graph.outputs for part in lowered.outputs[t]]
+    plan = make_plan(lowered, config, stored, 0.5, 4)
+    live = []
+    for first, last in plan.groups:
+        nodes = lowered.nodes[first : last + 1]
+        live.append(list(dict.fromkeys(t for n in nodes for t in [*n.inputs, n.output])))
+    return lowered, live
+
+
+@pytest.mark.parametrize("config", [SMALL, SMALL.replace(name="packed", dsp_packing=True)], ids=lambda c: c.name)
+@pytest.mark.parametrize("build", [inverted_residuals, residual_stages])
+def test_exact_when_the_chip_is_too_small(build: Callable[[], Graph], config: Config) -> None:
+    assert assert_exact(build(), config) > 0
+
+
+def test_outputs_alone_are_exact_too() -> None:
+    graph = residual_stages(3)
+    x = np.random.default_rng(3).integers(-128, 128, (1, 20, 20, 3)).astype(np.int8)
+    compiled = compile_graph(graph, SMALL)
+    values, _ = run_compiled(compiled, x)
+    wanted = evaluate(graph, {"x": x})[graph.outputs[0]]
+    assert np.array_equal(values[graph.outputs[0]][0], wanted)
+    assert any(s.kind == "scratch" for s in compiled.programs[0].segments)
+
+
+def test_slices_cover_the_channels_of_wide_tensors_only() -> None:
+    graph = inverted_residuals()
+    sliced = slice_graph(graph, SMALL)
+    assert sliced.parts
+    for tensor, parts in sliced.parts.items():
+        assert sum(sliced.graph.tensors[p].shape[3] for p in parts) == graph.tensors[tensor].shape[3] >= 48
+    readers = [op for op in sliced.graph.ops if isinstance(op, Conv2D) and len(op.inputs) > 1]
+    assert readers
+    assert {graph.ops[sliced.layers[op.name]].output for op in readers} & set(graph.tensors)
+    assert slice_graph(graph, PRESETS["zcu104"]).parts == {}
+
+
+def test_buffers_of_one_group_have_disjoint_places() -> None:
+    lowered, live = planned(inverted_residuals(), SMALL)
+    for names in live:
+        spans = sorted((lowered.buffers[t].base, lowered.buffers[t].size) for t in names)
+        assert all(a + size <= b for (a, size), (b, _) in pairwise(spans))
+        assert spans[-1][0] + spans[-1][1] <= SMALL.act_units
+
+
+def test_the_floor_does_not_depend_on_the_cut() -> None:
+    graph = inverted_residuals()
+    programs = [compile_graph(graph, config).programs[0] for config in (SMALL, TINY.replace(prm_entries=128))]
+    assert programs[0].meta["floor_cycles"] == programs[1].meta["floor_cycles"]
+
+
+def test_what_cannot_fit_is_named() -> None:
+    b = GraphBuilder(5, (4, 200, 40))
+    graph = b.graph(b.add(b.conv(b.depthwise("x"), 40), "x"))
+    with pytest.raises(PlaceError, match=r"op\d+ .*(act|acc).*raise"):
+        compile_graph(graph, TINY.replace(name="least", act_bytes=2048, act_banks=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name,limit", [("pynq-z2", 1.15), ("vta-64", 1.1), ("ultra96", 1.1), ("kv260", 1.15)])
+def test_mobilenet_v2(name: str, limit: float, model_case: Callable[[str], ModelCase]) -> None:
+    """Every operator exact, cycles near the floor."""
+    case = model_case("mobilenet_v2_imagenet")
+    model = import_model(case.model)
+    assert model.graph is not None
+    x = model.inputs[0].pack(case.x[0].reshape(model.inputs[0].shape))
+    compiled = compile_graph(model.graph, PRESETS[name])
+    values, cycles = run_compiled(compiled, x)
+    expected = evaluate(model.graph, {model.inputs[0].tensor: x}, keep=True)
+    logits = next(op.output for op in reversed(model.graph.ops) if isinstance(op, Conv2D))
+    assert np.array_equal(values[logits][0], expected[logits])
+    assert cycles <= limit * compiled.programs[0].meta["floor_cycles"]
+    assert_exact(model.graph, PRESETS[name])
