@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
 from tilewright.runtime.artifact import Artifact, is_artifact
-from tilewright.runtime.device import open_device
+from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor, element_shape
 from tilewright.runtime.files import (
     check_directory_writable,
@@ -89,6 +89,9 @@ def run(
     keep_intermediates: Annotated[
         Path | None, typer.Option(metavar="D", help="Store every operator's output as .npy in this folder.")
     ] = None,
+    wave: Annotated[
+        Path | None, typer.Option(metavar="W.fst", help="With --device rtl: write a waveform (.fst or .vcd; slow).")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
@@ -106,16 +109,23 @@ def run(
         )
     if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
+    if wave is not None and device != "rtl":
+        raise UsageProblem(f"--wave {wave}: only the rtl device has waveforms; add --device rtl")
     files.check()
+    opened: str | Device = device
+    if wave is not None:
+        check_writable(wave)
+        own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
+        opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), wave=wave)
     given = None if input is None else load_inputs(input)
     with ProgressReporter() as progress:
         if compiled:
-            executable = load_artifact(data, str(model), config, device)
+            executable = load_artifact(data, str(model), config, opened)
         else:
             from tilewright.compiling import compile
 
             executable = compile(
-                model, config or DEFAULT_CONFIG, device=device, cache=not no_cache, progress=progress.update,
+                model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
                 keep_intermediates=keep_intermediates is not None,
             )  # fmt: skip
         x = bind_inputs(executable, given, input, seed, inputs)
@@ -137,14 +147,15 @@ def run(
             raise typer.Exit(1)
 
 
-def load_artifact(data: bytes, source: str, config: str | None, device: str) -> Executable:
+def load_artifact(data: bytes, source: str, config: str | None, device: str | Device) -> Executable:
     """An artifact on a device of ``config``, or of its own."""
     artifact = Artifact.from_bytes(data, source)
     if config is None:
         return Executable(artifact, device)
     wanted = load_config(config)
     artifact.check_config(wanted, "the requested config")
-    return Executable(dataclasses.replace(artifact, config=wanted), open_device(device, wanted))
+    chosen = open_device(device, wanted) if isinstance(device, str) else device
+    return Executable(dataclasses.replace(artifact, config=wanted), chosen)
 
 
 def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:

@@ -128,3 +128,16 @@ def test_constants_are_in_place(rtl: Device) -> None:
     rtl.launch(allocation, 1)
     rtl.wait(allocation)
     assert rtl.read(allocation, OUTPUT, 0, 0, 64).tolist() == list(range(64))
+
+
+def test_a_waveform_needs_the_rtl_device(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from tests.runtime.network import make_artifact
+    from tilewright.cli import main
+
+    artifact = tmp_path / "network.twa"
+    make_artifact().save(artifact)
+    wave = tmp_path / "run.vcd"
+    assert main(["run", str(artifact), "--wave", str(wave)]) == 2
+    assert "add --device rtl" in capsys.readouterr().err
+    assert main(["run", str(artifact), "--device", "rtl", "--wave", str(wave)]) == 0
+    assert "ev_retire" in wave.read_text()
