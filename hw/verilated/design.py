@@ -57,8 +57,9 @@ def design_sources(config: Config) -> dict[str, str]:
 
 def _relative_sources(text: str) -> str:
     """Source references from the project's or a package's root, not from that of this machine."""
-    text = re.sub(r'(src = |\|)"?[^"|\n]*?/(?:tilewright/)?(hw/rtl/\w+\.py:)', _shorter, text)
-    return re.sub(r'(src = |\|)"?[^"|\n]*?/(amaranth/[\w/]+\.py:)', _shorter, text)
+    for kept in (r"hw/rtl/\w+\.py:", r"amaranth/[\w/]+\.py:", r"\w+\.py:"):  # the last: Python's own library
+        text = re.sub(rf'(src = |\|)"?/[^"|\n]*?/({kept})', _shorter, text)
+    return text
 
 
 def _shorter(match: re.Match[str]) -> str:
