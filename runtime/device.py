@@ -48,7 +48,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Counters:
-    """What a device counted in the last launch, per inference.
+    """What a device counted in the last launch, per inference. ``cycles`` is 0 on a device that counts none.
 
     ``stalls`` maps counter names (``engine.cause``) to cycles. ``events`` is None on a device that cannot give them.
     """
@@ -148,11 +148,11 @@ def fault(device: Device, program: Program, code: str, instruction: int | None, 
 DEVICES: dict[str, str] = {
     "sim": "tilewright.runtime.sim_device:SimDevice",
     "rtl": "tilewright.runtime.rtl_device:RtlDevice",
+    "hls": "tilewright.runtime.hls_device:HlsDevice",
 }
 
 #: devices of the design that this version does not have, and what they would be
 UNAVAILABLE: dict[str, str] = {
-    "hls": "the natively compiled HLS design",
     "pynq": "a PYNQ board",
 }
 

@@ -78,8 +78,13 @@ class Report:
         return entries
 
     @property
+    def timed(self) -> bool:
+        """Whether the device counts cycles; where it does not, whatever follows from them is None in the JSON form."""
+        return all(run.counters.cycles for run in self.runs)
+
+    @property
     def cycles(self) -> int:
-        """Cycles of one inference, all programs."""
+        """Cycles of one inference, all programs; 0 where the device counts none."""
         return sum(run.counters.cycles for run in self.runs)
 
     @property
@@ -121,6 +126,10 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; cycles, bytes and counts are per inference."""
         config = self.artifact.config
+
+        def measured(value: float) -> float | None:
+            return value if self.timed else None
+
         return {
             "model": self.artifact.name,
             "config": config.name,
@@ -128,21 +137,21 @@ class Report:
             "config_parameters": config.to_dict(),
             "device": self.device,
             "inferences": self.inferences,
-            "cycles": self.cycles,
+            "cycles": measured(self.cycles),
             "floor_cycles": self.floor_cycles,
-            "floor_ratio": _ratio(self.cycles, self.floor_cycles),
+            "floor_ratio": measured(_ratio(self.cycles, self.floor_cycles)),
             "array_cycles": self.array_cycles,
             "macs": self.macs,
             "array_macs_per_cycle": self.array_macs_per_cycle,
-            "utilization": self.utilization,
+            "utilization": measured(self.utilization),
             "dram_read_bytes": sum(run.counters.read_bytes for run in self.runs),
             "dram_write_bytes": sum(run.counters.write_bytes for run in self.runs),
             "instructions": sum(run.program.instruction_count for run in self.runs),
             "uops": sum(run.traffic.uops_loaded for run in self.runs),
             "uops_issued": sum(run.traffic.uops_issued for run in self.runs),
             "clock_mhz": config.clock_mhz,
-            "latency_ms": self.latency_ms,
-            "inferences_per_second": _ratio(1e3, self.latency_ms),
+            "latency_ms": measured(self.latency_ms),
+            "inferences_per_second": measured(_ratio(1e3, self.latency_ms)),
             "compile_s": self.artifact.compile_seconds,
             "simulate_s": self.timings.launch_s,
             "host": asdict(self.timings),
@@ -182,8 +191,11 @@ class Report:
         write_atomic(path, render_html(self))
 
     def __str__(self) -> str:
+        subject = f"{self.artifact.name} on {self.artifact.config.name} ({self.device})"
+        if not self.timed:
+            return f"{subject}: cycles not counted, floor {self.floor_cycles:,}"
         return (
-            f"{self.artifact.name} on {self.artifact.config.name} ({self.device}): {self.cycles:,} cycles, "
+            f"{subject}: {self.cycles:,} cycles, "
             f"floor {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
             f"utilisation {self.utilization:.1%}, {self.latency_ms:.3f} ms"
         )

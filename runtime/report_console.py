@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,16 +41,25 @@ def layer_table(report: Report, width: int) -> Table:
     return table
 
 
+def _measured(report: Report, data: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rows that follow from the device's cycles, or one that says that there are none."""
+    if not report.timed:
+        return [("cycles", f"not counted by the {report.device} device (floor {report.floor_cycles:,})")]
+    ratio = f" ({data['floor_ratio']:.2f}x the floor of {report.floor_cycles:,})" if report.floor_cycles else ""
+    return [
+        ("cycles", f"{report.cycles:,}{ratio}"),
+        ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz, {data['inferences_per_second']:,.0f}/s"),
+        ("array", f"{report.macs:,} MACs, {report.utilization:.1%} of {report.array_macs_per_cycle} MACs/cycle"),
+    ]
+
+
 def print_report(report: Report, console: Console) -> None:
     """Print the layer table and the totals."""
     data = report.to_dict()
     console.print(layer_table(report, console.width))
     console.print()
-    ratio = f" ({data['floor_ratio']:.2f}x the floor of {report.floor_cycles:,})" if report.floor_cycles else ""
     rows = [
-        ("cycles", f"{report.cycles:,}{ratio}"),
-        ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz, {data['inferences_per_second']:,.0f}/s"),
-        ("array", f"{report.macs:,} MACs, {report.utilization:.1%} of {report.array_macs_per_cycle} MACs/cycle"),
+        *_measured(report, data),
         ("DRAM", f"{data['dram_read_bytes']:,} bytes read, {data['dram_write_bytes']:,} written"),
         ("program", f"{data['instructions']:,} instructions, {data['uops']:,} micro-ops"),
         ("host", f"compiled in {data['compile_s']:.2f} s; {report.inferences} on {report.device} in "

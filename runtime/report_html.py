@@ -48,12 +48,16 @@ The bar shows where its cycles went: {keys}</p>
 
 
 def _tiles(data: dict[str, Any]) -> str:
-    values = [
-        (f"{data['cycles']:,}", "cycles"),
+    values = [("not counted", "cycles")]
+    if data["cycles"] is not None:
+        values = [
+            (f"{data['cycles']:,}", "cycles"),
+            (f"{data['floor_ratio']:.2f}x", "cycles / floor"),
+            (f"{data['utilization']:.1%}", f"of {data['array_macs_per_cycle']} MACs/cycle"),
+            (f"{data['latency_ms']:.3f} ms", "per inference"),
+        ]
+    values += [
         (f"{data['floor_cycles']:,}", "floor"),
-        (f"{data['floor_ratio']:.2f}x", "cycles / floor"),
-        (f"{data['utilization']:.1%}", f"of {data['array_macs_per_cycle']} MACs/cycle"),
-        (f"{data['latency_ms']:.3f} ms", "per inference"),
         (f"{data['macs']:,}", "MACs"),
         (f"{data['dram_read_bytes']:,}", "bytes read"),
         (f"{data['dram_write_bytes']:,}", "bytes written"),

@@ -15,7 +15,7 @@ from tilewright.runtime.device import DEVICES, DeviceError, open_device
 from tilewright.runtime.sim_device import SimDevice
 
 
-@pytest.mark.parametrize("name", ["hls", "pynq"])
+@pytest.mark.parametrize("name", ["pynq"])
 def test_devices_to_come_are_named_as_unavailable(name: str) -> None:
     if name in DEVICES:
         pytest.skip(f"{name} exists in this version")

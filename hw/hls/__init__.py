@@ -1,0 +1,1 @@
+"""The accelerator in Vitis HLS C++ (``kernels/``), its generated header, and its native build."""

@@ -1,0 +1,83 @@
+// One lane of the ALU: the arithmetic of ALU, REQUANTIZE and RESCALE around one multiplier.
+#pragma once
+#include "types.hpp"
+
+// What the lanes are told of an instruction: the same for all of them, and for all its vectors.
+struct LaneControl {
+    bool requantize, rescale;  // neither: ALU
+    ap_uint<3> function;
+    ap_uint<2> combine, rounding;
+    int8_t zero_point, lo, hi;
+};
+
+struct LaneParameters {
+    int32_t bias, multiplier, offset;
+    ap_uint<6> shift;
+};
+
+// product / 2^shift, rounded; `negative`: the sign of the value that was scaled. 64-bit wrapping arithmetic.
+inline int64_t round_product(int64_t product, bool negative, const LaneParameters &p, ap_uint<2> rounding) {
+#pragma HLS INLINE
+    const unsigned shift = p.shift;
+    const uint64_t half = shift == 0 ? 0 : uint64_t(1) << (shift - 1);
+    int64_t nudge = p.offset;
+    if (rounding == ROUNDING_DOUBLE && shift > 31) nudge += negative ? -(int64_t(1) << 30) : int64_t(1) << 30;
+    const uint64_t total = uint64_t(product) + half + uint64_t(nudge);
+    const int64_t result = int64_t(total) >> shift;
+    const bool tie = shift != 0 && (total & ((uint64_t(1) << shift) - 1)) == 0;
+    return rounding == ROUNDING_EVEN && tie && (result & 1) ? result - 1 : result;
+}
+
+inline int8_t clamp(int64_t value, int8_t lo, int8_t hi) {
+#pragma HLS INLINE
+    const int64_t raised = value < lo ? int64_t(lo) : value;
+    return int8_t(raised > hi ? int64_t(hi) : raised);
+}
+
+inline int32_t shifted(int32_t x, int32_t operand) {
+#pragma HLS INLINE
+    const ap_int<6> amount = operand & 63;  // signed
+    const int n = amount;
+    return n >= 0 ? x >> n : int32_t(uint32_t(uint64_t(uint32_t(x)) << -n));
+}
+
+inline int32_t joined(ap_uint<2> combine, int32_t old, int32_t r) {
+#pragma HLS INLINE
+    switch (int(combine)) {
+    case COMBINE_WRITE: return r;
+    case COMBINE_ADD: return int32_t(uint32_t(old) + uint32_t(r));
+    case COMBINE_MAX: return old > r ? old : r;
+    default: return old < r ? old : r;
+    }
+}
+
+inline int32_t operated(ap_uint<3> function, int32_t x, int32_t y, int64_t product) {
+#pragma HLS INLINE
+    switch (int(function)) {
+    case ALUOP_ADD: return int32_t(uint32_t(x) + uint32_t(y));
+    case ALUOP_MAX: return x > y ? x : y;
+    case ALUOP_MIN: return x < y ? x : y;
+    case ALUOP_MUL: return int32_t(uint32_t(uint64_t(product)));
+    case ALUOP_SHR: return shifted(x, y);
+    default: return y;
+    }
+}
+
+// `old`: acc[d]; `operand`: acc[s] or the immediate; `x`: act[s]. Results for acc and for act.
+inline void lane(const LaneControl &c, const LaneParameters &p, int32_t old, int32_t operand, int8_t x,
+                 int32_t &to_acc, int8_t &to_act) {
+#pragma HLS INLINE
+    const uint32_t biased = (c.requantize ? uint32_t(operand) : uint32_t(int32_t(x)) << RESCALE_LEFT_SHIFT) +
+                            uint32_t(p.bias);
+    const bool scale = c.requantize || c.rescale;
+    // One 32 x 32 multiplier serves all three: its operands are chosen ahead of it.
+    const int32_t a = scale ? int32_t(biased) : old;
+    const int32_t b = scale ? p.multiplier : operand;
+    const int64_t product = int64_t(a) * int64_t(b);
+    const int64_t rounded = round_product(product, a < 0, p, c.rounding);
+    to_acc = c.rescale ? joined(c.combine, old, int32_t(uint32_t(uint64_t(rounded))))
+                       : operated(c.function, old, operand, product);
+    const int64_t centred = c.rounding == ROUNDING_CONSTANT ? int64_t(c.zero_point)
+                                                            : int64_t(uint64_t(rounded) + uint64_t(int64_t(c.zero_point)));
+    to_act = clamp(centred, c.lo, c.hi);
+}

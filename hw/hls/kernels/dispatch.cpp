@@ -1,0 +1,152 @@
+// Dispatch: fetches a program, sends each instruction to its engine, counts what retires.
+#include "engines.hpp"
+
+// Beats of the program into a stream: a plain counted loop, from which the tool infers long bursts.
+void fetch(const beat_t *dram, dram_address program, ap_uint<32> beats, beat_stream &fetched) {
+#pragma HLS INLINE off
+    for (ap_uint<32> k = 0; k < beats; k++) {
+// The instruction stream shares the read channel with LOAD: a beat a cycle whenever it is granted.
+#pragma HLS PIPELINE II=1
+        fetched.write(dram[uint64_t(program) + unsigned(k)]);
+    }
+}
+
+static void note_retired(DispatchState &state, retire_stream &retired) {
+#pragma HLS INLINE
+    retire_t entry;
+    if (!retired.read_nb(entry)) return;
+    state.retired = state.retired + 1;
+    if (entry[0] == 1 && !state.faulted) {
+        state.faulted = true;
+        state.fault_tag = entry.range(TAG_BITS, 1);
+    }
+}
+
+static ap_uint<2> engine_of(const ap_uint<INSTRUCTION_BITS> &word) {
+#pragma HLS INLINE
+    const Header header = decode_Header(word);
+    switch (int(header.opcode)) {
+    case OPCODE_LOAD:
+    case OPCODE_FILL: return ENGINE_LOAD;
+    case OPCODE_STORE: return ENGINE_STORE;
+    case OPCODE_GEMM: return ENGINE_GEMM;
+    case OPCODE_WAIT: return decode_WaitFields(word).engine;
+    default: return ENGINE_ALU;
+    }
+}
+
+static void prepare(DispatchState &state, const SegmentTable &segments) {
+#pragma HLS INLINE
+    const ap_uint<INSTRUCTION_BITS> word = state.buffer.range(INSTRUCTION_BITS - 1, 0);
+    state.buffer = state.buffer >> INSTRUCTION_BITS;
+    state.bits -= INSTRUCTION_BITS;
+    state.engine = engine_of(word);
+    const bool load = decode_Header(word).opcode == OPCODE_LOAD;
+    const unsigned segment = load ? unsigned(decode_LoadFields(word).segment) : unsigned(decode_StoreFields(word).segment);
+    state.command = make_command(word, segments.base[segment % SEGMENTS], segments.limit[segment % SEGMENTS], state.prepared);
+    state.prepared = state.prepared + 1;
+    state.pending = true;
+}
+
+DispatchState start_dispatch() {
+#pragma HLS INLINE
+    DispatchState state;
+    state.buffer = 0;
+    state.bits = 0;
+    state.prepared = state.retired = state.fault_tag = 0;
+    state.pending = state.faulted = false;
+    state.engine = 0;
+    state.command = 0;
+    state.beats = 0;
+    return state;
+}
+
+bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const SegmentTable &segments,
+                   beat_stream &fetched, command_stream &load, command_stream &gemm, command_stream &alu,
+                   command_stream &store, retire_stream &load_retired, retire_stream &gemm_retired,
+                   retire_stream &alu_retired, retire_stream &store_retired) {
+#pragma HLS INLINE
+    // Nothing here blocks: were dispatch to wait for a full queue, nobody would empty the retire streams.
+    note_retired(state, load_retired);
+    note_retired(state, gemm_retired);
+    note_retired(state, alu_retired);
+    note_retired(state, store_retired);
+    if (state.pending) {
+        bool sent;
+        switch (int(state.engine)) {
+        case ENGINE_LOAD: sent = load.write_nb(state.command); break;
+        case ENGINE_GEMM: sent = gemm.write_nb(state.command); break;
+        case ENGINE_ALU: sent = alu.write_nb(state.command); break;
+        default: sent = store.write_nb(state.command); break;
+        }
+        state.pending = !sent;
+    } else if (state.prepared < instructions) {
+        beat_t beat;
+        if (state.bits >= unsigned(INSTRUCTION_BITS)) {
+            prepare(state, segments);
+        } else if (fetched.read_nb(beat)) {
+            ap_uint<INSTRUCTION_BITS + AXI_BITS> wide = beat;
+            state.buffer = state.buffer | (wide << state.bits);
+            state.bits += AXI_BITS;
+            state.beats = state.beats + 1;
+        }
+    }
+    return state.faulted || state.retired == instructions;
+}
+
+static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, const SegmentTable &segments, beat_stream &fetched,
+                command_stream &load, command_stream &gemm, command_stream &alu, command_stream &store,
+                retire_stream &load_retired, retire_stream &gemm_retired, retire_stream &alu_retired,
+                retire_stream &store_retired, ap_uint<1 + TAG_BITS> &fault) {
+#pragma HLS INLINE off
+    DispatchState state = start_dispatch();
+    while (!dispatch_step(state, instructions, segments, fetched, load, gemm, alu, store, load_retired, gemm_retired,
+                          alu_retired, store_retired)) {
+// No II is asked for: the wide shift of the buffer may take the cycles that the clock wants.
+#pragma HLS PIPELINE
+    }
+    for (ap_uint<32> k = state.beats; k < beats; k++) fetched.read();  // so that fetch ends after a fault
+    fault = 0;
+    fault[0] = state.faulted;
+    fault.range(TAG_BITS, 1) = state.fault_tag;
+}
+
+// Started by the host through AXI4-Lite, once per inference; `fault` holds bit 0: ended with a segment fault,
+// above it the instruction's index. After a fault engines may hang in a wait for tokens: reset all kernels.
+void tilewright_dispatch(const beat_t *dram, dram_address program, ap_uint<TAG_BITS> instructions, ap_uint<32> beats,
+                         ap_uint<DRAM_BEAT_BITS> base[SEGMENTS], ap_uint<LIMIT_BITS> limit[SEGMENTS],
+                         ap_uint<1 + TAG_BITS> &fault, command_stream &load, command_stream &gemm,
+                         command_stream &alu, command_stream &store, retire_stream &load_retired,
+                         retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired) {
+// offset=off: addresses are absolute, and so are those of LOAD and STORE.
+#pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
+#pragma HLS INTERFACE s_axilite port=program
+#pragma HLS INTERFACE s_axilite port=instructions
+#pragma HLS INTERFACE s_axilite port=beats
+#pragma HLS INTERFACE s_axilite port=base
+#pragma HLS INTERFACE s_axilite port=limit
+#pragma HLS INTERFACE s_axilite port=fault
+#pragma HLS INTERFACE s_axilite port=return
+#pragma HLS INTERFACE axis port=load
+#pragma HLS INTERFACE axis port=gemm
+#pragma HLS INTERFACE axis port=alu
+#pragma HLS INTERFACE axis port=store
+#pragma HLS INTERFACE axis port=load_retired
+#pragma HLS INTERFACE axis port=gemm_retired
+#pragma HLS INTERFACE axis port=alu_retired
+#pragma HLS INTERFACE axis port=store_retired
+    SegmentTable segments;
+#pragma HLS ARRAY_PARTITION variable=segments.base complete
+#pragma HLS ARRAY_PARTITION variable=segments.limit complete
+    for (int k = 0; k < SEGMENTS; k++) {
+        segments.base[k] = base[k];
+        segments.limit[k] = limit[k];
+    }
+    beat_stream fetched("fetched");
+// As deep as the Config's fetch FIFO: instructions are there before the engines ask for them.
+TW_PRAGMA(HLS STREAM variable=fetched depth=TW_FETCH_BEATS)
+#pragma HLS DATAFLOW
+    fetch(dram, program, beats, fetched);
+    run(instructions, beats, segments, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
+        store_retired, fault);
+}

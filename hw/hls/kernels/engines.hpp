@@ -1,0 +1,52 @@
+// The five kernels. LOAD, GEMM, ALU and STORE run free (ap_ctrl_none): one call is one instruction, and the
+// hardware starts the next call by itself. Token streams are in Engine order.
+#pragma once
+#include "types.hpp"
+
+void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
+                     token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
+                     token_stream &to_alu, token_stream &to_store, const beat_t *dram, act_memory act,
+                     wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                     uop_alu_memory uops_alu);
+
+void tilewright_gemm(command_stream &commands, retire_stream &retired, token_stream &from_load,
+                     token_stream &from_alu, token_stream &from_store, token_stream &to_load,
+                     token_stream &to_alu, token_stream &to_store, uop_gemm_memory uops, act_memory act,
+                     wgt_memory wgt, acc_memory acc);
+
+void tilewright_alu(command_stream &commands, retire_stream &retired, token_stream &from_load,
+                    token_stream &from_gemm, token_stream &from_store, token_stream &to_load,
+                    token_stream &to_gemm, token_stream &to_store, uop_alu_memory uops, act_memory act,
+                    acc_memory acc, prm_memory prm);
+
+void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
+                      token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
+                      token_stream &to_gemm, token_stream &to_alu, beat_t *dram, act_memory act);
+
+// What dispatch carries from one step to the next.
+struct DispatchState {
+    ap_uint<INSTRUCTION_BITS + AXI_BITS> buffer;  // beats that have come in, the next instruction lowest
+    unsigned bits;                                // of them
+    ap_uint<TAG_BITS> prepared, retired;          // instructions
+    bool pending, faulted;
+    ap_uint<2> engine;  // that the pending command is for
+    command_t command;
+    ap_uint<TAG_BITS> fault_tag;  // instruction of the first fault
+    ap_uint<32> beats;            // taken from the fetch stream
+};
+
+struct SegmentTable {
+    ap_uint<DRAM_BEAT_BITS> base[SEGMENTS];
+    ap_uint<LIMIT_BITS> limit[SEGMENTS];
+};
+
+void fetch(const beat_t *dram, dram_address program, ap_uint<32> beats, beat_stream &fetched);
+
+DispatchState start_dispatch();
+
+// One cycle of dispatch: note what has retired, send or prepare one instruction. True when the program has
+// ended, which it has with the first fault too.
+bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const SegmentTable &segments,
+                   beat_stream &fetched, command_stream &load, command_stream &gemm, command_stream &alu,
+                   command_stream &store, retire_stream &load_retired, retire_stream &gemm_retired,
+                   retire_stream &alu_retired, retire_stream &store_retired);

@@ -1,0 +1,221 @@
+// LOAD: tiles from DRAM into any memory, and FILL. Reading and writing are two processes with a stream
+// between them, so that bursts are requested ahead while earlier beats are still being written.
+#include "engines.hpp"
+#include "tile.hpp"
+
+struct Destination {
+    ap_uint<3> memory;
+    int parts;  // beats of an entry
+    int step;   // entries of a beat: more than one for micro-ops only
+};
+
+static Destination destination_of(ap_uint<3> memory) {
+#pragma HLS INLINE
+    Destination d = {memory, 1, 1};
+    switch (int(memory)) {
+    case MEMORY_ACT:
+    case MEMORY_ACC8: d.parts = ACT_PARTS; break;
+    case MEMORY_WGT: d.parts = WGT_PARTS; break;
+    case MEMORY_ACC: d.parts = ACC_PARTS; break;
+    case MEMORY_PRM: d.parts = PRM_PARTS; break;
+    case MEMORY_UOP_GEMM:
+        d.parts = UOP_GEMM_BITS > AXI_BITS ? UOP_GEMM_BITS / AXI_BITS : 1;
+        d.step = UOP_GEMM_PER_BEAT;
+        break;
+    default:
+        d.parts = UOP_ALU_BITS > AXI_BITS ? UOP_ALU_BITS / AXI_BITS : 1;
+        d.step = UOP_ALU_PER_BEAT;
+    }
+    return d;
+}
+
+static unsigned row_beats(const Destination &d, unsigned cols) {
+#pragma HLS INLINE
+    return (cols + d.step - 1) / d.step * d.parts;
+}
+
+static void read_rows(const beat_t *dram, dram_address base, const LoadFields f, unsigned beats, beat_stream &data) {
+#pragma HLS INLINE off
+    uint64_t row = uint64_t(base) + unsigned(f.offset);
+    for (unsigned r = 0; r < unsigned(f.rows); r++) {
+        for (unsigned k = 0; k < beats; k++) {
+// The bus gives a beat a cycle. A row is contiguous: the tool infers bursts along this loop.
+#pragma HLS PIPELINE II=1
+            data.write(dram[row + k]);
+        }
+        row += unsigned(f.stride);
+    }
+}
+
+static int32_t word_of(const beat_t &beat, int k) {
+#pragma HLS INLINE
+    return int32_t(uint32_t(ap_uint<32>(beat.range(32 * k + 31, 32 * k))));
+}
+
+static int8_t byte_of(const beat_t &beat, int k) {
+#pragma HLS INLINE
+    return int8_t(uint8_t(ap_uint<8>(beat.range(8 * k + 7, 8 * k))));
+}
+
+// A micro-op memory's word from beats: several micro-ops of one beat, or one of several beats.
+template <int BITS, int PER_BEAT>
+static void place_uops(ap_uint<BITS> row[PER_BEAT], const beat_t &beat, ap_uint<BITS + AXI_BITS> &assembled) {
+#pragma HLS INLINE
+    if (PER_BEAT == 1) {  // beats of one micro-op come low bits first: shift each in from above
+        const ap_uint<BITS + AXI_BITS> wide = beat;
+        assembled = (assembled >> AXI_BITS) | (wide << (BITS > AXI_BITS ? BITS - AXI_BITS : 0));
+        row[0] = ap_uint<BITS>(assembled);
+    } else {
+        for (int k = 0; k < PER_BEAT; k++) {
+#pragma HLS UNROLL
+            row[k] = beat.range(BITS * (k + 1) - 1 < AXI_BITS ? BITS * (k + 1) - 1 : AXI_BITS - 1,
+                                BITS * k < AXI_BITS ? BITS * k : 0);
+        }
+    }
+}
+
+static void write_rows(const Destination d, const LoadFields f, beat_stream &data, act_memory act, wgt_memory wgt,
+                       acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm, uop_alu_memory uops_alu) {
+#pragma HLS INLINE off
+    TileWalk walk;
+    walk.start(tile_of(f), d.parts, d.step);
+    ap_uint<UOP_GEMM_BITS + AXI_BITS> gemm_uop = 0;
+    ap_uint<UOP_ALU_BITS + AXI_BITS> alu_uop = 0;
+    bool more = true;
+    while (more) {
+// A beat is a slice of its memory: one write a cycle keeps up with the bus, and nothing is read here.
+#pragma HLS PIPELINE II=1
+        const beat_t beat = data.read();
+        const unsigned part = walk.part, at = walk.at;
+        const unsigned act_unit = walk.act(), acc_unit = acc_address(walk.at);
+        switch (int(d.memory)) {
+        case MEMORY_ACT:
+            for (int k = 0; k < BEAT_BYTES; k++)
+                act[act_unit / ACT_BANK_UNITS][act_unit % ACT_SPAN * ACT_PARTS + part]
+                   [act_unit % ACT_BANK_UNITS / ACT_SPAN][k] = byte_of(beat, k);
+            break;
+        case MEMORY_WGT:
+            for (int k = 0; k < BEAT_WEIGHTS; k++) {
+                weight_t weight;
+                weight.range() = beat.range(WEIGHT_BITS * k + WEIGHT_BITS - 1, WEIGHT_BITS * k);
+                wgt[part][at % WGT_ENTRIES][k] = weight;
+            }
+            break;
+        case MEMORY_ACC:
+            for (int k = 0; k < BEAT_WORDS; k++)
+                acc[acc_unit / ACC_BANK_UNITS][acc_unit % OUT_UNITS * ACC_PARTS + part]
+                   [acc_unit % ACC_BANK_UNITS / OUT_UNITS][k] = word_of(beat, k);
+            break;
+        case MEMORY_ACC8:  // a beat of bytes is four slices of words
+            for (int k = 0; k < BEAT_BYTES; k++)
+                acc[acc_unit / ACC_BANK_UNITS][acc_unit % OUT_UNITS * ACC_PARTS + part * 4 + k / BEAT_WORDS]
+                   [acc_unit % ACC_BANK_UNITS / OUT_UNITS][k % BEAT_WORDS] = byte_of(beat, k);
+            break;
+        case MEMORY_PRM:
+            for (int k = 0; k < BEAT_WORDS; k++) prm[part][at % PRM_ENTRIES][k] = word_of(beat, k);
+            break;
+        case MEMORY_UOP_GEMM:
+            place_uops<UOP_GEMM_BITS, UOP_GEMM_PER_BEAT>(uops_gemm[at % UOP_GEMM_DEPTH / UOP_GEMM_PER_BEAT], beat,
+                                                         gemm_uop);
+            break;
+        default:
+            place_uops<UOP_ALU_BITS, UOP_ALU_PER_BEAT>(uops_alu[at % UOP_ALU_DEPTH / UOP_ALU_PER_BEAT], beat, alu_uop);
+        }
+        more = !walk.last();
+        walk.advance();
+    }
+}
+
+// Returns the push mask when everything is written.
+static token_mask transfer(const beat_t *dram, dram_address base, const LoadFields f, token_mask push, act_memory act,
+                           wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                           uop_alu_memory uops_alu) {
+#pragma HLS INLINE off
+#pragma HLS DATAFLOW
+    beat_stream data("load_data");
+// A burst's worth: the bus is never held up by a write that waits for the first beat's address.
+#pragma HLS STREAM variable=data depth=64
+    const Destination d = destination_of(f.memory);
+    read_rows(dram, base, f, row_beats(d, f.cols), data);
+    write_rows(d, f, data, act, wgt, acc, prm, uops_gemm, uops_alu);
+    return push;
+}
+
+static token_mask fill(const FillFields f, token_mask push, act_memory act, acc_memory acc) {
+#pragma HLS INLINE off
+    TileWalk walk;
+    walk.start(tile_of(f), 1, 1);
+    bool more = true;
+    while (more) {
+// A unit a cycle: all its slices are written at once.
+#pragma HLS PIPELINE II=1
+        const int32_t value = f.value;
+        if (f.memory == MEMORY_ACT) {
+            const unsigned unit = walk.act();
+            for (int part = 0; part < ACT_PARTS; part++)
+                for (int k = 0; k < BEAT_BYTES; k++)
+                    act[unit / ACT_BANK_UNITS][unit % ACT_SPAN * ACT_PARTS + part][unit % ACT_BANK_UNITS / ACT_SPAN]
+                       [k] = int8_t(value);
+        } else {
+            int32_t unit[OUT_ELEMENTS];
+            for (int e = 0; e < UNIT; e++) unit[e] = value;
+            write_acc(acc, acc_address(walk.at), true, unit);
+        }
+        more = !walk.last();
+        walk.advance();
+    }
+    return push;
+}
+
+void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
+                     token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
+                     token_stream &to_alu, token_stream &to_store, const beat_t *dram, act_memory act,
+                     wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                     uop_alu_memory uops_alu) {
+#pragma HLS INTERFACE ap_ctrl_none port=return
+#pragma HLS INTERFACE axis port=commands
+#pragma HLS INTERFACE axis port=retired
+#pragma HLS INTERFACE axis port=from_gemm
+#pragma HLS INTERFACE axis port=from_alu
+#pragma HLS INTERFACE axis port=from_store
+#pragma HLS INTERFACE axis port=to_gemm
+#pragma HLS INTERFACE axis port=to_alu
+#pragma HLS INTERFACE axis port=to_store
+#pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
+#pragma HLS INTERFACE bram port=act
+#pragma HLS INTERFACE bram port=wgt
+#pragma HLS INTERFACE bram port=acc
+#pragma HLS INTERFACE bram port=prm
+#pragma HLS INTERFACE bram port=uops_gemm
+#pragma HLS INTERFACE bram port=uops_alu
+// The same shapes as in the kernels that read them: a port must fit the RAMs behind it.
+#pragma HLS ARRAY_PARTITION variable=act complete dim=1
+#pragma HLS ARRAY_PARTITION variable=act complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=act complete dim=4
+#pragma HLS ARRAY_PARTITION variable=acc complete dim=1
+#pragma HLS ARRAY_PARTITION variable=acc complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=acc complete dim=4
+#pragma HLS ARRAY_PARTITION variable=wgt complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=wgt complete dim=3
+#pragma HLS ARRAY_PARTITION variable=prm complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=prm complete dim=3
+#pragma HLS ARRAY_RESHAPE variable=uops_gemm complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=uops_alu complete dim=2
+    const command_t command = commands.read();
+    const ap_uint<INSTRUCTION_BITS> word = command_word(command);
+    const Header header = decode_Header(word);
+    pop_tokens(header.pop, from_gemm, from_alu, from_store);
+    token_mask push = header.push;
+    bool fault = false;
+    if (header.opcode == OPCODE_LOAD) {
+        const LoadFields f = decode_LoadFields(word);
+        const unsigned beats = row_beats(destination_of(f.memory), f.cols);
+        fault = outside(f.offset, f.rows, f.stride, beats, command_limit(command));
+        if (!fault)
+            push = transfer(dram, command_base(command), f, push, act, wgt, acc, prm, uops_gemm, uops_alu);
+    } else if (header.opcode == OPCODE_FILL) {
+        push = fill(decode_FillFields(word), push, act, acc);
+    }
+    if (!fault) push_tokens(push, to_gemm, to_alu, to_store);
+    retired.write(retire_entry(command, fault));
+}

@@ -1,0 +1,85 @@
+// STORE: tiles from act to DRAM. As in LOAD, SRAM side and DRAM side are two processes.
+#include "engines.hpp"
+#include "tile.hpp"
+
+static void read_units(const StoreFields f, const act_memory act, beat_stream &data) {
+#pragma HLS INLINE off
+    TileWalk walk;
+    walk.start(tile_of(f), ACT_PARTS, 1);
+    bool more = true;
+    while (more) {
+// A slice a cycle, as wide as a beat: the rate of the bus.
+#pragma HLS PIPELINE II=1
+        const unsigned unit = walk.act();
+        beat_t beat = 0;
+        for (int k = 0; k < BEAT_BYTES; k++) {
+#pragma HLS UNROLL
+            beat.range(8 * k + 7, 8 * k) = uint8_t(
+                act[unit / ACT_BANK_UNITS][unit % ACT_SPAN * ACT_PARTS + unsigned(walk.part)]
+                   [unit % ACT_BANK_UNITS / ACT_SPAN][k]);
+        }
+        data.write(beat);
+        more = !walk.last();
+        walk.advance();
+    }
+}
+
+static void write_rows(const StoreFields f, dram_address base, beat_stream &data, beat_t *dram) {
+#pragma HLS INLINE off
+    uint64_t row = uint64_t(base) + unsigned(f.offset);
+    for (unsigned r = 0; r < unsigned(f.rows); r++) {
+        for (unsigned k = 0; k < unsigned(f.cols) * ACT_PARTS; k++) {
+// A beat a cycle; a row is contiguous, so that the tool infers bursts.
+#pragma HLS PIPELINE II=1
+            dram[row + k] = data.read();
+        }
+        row += unsigned(f.stride);
+    }
+}
+
+// Returns the push mask. The function ends when its last write has been answered, so a token cannot overtake
+// the data: another engine's LOAD sees what was stored.
+static token_mask transfer(const StoreFields f, dram_address base, token_mask push, const act_memory act,
+                           beat_t *dram) {
+#pragma HLS INLINE off
+#pragma HLS DATAFLOW
+    beat_stream data("store_data");
+// Covers the read latency of act and the pause between two bursts.
+#pragma HLS STREAM variable=data depth=64
+    read_units(f, act, data);
+    write_rows(f, base, data, dram);
+    return push;
+}
+
+void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
+                      token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
+                      token_stream &to_gemm, token_stream &to_alu, beat_t *dram, act_memory act) {
+#pragma HLS INTERFACE ap_ctrl_none port=return
+#pragma HLS INTERFACE axis port=commands
+#pragma HLS INTERFACE axis port=retired
+#pragma HLS INTERFACE axis port=from_load
+#pragma HLS INTERFACE axis port=from_gemm
+#pragma HLS INTERFACE axis port=from_alu
+#pragma HLS INTERFACE axis port=to_load
+#pragma HLS INTERFACE axis port=to_gemm
+#pragma HLS INTERFACE axis port=to_alu
+#pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
+#pragma HLS INTERFACE bram port=act
+// The same shape as in the kernels that write it: a port must fit the RAMs behind it.
+#pragma HLS ARRAY_PARTITION variable=act complete dim=1
+#pragma HLS ARRAY_PARTITION variable=act complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=act complete dim=4
+    const command_t command = commands.read();
+    const ap_uint<INSTRUCTION_BITS> word = command_word(command);
+    const Header header = decode_Header(word);
+    pop_tokens(header.pop, from_load, from_gemm, from_alu);
+    token_mask push = header.push;
+    bool fault = false;
+    if (header.opcode == OPCODE_STORE) {
+        const StoreFields f = decode_StoreFields(word);
+        fault = outside(f.offset, f.rows, f.stride, unsigned(f.cols) * ACT_PARTS, command_limit(command));
+        if (!fault) push = transfer(f, command_base(command), push, act, dram);
+    }
+    if (!fault) push_tokens(push, to_load, to_gemm, to_alu);
+    retired.write(retire_entry(command, fault));
+}

@@ -1,0 +1,122 @@
+"""The ``hls`` device: the HLS kernels, natively compiled on first use, behind the :class:`Device` interface.
+
+It computes every byte and counts no cycles: how long the kernels take is for the synthesis tool to decide.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.hw.hls.build import build_library
+from tilewright.hw.hls.model import KernelModel, Outcome
+from tilewright.isa.program import Program
+from tilewright.runtime.activity import count_traffic
+from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Progress, fault
+from tilewright.runtime.segments import segment_memories
+
+PAGE = 4096  #: bytes that segments and the program are aligned to in DRAM
+
+BuildProgress = Callable[[str, int, int], None]
+
+
+@dataclass
+class _State:
+    """One allocation: DRAM with the program at its start and the segments behind, and the launch in progress.
+
+    ``places``: (first byte, bytes) of each segment, all inferences.
+    """
+
+    dram: NDArray[np.uint8]
+    places: list[tuple[int, int]]
+    pending: int = 0
+    finished: bool = False
+
+
+class HlsDevice(Device):
+    """Runs programs on the natively compiled HLS kernels of ``config``. :meth:`wait` does the work.
+
+    ``build_progress`` is told of a build, if one is needed; by default it is printed to the error stream.
+    """
+
+    name: ClassVar[str] = "hls"
+
+    def __init__(self, config: Config, build_progress: BuildProgress | None = None) -> None:
+        super().__init__(config)
+        self._model = KernelModel(build_library(config, build_progress or _print_progress), config)
+
+    def close(self) -> None:
+        """Free the kernels' memories."""
+        self._model.close()
+
+    def _allocate(self, program: Program, inferences: int) -> _State:
+        program.table()  # refuses what does not decode: the kernels take every instruction for a valid one
+        if len(program.segments) > self.config.segments:
+            raise DeviceError(f"{self}: {len(program.segments)} segments, the config has {self.config.segments}")
+        memories = segment_memories(program, inferences)
+        places, end = [], _pages(len(program.instructions))
+        for memory in memories:
+            places.append((end, memory.size))
+            end += _pages(memory.size)
+        dram = np.zeros(end, np.uint8)
+        dram[: len(program.instructions)] = np.frombuffer(program.instructions, np.uint8)
+        for (first, size), memory in zip(places, memories):
+            dram[first : first + size] = memory
+        return _State(dram, places)
+
+    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+        state = self._state(allocation)
+        first, size = state.places[segment]
+        return state.dram[first : first + size]
+
+    def _state(self, allocation: Allocation) -> _State:
+        if not isinstance(allocation.state, _State):
+            raise DeviceError(f"{self}: the segments have been released")
+        return allocation.state
+
+    def launch(self, allocation: Allocation, inferences: int) -> None:
+        """Note ``inferences`` runs for :meth:`wait`."""
+        if not 1 <= inferences <= allocation.inferences:
+            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
+        self._state(allocation).pending = inferences
+
+    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+        """Run the noted inferences one after another."""
+        state, program = self._state(allocation), allocation.program
+        if not state.pending:
+            raise DeviceError(f"{self}: nothing has been launched")
+        inferences, state.pending, state.finished = state.pending, 0, False
+        for k in range(inferences):
+            segments = [
+                (first + k * segment.repeat_stride, segment.size)
+                for (first, _), segment in zip(state.places, program.segments)
+            ]
+            ending = self._model.run(state.dram, 0, program.instruction_count, segments)
+            if ending.outcome == Outcome.SEGMENT_FAULT:
+                raise fault(self, program, "SEGMENT", ending.instruction, "outside its segment")
+            if ending.outcome == Outcome.TOKEN_MISSING:
+                raise fault(self, program, "WATCHDOG", ending.instruction, "waits for a token that nobody has sent")
+            if progress is not None:
+                progress(1)
+        state.finished = True
+
+    def counters(self, allocation: Allocation) -> Counters:
+        """Traffic of one inference, from the instructions; no cycles."""
+        if not self._state(allocation).finished:
+            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        traffic = count_traffic(allocation.program)
+        return Counters(cycles=0, read_bytes=traffic.read_bytes, write_bytes=traffic.write_bytes)
+
+
+def _pages(size: int) -> int:
+    return -(-max(size, 1) // PAGE) * PAGE
+
+
+def _print_progress(what: str, done: int, total: int) -> None:
+    print(f"hls: {what} ({done}/{total})", file=sys.stderr, flush=True)
