@@ -53,6 +53,8 @@ class RingSizes:
             if first <= index <= last:
                 rows = max(rows, self.open[index])
         made = any(first <= index <= last for index in self.producers[name])
+        if made:  # the padding is written beside the first and the last row, before STORE has them
+            rows = max(rows, 1 + max(buffer.pad[0], buffer.pad[2]))
         for index, k in self.consumers[name]:
             if first <= index <= last:
                 rows = max(rows, self._window(name, index, k))
