@@ -161,7 +161,7 @@ def _bundle(generated: Path, scratch: Path, optimise: bool) -> list[tuple[Path, 
         units.append([f"generated/{path.name}" for path in slow])
     else:
         units[0] += [f"generated/{path.name}" for path in slow]
-    bundles = []
+    bundles: list[tuple[Path, tuple[str, ...]]] = []
     for number, names in enumerate(units):
         bundle = scratch / f"unit{number}.cpp"
         bundle.write_text("".join(f'#include "{name}"\n' for name in names))

@@ -16,6 +16,7 @@ from tests.runtime.network import TINY, images, make_program
 from tilewright.config import PRESETS
 from tilewright.isa.spec import Memory
 from tilewright.runtime.device import Device, DeviceError, DeviceFault, open_device
+from tilewright.runtime.rtl_device import RtlDevice
 
 __all__ = ["toolchain"]
 
@@ -109,7 +110,7 @@ def test_a_program_of_another_config_is_refused(rtl: Device) -> None:
 
 def test_a_waveform_holds_the_run(toolchain: None, tmp_path: Path) -> None:
     path = tmp_path / "run.vcd"
-    device = open_device("rtl", TINY, wave=path)
+    device = RtlDevice(TINY, wave=path)
     run_copy(device, np.arange(SIZE, dtype=np.uint8))
     device.close()
     text = path.read_text()
