@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, ModelCase
 from tests.isa.build import ALU, CONSTANT, GEMM, LOAD, OUTPUT, STORE, TINY, Builder
 from tests.runtime.network import images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
@@ -324,3 +325,17 @@ def test_the_digits_network_is_equal(toolchain: None) -> None:
     outputs = [compile(folder / "digits.onnx", device=device).run([x])[0] for device in ("hls", "sim")]
     assert len(np.unique(outputs[0].argmax(axis=-1))) > 5
     assert np.array_equal(outputs[0], outputs[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["resnet8_cifar10", "dscnn_keywords", "autoencoder_toycar", "mobilenet_person", "mobilenet_v2_imagenet"]
+)
+def test_the_networks_are_equal(toolchain: None, model_case: Callable[[str], ModelCase], name: str) -> None:
+    pytest.importorskip("tvm", reason="the compiler needs apache-tvm: pip install 'tilewright[compile]'")
+    from tilewright.compiling import compile
+
+    case = model_case(name)
+    x, expected = case.x[:2], case.y[:2]
+    found, _ = compile(case.model, device="hls").run(x)
+    assert np.array_equal(found, expected)

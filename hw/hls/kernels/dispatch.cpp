@@ -94,11 +94,20 @@ bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const S
     return state.faulted || state.retired == instructions;
 }
 
-static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, const SegmentTable &segments, beat_stream &fetched,
-                command_stream &load, command_stream &gemm, command_stream &alu, command_stream &store,
-                retire_stream &load_retired, retire_stream &gemm_retired, retire_stream &alu_retired,
-                retire_stream &store_retired, ap_uint<1 + TAG_BITS> &fault) {
+static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, ap_uint<DRAM_BEAT_BITS> base[SEGMENTS],
+                ap_uint<LIMIT_BITS> limit[SEGMENTS], beat_stream &fetched, command_stream &load,
+                command_stream &gemm, command_stream &alu, command_stream &store, retire_stream &load_retired,
+                retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired,
+                ap_uint<1 + TAG_BITS> &fault) {
 #pragma HLS INLINE off
+    SegmentTable segments;
+// In registers: looked up in the cycle in which an instruction is prepared.
+#pragma HLS ARRAY_PARTITION variable=segments.base complete
+#pragma HLS ARRAY_PARTITION variable=segments.limit complete
+    for (int k = 0; k < SEGMENTS; k++) {
+        segments.base[k] = base[k];
+        segments.limit[k] = limit[k];
+    }
     DispatchState state = start_dispatch();
     while (!dispatch_step(state, instructions, segments, fetched, load, gemm, alu, store, load_retired, gemm_retired,
                           alu_retired, store_retired)) {
@@ -135,18 +144,11 @@ void tilewright_dispatch(const beat_t *dram, dram_address program, ap_uint<TAG_B
 #pragma HLS INTERFACE axis port=gemm_retired
 #pragma HLS INTERFACE axis port=alu_retired
 #pragma HLS INTERFACE axis port=store_retired
-    SegmentTable segments;
-#pragma HLS ARRAY_PARTITION variable=segments.base complete
-#pragma HLS ARRAY_PARTITION variable=segments.limit complete
-    for (int k = 0; k < SEGMENTS; k++) {
-        segments.base[k] = base[k];
-        segments.limit[k] = limit[k];
-    }
+#pragma HLS DATAFLOW
     beat_stream fetched("fetched");
 // As deep as the Config's fetch FIFO: instructions are there before the engines ask for them.
 TW_PRAGMA(HLS STREAM variable=fetched depth=TW_FETCH_BEATS)
-#pragma HLS DATAFLOW
     fetch(dram, program, beats, fetched);
-    run(instructions, beats, segments, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
+    run(instructions, beats, base, limit, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
         store_retired, fault);
 }

@@ -126,18 +126,25 @@ static void write_rows(const Destination d, const LoadFields f, beat_stream &dat
     }
 }
 
-// Returns the push mask when everything is written.
+static void move_rows(const beat_t *dram, dram_address base, const Destination d, const LoadFields f, unsigned beats,
+                      act_memory act, wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                      uop_alu_memory uops_alu) {
+#pragma HLS INLINE off
+#pragma HLS DATAFLOW
+    beat_stream data("load_data");
+// Room for the beats that arrive while the writing side is still starting up.
+#pragma HLS STREAM variable=data depth=64
+    read_rows(dram, base, f, beats, data);
+    write_rows(d, f, data, act, wgt, acc, prm, uops_gemm, uops_alu);
+}
+
+// Returns the push mask when everything is written: around the dataflow region, which may return nothing.
 static token_mask transfer(const beat_t *dram, dram_address base, const LoadFields f, token_mask push, act_memory act,
                            wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
                            uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
-#pragma HLS DATAFLOW
-    beat_stream data("load_data");
-// A burst's worth: the bus is never held up by a write that waits for the first beat's address.
-#pragma HLS STREAM variable=data depth=64
     const Destination d = destination_of(f.memory);
-    read_rows(dram, base, f, row_beats(d, f.cols), data);
-    write_rows(d, f, data, act, wgt, acc, prm, uops_gemm, uops_alu);
+    move_rows(dram, base, d, f, row_beats(d, f.cols), act, wgt, acc, prm, uops_gemm, uops_alu);
     return push;
 }
 

@@ -37,10 +37,7 @@ static void write_rows(const StoreFields f, dram_address base, beat_stream &data
     }
 }
 
-// Returns the push mask. The function ends when its last write has been answered, so a token cannot overtake
-// the data: another engine's LOAD sees what was stored.
-static token_mask transfer(const StoreFields f, dram_address base, token_mask push, const act_memory act,
-                           beat_t *dram) {
+static void move_rows(const StoreFields f, dram_address base, const act_memory act, beat_t *dram) {
 #pragma HLS INLINE off
 #pragma HLS DATAFLOW
     beat_stream data("store_data");
@@ -48,6 +45,14 @@ static token_mask transfer(const StoreFields f, dram_address base, token_mask pu
 #pragma HLS STREAM variable=data depth=64
     read_units(f, act, data);
     write_rows(f, base, data, dram);
+}
+
+// Returns the push mask. A function ends when its last write has been answered, so a token cannot overtake
+// the data: LOAD sees what was stored. It stands around the dataflow region, which may return nothing.
+static token_mask transfer(const StoreFields f, dram_address base, token_mask push, const act_memory act,
+                           beat_t *dram) {
+#pragma HLS INLINE off
+    move_rows(f, base, act, dram);
     return push;
 }
 
