@@ -1,0 +1,100 @@
+"""Latency and resource models against the simulator and kept synthesis reports."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tilewright.config import PRESETS, Config
+from tilewright.dse.latency import estimate, simulated_cycles
+from tilewright.dse.resources import BOARDS, REPORTS, block_rams, excess, reported, resources
+from tilewright.dse.shapes import network_shape
+from tilewright.jit.graph import Graph
+from tilewright.jit.kernels.base import PlaceError
+
+
+def residual_network() -> Graph:
+    b = GraphBuilder(3, (16, 16, 3))
+    x = b.conv("x", 16)
+    x = b.add(x, b.conv(b.conv(x, 16), 16))
+    x = b.depthwise(x, strides=(2, 2), padding=(0, 0, 1, 1))
+    x = b.conv(x, 32, (1, 1), padding=(0, 0, 0, 0))
+    return b.graph(b.dense(b.average_pool(x, (8, 8)), 10))
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "ultra96", "tiny", "vta-64"])
+def test_estimate_is_near_the_simulator(name: str) -> None:
+    graph = residual_network()
+    found = estimate(network_shape(graph), PRESETS[name])
+    assert found.cycles == pytest.approx(simulated_cycles(graph, PRESETS[name]), rel=0.15)
+
+
+def test_estimate_says_what_binds_each_layer() -> None:
+    graph = residual_network()
+    found = estimate(network_shape(graph), Config())
+    assert [layer.name for layer in found.layers] == [op.name for op in graph.ops]
+    assert found.layers[1].bound == "array"
+    assert found.layers[1].array == 16 * 16 * 9
+    assert next(layer for layer in found.layers if "add" in layer.name).bound == "alu"
+    assert found.busy["GEMM"] <= found.cycles
+
+
+def test_a_wider_array_is_faster_and_a_slower_bus_is_not() -> None:
+    shape = network_shape(residual_network())
+    assert estimate(shape, Config()).cycles < estimate(shape, PRESETS["vta-64"]).cycles
+    slow = Config().replace(outstanding=1, burst_beats=4, dram_latency=200)
+    assert estimate(shape, slow).cycles > estimate(shape, Config()).cycles
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"act_bytes": 1024, "act_banks": 2}, "op000 conv: the rows of one task take"),
+        ({"acc_bytes": 2048, "acc_banks": 2}, "op000 conv: a row of 40 outputs needs 40 acc units, a bank has 16"),
+        ({"wgt_bytes": 1024}, "op000 conv: 9 weight blocks for one output block exceed wgt (4)"),
+    ],
+)
+def test_infeasible_points_name_memory_layer_and_amount(change: dict[str, int], message: str) -> None:
+    b = GraphBuilder(4, (40, 40, 16))
+    x = b.conv("x", 80)
+    graph = b.graph(b.add(x, b.conv(x, 80)))
+    with pytest.raises(PlaceError) as error:
+        estimate(network_shape(graph), Config().replace(**change))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("path", sorted(REPORTS.glob("*.json")), ids=lambda p: p.stem)
+def test_dsp_and_block_ram_equal_kept_synthesis_reports(path) -> None:  # type: ignore[no-untyped-def]
+    report = json.loads(path.read_text())
+    if report["config"] not in PRESETS or "DSP" not in report.get("used", {}):
+        pytest.skip(f"{path.name}: no report of a preset for a Xilinx part")
+    config = PRESETS[report["config"]]
+    found = reported(config)
+    assert found is not None
+    used = resources(config)
+    assert used.dsp == found["DSP"]
+    assert used.bram36 == found["BRAM"]
+
+
+@pytest.mark.parametrize(
+    "width,depth,chunks,blocks",
+    [
+        (128, 512, 2, 2), (512, 512, 8, 8), (64, 2048, 1, 4), (256, 256, 4, 4), (512, 128, 8, 8), (128, 1024, 2, 4),
+        (128, 2048, 4, 8), (64, 4096, 2, 8), (256, 4096, 4, 32), (32, 8192, 1, 8), (32, 1024, 1, 1),
+        (1024, 1024, 16, 32), (1024, 256, 8, 15), (64, 16384, 1, 32), (128, 8192, 1, 30), (256, 64, 2, 4),
+        (512, 2048, 4, 30), (32, 16384, 1, 16),
+    ],
+)  # fmt: skip
+def test_block_ram_equals_yosys(width: int, depth: int, chunks: int, blocks: float) -> None:
+    """Counts by Yosys 0.70 (synth_xilinx -family xc7) of the RTL's memory primitive."""
+    assert block_rams(width, depth, chunks) == blocks
+
+
+def test_board_limits_name_what_is_missing() -> None:
+    assert excess(resources(Config()), "pynq-z2") is None
+    assert "DSP slices" in str(excess(resources(PRESETS["vta-256"]), "pynq-z1"))
+    big = resources(Config().replace(wgt_bytes=1024 * 1024))
+    assert "wgt alone takes 256" in str(excess(big, "pynq-z2"))
+    assert all(excess(resources(Config()), board) is None or board == "pynq-z2" for board in BOARDS)
