@@ -117,9 +117,7 @@ def test_what_cannot_fit_is_named() -> None:
     "name,limit",
     [
         ("pynq-z2", 1.15),
-        pytest.param(
-            "vta-64", 1.1, marks=pytest.mark.xfail(strict=False, reason="fix of the padded rings not yet confirmed")
-        ),
+        ("vta-64", 1.1),
     ],
 )
 def test_mobilenet_v2(name: str, limit: float, model_case: Callable[[str], ModelCase]) -> None:
