@@ -85,6 +85,7 @@ def test_dsp_and_block_ram_equal_kept_synthesis_reports(path) -> None:  # type: 
         (128, 2048, 4, 8), (64, 4096, 2, 8), (256, 4096, 4, 32), (32, 8192, 1, 8), (32, 1024, 1, 1),
         (1024, 1024, 16, 32), (1024, 256, 8, 15), (64, 16384, 1, 32), (128, 8192, 1, 30), (256, 64, 2, 4),
         (512, 2048, 4, 30), (32, 16384, 1, 16),
+        (2048, 1024, 32, 64),
     ],
 )  # fmt: skip
 def test_block_ram_equals_yosys(width: int, depth: int, chunks: int, blocks: float) -> None:
