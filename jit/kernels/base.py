@@ -7,6 +7,7 @@ constants it uses and how long it keeps an engine busy; and it emits the instruc
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -82,7 +83,7 @@ class Emit(Protocol):
 
 
 @dataclass(kw_only=True)
-class Node:
+class Node(ABC):
     """Base of the lowering rules."""
 
     name: str
@@ -120,29 +121,29 @@ class Node:
         """Value of that padding; None if it needs none."""
         return None
 
+    @abstractmethod
     def needs(self, task: Task, index: int) -> tuple[int, int]:
         """First and last row of input ``index`` that a task reads (unpadded rows; may reach into padding)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def acc_units(self, task: Task) -> int:
         """Units of acc that a task occupies."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gemm_cycles(self, task: Task) -> int:
         """Cycles a task keeps GEMM busy."""
-        raise NotImplementedError
 
+    @abstractmethod
     def alu_cycles(self, task: Task) -> int:
         """Cycles a task keeps ALU busy."""
-        raise NotImplementedError
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
         """The micro-op sequences its GEMM instructions use, given where its inputs lie."""
         return []
 
+    @abstractmethod
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         """Emit a task's instructions; ``acc`` is the first unit of its part of acc."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
