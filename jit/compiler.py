@@ -25,7 +25,7 @@ from tilewright.jit.plan import make_plan
 from tilewright.jit.schedule import Action, Policy, ScheduleError, Scheduler
 from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
-from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
+from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
 from tilewright.sim import simulate_timing
 
 #: measured on the MLPerf Tiny networks (bench/policies.py): each is the best of some network on some config
@@ -111,19 +111,14 @@ def _stages(graph: Graph, config: Config, result: CompiledGraph) -> list[tuple[s
 
 
 def _host_reason(graph: Graph, op: Op, config: Config) -> str | None:
-    """Why an operator runs on the host; None if the accelerator takes it."""
+    """Why an operator runs on the host; None if the accelerator takes it. Raises PlaceError if it cannot."""
     if isinstance(op, g.Softmax):
         return "softmax is exact integer arithmetic on the host"
     if isinstance(op, g.HostCast):
         return "change of representation"
     if isinstance(op, g.Reshape):
         return _reshape_reason(graph, op)
-    try:
-        lower(_subgraph(graph, [op], False), config)
-    except PlaceError as error:
-        if isinstance(op, HOST_KINDS):
-            return str(error)
-        raise
+    lower(_subgraph(graph, [op], False), config)  # refuses what neither side can run
     return None
 
 
@@ -319,6 +314,3 @@ def _unpack(
         units=sum(lowered.buffers[part].units for part in parts), program=program, offset=offsets[tensor],
         batch=config.batch,
     )  # fmt: skip
-
-
-__all__ = ["CompiledGraph", "PackStep", "compile_graph"]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
-from tilewright.sim import Fault, Functional, TimingResult, initial_segments, simulate_timing
+from tilewright.runtime.segments import segment_memories
+from tilewright.sim import Fault, Functional, TimingResult, simulate_timing
 
 WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
 
@@ -47,14 +48,7 @@ class SimDevice(Device):
         prepared = self._prepared.get(id(program))
         if prepared is None:
             prepared = self._prepared[id(program)] = _Prepared(program, Functional(program))
-        memories = []
-        for segment, initial in zip(program.segments, initial_segments(program)):
-            memory = np.zeros(segment.size + (inferences - 1) * segment.repeat_stride, np.uint8)
-            starts = range(0, memory.size - segment.size + 1, segment.repeat_stride or memory.size + 1)
-            for begin in starts if segment.data is not None else ():
-                memory[begin : begin + segment.size] = initial
-            memories.append(memory)
-        return _State(prepared, memories)
+        return _State(prepared, segment_memories(program, inferences))
 
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
         memory: NDArray[np.uint8] = self._state(allocation).memories[segment]
