@@ -100,6 +100,17 @@ class Device(ABC):
         """A copy of ``size`` bytes of a segment as ``inference`` sees it."""
         return self._view(allocation, segment, inference, offset, size).copy()
 
+    def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
+        """Write row k of ``data``, (N, size), to a segment as inference k sees it."""
+        for inference, row in enumerate(data):
+            self.write(allocation, segment, inference, offset, row)
+
+    def read_stack(
+        self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
+    ) -> NDArray[np.uint8]:
+        """(inferences, size): the same bytes of a segment as each of the first inferences sees them."""
+        return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
+
     def _view(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
         segments = allocation.program.segments
         if not 0 <= segment < len(segments) or not 0 <= inference < allocation.inferences:

@@ -180,8 +180,7 @@ class Executable:
             start = time.perf_counter()
             if isinstance(step, PackStep):
                 data = step.apply(environment[step.tensor])
-                for k in range(count):
-                    run.device.write(run.allocations[step.program], step.segment, k, step.offset, data[k])
+                run.device.write_stack(run.allocations[step.program], step.segment, step.offset, data)
                 run.timings.pack_s += time.perf_counter() - start
             elif isinstance(step, LaunchStep):
                 allocation = run.allocations[step.program]
@@ -191,8 +190,8 @@ class Executable:
                 run.timings.launch_s += time.perf_counter() - start
             elif isinstance(step, UnpackStep):
                 allocation = run.allocations[step.program]
-                pieces = [run.device.read(allocation, step.segment, k, step.offset, step.size) for k in range(count)]
-                environment[step.tensor] = step.apply(np.stack(pieces))
+                rows = run.device.read_stack(allocation, step.segment, count, step.offset, step.size)
+                environment[step.tensor] = step.apply(rows)
                 run.timings.unpack_s += time.perf_counter() - start
             else:
                 run_host_step(step, environment, self.artifact.blobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from tilewright.runtime.device import Allocation, Counters, Device, DeviceError,
 from tilewright.runtime.segments import segment_memories
 from tilewright.sim import Fault, Functional, TimingResult, simulate_timing
 
+PREPARED_PROGRAMS = 16  #: programs kept ready, so that a device that lives long does not grow
 WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
 
 
@@ -42,12 +44,15 @@ class SimDevice(Device):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self._prepared: dict[int, _Prepared] = {}
+        self._prepared: OrderedDict[int, _Prepared] = OrderedDict()  #: by the program's identity
 
     def _allocate(self, program: Program, inferences: int) -> _State:
         prepared = self._prepared.get(id(program))
         if prepared is None:
             prepared = self._prepared[id(program)] = _Prepared(program, Functional(program))
+            while len(self._prepared) > PREPARED_PROGRAMS:
+                self._prepared.popitem(last=False)
+        self._prepared.move_to_end(id(program))
         return _State(prepared, segment_memories(program, inferences))
 
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
