@@ -1,11 +1,15 @@
 """The space of Configs: every parameter with its legal values, narrowed to what a sweep shall vary.
 
-A space file is TOML. A number or boolean fixes a parameter, a list gives the values to try::
+A space file is TOML. A value fixes a parameter, a list gives the values to try, ``"all"`` stands for every legal
+value and ``"low..high"`` for those of a range::
 
     base = "pynq-z2"          # preset or .toml file that everything not named here comes from
     block_in = [8, 16, 32]
-    act_bytes = [65536, 131072]
+    act_bytes = "65536..262144"
     dsp_packing = true
+    compiler.schedule = "all"
+
+Beside the parameters of :class:`Config` a space may vary the compiler's options (:mod:`tilewright.dse.options`).
 """
 
 from __future__ import annotations
@@ -15,14 +19,15 @@ import itertools
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tilewright.config import KIB, RANGES, Config, ConfigError, load_config
+from tilewright.dse.options import FASTEST, LEGAL, PREFIX, CompilerOptions
 from tilewright.errors import TilewrightError
 
-Value = int | bool
+Value = int | bool | str
 
 #: what a sweep varies if it is not told otherwise
 DEFAULT_VARIED: dict[str, tuple[Value, ...]] = {
@@ -46,10 +51,11 @@ class SpaceError(TilewrightError):
 
 @dataclass(frozen=True)
 class Space:
-    """``base`` with the parameters of ``varied`` replaced by any of their values."""
+    """``base`` with the parameters of ``varied`` replaced by any of their values; ``fixed`` compiler options."""
 
     base: Config
     varied: dict[str, tuple[Value, ...]]
+    fixed: dict[str, Value] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -58,7 +64,12 @@ class Space:
 
     def config(self, point: Mapping[str, Value]) -> Config:
         """The Config of a point. Raises :class:`ConfigError` if parameters contradict each other."""
-        return self.base.replace(**{**point, "name": point_name(self.base, point)})
+        changes = {name: value for name, value in point.items() if not name.startswith(PREFIX)}
+        return self.base.replace(**{**changes, "name": point_name(self.base, point)})
+
+    def options(self, point: Mapping[str, Value]) -> CompilerOptions:
+        """How the networks of a point are compiled."""
+        return CompilerOptions.of({**self.fixed, **point})
 
     def points(self) -> Iterator[dict[str, Value]]:
         """All points, in a fixed order."""
@@ -67,7 +78,8 @@ class Space:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; equal spaces give equal dictionaries."""
-        return {"base": self.base.to_dict(), "varied": {k: list(v) for k, v in self.varied.items()}}
+        plain: dict[str, Any] = {"base": self.base.to_dict(), "varied": {k: list(v) for k, v in self.varied.items()}}
+        return plain | ({"fixed": dict(self.fixed)} if self.fixed else {})
 
 
 def point_name(base: Config, point: Mapping[str, Value]) -> str:
@@ -76,17 +88,32 @@ def point_name(base: Config, point: Mapping[str, Value]) -> str:
     return f"{base.board or base.name}-{values['batch']}x{values['block_in']}x{values['block_out']}"
 
 
+def parameters() -> list[str]:
+    """Every parameter of a space: those of the Config (names apart), then the compiler's options."""
+    return [*(f.name for f in dataclasses.fields(Config) if f.name not in ("name", "board")), *LEGAL]
+
+
 def legal_values(parameter: str) -> list[Value]:
     """All values of a parameter; those that need not be powers of two as every integer of the range."""
     if parameter == "dsp_packing":
         return [False, True]
+    if parameter in LEGAL:
+        return list(LEGAL[parameter])
     if parameter not in RANGES:
-        known = ", ".join([*RANGES, "dsp_packing"])
-        raise SpaceError(f"{parameter}: no such parameter; the parameters of a space are {known}")
+        raise SpaceError(f"{parameter}: no such parameter; the parameters of a space are {', '.join(parameters())}")
     low, high, power = RANGES[parameter]
     if not power:
         return list(range(low, high + 1))
     return [1 << k for k in range(low.bit_length() - 1, high.bit_length()) if low <= 1 << k <= high]
+
+
+def describe_parameters(base: Config) -> list[tuple[str, str, str, str]]:
+    """One row per parameter: name, legal values, the base's value, what a sweep varies if not told otherwise."""
+    values = {**base.to_dict(), PREFIX + "schedule": FASTEST, PREFIX + "keep_intermediates": False}
+    return [
+        (name, _shown(legal_values(name)), _text(values[name]), ", ".join(map(_text, DEFAULT_VARIED.get(name, ()))))
+        for name in parameters()
+    ]
 
 
 def make_space(base: Config, narrowed: Mapping[str, Any] | None = None) -> Space:
@@ -95,37 +122,71 @@ def make_space(base: Config, narrowed: Mapping[str, Any] | None = None) -> Space
     Where ``narrowed`` has lists, only those parameters vary; where it only fixes values, the others of the default
     space do. Raises :class:`SpaceError`.
     """
-    narrowed = dict(narrowed or {})
-    fixed, lists = {}, {}
-    for name, value in narrowed.items():
-        legal = legal_values(name)
-        values = value if isinstance(value, list) else [value]
-        if not values:
-            raise SpaceError(f"{name} = []: no value to try; give one or more")
-        for v in values:
-            if not any(v == known and type(v) is type(known) for known in legal):
-                shown = ", ".join(map(str, legal)) if len(legal) <= 16 else f"{legal[0]} to {legal[-1]}"
-                raise SpaceError(f"{name} = {v!r}: must be one of {shown}")
+    fixed: dict[str, Value] = {}
+    lists: dict[str, tuple[Value, ...]] = {}
+    for name, value in (narrowed or {}).items():
+        values = _checked(name, value)
         if len(values) == 1:
             fixed[name] = values[0]
         else:
-            lists[name] = tuple(dict.fromkeys(values))
-    if fixed:
+            lists[name] = values
+    options = {name: value for name, value in fixed.items() if name.startswith(PREFIX)}
+    hardware = {name: value for name, value in fixed.items() if name not in options}
+    if hardware:
         # relations are checked point by point: a fixed value may only be legal beside another varied one
-        base = _replace_lenient(base, fixed, lists)
+        base = _replace_lenient(base, hardware, lists)
     varied = lists or {k: v for k, v in DEFAULT_VARIED.items() if k not in fixed}
-    return Space(base, {name: varied[name] for name in _ordered(varied)})
+    return Space(base, {name: varied[name] for name in parameters() if name in varied}, options)
+
+
+def _checked(name: str, value: Any) -> tuple[Value, ...]:
+    """The values that ``value`` stands for, each legal and named once."""
+    legal = legal_values(name)
+    if value == "all":
+        return tuple(legal)
+    if isinstance(value, str) and ".." in value:
+        return _range(name, value, legal)
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise SpaceError(f"{name} = []: no value to try; give one or more")
+    for v in values:
+        if not any(v == known and type(v) is type(known) for known in legal):
+            raise SpaceError(f"{name} = {v!r}: must be one of {_shown(legal)}")
+    return tuple(dict.fromkeys(values))
+
+
+def _range(name: str, text: str, legal: list[Value]) -> tuple[Value, ...]:
+    low, _, high = text.partition("..")
+    try:
+        ends = int(low), int(high)
+    except ValueError as error:
+        raise SpaceError(f"{name} = {text!r}: a range is LOW..HIGH, two integers") from error
+    inside = tuple(v for v in legal if isinstance(v, int) and ends[0] <= v <= ends[1])
+    if not inside or isinstance(legal[0], bool):
+        raise SpaceError(f"{name} = {text!r}: no legal value in this range; must be one of {_shown(legal)}")
+    return inside
+
+
+def _shown(legal: list[Value]) -> str:
+    return ", ".join(map(_text, legal)) if len(legal) <= 16 else f"{legal[0]} to {legal[-1]}"
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def load_space(path: Path, default_base: str | Config, flags: Mapping[str, Any] | None = None) -> Space:
     """A space from a TOML file; ``flags`` overrule it. Raises :class:`SpaceError` naming the file."""
     try:
-        values = tomllib.loads(path.read_text())
+        values = _flat(tomllib.loads(path.read_text()))
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path}: cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise SpaceError(f"{path}: not valid TOML: {error}") from error
-    base = load_config(values.pop("base", default_base))
+    named = values.pop("base", default_base)
+    if not isinstance(named, str | Config):
+        raise SpaceError(f"{path}: base = {named!r}: must be the name of a preset or a .toml file, as text")
+    base = load_config(named)
     try:
         return make_space(base, {**values, **(flags or {})})
     except (SpaceError, ConfigError) as error:
@@ -133,29 +194,44 @@ def load_space(path: Path, default_base: str | Config, flags: Mapping[str, Any] 
 
 
 def parse_flag(text: str) -> tuple[str, Any]:
-    """``name=value`` or ``name=a,b,c`` of a command line."""
+    """``name=value``, ``name=a,b,c``, ``name=low..high`` or ``name=all`` of a command line."""
     name, separator, value = text.partition("=")
-    if not separator or not value:
+    if not separator or not value.strip():
         raise SpaceError(f"{text}: must be PARAMETER=VALUE or PARAMETER=VALUE,VALUE")
-    words = {"true": True, "false": False}
-    try:
-        values = [words[v] if (v := part.strip().lower()) in words else int(part) for part in value.split(",")]
-    except ValueError as error:
-        raise SpaceError(f"{text}: values must be integers, true or false") from error
+    values = [_word(part.strip()) for part in value.split(",")]
     return name.strip(), values if len(values) > 1 else values[0]
 
 
-def _ordered(varied: Mapping[str, Any]) -> list[str]:
-    return [f.name for f in dataclasses.fields(Config) if f.name in varied]
+def _word(text: str) -> Value:
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
-def _replace_lenient(base: Config, fixed: dict[str, Value], lists: Mapping[str, tuple[Value, ...]]) -> Config:
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables under dotted names, as the space has them."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": inner for key, inner in _flat(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _replace_lenient(base: Config, fixed: Mapping[str, Any], lists: Mapping[str, tuple[Value, ...]]) -> Config:
     """``base`` with fixed values; if they only fit beside a varied one, with the first that they fit beside."""
     try:
         return base.replace(**fixed)
     except ConfigError as error:
         candidates = lists or {k: v for k, v in DEFAULT_VARIED.items() if k not in fixed}
         for name, values in candidates.items():
+            if name.startswith(PREFIX):
+                continue
             for value in values:
                 try:
                     return base.replace(**fixed, **{name: value})

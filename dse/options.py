@@ -1,0 +1,50 @@
+"""Compiler options as parameters of a space: what ``jit.compile_graph`` offers, by name.
+
+Points hold them under ``compiler.NAME``. They change no hardware, so they are no part of a Config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.jit.compiler import POLICIES, CompiledGraph, compile_graph
+from tilewright.jit.graph import Graph
+from tilewright.jit.schedule import Policy
+
+PREFIX = "compiler."
+#: the compiler tries every policy and keeps the fastest program
+FASTEST = "fastest"
+
+
+def policy_name(policy: Policy) -> str:
+    """``wide-4``: order of the network's tasks, and rows held beyond the least (``all`` if they fit)."""
+    rows = "all" if policy.slack is None else str(policy.slack)
+    return f"{'deep' if policy.deep else 'wide'}-{rows}"
+
+
+SCHEDULES: dict[str, tuple[Policy, ...]] = {FASTEST: POLICIES} | {policy_name(p): (p,) for p in POLICIES}
+
+#: option -> its legal values. Only the simulator fidelity sees ``schedule``: the latency model has no policies of
+#: its own to choose from. Networks that are larger than the chip are scheduled by a plan whatever it says.
+LEGAL: dict[str, list[Any]] = {PREFIX + "schedule": list(SCHEDULES), PREFIX + "keep_intermediates": [False, True]}
+
+
+@dataclass(frozen=True)
+class CompilerOptions:
+    """How the networks of a point are compiled."""
+
+    schedule: str = FASTEST
+    keep_intermediates: bool = False  #: store every operator's output; seen by both fidelities
+
+    @classmethod
+    def of(cls, point: Mapping[str, Any]) -> CompilerOptions:
+        """The options among a point's parameters; the others keep their defaults."""
+        return cls(**{name.removeprefix(PREFIX): value for name, value in point.items() if name.startswith(PREFIX)})
+
+    def compile(self, graph: Graph, config: Config) -> CompiledGraph:
+        """``compile_graph`` with these options. Raises :class:`PlaceError`."""
+        policies = SCHEDULES[self.schedule]
+        return compile_graph(graph, config, keep_intermediates=self.keep_intermediates, policies=policies)
