@@ -109,6 +109,12 @@ def test_random_programs_in_full(toolchain: None, config_seed: int) -> None:
     assert failures(config_seed, range(1000, 1000 + FULL_PROGRAMS)) == []
 
 
+def test_reads_as_the_synthesis_tool_sees_them(toolchain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bank's port is read in every iteration, the banks that are not meant at their spare row."""
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DTW_READ_EVERY_BANK"))
+    assert failures(QUICK_SEEDS[1], range(QUICK_PROGRAMS)) == []
+
+
 # -- what random programs seldom hit: dependences at the least distance that is allowed --------------------
 
 

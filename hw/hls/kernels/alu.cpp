@@ -82,13 +82,14 @@ static void read_operands(const acc_memory acc, acc_address d, acc_address s, bo
 #pragma HLS UNROLL
         const bool is_old = want_old && to / ACC_BANK_UNITS == bank;
         const bool is_operand = !is_old && want_operand && from / ACC_BANK_UNITS == bank;
-        if (!is_old && !is_operand) continue;
-        const unsigned row = (is_old ? to : from) % ACC_BANK_UNITS / OUT_UNITS;
+        const bool meant = is_old || is_operand;
+        if (!READ_EVERY_BANK && !meant) continue;
+        const unsigned row = meant ? (is_old ? to : from) % ACC_BANK_UNITS / OUT_UNITS : unsigned(ACC_ROWS);
         for (int e = 0; e < OUT_ELEMENTS; e++) {
 #pragma HLS UNROLL
             const int32_t value = acc[bank][e / BEAT_WORDS][row][e % BEAT_WORDS];
             if (is_old) old[e] = value;
-            else operand[e] = value;
+            else if (is_operand) operand[e] = value;
         }
     }
 }
@@ -133,6 +134,10 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_ALU_DISTANCE true)
         const bool first = !work.paced || !second;
         read_operands(acc, acc_address(d), acc_address(s), second && work.reads_old, first && work.reads_operand,
                       old, operand);
+        const act_address source = wrapped(act_offset(s), work.wrap_base, work.wrap_size);
+        int8_t act_row[ACT_SPAN * UNIT];
+#pragma HLS ARRAY_PARTITION variable=act_row complete
+        read_act_row(act, source, second && work.reads_act, act_row);
         if (second) {
             int8_t x[OUT_ELEMENTS], to_act[OUT_ELEMENTS];
             int32_t to_acc[OUT_ELEMENTS];
@@ -140,7 +145,7 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_ALU_DISTANCE true)
 #pragma HLS ARRAY_PARTITION variable=to_act complete
 #pragma HLS ARRAY_PARTITION variable=to_acc complete
             if (work.reads_act) {
-                read_act<OUT_UNITS>(act, wrapped(act_offset(s), work.wrap_base, work.wrap_size), x);
+                units_of_row<OUT_UNITS>(act_row, source, x);
             } else {
                 for (int e = 0; e < OUT_ELEMENTS; e++) x[e] = 0;
             }
@@ -183,10 +188,10 @@ void tilewright_alu(command_stream &commands, retire_stream &retired, token_stre
 #pragma HLS INTERFACE axis port=to_load
 #pragma HLS INTERFACE axis port=to_gemm
 #pragma HLS INTERFACE axis port=to_store
-#pragma HLS INTERFACE bram port=uops
-#pragma HLS INTERFACE bram port=act
-#pragma HLS INTERFACE bram port=acc
-#pragma HLS INTERFACE bram port=prm
+#pragma HLS INTERFACE ap_memory port=uops
+#pragma HLS INTERFACE ap_memory port=act
+#pragma HLS INTERFACE ap_memory port=acc
+#pragma HLS INTERFACE ap_memory port=prm
 // As in GEMM: a vector in one cycle, every bank with a port of its own.
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
 #pragma HLS ARRAY_PARTITION variable=act complete dim=2
@@ -204,6 +209,5 @@ void tilewright_alu(command_stream &commands, retire_stream &retired, token_stre
     pop_tokens(header.pop, from_load, from_gemm, from_store);
     token_mask push = header.push;
     if (header.opcode != OPCODE_WAIT) push = run(work_of(header, word), push, uops, act, acc, prm);
-    push_tokens(push, to_load, to_gemm, to_store);
-    retired.write(retire_entry(command, false));
+    finish(command, push, false, to_load, to_gemm, to_store, retired);
 }

@@ -94,8 +94,8 @@ bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const S
     return state.faulted || state.retired == instructions;
 }
 
-static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, ap_uint<DRAM_BEAT_BITS> base[SEGMENTS],
-                ap_uint<LIMIT_BITS> limit[SEGMENTS], beat_stream &fetched, command_stream &load,
+static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases bases, segment_limits limits,
+                beat_stream &fetched, command_stream &load,
                 command_stream &gemm, command_stream &alu, command_stream &store, retire_stream &load_retired,
                 retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired,
                 ap_uint<1 + TAG_BITS> &fault) {
@@ -105,8 +105,9 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, ap_uint<DRAM_
 #pragma HLS ARRAY_PARTITION variable=segments.base complete
 #pragma HLS ARRAY_PARTITION variable=segments.limit complete
     for (int k = 0; k < SEGMENTS; k++) {
-        segments.base[k] = base[k];
-        segments.limit[k] = limit[k];
+#pragma HLS UNROLL
+        segments.base[k] = bases.range(DRAM_BEAT_BITS * (k + 1) - 1, DRAM_BEAT_BITS * k);
+        segments.limit[k] = limits.range(LIMIT_BITS * (k + 1) - 1, LIMIT_BITS * k);
     }
     DispatchState state = start_dispatch();
     while (!dispatch_step(state, instructions, segments, fetched, load, gemm, alu, store, load_retired, gemm_retired,
@@ -120,22 +121,23 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, ap_uint<DRAM_
     fault.range(TAG_BITS, 1) = state.fault_tag;
 }
 
-// Started by the host through AXI4-Lite, once per inference; `fault` holds bit 0: ended with a segment fault,
-// above it the instruction's index. After a fault engines may hang in a wait for tokens: reset all kernels.
+// Started once per inference by the control unit, which holds the registers (hls/control.py) and keeps all
+// arguments stable until ap_done; `fault` holds bit 0: ended with a segment fault, above it the instruction's
+// index. After a fault engines may hang in a wait for tokens: the control unit resets all kernels.
 void tilewright_dispatch(const beat_t *dram, dram_address program, ap_uint<TAG_BITS> instructions, ap_uint<32> beats,
-                         ap_uint<DRAM_BEAT_BITS> base[SEGMENTS], ap_uint<LIMIT_BITS> limit[SEGMENTS],
-                         ap_uint<1 + TAG_BITS> &fault, command_stream &load, command_stream &gemm,
+                         segment_bases bases, segment_limits limits, ap_uint<1 + TAG_BITS> &fault,
+                         command_stream &load, command_stream &gemm,
                          command_stream &alu, command_stream &store, retire_stream &load_retired,
                          retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired) {
 // offset=off: addresses are absolute, and so are those of LOAD and STORE.
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
-#pragma HLS INTERFACE s_axilite port=program
-#pragma HLS INTERFACE s_axilite port=instructions
-#pragma HLS INTERFACE s_axilite port=beats
-#pragma HLS INTERFACE s_axilite port=base
-#pragma HLS INTERFACE s_axilite port=limit
-#pragma HLS INTERFACE s_axilite port=fault
-#pragma HLS INTERFACE s_axilite port=return
+#pragma HLS INTERFACE ap_none port=program
+#pragma HLS INTERFACE ap_none port=instructions
+#pragma HLS INTERFACE ap_none port=beats
+#pragma HLS INTERFACE ap_none port=bases
+#pragma HLS INTERFACE ap_none port=limits
+#pragma HLS INTERFACE ap_vld port=fault
+#pragma HLS INTERFACE ap_ctrl_hs port=return
 #pragma HLS INTERFACE axis port=load
 #pragma HLS INTERFACE axis port=gemm
 #pragma HLS INTERFACE axis port=alu
@@ -149,6 +151,6 @@ void tilewright_dispatch(const beat_t *dram, dram_address program, ap_uint<TAG_B
 // As deep as the Config's fetch FIFO: instructions are there before the engines ask for them.
 TW_PRAGMA(HLS STREAM variable=fetched depth=TW_FETCH_BEATS)
     fetch(dram, program, beats, fetched);
-    run(instructions, beats, base, limit, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
+    run(instructions, beats, bases, limits, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
         store_retired, fault);
 }

@@ -40,6 +40,10 @@ struct SegmentTable {
     ap_uint<LIMIT_BITS> limit[SEGMENTS];
 };
 
+// The segment table as it comes from the control unit: segment 0 in the low bits.
+typedef ap_uint<SEGMENTS * DRAM_BEAT_BITS> segment_bases;
+typedef ap_uint<SEGMENTS * LIMIT_BITS> segment_limits;
+
 void fetch(const beat_t *dram, dram_address program, ap_uint<32> beats, beat_stream &fetched);
 
 DispatchState start_dispatch();

@@ -87,25 +87,27 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_GEMM_DISTANCE true)
         const bool single = f.window == 1;
         const bool emit = !single || ~uop.dst != 0;
 
-        int8_t x[IN_ELEMENTS], w[ENTRY_WEIGHTS];
+        int8_t row[ACT_SPAN * UNIT], x[IN_ELEMENTS], w[ENTRY_WEIGHTS];
         int32_t sum[OUT_ELEMENTS], old[OUT_ELEMENTS];
+#pragma HLS ARRAY_PARTITION variable=row complete
 #pragma HLS ARRAY_PARTITION variable=x complete
 #pragma HLS ARRAY_PARTITION variable=w complete
 #pragma HLS ARRAY_PARTITION variable=sum complete
 #pragma HLS ARRAY_PARTITION variable=old complete
+        read_act_row(act, source, true, row);
         if (single) {
             for (int t = BLOCK_IN - 1; t > 0; t--)
                 for (int e = 0; e < UNIT; e++) window[t][e] = window[t - 1][e];
-            read_act<1>(act, source, window[0]);
+            units_of_row<1>(row, source, window[0]);
         } else {
-            read_act<IN_UNITS>(act, source, x);
+            units_of_row<IN_UNITS>(row, source, x);
         }
+        read_acc(acc, target, emit && uop.accumulate == 1, single, old);
         if (emit) {
             read_weights(wgt, ap_uint<WGT_ADDRESS_BITS>(uop.wgt + weights.at), w);
             if (single) taps(window, w, sum);
             else dense(x, w, sum);
             if (uop.accumulate == 1) {
-                read_acc(acc, target, single, old);
                 for (int k = TW_FORWARD - 1; k >= 0; k--)
                     if (recent_valid[k] && recent_at[k] == target)
                         for (int e = 0; e < OUT_ELEMENTS; e++) old[e] = recent[k][e];
@@ -147,10 +149,10 @@ void tilewright_gemm(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS INTERFACE axis port=to_load
 #pragma HLS INTERFACE axis port=to_alu
 #pragma HLS INTERFACE axis port=to_store
-#pragma HLS INTERFACE bram port=uops
-#pragma HLS INTERFACE bram port=act
-#pragma HLS INTERFACE bram port=wgt
-#pragma HLS INTERFACE bram port=acc
+#pragma HLS INTERFACE ap_memory port=uops
+#pragma HLS INTERFACE ap_memory port=act
+#pragma HLS INTERFACE ap_memory port=wgt
+#pragma HLS INTERFACE ap_memory port=acc
 // Banks and slices apart: a vector is read in one cycle, and a bank is free for another engine meanwhile.
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
 #pragma HLS ARRAY_PARTITION variable=act complete dim=2
@@ -169,6 +171,5 @@ void tilewright_gemm(command_stream &commands, retire_stream &retired, token_str
     pop_tokens(header.pop, from_load, from_alu, from_store);
     token_mask push = header.push;
     if (header.opcode == OPCODE_GEMM) push = run(decode_GemmFields(word), push, uops, act, wgt, acc);
-    push_tokens(push, to_load, to_alu, to_store);
-    retired.write(retire_entry(command, false));
+    finish(command, push, false, to_load, to_alu, to_store, retired);
 }

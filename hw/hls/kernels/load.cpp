@@ -189,12 +189,12 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS INTERFACE axis port=to_alu
 #pragma HLS INTERFACE axis port=to_store
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
-#pragma HLS INTERFACE bram port=act
-#pragma HLS INTERFACE bram port=wgt
-#pragma HLS INTERFACE bram port=acc
-#pragma HLS INTERFACE bram port=prm
-#pragma HLS INTERFACE bram port=uops_gemm
-#pragma HLS INTERFACE bram port=uops_alu
+#pragma HLS INTERFACE ap_memory port=act
+#pragma HLS INTERFACE ap_memory port=wgt
+#pragma HLS INTERFACE ap_memory port=acc
+#pragma HLS INTERFACE ap_memory port=prm
+#pragma HLS INTERFACE ap_memory port=uops_gemm
+#pragma HLS INTERFACE ap_memory port=uops_alu
 // The same shapes as in the kernels that read them: a port must fit the RAMs behind it.
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
 #pragma HLS ARRAY_PARTITION variable=act complete dim=2
@@ -223,6 +223,5 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
     } else if (header.opcode == OPCODE_FILL) {
         push = fill(decode_FillFields(word), push, act, acc);
     }
-    if (!fault) push_tokens(push, to_gemm, to_alu, to_store);
-    retired.write(retire_entry(command, fault));
+    finish(command, push, fault, to_gemm, to_alu, to_store, retired);
 }

@@ -10,13 +10,15 @@ static void read_units(const StoreFields f, const act_memory act, beat_stream &d
     while (more) {
 // A slice a cycle, as wide as a beat: the rate of the bus.
 #pragma HLS PIPELINE II=1
-        const unsigned unit = walk.act();
+        const act_address unit = walk.act();
+        int8_t row[ACT_SPAN * UNIT];
+#pragma HLS ARRAY_PARTITION variable=row complete
+        read_act_row(act, unit, true, row);
+        const unsigned first = unsigned(unit) % ACT_SPAN * UNIT + unsigned(walk.part) * BEAT_BYTES;
         beat_t beat = 0;
         for (int k = 0; k < BEAT_BYTES; k++) {
 #pragma HLS UNROLL
-            beat.range(8 * k + 7, 8 * k) = uint8_t(
-                act[unit / ACT_BANK_UNITS][unit % ACT_SPAN * ACT_PARTS + unsigned(walk.part)]
-                   [unit % ACT_BANK_UNITS / ACT_SPAN][k]);
+            beat.range(8 * k + 7, 8 * k) = uint8_t(row[first + k]);
         }
         data.write(beat);
         more = !walk.last();
@@ -69,7 +71,7 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
 #pragma HLS INTERFACE axis port=to_gemm
 #pragma HLS INTERFACE axis port=to_alu
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
-#pragma HLS INTERFACE bram port=act
+#pragma HLS INTERFACE ap_memory port=act
 // The same shape as in the kernels that write it: a port must fit the RAMs behind it.
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
 #pragma HLS ARRAY_PARTITION variable=act complete dim=2
@@ -85,6 +87,5 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
         fault = outside(f.offset, f.rows, f.stride, unsigned(f.cols) * ACT_PARTS, command_limit(command));
         if (!fault) push = transfer(f, command_base(command), push, act, dram);
     }
-    if (!fault) push_tokens(push, to_load, to_gemm, to_alu);
-    retired.write(retire_entry(command, fault));
+    finish(command, push, fault, to_load, to_gemm, to_alu, retired);
 }

@@ -14,6 +14,8 @@
 
 static const int OUT_ELEMENTS = OUT_UNITS * UNIT;  // of an ALU vector or a dense GEMM result
 static const int IN_ELEMENTS = IN_UNITS * UNIT;    // of a dense GEMM operand
+static const int ACT_ROWS = ACT_BANK_UNITS / ACT_SPAN;   // of a bank
+static const int ACC_ROWS = ACC_BANK_UNITS / OUT_UNITS;
 static const int ENTRY_WEIGHTS = BLOCK_OUT * BLOCK_IN;
 static const int COMMAND_BITS = INSTRUCTION_BITS + DRAM_BEAT_BITS + LIMIT_BITS + TAG_BITS;
 static const int UOP_GEMM_PER_BEAT = AXI_BITS > UOP_GEMM_BITS ? AXI_BITS / UOP_GEMM_BITS : 1;
@@ -27,8 +29,9 @@ typedef ap_uint<ACC_ADDRESS_BITS> acc_address;
 typedef ap_int<WEIGHT_BITS> weight_t;
 typedef ap_uint<3> token_mask;
 
-typedef int8_t act_memory[ACT_BANKS][ACT_SPAN * ACT_PARTS][ACT_BANK_UNITS / ACT_SPAN][BEAT_BYTES];
-typedef int32_t acc_memory[ACC_BANKS][OUT_UNITS * ACC_PARTS][ACC_BANK_UNITS / OUT_UNITS][BEAT_WORDS];
+// act and acc have a spare row at the end of every bank, for reads that are not meant: see memory.hpp.
+typedef int8_t act_memory[ACT_BANKS][ACT_SPAN * ACT_PARTS][ACT_ROWS + 1][BEAT_BYTES];
+typedef int32_t acc_memory[ACC_BANKS][OUT_UNITS * ACC_PARTS][ACC_ROWS + 1][BEAT_WORDS];
 typedef weight_t wgt_memory[WGT_PARTS][WGT_ENTRIES][BEAT_WEIGHTS];
 typedef int32_t prm_memory[PRM_PARTS][PRM_ENTRIES][BEAT_WORDS];
 typedef ap_uint<UOP_GEMM_BITS> uop_gemm_memory[UOP_GEMM_DEPTH / UOP_GEMM_PER_BEAT][UOP_GEMM_PER_BEAT];
@@ -93,4 +96,13 @@ inline void push_tokens(token_mask mask, token_stream &a, token_stream &b, token
     if (mask[0]) a.write(1);
     if (mask[1]) b.write(1);
     if (mask[2]) c.write(1);
+}
+
+// The end of every instruction: its tokens, then its entry in the retire stream. One that has faulted sends no
+// tokens: what waits for it must not start.
+inline void finish(const command_t &command, token_mask push, bool fault, token_stream &a, token_stream &b,
+                   token_stream &c, retire_stream &retired) {
+#pragma HLS INLINE
+    if (!fault) push_tokens(push, a, b, c);
+    retired.write(retire_entry(command, fault));
 }
