@@ -21,7 +21,7 @@ def random_config(rng: np.random.Generator) -> Config:
         beat_bits = min(pick(32, 64, 128, 256), 8 * batch * lanes)
         instruction_beats = -(-LONGEST_INSTRUCTION * 8 // beat_bits)
         try:
-            return Config(
+            config = Config(
                 name="random", board="", batch=batch, block_in=block_in, block_out=block_out, weight_bits=weight_bits,
                 act_bytes=max(KIB, batch * wide * pick(16, 64, 128)), act_banks=pick(2, 4, 8),
                 wgt_bytes=max(KIB, entry * pick(2, 16, 64)),
@@ -34,3 +34,4 @@ def random_config(rng: np.random.Generator) -> Config:
             )  # fmt: skip
         except ConfigError:  # a combination that the rules exclude; draw again
             continue
+        return config.replace(axi_version=pick(3, 4))  # drawn last: bursts are short enough for both

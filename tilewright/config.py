@@ -19,6 +19,11 @@ from tilewright.errors import TilewrightError
 
 KIB = 1024
 LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
+AXI_BURST_BEATS = {3: 16, 4: 256}  #: longest incrementing burst by version of AXI (IHI 0022: AxLEN of 4 and 8 bits)
+
+#: Parameters that programs and their cycles do not depend on. The version of AXI is one: it changes the ports and
+#: bounds ``burst_beats``, which is a parameter of its own. So what is compiled for one runs on the other.
+COSMETIC = ("name", "board", "axi_version")
 
 
 class ConfigError(TilewrightError):
@@ -47,7 +52,8 @@ class Config:
     uop_gemm_bytes: int = 16 * KIB
     uop_alu_bytes: int = 16 * KIB
     axi_bits: int = 64
-    burst_beats: int = 16  #: longest AXI burst
+    axi_version: int = 3  #: of the memory port: 3 for the HP ports of Zynq-7000, 4 for those of Zynq UltraScale+
+    burst_beats: int = 16  #: longest AXI burst; at most 16 with axi_version = 3
     outstanding: int = 8  #: bursts in flight, per direction
     dram_latency: int = 32  #: cycles from an accepted address to its first beat, in simulation
     clock_mhz: int = 100  #: any positive integer
@@ -131,8 +137,8 @@ class Config:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hex digits over every parameter that changes programs or timing (all but the names)."""
-        shape = {k: v for k, v in dataclasses.asdict(self).items() if k not in ("name", "board")}
+        """16 hex digits over every parameter that changes programs or timing (all but :data:`COSMETIC`)."""
+        shape = {k: v for k, v in dataclasses.asdict(self).items() if k not in COSMETIC}
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
     # -- conversions -----------------------------------------------------------------------------------
@@ -145,9 +151,9 @@ class Config:
         return dataclasses.replace(self, **changes)
 
     def differences(self, other: Config) -> list[str]:
-        """One line per parameter in which two configs differ (names apart), e.g. ``block_in: 16 != 8``."""
+        """One line per parameter of the fingerprint in which two configs differ, e.g. ``block_in: 16 != 8``."""
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
-        return [f"{k}: {mine[k]} != {theirs[k]}" for k in mine if k not in ("name", "board") and mine[k] != theirs[k]]
+        return [f"{k}: {mine[k]} != {theirs[k]}" for k in mine if k not in COSMETIC and mine[k] != theirs[k]]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as TOML and the program container hold them."""
@@ -196,6 +202,11 @@ class Config:
                 f"burst_beats = {self.burst_beats}: a burst may not exceed 4096 bytes, at most {4096 // beat} here",
             ),
             (
+                self.burst_beats <= AXI_BURST_BEATS[self.axi_version],
+                f"burst_beats = {self.burst_beats}: AXI{self.axi_version} bursts have at most "
+                f"{AXI_BURST_BEATS[self.axi_version]} beats; lower it, or set axi_version = 4",
+            ),
+            (
                 self.fetch_beats >= 2 * self.burst_beats,
                 f"fetch_beats = {self.fetch_beats}: must be at least 2 x burst_beats = {2 * self.burst_beats}",
             ),
@@ -239,6 +250,7 @@ RANGES: dict[str, tuple[int, int, bool]] = {
     "uop_gemm_bytes": (512, 256 * KIB, True),
     "uop_alu_bytes": (512, 256 * KIB, True),
     "axi_bits": (32, 512, True),
+    "axi_version": (min(AXI_BURST_BEATS), max(AXI_BURST_BEATS), False),
     "burst_beats": (1, 256, True),
     "outstanding": (1, 64, True),
     "dram_latency": (1, 1024, False),
@@ -274,7 +286,7 @@ def _unknown_parameter(name: str) -> str:
 
 def _presets() -> dict[str, Config]:
     base = Config()
-    mpsoc = base.replace(axi_bits=128, dsp_packing=False, act_bytes=128 * KIB, dram_latency=64)
+    mpsoc = base.replace(axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, dram_latency=64)
     return {
         "pynq-z2": base,
         "pynq-z1": base.replace(name="pynq-z1", board="pynq-z1"),
@@ -288,7 +300,7 @@ def _presets() -> dict[str, Config]:
             act_bytes=128 * KIB, wgt_bytes=256 * KIB, acc_bytes=128 * KIB,
         ),
         "tiny": base.replace(
-            name="tiny", board="", block_in=4, block_out=4, axi_bits=32, act_bytes=8 * KIB, act_banks=4,
+            name="tiny", board="", block_in=4, block_out=4, axi_bits=32, axi_version=4, act_bytes=8 * KIB, act_banks=4,
             wgt_bytes=16 * KIB, acc_bytes=16 * KIB, uop_gemm_bytes=4 * KIB, uop_alu_bytes=4 * KIB,
             prm_entries=32, queue_depth=8, dsp_packing=False,
         ),

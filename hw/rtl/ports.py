@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.config import Config
+from tilewright.config import AXI_BURST_BEATS, Config
 from tilewright.isa.registers import ADDRESS_BITS, DRAM_ADDRESS_BITS
+from tilewright.isa.spec import bits_for
 
 
 @dataclass(frozen=True)
@@ -29,17 +30,28 @@ def _channel(prefix: str, direction: Literal["in", "out"], names: dict[str, int]
     ]
 
 
+def length_bits(config: Config) -> int:
+    """Bits of AxLEN: 4 in AXI3, 8 in AXI4."""
+    return bits_for(AXI_BURST_BEATS[config.axi_version])
+
+
 def ports(config: Config) -> list[Port]:
-    """AXI4 master, AXI4-Lite slave, interrupt, and event outputs for simulation."""
+    """AXI3 or AXI4 master, AXI4-Lite slave, interrupt, and event outputs for simulation.
+
+    AXI3 has a two-bit AxLOCK, names the burst of each write beat in WID, and knows no AxQOS.
+    """
+    axi3 = config.axi_version == 3
     address = {
-        "id": 1, "addr": DRAM_ADDRESS_BITS, "len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3, "qos": 4,
+        "id": 1, "addr": DRAM_ADDRESS_BITS, "len": length_bits(config), "size": 3, "burst": 2, "lock": 2 if axi3 else 1,
+        "cache": 4, "prot": 3, **({} if axi3 else {"qos": 4}),
     }  # fmt: skip
     bits = config.axi_bits
+    write = {**({"id": 1} if axi3 else {}), "data": bits, "strb": bits // 8, "last": 1}
     return [
         *_channel("m_axi_ar", "out", address),
         *_channel("m_axi_r", "in", {"id": 1, "data": bits, "resp": 2, "last": 1}),
         *_channel("m_axi_aw", "out", address),
-        *_channel("m_axi_w", "out", {"data": bits, "strb": bits // 8, "last": 1}),
+        *_channel("m_axi_w", "out", write),
         *_channel("m_axi_b", "in", {"id": 1, "resp": 2}),
         *_channel("s_axil_aw", "in", {"addr": ADDRESS_BITS, "prot": 3}),
         *_channel("s_axil_w", "in", {"data": 32, "strb": 4}),

@@ -1,10 +1,11 @@
-"""AXI4 read master: one address grant a cycle, FETCH before LOAD, and the limit of bursts in flight."""
+"""AXI read master: one address grant a cycle, FETCH before LOAD, and the limit of bursts in flight."""
 
 from __future__ import annotations
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 
 from tilewright.config import Config
+from tilewright.hw.rtl.ports import length_bits
 from tilewright.hw.rtl.queue import Queue
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
 from tilewright.isa.spec import bits_for
@@ -29,7 +30,7 @@ class ReadChannel(Elaboratable):
         self.granted = [Signal(name=f"granted_{n}") for n in ("fetch", "load")]
         self.arvalid, self.arready = Signal(), Signal()
         self.araddr = Signal(DRAM_ADDRESS_BITS)
-        self.arlen = Signal(8)
+        self.arlen = Signal(length_bits(config))
         self.rvalid, self.rlast = Signal(), Signal()
         self.rresp = Signal(2)
         self.beat_valid = [Signal(name=f"beat_valid_{n}") for n in ("fetch", "load")]

@@ -1,4 +1,4 @@
-"""STORE: reads act tiles and writes them to DRAM; the AXI4 write master is part of it."""
+"""STORE: reads act tiles and hands them to the write channel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck
 from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.hw.rtl.queue import Queue
-from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS
+from tilewright.hw.rtl.write_channel import WriteChannel
+from tilewright.isa.registers import TAG_BITS
 from tilewright.isa.spec import Opcode, act_bits
 
 BUFFER = 8  #: beats between the memory's pipeline and the bus, enough for the full rate
@@ -17,8 +18,8 @@ BUFFER = 8  #: beats between the memory's pipeline and the bus, enough for the f
 class Store(Elaboratable):
     """One tile at a time on the data side; responses of several tiles may be outstanding.
 
-    read_enable, read_address (unit): to act; read_data (a whole unit) comes two cycles later. ``halt``: open no
-    further burst. ``quiet``: no burst open, no response outstanding. ``fault``: as in Load.
+    read_enable, read_address (unit): to act; read_data (a whole unit) comes two cycles later. ``channel``: the bus,
+    its limits and errors. ``fault``: as in Load.
     """
 
     def __init__(self, config: Config) -> None:
@@ -29,19 +30,12 @@ class Store(Elaboratable):
         self.read_enable = Signal()
         self.read_address = Signal(act_bits(config), reset_less=True)
         self.read_data = Signal(8 * config.act_unit_bytes)
-        self.halt, self.quiet, self.fault, self.error = Signal(), Signal(), Signal(), Signal()
-        self.limited, self.beat_sent = Signal(), Signal()  # for the counters
+        self.fault = Signal()
         self.retire = Signal()
         self.retire_push = Signal(3)
         self.retire_trace = Signal()
         self.retire_tag = Signal(TAG_BITS)
-        self.awvalid, self.awready = Signal(), Signal()
-        self.awaddr = Signal(DRAM_ADDRESS_BITS)
-        self.awlen = Signal(8)
-        self.wvalid, self.wready, self.wlast = Signal(), Signal(), Signal()
-        self.wdata = Signal(config.axi_bits)
-        self.bvalid = Signal()
-        self.bresp = Signal(2)
+        self.channel = WriteChannel(config, len(self.retire_push) + len(self.retire_trace) + TAG_BITS)
         fields = view(Opcode.STORE, self.head, config)
         self.parts = config.act_unit_bytes // config.beat_bytes
         self.beats = Signal(len(fields.cols) + self.parts.bit_length())
@@ -81,7 +75,17 @@ class Store(Elaboratable):
             ]  # fmt: skip
         m.submodules.buffer = buffer = Queue(c.axi_bits, BUFFER)
         self._walk(m, fields, is_store, buffer)
-        self._write_channel(m, bursts, buffer, tile_note, stage_1, waiting, wait_done)
+        m.submodules.channel = channel = self.channel
+        m.d.comb += [
+            channel.active.eq(bursts.active), channel.address.eq(bursts.address), channel.length.eq(bursts.length),
+            channel.final.eq(bursts.final), channel.note.eq(tile_note), bursts.step.eq(channel.step),
+            channel.beat_valid.eq(buffer.valid), channel.beat.eq(buffer.head), buffer.pop.eq(channel.beat_sent),
+            self.retire.eq(channel.retire | wait_done),
+            Cat(self.retire_push, self.retire_trace, self.retire_tag).eq(
+                Mux(wait_done, tile_note, channel.retire_note)
+            ),
+            self.drained.eq(~stage_1 & ~bursts.active & channel.quiet & ~channel.retire & ~waiting),
+        ]  # fmt: skip
         return m
 
     def _walk(self, m: Module, fields: object, is_store: Signal, buffer: Queue) -> None:
@@ -137,53 +141,4 @@ class Store(Elaboratable):
         m.d.comb += [
             buffer.write.eq(step_3),
             buffer.write_data.eq(Array(beats)[part_3] if self.parts > 1 else beats[0]),
-        ]
-
-    def _write_channel(
-        self, m: Module, bursts: BurstRequester, buffer: Queue, note: Signal, stage_1: Signal, waiting: Signal,
-        wait_done: Signal,
-    ) -> None:  # fmt: skip
-        """Address with the first beat of a burst, each at its own handshake; responses retire tiles."""
-        c = self.config
-        flying = Signal(range(c.outstanding + 1))
-        opened, opening, present = Signal(), Signal(), Signal()
-        address_sent, data_sent, burst_done = Signal(), Signal(), Signal()
-        sent = Signal(range(c.burst_beats + 1))
-        m.submodules.responses = responses = Queue(1 + len(note), c.outstanding)
-        m.d.comb += [
-            opening.eq(bursts.active & ~opened & buffer.valid & (flying != c.outstanding) & ~self.halt),
-            present.eq(opened | opening),
-            self.awvalid.eq(present & ~address_sent),
-            self.awaddr.eq(bursts.address << (DRAM_ADDRESS_BITS - len(bursts.address))),
-            self.awlen.eq(bursts.length),
-            self.wvalid.eq(present & ~data_sent & buffer.valid),
-            self.wdata.eq(buffer.head),
-            self.wlast.eq(sent == bursts.length),
-            self.beat_sent.eq(self.wvalid & self.wready),
-            buffer.pop.eq(self.beat_sent),
-            burst_done.eq(present & (address_sent | self.awready) & (data_sent | (self.beat_sent & self.wlast))),
-            bursts.step.eq(burst_done),
-            responses.write.eq(opening),
-            responses.write_data.eq(Cat(bursts.final, note)),
-            responses.pop.eq(self.bvalid),
-            self.error.eq(self.bvalid & self.bresp[1]),
-            self.limited.eq(bursts.active & ~opened & buffer.valid & (flying == c.outstanding)),
-        ]
-        m.d.sync += [
-            flying.eq(flying + opening - self.bvalid),
-            opened.eq(present & ~burst_done),
-            address_sent.eq(present & ~burst_done & (address_sent | self.awready)),
-            data_sent.eq(present & ~burst_done & (data_sent | (self.beat_sent & self.wlast))),
-        ]
-        with m.If(self.beat_sent):
-            m.d.sync += sent.eq(Mux(self.wlast, 0, sent + 1))
-        # the cycle after the last response of a tile: retire
-        retire = Signal()
-        retire_note = Signal.like(note, reset_less=True)
-        m.d.sync += [retire.eq(self.bvalid & responses.head[0]), retire_note.eq(responses.head[1:])]
-        m.d.comb += [
-            self.retire.eq(retire | wait_done),
-            Cat(self.retire_push, self.retire_trace, self.retire_tag).eq(Mux(wait_done, note, retire_note)),
-            self.quiet.eq(~opened & (flying == 0)),
-            self.drained.eq(~stage_1 & ~bursts.active & (flying == 0) & ~retire & ~waiting),
         ]

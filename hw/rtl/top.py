@@ -140,20 +140,20 @@ class Tilewright(Elaboratable):
         ]  # fmt: skip
 
     def _write_bus(self, m: Module) -> None:
-        p, store = self.port, self.store
+        p, write = self.port, self.store.channel
         size = bits_for(self.config.beat_bytes)
         for channel in ("ar", "aw"):  # incrementing bursts of whole beats; normal, non-cacheable, bufferable
             m.d.comb += [
                 p[f"m_axi_{channel}size"].eq(size), p[f"m_axi_{channel}burst"].eq(1), p[f"m_axi_{channel}cache"].eq(3),
             ]  # fmt: skip
         m.d.comb += [
-            p["m_axi_awvalid"].eq(store.awvalid), store.awready.eq(p["m_axi_awready"]),
-            p["m_axi_awaddr"].eq(store.awaddr), p["m_axi_awlen"].eq(store.awlen),
-            p["m_axi_wvalid"].eq(store.wvalid), store.wready.eq(p["m_axi_wready"]),
-            p["m_axi_wdata"].eq(store.wdata), p["m_axi_wlast"].eq(store.wlast),
+            p["m_axi_awvalid"].eq(write.awvalid), write.awready.eq(p["m_axi_awready"]),
+            p["m_axi_awaddr"].eq(write.awaddr), p["m_axi_awlen"].eq(write.awlen),
+            p["m_axi_wvalid"].eq(write.wvalid), write.wready.eq(p["m_axi_wready"]),
+            p["m_axi_wdata"].eq(write.wdata), p["m_axi_wlast"].eq(write.wlast),
             p["m_axi_wstrb"].eq((1 << self.config.beat_bytes) - 1),
-            p["m_axi_bready"].eq(1), store.bvalid.eq(p["m_axi_bvalid"]), store.bresp.eq(p["m_axi_bresp"]),
-            store.halt.eq(self.control.halt),
+            p["m_axi_bready"].eq(1), write.bvalid.eq(p["m_axi_bvalid"]), write.bresp.eq(p["m_axi_bresp"]),
+            write.halt.eq(self.control.halt),
         ]  # fmt: skip
 
     def _control(self, m: Module) -> None:
@@ -171,8 +171,8 @@ class Tilewright(Elaboratable):
         m.d.comb += [
             slave.awaddr.eq(p["s_axil_awaddr"]), slave.wdata.eq(p["s_axil_wdata"]),
             slave.araddr.eq(p["s_axil_araddr"]), p["s_axil_rdata"].eq(slave.rdata),
-            control.quiet.eq(self.read.idle & self.store.quiet),
-            control.bus_error.eq(self.read.error | self.store.error),
+            control.quiet.eq(self.read.idle & self.store.channel.quiet),
+            control.bus_error.eq(self.read.error | self.store.channel.error),
             p["irq"].eq(control.irq),
         ]  # fmt: skip
         for unit in (self.load, self.store):
@@ -193,10 +193,10 @@ class Tilewright(Elaboratable):
         m.d.comb += [
             counters.cause[Engine.LOAD]["BUS"].eq(load.request & self.read.granted[0]),
             counters.cause[Engine.LOAD]["OUTSTANDING"].eq(load.request & ~self.read.granted[0] & ~self.read.granted[1]),
-            counters.cause[Engine.STORE]["OUTSTANDING"].eq(self.store.limited),
+            counters.cause[Engine.STORE]["OUTSTANDING"].eq(self.store.channel.limited),
             counters.fetch_beats.eq((self.fetch.request_length + 1) & self.read.granted[0].replicate(16)),
             counters.load_beats.eq((load.request_length + 1) & self.read.granted[1].replicate(16)),
-            counters.store_beat.eq(self.store.beat_sent),
+            counters.store_beat.eq(self.store.channel.beat_sent),
             p["ev_start"].eq(control.start), p["ev_dispatch"].eq(self.dispatch.take),
             p["ev_dispatch_engine"].eq(self.dispatch.engine),
             p["ev_issue"].eq(Cat(*[rule.issue for rule in self.issue.engines])),

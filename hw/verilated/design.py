@@ -37,7 +37,7 @@ def generator_key() -> str:
 
 def design_sources(config: Config) -> dict[str, str]:
     """Verilog text by file name, from the cache or generated now (seconds)."""
-    name = f"{config.fingerprint}-{generator_key()}"
+    name = f"{config.fingerprint}-axi{config.axi_version}-{generator_key()}"
     path = cache_directory() / f"{name}.json"
     with locked(cache_directory(), name):
         if path.exists():

@@ -1,4 +1,4 @@
-// DRAM behind the AXI4 master, as the timing contract has it (docs/timing.md, isa/dram.py): a read burst's first
+// DRAM behind the AXI master (3 or 4), as the timing contract has it (docs/timing.md, isa/dram.py): a read burst's first
 // beat comes `latency` cycles after its address, later bursts queue behind it, one beat per cycle; a write burst
 // is answered `latency` cycles after its last beat, one response per cycle. All in order.
 //
@@ -40,9 +40,8 @@ struct Random {  // xorshift64*
 struct Address {  // what a master presents on AR or AW
     uint64_t address = 0;
     uint32_t length = 0, size = 0, burst = 0;  // as on the bus: length is beats - 1
-    bool operator==(const Address& o) const {
-        return address == o.address && length == o.length && size == o.size && burst == o.burst;
-    }
+    uint32_t id = 0;                           // of a write in AXI3, where each of its beats repeats it
+    bool operator==(const Address& o) const = default;
 };
 
 class Dram {
@@ -133,9 +132,9 @@ public:
         match();
     }
 
-    void write_data(bool valid, const uint8_t* data, uint64_t strobe, bool last, int64_t now) {
+    void write_data(bool valid, const uint8_t* data, uint64_t strobe, bool last, uint32_t id, int64_t now) {
         if (!valid && !w_held_) return;
-        Beat beat{std::vector<uint8_t>(), strobe, last};
+        Beat beat{std::vector<uint8_t>(), strobe, last, id};
         if (valid) beat.bytes.assign(data, data + beat_bytes);
         if (w_held_ && (!valid || !(beat == w_last_))) complain("W: valid or payload changed before ready");
         w_held_ = valid && !w_ready;
@@ -166,7 +165,8 @@ private:
         std::vector<uint8_t> bytes;
         uint64_t strobe;
         bool last;
-        bool operator==(const Beat& o) const { return bytes == o.bytes && strobe == o.strobe && last == o.last; }
+        uint32_t id;
+        bool operator==(const Beat& o) const = default;
     };
     struct Write {
         Address request;
@@ -236,13 +236,14 @@ private:
         return response;
     }
 
-    // Join addresses and data: AXI4 lets either come first. The contract counts from the data alone.
+    // Join addresses and data: AXI lets either come first. The contract counts from the data alone.
     void match() {
         while (!write_addresses_.empty() && !burst_ends_.empty()) {
             Write write{write_addresses_.front(), {}, 0, write_bursts++};
             bool last = false;
             while (!last && !write_data_.empty()) {
                 last = write_data_.front().last;
+                if (write_data_.front().id != write.request.id) complain("W: WID is not the burst's AWID");
                 write.beats.push_back(std::move(write_data_.front()));
                 write_data_.pop_front();
             }

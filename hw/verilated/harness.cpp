@@ -20,6 +20,19 @@ using namespace tilewright;
 constexpr int ENGINES = 4;
 constexpr int REGISTER_TIMEOUT = 1000;  // cycles that a register access may take
 
+// AXI3 names the burst of each write beat; AXI4 has no such port, and all ids are then taken for 0.
+template <class Top> constexpr bool AXI3 = requires(Top& top) { top.m_axi_wid; };
+
+template <class Top> uint32_t address_id(const Top& top) {
+    if constexpr (AXI3<Top>) return top.m_axi_awid;
+    return 0;
+}
+
+template <class Top> uint32_t data_id(const Top& top) {
+    if constexpr (AXI3<Top>) return top.m_axi_wid;
+    return 0;
+}
+
 struct Events {
     size_t limit = 0;  // events kept per list; later ones are counted only
     std::vector<int64_t> dispatch, dispatch_engine, issue[ENGINES], retire[ENGINES];
@@ -100,10 +113,11 @@ struct Model {
         const Address read{top->m_axi_araddr, top->m_axi_arlen, top->m_axi_arsize, top->m_axi_arburst};
         dram.read_address(now, top->m_axi_arvalid, read);
         dram.read_data(top->m_axi_rready);
-        const Address write{top->m_axi_awaddr, top->m_axi_awlen, top->m_axi_awsize, top->m_axi_awburst};
+        const Address write{top->m_axi_awaddr, top->m_axi_awlen, top->m_axi_awsize, top->m_axi_awburst,
+                            address_id(*top)};
         dram.write_address(top->m_axi_awvalid, write);
         dram.write_data(top->m_axi_wvalid, reinterpret_cast<const uint8_t*>(&top->m_axi_wdata), top->m_axi_wstrb,
-                        top->m_axi_wlast, now);
+                        top->m_axi_wlast, data_id(*top), now);
         dram.write_response(top->m_axi_bready);
         if (top->ev_start && started < 0) started = now;
         if (top->ev_dispatch) {

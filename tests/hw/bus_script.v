@@ -3,14 +3,14 @@
 // the last beat of read burst i. Registers hold when data and responses came, in cycles since the start.
 module tilewright #(
     parameter DATA_BITS = 64,
-    parameter BROKEN = 0  // 1: AR gives up without having been accepted; 2: bursts cross 4 KiB
+    parameter BROKEN = 0  // 1: AR gives up without having been accepted; 2: bursts cross 4 KiB; 3: WID is not AWID
 ) (
     input clk, input rst,
     output [39:0] m_axi_araddr, output [7:0] m_axi_arlen, output [2:0] m_axi_arsize, output [1:0] m_axi_arburst,
     output m_axi_arvalid, input m_axi_arready,
     input [DATA_BITS-1:0] m_axi_rdata, input [1:0] m_axi_rresp, input m_axi_rlast, input m_axi_rvalid, output m_axi_rready,
     output [39:0] m_axi_awaddr, output [7:0] m_axi_awlen, output [2:0] m_axi_awsize, output [1:0] m_axi_awburst,
-    output m_axi_awvalid, input m_axi_awready,
+    output m_axi_awid, output m_axi_wid, output m_axi_awvalid, input m_axi_awready,
     output [DATA_BITS-1:0] m_axi_wdata, output [DATA_BITS/8-1:0] m_axi_wstrb, output m_axi_wlast, output m_axi_wvalid,
     input m_axi_wready, input [1:0] m_axi_bresp, input m_axi_bvalid, output m_axi_bready,
     input [11:0] s_axil_awaddr, input s_axil_awvalid, output s_axil_awready,
@@ -40,6 +40,8 @@ module tilewright #(
     assign m_axi_awvalid = running && addressed < writes && cycle >= script[48 + addressed[3:0]];
     assign m_axi_awaddr = 40'h200000 + {23'b0, addressed, 12'b0};
     assign m_axi_awlen = 8'd0;
+    assign m_axi_awid = 1'b0;
+    assign m_axi_wid = BROKEN == 3;
     assign m_axi_awsize = SIZE;
     assign m_axi_awburst = 2'b01;
     assign m_axi_wvalid = running && written < writes && cycle >= script[48 + written[3:0]];

@@ -115,11 +115,15 @@ def test_injected_and_unmapped_accesses_answer_errors(bus_script: OpenScript) ->
 
 @pytest.mark.parametrize(
     "broken, stall, message",
-    [(1, 200, "AR: valid or payload changed before ready"), (2, 0, "crosses a 4 KiB boundary")],
+    [
+        (1, 200, "AR: valid or payload changed before ready"),
+        (2, 0, "crosses a 4 KiB boundary"),
+        (3, 0, "W: WID is not the burst's AWID"),
+    ],
 )
 def test_broken_bus_rules_are_reported(bus_script: OpenScript, broken: int, stall: int, message: str) -> None:
     with bus_script(4, BROKEN=broken) as model:
-        run_script(model, [(3 * i, 4) for i in range(8)], [], Disturbance(stall=stall))
+        run_script(model, [(3 * i, 4) for i in range(8)], [100], Disturbance(stall=stall))
         with pytest.raises(ModelError, match=message):
             model.recorded()
 

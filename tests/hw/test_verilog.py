@@ -12,12 +12,20 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 
 from tilewright.cli import main
 from tilewright.config import PRESETS, Config
+from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.verilog import WAIVERS, describe, lint, write_verilog
 
 CONFIGS = {
     "tiny": PRESETS["tiny"],
-    "wide": PRESETS["tiny"].replace(block_out=16, batch=2, weight_bits=4, axi_bits=64, dsp_packing=True),
+    "wide": PRESETS["tiny"].replace(block_out=16, batch=2, weight_bits=4, axi_bits=64, axi_version=3, dsp_packing=True),
 }
+
+
+def _header(text: str) -> set[str]:
+    """The port names of the top module."""
+    header = re.search(r"^module tilewright\(([^)]*)\)", text, re.MULTILINE)
+    assert header is not None
+    return set(header.group(1).replace(",", " ").split())
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -50,9 +58,22 @@ def test_the_command_writes_verilog_and_its_description(toolchain: None, tmp_pat
     described = json.loads((tmp_path / "rtl" / "tilewright.json").read_text())
     assert described["fingerprint"] == PRESETS["tiny"].fingerprint
     declared = {port["name"] for port in described["ports"]}
-    header = re.search(r"^module tilewright\(([^)]*)\)", text, re.MULTILINE)
-    assert header is not None
-    assert declared == set(header.group(1).replace("\n", "").replace(" ", "").split(","))
+    assert declared == _header(text)
+
+
+@pytest.mark.parametrize("version, length, lock", [(3, 4, 2), (4, 8, 1)])
+def test_the_memory_port_is_that_of_the_axi_version(version: int, length: int, lock: int) -> None:
+    config = PRESETS["tiny"].replace(axi_version=version)
+    described = describe(config)
+    width = {port["name"]: port["width"] for port in described["ports"]}
+    assert [width[f"m_axi_{c}len"] for c in ("ar", "aw")] == [length] * 2
+    assert [width[f"m_axi_{c}lock"] for c in ("ar", "aw")] == [lock] * 2
+    assert ("m_axi_wid" in width) == (version == 3)
+    assert ("m_axi_arqos" in width) == ("m_axi_awqos" in width) == (version == 4)
+    text = design_sources(config)["tilewright.v"]
+    assert _header(text) == set(width)
+    assert f"output [{length - 1}:0] m_axi_awlen;" in text
+    assert described["fingerprint"] == PRESETS["tiny"].fingerprint  # a program runs on both
 
 
 def test_an_unknown_config_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tilewright.config import KIB, LONGEST_INSTRUCTION, PRESETS, Config
+from tilewright.config import AXI_BURST_BEATS, KIB, LONGEST_INSTRUCTION, PRESETS, Config
 from tilewright.isa.codec import Instruction, encode
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import FORMAT_OF, HEADER, UOP_FIELDS, Engine, Field, Opcode
@@ -46,6 +46,7 @@ def configs(draw: st.DrawFn) -> Config:
         uop_gemm_bytes=draw(powers(512, 256 * KIB)),
         uop_alu_bytes=draw(powers(512, 256 * KIB)),
         axi_bits=axi_bits,
+        axi_version=4 if burst_beats > AXI_BURST_BEATS[3] else draw(st.sampled_from(sorted(AXI_BURST_BEATS))),
         burst_beats=burst_beats,
         outstanding=draw(powers(1, 64)),
         dram_latency=draw(st.integers(1, 1024)),

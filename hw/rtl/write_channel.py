@@ -1,0 +1,85 @@
+"""AXI write master: the bursts of STORE's tiles, the limit of those in flight, and the responses that retire tiles."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
+
+from tilewright.config import Config
+from tilewright.hw.rtl.ports import length_bits
+from tilewright.hw.rtl.queue import Queue
+from tilewright.isa.registers import DRAM_ADDRESS_BITS
+from tilewright.isa.spec import bits_for
+
+
+class WriteChannel(Elaboratable):
+    """A burst is opened with its first beat; address and data then go out, each at its own handshake.
+
+    ``active``, ``address`` (in beats), ``length`` (less one), ``final`` (the tile's last), ``note``: the burst to
+    be written; ``step`` takes it. ``beat_valid``, ``beat``, ``beat_sent``: the data. ``halt``: open no further burst.
+    ``retire``, ``retire_note``: in the cycle after a tile's last response. ``limited``: only the number of bursts in
+    flight keeps the next from being opened. ``quiet``: no burst open, no response outstanding.
+
+    A response may come before its burst's address is taken, as AXI3 allows, but not before its last beat.
+    """
+
+    def __init__(self, config: Config, note_bits: int) -> None:
+        self.config = config
+        self.active, self.final, self.step = Signal(), Signal(), Signal()
+        self.address = Signal(DRAM_ADDRESS_BITS - bits_for(config.beat_bytes))
+        self.length = Signal(range(config.burst_beats))
+        self.note = Signal(note_bits)
+        self.beat_valid, self.beat_sent = Signal(), Signal()
+        self.beat = Signal(config.axi_bits)
+        self.halt, self.limited, self.quiet, self.error = Signal(), Signal(), Signal(), Signal()
+        self.retire = Signal()
+        self.retire_note = Signal(note_bits, reset_less=True)
+        self.awvalid, self.awready = Signal(), Signal()
+        self.awaddr = Signal(DRAM_ADDRESS_BITS)
+        self.awlen = Signal(length_bits(config))
+        self.wvalid, self.wready, self.wlast = Signal(), Signal(), Signal()
+        self.wdata = Signal(config.axi_bits)
+        self.bvalid = Signal()
+        self.bresp = Signal(2)
+
+    def elaborate(self, platform: object) -> Module:
+        """Which halves of the open burst are done, and a queue with an entry for every response to come."""
+        m = Module()
+        c = self.config
+        flying = Signal(range(c.outstanding + 1))
+        opened, opening, present = Signal(), Signal(), Signal()
+        address_sent, data_sent, burst_done = Signal(), Signal(), Signal()
+        sent = Signal(range(c.burst_beats + 1))
+        wanted = Signal()
+        m.submodules.responses = responses = Queue(1 + len(self.note), c.outstanding)
+        m.d.comb += [
+            wanted.eq(self.active & ~opened & self.beat_valid),
+            opening.eq(wanted & (flying != c.outstanding) & ~self.halt),
+            present.eq(opened | opening),
+            self.awvalid.eq(present & ~address_sent),
+            self.awaddr.eq(self.address << (DRAM_ADDRESS_BITS - len(self.address))),
+            self.awlen.eq(self.length),
+            self.wvalid.eq(present & ~data_sent & self.beat_valid),
+            self.wdata.eq(self.beat),
+            self.wlast.eq(sent == self.length),
+            self.beat_sent.eq(self.wvalid & self.wready),
+            burst_done.eq(present & (address_sent | self.awready) & (data_sent | (self.beat_sent & self.wlast))),
+            self.step.eq(burst_done),
+            responses.write.eq(opening),
+            responses.write_data[0].eq(self.final),
+            responses.write_data[1:].eq(self.note),
+            responses.pop.eq(self.bvalid),
+            self.error.eq(self.bvalid & self.bresp[1]),
+            self.limited.eq(wanted & (flying == c.outstanding)),
+            self.quiet.eq(~opened & (flying == 0)),
+        ]
+        m.d.sync += [
+            flying.eq(flying + opening - self.bvalid),
+            opened.eq(present & ~burst_done),
+            address_sent.eq(present & ~burst_done & (address_sent | self.awready)),
+            data_sent.eq(present & ~burst_done & (data_sent | (self.beat_sent & self.wlast))),
+            self.retire.eq(self.bvalid & responses.head[0]),
+            self.retire_note.eq(responses.head[1:]),
+        ]
+        with m.If(self.beat_sent):
+            m.d.sync += sent.eq(Mux(self.wlast, 0, sent + 1))
+        return m
