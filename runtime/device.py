@@ -66,7 +66,9 @@ class Allocation:
 
     program: Program
     inferences: int
-    state: Any = None  #: the device's own
+    state: Any = None  #: the device's own; None once released
+    pending: int = 0  #: inferences that are launched and not yet waited for
+    finished: bool = False  #: whether the last launch has ended without a fault, so that there are counters
 
 
 class Device(ABC):
@@ -121,6 +123,51 @@ class Device(ABC):
         begin = inference * spec.repeat_stride + offset
         return self._memory(allocation, segment)[begin : begin + size]
 
+    def launch(self, allocation: Allocation, inferences: int) -> None:
+        """Start ``inferences`` runs of the program, one after another; does not wait."""
+        self._held(allocation)
+        if not 1 <= inferences <= allocation.inferences:
+            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
+        allocation.finished = False
+        self._launch(allocation, inferences)
+        allocation.pending = inferences
+
+    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+        """Wait until the launch has finished. Raises :class:`DeviceFault` if it ended with a fault."""
+        self._held(allocation)
+        if not allocation.pending:
+            raise DeviceError(f"{self}: nothing has been launched")
+        inferences, allocation.pending = allocation.pending, 0
+        self._wait(allocation, inferences, progress)
+        allocation.finished = True
+
+    def counters(self, allocation: Allocation) -> Counters:
+        """Counters of the last finished launch."""
+        self._held(allocation)
+        if not allocation.finished:
+            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        return self._counters(allocation)
+
+    def release(self, allocation: Allocation) -> None:
+        """Free the segments; a launch that nobody waited for is ended. Doing it again does nothing."""
+        if allocation.state is None:
+            return
+        if allocation.pending:
+            allocation.pending = 0
+            self._cancel(allocation)
+        self._release(allocation)
+        allocation.state, allocation.finished = None, False
+
+    def close(self) -> None:
+        """Give back what the device itself holds; it cannot be used afterwards."""
+        return
+
+    def _held(self, allocation: Allocation) -> Any:
+        """The device's state of an allocation that has not been released."""
+        if allocation.state is None:
+            raise DeviceError(f"{self}: the segments have been released")
+        return allocation.state
+
     @abstractmethod
     def _allocate(self, program: Program, inferences: int) -> Any:
         """Reserve the segments and write their constants; the result becomes ``Allocation.state``."""
@@ -130,20 +177,24 @@ class Device(ABC):
         """The writable bytes of a whole segment, all inferences."""
 
     @abstractmethod
-    def launch(self, allocation: Allocation, inferences: int) -> None:
-        """Start ``inferences`` runs of the program, one after another; does not wait."""
+    def _launch(self, allocation: Allocation, inferences: int) -> None:
+        """Start; the arguments have been checked."""
 
     @abstractmethod
-    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
-        """Wait until the launch has finished. Raises :class:`DeviceFault` if it ended with a fault."""
+    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+        """Wait for what was launched. However it ends, the device can launch again."""
 
     @abstractmethod
-    def counters(self, allocation: Allocation) -> Counters:
-        """Counters of the last finished launch."""
+    def _counters(self, allocation: Allocation) -> Counters:
+        """The counters; there has been a launch without a fault."""
 
-    def release(self, allocation: Allocation) -> None:
-        """Free the segments."""
-        allocation.state = None
+    def _cancel(self, allocation: Allocation) -> None:
+        """End the launch under way. Nothing to do where :meth:`_wait` does all the work."""
+        return
+
+    def _release(self, allocation: Allocation) -> None:
+        """Free what the state holds. Nothing to do where dropping it is enough."""
+        return
 
 
 def fault(device: Device, program: Program, code: str, instruction: int | None, detail: str = "") -> DeviceFault:

@@ -28,15 +28,13 @@ BuildProgress = Callable[[str, int, int], None]
 
 @dataclass
 class _State:
-    """One allocation: DRAM with the program at its start and the segments behind, and the launch in progress.
+    """One allocation: DRAM with the program at its start and the segments behind.
 
     ``places``: (first byte, bytes) of each segment, all inferences.
     """
 
     dram: NDArray[np.uint8]
     places: list[tuple[int, int]]
-    pending: int = 0
-    finished: bool = False
 
 
 class HlsDevice(Device):
@@ -71,27 +69,17 @@ class HlsDevice(Device):
         return _State(dram, places)
 
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
-        state = self._state(allocation)
+        state: _State = self._held(allocation)
         first, size = state.places[segment]
         return state.dram[first : first + size]
 
-    def _state(self, allocation: Allocation) -> _State:
-        if not isinstance(allocation.state, _State):
-            raise DeviceError(f"{self}: the segments have been released")
-        return allocation.state
+    def _launch(self, allocation: Allocation, inferences: int) -> None:
+        """Nothing: :meth:`wait` does the work."""
 
-    def launch(self, allocation: Allocation, inferences: int) -> None:
-        """Note ``inferences`` runs for :meth:`wait`."""
-        if not 1 <= inferences <= allocation.inferences:
-            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
-        self._state(allocation).pending = inferences
-
-    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
         """Run the noted inferences one after another."""
-        state, program = self._state(allocation), allocation.program
-        if not state.pending:
-            raise DeviceError(f"{self}: nothing has been launched")
-        inferences, state.pending, state.finished = state.pending, 0, False
+        state: _State = allocation.state
+        program = allocation.program
         for k in range(inferences):
             segments = [
                 (first + k * segment.repeat_stride, segment.size)
@@ -104,12 +92,9 @@ class HlsDevice(Device):
                 raise fault(self, program, "WATCHDOG", ending.instruction, "waits for a token that nobody has sent")
             if progress is not None:
                 progress(1)
-        state.finished = True
 
-    def counters(self, allocation: Allocation) -> Counters:
+    def _counters(self, allocation: Allocation) -> Counters:
         """Traffic of one inference, from the instructions; no cycles."""
-        if not self._state(allocation).finished:
-            raise DeviceError(f"{self}: no launch has finished, there are no counters")
         traffic = count_traffic(allocation.program)
         return Counters(cycles=0, read_bytes=traffic.read_bytes, write_bytes=traffic.write_bytes)
 

@@ -17,9 +17,9 @@ from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Engine, others
 from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
 from tilewright.runtime.segments import segment_memories
+from tilewright.runtime.stalls import register_stalls
 
 LOOK_CYCLES = 1 << 17  #: cycles between looks at how many inferences are finished
 
@@ -28,10 +28,9 @@ BuildProgress = Callable[[str, int, int], None]
 
 @dataclass
 class _State:
-    """One allocation: whole segments, all inferences, the launch in progress, the result of the last one."""
+    """One allocation: whole segments, all inferences, and the result of the last launch."""
 
     memories: list[NDArray[np.uint8]]
-    pending: int = 0
     result: RunResult | None = field(default=None)
 
 
@@ -72,27 +71,16 @@ class RtlDevice(Device):
         return _State(segment_memories(program, inferences))
 
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
-        return self._state(allocation).memories[segment]
+        state: _State = self._held(allocation)
+        return state.memories[segment]
 
-    def _state(self, allocation: Allocation) -> _State:
-        if not isinstance(allocation.state, _State):
-            raise DeviceError(f"{self}: the segments have been released")
-        return allocation.state
-
-    def launch(self, allocation: Allocation, inferences: int) -> None:
+    def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Write the registers and start; the clock runs in :meth:`wait`."""
-        if not 1 <= inferences <= allocation.inferences:
-            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
-        state = self._state(allocation)
-        state.pending, state.result = inferences, None
-        watchdog = cycle_bound(allocation.program)
-        self._driver.start(allocation.program, state.memories, inferences, watchdog)
+        state: _State = allocation.state
+        self._driver.start(allocation.program, state.memories, inferences, cycle_bound(allocation.program))
 
-    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
         """Clock the design until the launch has finished. An interruption resets it."""
-        state = self._state(allocation)
-        if not state.pending:
-            raise DeviceError(f"{self}: nothing has been launched")
         told = 0
         try:
             while not self._driver.finish(LOOK_CYCLES):
@@ -104,45 +92,27 @@ class RtlDevice(Device):
         except BaseException:
             self._model.reset()  # the next launch starts afresh
             raise
-        state.pending, inferences = 0, state.pending
         if result.fault is not None:
             known = result.fault_instruction < allocation.program.instruction_count
             instruction = result.fault_instruction if known else None
             raise fault(self, allocation.program, result.fault.name, instruction)
-        state.result = result
+        allocation.state.result = result
         if progress is not None and inferences > told:
             progress(inferences - told)
 
-    def counters(self, allocation: Allocation) -> Counters:
+    def _counters(self, allocation: Allocation) -> Counters:
         """Cycles, traffic and stalls of the latest inference, events of the first."""
-        result = self._state(allocation).result
-        if result is None:
-            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        result = allocation.state.result
         return Counters(
             cycles=result.cycles,
             read_bytes=result.read_bytes,
             write_bytes=result.write_bytes,
-            stalls=_stalls(result.counters),
+            stalls=register_stalls(result.counters),
             events=Events(result.dispatch, result.issue, result.retire),
         )
 
-    def release(self, allocation: Allocation) -> None:
-        """Free the segments; a launch that nobody waited for is ended."""
-        state = allocation.state
-        if isinstance(state, _State) and state.pending:
-            self._model.reset()
-        super().release(allocation)
-
-
-def _stalls(counters: dict[str, int]) -> dict[str, int]:
-    """Idle cycles by ``engine.cause``, from the counter registers."""
-    stalls: dict[str, int] = {}
-    for engine in Engine:
-        causes = {"empty": "EMPTY", "drain": "DRAIN", "bus": "BUS", "outstanding": "OUTSTANDING"}
-        causes |= {f"token_{other.name}": f"WAIT_{other.name}" for other in others(engine)}
-        for cause, register in causes.items():
-            stalls[f"{engine.name}.{cause}"] = counters[f"{engine.name}_{register}"]
-    return {name: cycles for name, cycles in stalls.items() if cycles}
+    def _cancel(self, allocation: Allocation) -> None:
+        self._model.reset()
 
 
 def _print_progress(what: str, done: int, total: int) -> None:

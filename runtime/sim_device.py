@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.program import Program
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
+from tilewright.runtime.device import Allocation, Counters, Device, Events, Progress, fault
 from tilewright.runtime.segments import segment_memories
 from tilewright.sim import Fault, Functional, TimingResult, simulate_timing
 
@@ -30,11 +30,10 @@ class _Prepared:
 
 @dataclass
 class _State:
-    """One allocation: whole segments, all inferences, and the launch in progress."""
+    """One allocation: whole segments, all inferences."""
 
     prepared: _Prepared
     memories: list[NDArray[np.uint8]]
-    pending: int = 0
 
 
 class SimDevice(Device):
@@ -56,24 +55,15 @@ class SimDevice(Device):
         return _State(prepared, segment_memories(program, inferences))
 
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
-        memory: NDArray[np.uint8] = self._state(allocation).memories[segment]
-        return memory
+        state: _State = self._held(allocation)
+        return state.memories[segment]
 
-    def _state(self, allocation: Allocation) -> _State:
-        if not isinstance(allocation.state, _State):
-            raise DeviceError(f"{self}: the segments have been released")
-        return allocation.state
+    def _launch(self, allocation: Allocation, inferences: int) -> None:
+        """Nothing: :meth:`wait` does the work."""
 
-    def launch(self, allocation: Allocation, inferences: int) -> None:
-        """Note ``inferences`` runs for :meth:`wait`."""
-        if not 1 <= inferences <= allocation.inferences:
-            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
-        self._state(allocation).pending = inferences
-
-    def wait(self, allocation: Allocation, progress: Progress | None = None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
         """Simulate the noted runs one after another; the first also counts cycles, once per program."""
-        state = self._state(allocation)
-        inferences, state.pending = state.pending, 0
+        state: _State = allocation.state
         prepared, segments = state.prepared, allocation.program.segments
         if prepared.timing is None:
             timing = simulate_timing(prepared.program, watchdog=WATCHDOG_CYCLES)
@@ -93,11 +83,9 @@ class SimDevice(Device):
         instruction = found.instruction if found.instruction >= 0 else None
         return fault(self, program, found.code.name, instruction, found.message)
 
-    def counters(self, allocation: Allocation) -> Counters:
+    def _counters(self, allocation: Allocation) -> Counters:
         """Cycles, traffic and events of one inference."""
-        timing = self._state(allocation).prepared.timing
-        if timing is None:
-            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        timing = allocation.state.prepared.timing
         return Counters(
             cycles=timing.cycles,
             read_bytes=timing.dram_read_bytes,
