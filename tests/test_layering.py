@@ -21,8 +21,8 @@ PARTS = ("isa", "sim", "hw", "runtime", "jit", "dse")
 #: Who stands where; parts of one rank do not import each other. What is not named here, the package
 #: itself included, is the face: it stands between dse and cli.
 RANKS = {
-    "errors": 0, "config": 1, "fetch": 1, "isa": 2, "sim": 3, "hw": 3, "runtime": 4, "jit": 5, "dse": 6, "cli": 8,
-    "__main__": 9,
+    "errors": 0, "config": 1, "fetch": 1, "sources": 1, "isa": 2, "sim": 3, "hw": 3, "runtime": 4, "jit": 5, "dse": 6,
+    "cli": 8, "__main__": 9,
 }  # fmt: skip
 FACE_RANK = 7
 

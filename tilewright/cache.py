@@ -12,15 +12,13 @@ import hashlib
 import json
 import os
 from collections import OrderedDict
-from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.runtime.artifact import Artifact
+from tilewright.sources import source_version
 
 DIRECTORY_VARIABLE = "TILEWRIGHT_CACHE"
 DISK_BYTES = 1 << 30  #: when the folder holds more, the files used least recently go
@@ -42,25 +40,9 @@ def cache_key(model: bytes, suffix: str, config: Config, options: dict[str, Any]
     return hashlib.sha256(described.encode() + b"\0" + model).hexdigest()
 
 
-@cache
 def compiler_version() -> str:
     """16 hex digits over the source of all packages that shape a program; changes whenever any of it does."""
-    digest = hashlib.sha256()
-    for package in _COMPILER_PACKAGES:
-        for name, content in sorted(_sources(files(package), package)):
-            digest.update(name.encode() + b"\0" + content)
-    digest.update((files("tilewright") / "config.py").read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _sources(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found += _sources(entry, f"{prefix}/{entry.name}")
-        elif entry.name.endswith(".py"):
-            found.append((f"{prefix}/{entry.name}", entry.read_bytes()))
-    return found
+    return source_version(_COMPILER_PACKAGES)
 
 
 def lookup(key: str) -> Artifact | None:
