@@ -1,48 +1,68 @@
-"""One point of the space: its objectives, or the named reason why it is none."""
+"""One point of the space: its objectives, or the named reason why it is none.
+
+Three fidelities: :class:`Evaluator` called on a point is the analytical models, :meth:`Evaluator.confirm` compiles and
+runs the cycle simulator, :meth:`Evaluator.synthesise` counts resources with Yosys. None has side effects but the
+synthesis cache, and an evaluator can be pickled, so that points may be evaluated anywhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.config import Config, ConfigError
-from tilewright.dse.latency import Estimate, estimate, simulated_cycles
-from tilewright.dse.resources import BOARDS, excess, limits, resources
-from tilewright.dse.shapes import NetworkShape, network_shape
+from tilewright.dse.actions import Counts, count_estimated, count_program
+from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
+from tilewright.dse.latency import Estimate, estimate
+from tilewright.dse.networks import Network
+from tilewright.dse.options import CompilerOptions
+from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources
 from tilewright.dse.space import Space, Value
+from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
-from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
+from tilewright.sim import simulate_timing
 
-#: objective -> unit; all are minimised
-OBJECTIVES = {"latency": "us", "dsp": "DSP slices", "bram": "36 Kbit blocks"}
-
-
-class ObjectiveError(TilewrightError):
-    """An unknown objective or board."""
+__all__ = ["OBJECTIVES", "Evaluator", "Network", "Objective", "ObjectiveError", "Outcome", "cost"]
 
 
 @dataclass(frozen=True)
-class Network:
-    """A network of the sweep; ``weight`` is its share in the latency objective."""
+class Objective:
+    """What a point is judged by."""
 
-    name: str
-    graph: Graph
-    shape: NetworkShape
-    weight: float = 1.0
+    unit: str
+    what: str
+    maximise: bool = False
 
-    @classmethod
-    def of(cls, graph: Graph, name: str = "", weight: float = 1.0) -> Network:
-        """A graph with its shape."""
-        return cls(name or graph.name, graph, network_shape(graph), weight)
+
+OBJECTIVES = {
+    "latency": Objective("us", "time of one run of every network, each times its weight"),
+    "throughput": Objective("images/s", "images a second when each network gets its weight's share of them", True),
+    "energy": Objective("uJ", "energy of one run of every network, each times its weight"),
+    "area": Objective("% of the board", "largest share of the board's DSP, block RAM, LUT and FF that is taken"),
+    "dsp": Objective("DSP slices", "DSP slices"),
+    "bram": Objective("36 Kbit blocks", "block RAMs; an 18 Kbit one counts one half"),
+    "lut": Objective("LUTs", "look-up tables, LUT RAM included"),
+    "ff": Objective("flip-flops", "flip-flops"),
+}
+
+Clock = Literal["config", "model"]
+CLOCKS: tuple[Clock, ...] = ("model", "config")
+#: a resource's name among the objectives -> in a Resources record and in a synthesis report
+_RESOURCES = {"dsp": ("dsp", "DSP"), "bram": ("bram36", "BRAM"), "lut": ("lut", "LUT"), "ff": ("ff", "FF")}
+
+
+class ObjectiveError(TilewrightError):
+    """An unknown objective, board or clock, or ones that contradict the space."""
 
 
 @dataclass
 class Outcome:
     """What a point gives: ``values`` per objective, or ``reason`` why it cannot be had.
 
-    ``excess`` is the largest share by which a board limit is passed (0: within all).
+    ``excess`` is the largest share by which a board limit is passed (0: within all). ``metrics`` holds what is known
+    of the objectives that were not asked for.
     """
 
     config: Config | None
@@ -50,12 +70,29 @@ class Outcome:
     cycles: dict[str, int] = field(default_factory=dict)  #: per network
     reason: str | None = None
     excess: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def cost(objective: str, value: float) -> float:
+    """What is minimised: the value, negated where more is better."""
+    return -value if OBJECTIVES[objective].maximise else value
 
 
 class Evaluator:
-    """Objectives of a Config for a set of networks on a board (None: no limits)."""
+    """Objectives of a Config for a set of networks on a board (None: no limits).
 
-    def __init__(self, networks: list[Network], board: str | None, objectives: tuple[str, ...]) -> None:
+    ``clock``: ``config`` takes every point at its ``clock_mhz``, ``model`` at what :mod:`tilewright.dse.clock`
+    expects of it on the board. ``table``: energies per action (the built-in ones if not given).
+    """
+
+    def __init__(
+        self,
+        networks: list[Network],
+        board: str | None,
+        objectives: tuple[str, ...],
+        clock: Clock = "config",
+        table: EnergyTable | None = None,
+    ) -> None:
         for name in objectives:
             if name not in OBJECTIVES:
                 raise ObjectiveError(f"{name}: no such objective; the objectives are {', '.join(OBJECTIVES)}")
@@ -63,44 +100,149 @@ class Evaluator:
             raise ObjectiveError("objectives: one or more, each named once")
         if board is not None and board not in BOARDS:
             raise ObjectiveError(f"{board}: no such board; the boards are {', '.join(BOARDS)}")
+        if clock not in CLOCKS:
+            raise ObjectiveError(f"{clock}: no such clock; it is one of {', '.join(CLOCKS)}")
+        for name, needs in (("area", "is a share of a board's resources"), ("model", "depends on the board's part")):
+            if board is None and name in (*objectives, str(clock)):
+                raise ObjectiveError(f"{name}: {needs}; name a board")
         self.networks, self.board, self.objectives = networks, board, objectives
+        self.clock, self.table = clock, table or default_table()
+
+    @property
+    def directions(self) -> list[str]:
+        """``minimize`` or ``maximize`` per objective, as samplers want it."""
+        return ["maximize" if OBJECTIVES[name].maximise else "minimize" for name in self.objectives]
+
+    def identity(self) -> list[Any]:
+        """What besides space and networks decides over values: plain data, equal for equal evaluators."""
+        known: list[Any] = [self.board, list(self.objectives)]
+        if self.clock != "config":
+            known.append(self.clock)
+        return known if self.table == default_table() else [*known, self.table.text]
+
+    def config(self, space: Space, point: Mapping[str, Value]) -> Config:
+        """The Config that a point stands for, clock included. Raises :class:`ConfigError` on a contradiction."""
+        return self.clocked(space.config(point))
+
+    def clocked(self, config: Config) -> Config:
+        """``config`` with the clock that it is taken at."""
+        if self.clock == "config" or self.board is None:
+            return config
+        raise ObjectiveError("model: there is no clock model; use --clock config")
 
     def __call__(self, space: Space, point: Mapping[str, Value]) -> Outcome:
         """Analytical evaluation; never raises for a point that cannot be built or cannot run a network."""
         try:
-            config = space.config(point)
+            config = self.config(space, point)
         except ConfigError as error:
             return Outcome(None, reason=str(error))
         used = resources(config)
-        over, reason = 0.0, None
-        if self.board is not None:
-            limit = limits(self.board)
-            over = max(0.0, used.dsp / limit["dsp"] - 1, used.bram36 / limit["bram36"] - 1)
-            reason = excess(used, self.board)
-        cycles = {}
-        for network in self.networks:
-            try:
-                cycles[network.name] = estimate(network.shape, config).cycles
-            except PlaceError as error:
-                return Outcome(config, reason=f"{network.name}: {error}", excess=over)
-        return Outcome(config, self._values(config, cycles), cycles, reason, over)
+        reason = None if self.board is None else excess(used, self.board)
+        over = self._over(_counts(used))
+        try:
+            found = self.layers(config, space.options(point))
+        except PlaceError as error:
+            return Outcome(config, reason=str(error), excess=over)
+        cycles = {name: e.cycles for name, e in found.items()}
+        spent = self.spent(config, found) if "energy" in self.objectives else None
+        return self._outcome(config, cycles, _counts(used), spent, reason, over)
 
-    def confirm(self, config: Config) -> Outcome:
+    def confirm(self, config: Config, options: CompilerOptions | None = None) -> Outcome:
         """The second fidelity: every network compiled and run on the cycle simulator."""
-        cycles = {}
+        options = options or CompilerOptions()
+        cycles: dict[str, int] = {}
+        spent: dict[str, Energy] | None = {} if "energy" in self.objectives else None
         for network in self.networks:
             try:
-                cycles[network.name] = simulated_cycles(network.graph, config)
+                programs = options.compile(network.graph, config).programs
             except PlaceError as error:
                 return Outcome(config, reason=f"{network.name}: {error}")
-        return Outcome(config, self._values(config, cycles), cycles)
+            each = [simulate_timing(program).cycles for program in programs]
+            cycles[network.name] = sum(each)
+            if spent is not None:
+                counts: Counts = sum((count_program(p, n) for p, n in zip(programs, each, strict=True)), Counts())
+                spent[network.name] = energy(counts, config, self.table)
+        return self._outcome(config, cycles, _counts(resources(config)), spent, None, 0.0)
 
-    def layers(self, config: Config) -> dict[str, Estimate]:
-        """Per network: what binds each layer. Raises :class:`PlaceError`."""
-        return {network.name: estimate(network.shape, config) for network in self.networks}
+    def synthesise(self, config: Config) -> Outcome:
+        """The third fidelity: resources by Yosys, for objectives that are resources; a kept report is used again.
 
-    def _values(self, config: Config, cycles: Mapping[str, int]) -> dict[str, float]:
-        used = resources(config)
+        Raises :class:`ToolError` where Yosys is needed and missing.
+        """
+        report = synthesised(config)
+        counts = {name: float(report["used"][key]) for name, (_, key) in _RESOURCES.items()}
+        metrics = self._resource_metrics(counts)
+        reason = self._too_large(counts, report["tool"])
+        values = {name: metrics[name] for name in self.objectives if name in metrics}
+        return Outcome(config, values, {}, reason, self._over(counts), metrics)
+
+    def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, Estimate]:
+        """Per network: cycles, and what binds each layer. Raises :class:`PlaceError` naming network and layer."""
+        found = {}
+        for network in self.networks:
+            least = network.weight_reason(config)
+            if least is not None:
+                raise PlaceError(f"{network.name}: {least}")
+            kept = options is not None and options.keep_intermediates
+            try:
+                found[network.name] = estimate(network.kept if kept else network.shape, config)
+            except PlaceError as error:
+                raise PlaceError(f"{network.name}: {error}") from error
+        return found
+
+    def spent(self, config: Config, found: Mapping[str, Estimate]) -> dict[str, Energy]:
+        """Per network: energy of one inference, counted from the latency model's tables."""
+        return {
+            n.name: energy(count_estimated(n.shape, config, found[n.name]), config, self.table) for n in self.networks
+        }
+
+    def metrics(
+        self, config: Config, cycles: Mapping[str, int], spent: Mapping[str, Energy] | None = None
+    ) -> dict[str, float]:
+        """All objectives that are known of a Config whose networks take ``cycles``."""
+        return self._metrics(config, cycles, _counts(resources(config)), spent)
+
+    def _outcome(
+        self, config: Config, cycles: dict[str, int], counts: Mapping[str, float],
+        spent: Mapping[str, Energy] | None, reason: str | None, over: float,
+    ) -> Outcome:  # fmt: skip
+        known = self._metrics(config, cycles, counts, spent)
+        return Outcome(config, {name: known[name] for name in self.objectives}, cycles, reason, over, known)
+
+    def _metrics(
+        self, config: Config, cycles: Mapping[str, int], counts: Mapping[str, float],
+        spent: Mapping[str, Energy] | None,
+    ) -> dict[str, float]:  # fmt: skip
         latency = sum(n.weight * cycles[n.name] for n in self.networks) / config.clock_mhz
-        known: dict[str, Any] = {"latency": round(latency, 3), "dsp": float(used.dsp), "bram": float(used.bram36)}
-        return {name: known[name] for name in self.objectives}
+        images = sum(n.weight * n.images for n in self.networks)
+        known = {"latency": round(latency, 3), "throughput": round(1e6 * images / latency, 3) if latency else 0.0}
+        if spent is not None:
+            known["energy"] = round(sum(n.weight * spent[n.name].total for n in self.networks), 4)
+        return known | self._resource_metrics(counts)
+
+    def _resource_metrics(self, counts: Mapping[str, float]) -> dict[str, float]:
+        known = dict(counts)
+        if self.board is not None:
+            known["area"] = round(100 * max(self._shares(counts).values()), 2)
+        return known
+
+    def _shares(self, counts: Mapping[str, float]) -> dict[str, float]:
+        limit = limits(self.board) if self.board is not None else {}
+        return {
+            name: counts[name] / limit[key] for name, (key, _) in _RESOURCES.items() if key in limit and name in counts
+        }
+
+    def _over(self, counts: Mapping[str, float]) -> float:
+        return max(0.0, *(share - 1 for share in self._shares(counts).values()), 0.0)
+
+    def _too_large(self, counts: Mapping[str, float], tool: str) -> str | None:
+        shares = self._shares(counts)
+        worst = max(shares, key=shares.__getitem__, default=None)
+        if worst is None or shares[worst] <= 1:
+            return None
+        there = limits(str(self.board))[_RESOURCES[worst][0]]
+        return f"{self.board}: {counts[worst]:g} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
+
+
+def _counts(used: Resources) -> dict[str, float]:
+    return {name: float(getattr(used, key)) for name, (key, _) in _RESOURCES.items() if hasattr(used, key)}

@@ -82,7 +82,7 @@ def write_all(folder: Path, search: Search, points: list[Point], everything: lis
     rows = front_rows(search, points)
     head = {
         "board": search.evaluator.board, "limits": limits(search.evaluator.board) if search.evaluator.board else None,
-        "objectives": {name: OBJECTIVES[name] for name in search.evaluator.objectives},
+        "objectives": {name: OBJECTIVES[name].unit for name in search.evaluator.objectives},
         "networks": {n.name: n.weight for n in search.evaluator.networks}, "sampler": search.sampler,
         "seed": search.seed, "trials": len(everything), "space": search.space.to_dict()["varied"],
         "infeasible": _reasons(everything),
@@ -144,7 +144,7 @@ def _picture(search: Search, points: list[Point], everything: list[Point]) -> by
     others = [p for p in everything if p.feasible]
     axes.scatter([p.best_values[x] for p in others], [p.best_values[y] for p in others], s=10, color="#aac")
     axes.plot([p.best_values[x] for p in points], [p.best_values[y] for p in points], "o-", color="#c33", label="front")
-    axes.set(xlabel=f"{x} ({OBJECTIVES[x]})", ylabel=f"{y} ({OBJECTIVES[y]})")
+    axes.set(xlabel=f"{x} ({OBJECTIVES[x].unit})", ylabel=f"{y} ({OBJECTIVES[y].unit})")
     axes.legend()
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=120)
@@ -162,7 +162,7 @@ def _html(search: Search, head: Mapping[str, Any], rows: list[dict[str, Any]], e
         "been compiled and simulated.</p>",
         _svg(search, rows, everything),
         _table(
-            ["trial", "fidelity", *(f"{n} ({OBJECTIVES[n]})" for n in names), "config"],
+            ["trial", "fidelity", *(f"{n} ({OBJECTIVES[n].unit})" for n in names), "config"],
             [[r["trial"], r["fidelity"], *(f"{r['values'][n]:,g}" for n in names), r["config"]["name"]] for r in rows],
         ),
     ]

@@ -1,0 +1,117 @@
+"""The networks of a sweep: graphs with their shapes, their weights, and what of a model file they leave out."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.config import Config
+from tilewright.dse.shapes import NetworkShape, network_shape
+from tilewright.errors import TilewrightError
+from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
+
+
+class NetworkError(TilewrightError):
+    """A model with nothing to explore, or a weight that is none."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the sweep. ``weight``: how often it runs, relative to the others.
+
+    ``images``: inferences that one run completes: 1, or 0 for the later parts of a model that operators on the CPU
+    cut into several.
+    """
+
+    name: str
+    graph: Graph
+    shape: NetworkShape
+    weight: float = 1.0
+    images: float = 1.0
+    host_ops: tuple[tuple[str, str], ...] = ()  #: operators on the CPU and why; their time is not counted
+    bits: tuple[int, str] = field(default=(2, ""))  #: least weight_bits that holds all weights, and the layer
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        name: str = "",
+        weight: float = 1.0,
+        images: float = 1.0,
+        host_ops: tuple[tuple[str, str], ...] = (),
+    ) -> Network:
+        """A graph with its shape."""
+        return cls(name or graph.name, graph, network_shape(graph), weight, images, host_ops, _weight_bits(graph))
+
+    @property
+    def kept(self) -> NetworkShape:
+        """The shape where every layer's output is stored (``keep_intermediates``)."""
+        return dataclasses.replace(self.shape, outputs=tuple(layer.output for layer in self.shape.layers))
+
+    def weight_reason(self, config: Config) -> str | None:
+        """Why a Config's weights are too narrow for the network; None if they are not."""
+        bits, layer = self.bits
+        if config.weight_bits >= bits:
+            return None
+        return f"{layer}: its weights need {bits} bits, wgt holds {config.weight_bits}; raise weight_bits"
+
+
+def _weight_bits(graph: Graph) -> tuple[int, str]:
+    """The least of 2, 4 and 8 bits that hold all weights, and the first layer that needs them."""
+    least = (2, "")
+    for op in graph.ops:
+        if isinstance(op, Conv2D | DepthwiseConv2D):
+            low, high = int(op.weight.min()), int(op.weight.max())
+            bits = next(b for b in (2, 4, 8) if -(1 << b - 1) <= low and high < 1 << b - 1)
+            least = max(least, (bits, op.name), key=lambda pair: pair[0])
+    return least
+
+
+def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
+    """The networks of a model file: one, or one per region between operators that only the CPU runs.
+
+    Raises :class:`NetworkError` if all of it would run on the CPU, naming the operators, and what the importer
+    raises for a file that it cannot read.
+    """
+    from tilewright.jit.importer import import_model
+    from tilewright.jit.partition import region_to_graph, regions
+
+    model = import_model(path)
+    if model.graph is not None:
+        return [Network.of(model.graph, path.stem, weight)]
+    found = regions(model.partitioned)
+    if not found:
+        shown = "; ".join(f"{name}: {reason}" for name, reason in model.host_ops[:4])
+        more = len(model.host_ops) - 4
+        raise NetworkError(
+            f"{path}: no operator can run on the accelerator, so there is nothing to explore: {shown}"
+            + (f"; and {more} more" if more > 0 else "")
+        )
+    host_ops = tuple(model.host_ops)
+    return [
+        Network.of(
+            region_to_graph(function, name), f"{path.stem}:{number}", weight, float(number == 1),
+            host_ops if number == 1 else (),
+        )
+        for number, (name, function) in enumerate(found.items(), 1)
+    ]  # fmt: skip
+
+
+def split_weight(text: str) -> tuple[str, float]:
+    """``MODEL[=WEIGHT]`` of a command line. Raises :class:`NetworkError`."""
+    path, separator, weight = text.rpartition("=")
+    if not separator or Path(text).exists():
+        return text, 1.0
+    return path, parse_weight(text, weight)
+
+
+def parse_weight(text: str, weight: str) -> float:
+    """A weight: a positive number. Raises :class:`NetworkError` naming ``text``."""
+    try:
+        value = float(weight)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise NetworkError(f"{text}: the weight must be a positive number, e.g. {text.partition('=')[0]}=2")
+    return value

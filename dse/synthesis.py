@@ -1,0 +1,41 @@
+"""The third fidelity: a Config synthesised with Yosys, once; the report is kept in the user's cache.
+
+Minutes of work. A report is known by the Verilog it is about, so that a change of the RTL makes a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.hw.synthesis import BOARD_PARTS, sources_key
+from tilewright.hw.synthesis import synthesise as run_yosys
+from tilewright.hw.verilated.build import cache_directory
+from tilewright.runtime.files import write_atomic
+
+
+def report_path(config: Config) -> Path:
+    """Where the report of a Config's Verilog on its board's part is kept."""
+    part = BOARD_PARTS.get(config.board, "XC7Z020")
+    return cache_directory() / "synthesis" / f"{part}-{sources_key(config)}.json"
+
+
+def synthesised(config: Config, run: Callable[[Config], dict[str, Any]] = run_yosys) -> dict[str, Any]:
+    """The synthesis report of a Config (``tilewright.hw.synthesis``): a kept one, else from Yosys.
+
+    Raises :class:`ToolError` if Yosys is needed and not installed, or fails.
+    """
+    path = report_path(config)
+    try:
+        report = json.loads(path.read_text())
+        if isinstance(report, dict) and "used" in report:
+            return report
+    except (OSError, ValueError):
+        pass  # none is kept, or a damaged one, which counts as none
+    report = run(config)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps(report, indent=1) + "\n")
+    return report
