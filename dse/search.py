@@ -1,240 +1,204 @@
-"""Search over a space with Optuna: seeded, every trial in a database, and resumed by the same call.
+"""One sweep: points proposed in batches, evaluated anywhere, kept at once, and taken up again by the same call.
 
-Sampler state is not in the database, so the sampler of trial n is made anew from (seed, n): what it proposes
-depends on the trials before it alone. A trial that a killed process left behind is taken up again under its number.
-So a search that was killed and resumed makes the very same trials as one left alone.
+What a sweep finds is a function of its space, networks, objectives, sampler, seed and number of trials. Neither the
+number of workers, nor the order in which they finish, nor being killed on the way changes a trial: a batch is proposed
+before any of it is evaluated, and learned from when all of it is (:mod:`tilewright.dse.proposals`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from tilewright.config import Config
-from tilewright.dse.evaluate import Evaluator, Outcome
+from tilewright.dse.evaluate import Evaluator
+from tilewright.dse.evaluation import ANALYTICAL, SIMULATOR, SYNTHESIS, Task, version
+from tilewright.dse.points import Point, from_outcome, front
+from tilewright.dse.proposals import BATCH, SAMPLERS, Proposals, SearchError, Seen, import_optuna
 from tilewright.dse.space import Space, Value
-from tilewright.errors import TilewrightError
+from tilewright.dse.trials import Row, Trials
+from tilewright.dse.workers import InProcess, Pool
 
-if TYPE_CHECKING:
-    import optuna
+__all__ = ["SAMPLERS", "Point", "Search", "SearchError", "front", "import_optuna"]
 
-SAMPLERS = ("nsga2", "tpe", "random", "grid")
-_GRID_LIMIT = 200_000
-
-
-class SearchError(TilewrightError):
-    """A sweep cannot be started or continued as asked."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """A trial that has finished: its parameters and what they gave."""
-
-    number: int
-    params: dict[str, Value]
-    values: dict[str, float]
-    reason: str | None
-    cycles: dict[str, int]
-    simulated: dict[str, Any] | None = None  #: cycles, values or reason of the second fidelity
-
-    @property
-    def feasible(self) -> bool:
-        """Whether the point can be built on the board and runs every network."""
-        return self.reason is None and not (self.simulated or {}).get("reason")
-
-    @property
-    def best_values(self) -> dict[str, float]:
-        """The simulator's values where it has been run, else the model's."""
-        return (self.simulated or {}).get("values") or self.values
-
+#: what the outcome of a fidelity is called in a :class:`Point`, and on the progress line
+_CONFIRMED = {SIMULATOR: ("simulated", "simulating the front"), SYNTHESIS: ("synthesised", "synthesising the front")}
+_ORDER = tuple(_CONFIRMED)
+_KEEP_SECONDS = 0.2  #: analytical results that a kill may cost at most; dearer ones are kept one by one
+_INDEPENDENT_BATCHES = 16  #: batches evaluated together where they do not depend on each other
 
 Progress = Callable[[str, int, int], None]
+Watch = Callable[[list[Point]], None]
 
 
 class Search:
-    """One sweep: a space, an evaluator, a seed and a sampler, in the database at ``storage``."""
+    """One sweep, its trials in the database at ``storage``, evaluated by ``pool`` (in this process if not given).
 
-    def __init__(self, space: Space, evaluator: Evaluator, storage: str, seed: int = 0, sampler: str = "nsga2") -> None:
-        optuna = import_optuna()
-        if sampler not in SAMPLERS:
-            raise SearchError(f"{sampler}: no such sampler; the samplers are {', '.join(SAMPLERS)}")
-        if sampler == "grid" and space.size > _GRID_LIMIT:
-            raise SearchError(f"grid: the space has {space.size} points, at most {_GRID_LIMIT}; narrow it")
-        self.space, self.evaluator, self.seed, self.sampler = space, evaluator, seed, sampler
-        self.distributions = {
-            name: optuna.distributions.CategoricalDistribution(values) for name, values in space.varied.items()
-        }
-        try:
-            self.study = optuna.create_study(
-                storage=storage, study_name=self._identity(), directions=["minimize"] * len(evaluator.objectives),
-                load_if_exists=True,
-            )  # fmt: skip
-        except Exception as error:  # database drivers raise what they like
-            text = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise SearchError(f"{storage}: the database cannot be used: {text}") from error
+    ``batch``: trials proposed at a time, NSGA-II's population from 32 up. It bounds how many workers are of use.
+    """
 
-    def run(self, trials: int, progress: Progress | None = None) -> list[Point]:
-        """Go on until ``trials`` have finished (all of a grid at most); returns every finished point."""
-        if self.sampler == "grid":
-            return self._run_grid(min(trials, self.space.size), progress)
-        if not self.study.trials and (first := self._base_point()) is not None:
-            self.study.enqueue_trial(first)
-        best: float | None = None
-        finished = {t.number for t in self.study.trials if t.state.is_finished()}
-        for number in range(trials):
-            if number in finished:
-                continue
-            trial = self._trial(number)
-            params = {name: trial.suggest_categorical(name, d.choices) for name, d in self.distributions.items()}
-            outcome = self.evaluator(self.space, params)
-            self._tell(trial, outcome)
-            if outcome.reason is None:
-                value = outcome.values[self.evaluator.objectives[0]]
-                best = value if best is None else min(best, value)
-            self._report(progress, number + 1, trials, best)
+    def __init__(
+        self, space: Space, evaluator: Evaluator, storage: str, seed: int = 0, sampler: str = "nsga2",
+        batch: int = BATCH, pool: Pool | None = None,
+    ) -> None:  # fmt: skip
+        self.space, self.evaluator, self.seed, self.sampler, self.batch = space, evaluator, seed, sampler, batch
+        self.pool: Pool = pool if pool is not None else InProcess()
+        self._proposals()  # wrong samplers are told before a database is made
+        self.trials = Trials(storage, self._identity())
+        self._task = Task(evaluator, space)
+        self._points: dict[int, Point] = {}
+        self._same: dict[tuple[str, str], dict[str, Any]] = {}  # outcomes by fidelity and parameters
+
+    def run(self, trials: int, progress: Progress | None = None, watch: Watch | None = None) -> list[Point]:
+        """Have ``trials`` trials (all of a grid at most), earlier runs' included; returns them all.
+
+        ``watch`` gets all points so far, batch by batch.
+        """
+        proposals = self._proposals()
+        trials = min(trials, proposals.most or trials)
+        known = self._read(ANALYTICAL)
+        self._points = {}
+        step = self.batch * (_INDEPENDENT_BATCHES if proposals.independent else 1)
+        for first in range(0, trials, step):
+            numbers = range(first, min(first + step, trials))
+            if any(n not in known for n in numbers):
+                wanted = self._wanted(proposals, numbers, known)
+                outcomes = self._evaluated(ANALYTICAL, wanted, known, trials - numbers.stop, progress, trials)
+                known |= {n: Row(wanted[n], outcome) for n, outcome in outcomes.items()}
+            for n in numbers:
+                self._points[n] = from_outcome(n, known[n].params, known[n].outcome)
+            proposals.learn([self._seen(self._points[n]) for n in numbers])
+            if watch is not None:
+                watch(self.points())
         return self.points()
 
     def points(self) -> list[Point]:
-        """Every finished trial, by number."""
-        simulated = {int(k.removeprefix("simulated:")): v for k, v in self.study.user_attrs.items() if ":" in k}
-        found = []
-        for trial in self.study.trials:
-            if trial.state.is_finished():
-                a = trial.user_attrs
-                found.append(
-                    Point(trial.number, dict(trial.params), a.get("values", {}), a.get("reason"), a.get("cycles", {}),
-                          simulated.get(trial.number))
-                )  # fmt: skip
-        return found
+        """Every trial of the last :meth:`run`, by number."""
+        return list(self._points.values())
 
-    def confirm_front(self, most: int, progress: Progress | None = None) -> list[Point]:
-        """Run points of the front on the cycle simulator, fastest first, until ``most`` have been; returns it then.
+    def confirm_front(
+        self, most: int, progress: Progress | None = None, fidelity: str = SIMULATOR, watch: Watch | None = None
+    ) -> list[Point]:
+        """Take up to ``most`` points of the front to a higher fidelity, first objective first; returns the front then.
 
-        Points that the compiler cannot place leave the front, with the reason kept.
+        Points that fail there leave the front, with the reason kept. It goes in rounds of half of what may still be
+        tried, so that what is chosen depends on whole rounds, not on what finished first or before a kill.
         """
+        attribute, title = _CONFIRMED[fidelity]
         names = self.evaluator.objectives
-        done = sum(p.simulated is not None for p in self.points())  # by earlier runs
+        known = self._read(fidelity)
+        undone: dict[str, Any] = {name: None for name, _ in list(_CONFIRMED.values())[_ORDER.index(fidelity) :]}
+        self._points = {n: dataclasses.replace(p, **undone) for n, p in self._points.items()}
+        done = 0
         while done < most:
-            waiting = [p for p in front(self.points(), names) if p.simulated is None]
-            if not waiting:
+            best = front(self.points(), names)
+            chosen = [p for p in best if getattr(p, attribute) is None][: -(-(most - done) // 2)]
+            if not chosen:
                 break
-            point = min(waiting, key=lambda p: (p.values[names[0]], p.number))
-            if progress is not None:
-                progress("simulating the front", done, done + len(waiting))
-            outcome = self.evaluator.confirm(self.config(point))
-            self.study.set_user_attr(
-                f"simulated:{point.number}",
-                {"cycles": outcome.cycles, "values": outcome.values, "reason": outcome.reason},
-            )
-            done += 1
+            wanted = {p.number: p.params for p in chosen}
+            outcomes = self._evaluated(fidelity, wanted, known, 0, progress, min(most, done + len(best)), title, done)
+            for point in chosen:
+                found: dict[str, Any] = {attribute: outcomes[point.number]}
+                self._points[point.number] = dataclasses.replace(point, **found)
+            done += len(chosen)
+            if watch is not None:
+                watch(self.points())
         return front(self.points(), names)
 
     def config(self, point: Point) -> Config:
         """The Config of a finished point."""
-        return self.space.config(point.params)
+        return self.evaluator.config(self.space, point.params)
 
     # -- trials ----------------------------------------------------------------------------------------
 
-    def _trial(self, number: int) -> optuna.Trial:
-        optuna = import_optuna()
-        self.study.sampler = self._sampler(number)
-        trials = self.study.trials
-        if number < len(trials) and trials[number].state == optuna.trial.TrialState.RUNNING:
-            return optuna.Trial(self.study, trials[number]._trial_id)  # left by a process that was killed
-        trial = self.study.ask()
-        if trial.number != number:
-            raise SearchError(f"trial {trial.number} appeared where {number} was due: another process uses this sweep")
-        return trial
+    def _proposals(self) -> Proposals:
+        return Proposals(self.space, self.evaluator.directions, self.sampler, self.seed, self.batch)
 
-    def _sampler(self, number: int) -> Any:
-        optuna = import_optuna()
-        digest = hashlib.sha256(f"{self.seed}:{number}".encode()).digest()
-        seed = int.from_bytes(digest[:4], "little")
-        if self.sampler == "random":
-            return optuna.samplers.RandomSampler(seed=seed)
-        if self.sampler == "tpe":
-            return optuna.samplers.TPESampler(seed=seed)
-        return optuna.samplers.NSGAIISampler(seed=seed, population_size=32)
-
-    def _tell(self, trial: optuna.Trial, outcome: Outcome) -> None:
-        optuna = import_optuna()
-        for name, value in _attributes(outcome).items():
-            trial.set_user_attr(name, value)
-        trial.set_constraint("board", outcome.excess)
-        if outcome.values:
-            self.study.tell(trial, [outcome.values[name] for name in self.evaluator.objectives])
-        else:
-            self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
-
-    def _run_grid(self, trials: int, progress: Progress | None) -> list[Point]:
-        optuna = import_optuna()
-        done = len(self.study.trials)
-        for number, params in enumerate(self.space.points()):
-            if number < done or number >= trials:
-                continue
-            outcome = self.evaluator(self.space, params)
-            state = optuna.trial.TrialState.COMPLETE if outcome.values else optuna.trial.TrialState.FAIL
-            self.study.add_trial(
-                optuna.trial.create_trial(
-                    state=state, values=list(outcome.values.values()) or None, params=params,
-                    distributions=self.distributions, user_attrs=_attributes(outcome),
+    def _wanted(self, proposals: Proposals, numbers: range, known: Mapping[int, Row]) -> dict[int, dict[str, Value]]:
+        """The parameters of these trials; a batch that was begun is proposed once more, and is the same."""
+        wanted: dict[int, dict[str, Value]] = {}
+        for first in range(numbers.start, numbers.stop, self.batch):
+            wanted |= {n: p for n, p in enumerate(proposals.propose(first), first) if n in numbers}
+        for n, params in wanted.items():
+            if n in known and known[n].params != params:
+                raise SearchError(
+                    f"{self.trials.shown}: trial {n} is not what this version of Optuna proposes; use another --storage"
                 )
-            )  # fmt: skip
-            self._report(progress, number + 1, trials, None)
-        return self.points()
+        return wanted
 
-    def _report(self, progress: Progress | None, done: int, total: int, best: float | None) -> None:
-        if progress is not None:
-            name = self.evaluator.objectives[0]
-            progress("exploring" if best is None else f"exploring, best {name} {best:,.1f}", done, total)
+    def _evaluated(
+        self, fidelity: str, wanted: Mapping[int, dict[str, Value]], known: Mapping[int, Row], left: int,
+        progress: Progress | None, total: int, title: str = "exploring", base: int | None = None,
+    ) -> dict[int, dict[str, Any]]:  # fmt: skip
+        """Outcomes of these trials; those that are not known are evaluated and kept, equal points once."""
+        outcomes = {n: known[n].outcome for n in wanted if n in known}
+        groups: dict[str, list[int]] = {}
+        for n, params in wanted.items():
+            if n not in outcomes:
+                groups.setdefault(_key(params), []).append(n)
+        finished = (min(wanted) if base is None else base) + len(outcomes)
+        new: dict[int, Row] = {}
+        kept, title = time.monotonic(), title + self._best()
+        for key, outcome in self._outcomes(fidelity, groups, wanted, left):
+            self._same[fidelity, key] = outcome
+            for n in groups[key]:
+                outcomes[n] = outcome
+                new[n] = Row(dict(wanted[n]), outcome)
+            finished += len(groups[key])
+            if fidelity != ANALYTICAL or time.monotonic() - kept > _KEEP_SECONDS:
+                self.trials.write(fidelity, new)
+                new, kept = {}, time.monotonic()
+            if progress is not None:
+                progress(title, finished, total)
+        self.trials.write(fidelity, new)
+        return outcomes
 
-    def _base_point(self) -> dict[str, Value] | None:
-        """The base Config as a point, so that every sweep holds what it is compared with; None if outside."""
-        values = self.space.base.to_dict()
-        point = {name: values[name] for name in self.space.varied}
-        return point if all(point[n] in choices for n, choices in self.space.varied.items()) else None
+    def _outcomes(
+        self, fidelity: str, groups: Mapping[str, list[int]], wanted: Mapping[int, dict[str, Value]], left: int
+    ) -> Iterator[tuple[str, dict[str, Any]]]:  # fmt: skip
+        todo = []
+        for key in groups:
+            if (fidelity, key) in self._same:
+                yield key, self._same[fidelity, key]
+            else:
+                todo.append(key)
+        points = [dict(wanted[groups[key][0]]) for key in todo]
+        if points:
+            for index, outcome in self.pool.evaluate(self._task, fidelity, points, left):
+                yield todo[index], outcome
+
+    def _read(self, fidelity: str) -> dict[int, Row]:
+        rows = self.trials.read(fidelity)
+        self._same |= {(fidelity, _key(row.params)): row.outcome for row in rows.values()}
+        return rows
+
+    def _seen(self, point: Point) -> Seen:
+        values = [point.values[name] for name in self.evaluator.objectives] if point.values else None
+        return Seen(point.number, point.params, values, point.excess)
+
+    def _best(self) -> str:
+        best = front(self._points.values(), self.evaluator.objectives[:1])
+        name = self.evaluator.objectives[0]
+        return f", best {name} {best[0].best_values[name]:,.1f}" if best else ""
 
     def _identity(self) -> str:
-        """Name of the study: equal for equal sweeps, other for others, so that one database can hold many."""
+        """Name of the sweep: equal for equal sweeps, other for others, so that one database can hold many.
+
+        It covers the source of models, compiler and simulator: outcomes of different versions never mix.
+        """
         networks = [
-            (n.name, n.weight, hashlib.sha256(repr(n.shape).encode()).hexdigest()) for n in self.evaluator.networks
+            (n.name, n.weight, hashlib.sha256(repr((n.shape, n.images, n.bits)).encode()).hexdigest())
+            for n in self.evaluator.networks
         ]
         text = json.dumps(
-            [self.space.to_dict(), networks, self.evaluator.board, self.evaluator.objectives, self.seed, self.sampler]
+            [self.space.to_dict(), networks, self.evaluator.identity(), self.seed, self.sampler, self.batch, version()]
         )
         return "explore-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def front(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
-    """Feasible points that no other beats in every objective; of equal ones the first. Sorted by the objectives."""
-    best: dict[tuple[float, ...], Point] = {}
-    for point in points:
-        if point.feasible:
-            best.setdefault(tuple(point.best_values[name] for name in objectives), point)
-    kept: list[tuple[float, ...]] = []
-    for values in sorted(best):
-        if not any(all(a <= b for a, b in zip(other, values, strict=True)) for other in kept):
-            kept.append(values)
-    return [best[values] for values in kept]
-
-
-def import_optuna() -> Any:
-    """Optuna, quiet. Raises :class:`SearchError` where the ``explore`` extra is not installed."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise SearchError(
-            "exploring needs Optuna, which is not installed: pip install 'tilewright[explore]'"
-        ) from error
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def _attributes(outcome: Outcome) -> dict[str, Any]:
-    given = {
-        "values": outcome.values, "cycles": outcome.cycles, "reason": outcome.reason, "excess": outcome.excess,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value not in (None, {}, 0.0)}
+def _key(params: Mapping[str, Value]) -> str:
+    return json.dumps(params, sort_keys=True)

@@ -18,6 +18,7 @@ from tilewright.config import PRESETS, load_config
 from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError
 from tilewright.dse.search import Point, Search, SearchError, front
 from tilewright.dse.space import make_space
+from tilewright.dse.trials import StorageError
 
 pytest.importorskip("optuna", reason="needs the explore extra: pip install 'tilewright[explore]'")
 
@@ -83,7 +84,7 @@ def _count(database: Path) -> int:
         return 0
     try:
         with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=1) as connection:
-            return int(connection.execute("select count(*) from trials where state != 'RUNNING'").fetchone()[0])
+            return int(connection.execute("select count(*) from tilewright_trials").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
 
@@ -122,7 +123,7 @@ def test_wrong_requests_are_named(tmp_path: Path) -> None:
         Evaluator([], None, ("power",))
     with pytest.raises(ObjectiveError, match="de10: no such board"):
         Evaluator([], "de10", ("latency",))
-    with pytest.raises(SearchError, match="cannot be used"):
+    with pytest.raises(StorageError, match="cannot be used"):
         make_search(f"sqlite:///{tmp_path}/none/a.db")
     with pytest.raises(SearchError, match="no such sampler"):
         make_search(f"sqlite:///{tmp_path}/a.db", "annealing")

@@ -1,0 +1,169 @@
+"""The driver's side of a Dask cluster: chunks out, outcomes in, and what dies on the way tried again."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import pickle
+import queue
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dse.evaluation import Task, version
+from tilewright.dse.workers import ATTEMPTS, Params, Result, WorkerError, failed
+
+_CONNECT_SECONDS = 30
+_LOOK_SECONDS = 5.0  #: how often to look whether there still is a cluster while nothing arrives
+_LONELY_LOOKS = 12  #: looks that find no worker before giving up
+
+
+@dataclass
+class _Chunk:
+    indices: list[int]
+    attempts: int = 1
+
+
+class Cluster:
+    """A Dask cluster: ``count`` processes of this machine, or whatever is behind ``scheduler``.
+
+    Raises :class:`WorkerError` if it cannot be had, or goes away.
+    """
+
+    def __init__(self, count: int, scheduler: str | None = None) -> None:
+        try:
+            import dask
+            from distributed import Client, LocalCluster
+        except ImportError as error:
+            raise WorkerError(
+                "workers need Dask, which is not installed: pip install 'tilewright[explore]', or --workers 0"
+            ) from error
+        self.scheduler = scheduler
+        # A cluster that others run has its own idea of how often a task may end a worker (allowed-failures).
+        self.attempts = 1 if scheduler else ATTEMPTS
+        self.seconds_per_point: float | None = None
+        self._tasks: dict[int, tuple[Task, str]] = {}
+        self._names = (f"tilewright-{number}" for number in itertools.count())
+        self._local = None
+        if scheduler is None:
+            # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
+            with dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
+                self._local = LocalCluster(
+                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None,
+                    silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},
+                )  # fmt: skip
+        try:
+            self.client = Client(self._local or scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise WorkerError(f"{scheduler}: no Dask scheduler answers: {error}") from error
+        try:
+            self.client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except TimeoutError as error:
+            self.close()
+            raise WorkerError(f"{scheduler or 'this machine'}: no worker in {_CONNECT_SECONDS} seconds") from error
+
+    def workers(self) -> int:
+        """Threads of workers that are there now."""
+        return sum(self.client.nthreads().values())
+
+    def close(self) -> None:
+        """Take the sweeps' tasks from the workers; end those that were started here."""
+        for _, digest in self._tasks.values():
+            if self.scheduler is not None and self.client.status == "running":
+                self.client.unregister_worker_plugin(f"tilewright-{digest}")
+        self.client.close()
+        if self._local is not None:
+            self._local.close()
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], chunk: int) -> Iterator[Result]:
+        """Outcomes as they arrive, ``chunk`` points to a message.
+
+        A chunk that ends its worker is tried point by point, a point ``attempts`` times; then it counts as failed.
+        """
+        from tilewright.dse.on_worker import OtherVersionError
+
+        digest = self._register(task)
+        waiting: dict[Any, _Chunk] = {}
+        ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def send(chunks: list[_Chunk]) -> None:
+            from tilewright.dse.on_worker import evaluate_chunk
+
+            futures = self.client.map(
+                evaluate_chunk, [[points[i] for i in c.indices] for c in chunks],
+                key=[next(self._names) for _ in chunks], digest=digest, fidelity=fidelity, expected=version(),
+                pure=False, retries=0, batch_size=None,
+            )  # fmt: skip
+            for future, sent in zip(futures, chunks, strict=True):
+                waiting[future] = sent
+                future.add_done_callback(ready.put)
+
+        send([_Chunk(list(range(i, min(i + chunk, len(points))))) for i in range(0, len(points), chunk)])
+        try:
+            while waiting:
+                future = self._next(ready)
+                sent = waiting.pop(future)
+                if future.status == "finished":
+                    seconds, outcomes = future.result()
+                    self._time(seconds / len(outcomes))
+                    yield from zip(sent.indices, outcomes, strict=True)
+                    continue
+                error = None if future.cancelled() else future.exception()
+                if isinstance(error, OtherVersionError):
+                    raise WorkerError(f"{self._where}: {error}; install the same version on both sides")
+                if isinstance(error, ImportError):
+                    raise WorkerError(f"{self._where}: {error}; workers need what the driver has installed")
+                if len(sent.indices) > 1:
+                    send([_Chunk([index]) for index in sent.indices])
+                elif sent.attempts < self.attempts:
+                    send([_Chunk(sent.indices, sent.attempts + 1)])
+                else:
+                    yield sent.indices[0], {"reason": failed(sent.attempts, _why(error))}
+        finally:
+            if waiting:
+                self.client.cancel(list(waiting))
+
+    @property
+    def _where(self) -> str:
+        return self.scheduler or "local workers"
+
+    def _register(self, task: Task) -> str:
+        """Bring the task to the workers, once; returns its digest."""
+        from tilewright.dse.on_worker import TaskPlugin
+
+        if id(task) not in self._tasks:
+            pickled = pickle.dumps(task, protocol=5)
+            digest = hashlib.sha256(pickled).hexdigest()[:16]
+            try:
+                self.client.register_plugin(TaskPlugin(digest, pickled))
+            except ImportError as error:
+                raise WorkerError(f"{self._where}: {error}; workers need what the driver has installed") from error
+            self._tasks[id(task)] = task, digest  # the task is held, so that its id stays its own
+        return self._tasks[id(task)][1]
+
+    def _next(self, ready: queue.SimpleQueue[Any]) -> Any:
+        lonely = 0
+        while True:
+            try:
+                return ready.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                if self.client.status != "running":
+                    raise WorkerError(f"{self._where}: the scheduler is gone; the same command continues") from None
+                lonely = 0 if self.client.nthreads() else lonely + 1
+                if lonely >= _LONELY_LOOKS:
+                    raise WorkerError(f"{self._where}: no worker is left; the same command continues") from None
+
+    def _time(self, seconds: float) -> None:
+        before = self.seconds_per_point
+        self.seconds_per_point = seconds if before is None else 0.8 * before + 0.2 * seconds
+
+
+def _why(error: BaseException | None) -> str:
+    from distributed.scheduler import KilledWorker
+
+    if error is None or isinstance(error, KilledWorker):
+        return "its process ended (out of memory, or killed)"
+    if isinstance(error, MemoryError):
+        return "it ran out of memory"
+    return f"{type(error).__name__}: {error}"

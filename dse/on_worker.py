@@ -1,0 +1,48 @@
+"""What runs on a Dask worker: it keeps the tasks of sweeps that it was given once, and evaluates chunks of points."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+from distributed import Worker, WorkerPlugin
+
+from tilewright.dse.evaluation import Task, version
+
+#: a task's digest -> the task, pickled until it is first used
+_TASKS: dict[str, Task | bytes] = {}
+
+
+class OtherVersionError(RuntimeError):
+    """The worker's source is not the driver's: outcomes could differ."""
+
+
+class TaskPlugin(WorkerPlugin):
+    """Brings a task to every worker, to those that join or restart later too."""
+
+    def __init__(self, digest: str, pickled: bytes) -> None:
+        self.name, self.idempotent = f"tilewright-{digest}", True
+        self.digest, self.pickled = digest, pickled
+
+    def setup(self, worker: Worker) -> None:
+        """Called by the worker when it gets the plugin."""
+        _TASKS[self.digest] = self.pickled
+
+    def teardown(self, worker: Worker) -> None:
+        """Called by the worker when the plugin is taken away, or the worker closes."""
+        _TASKS.pop(self.digest, None)
+
+
+def evaluate_chunk(
+    chunk: list[dict[str, Any]], digest: str, fidelity: str, expected: str
+) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds and outcomes of points. Raises :class:`OtherVersionError`, LookupError without the task, MemoryError."""
+    if version() != expected:
+        raise OtherVersionError(f"the worker runs version {version()}, the driver {expected}")
+    task = _TASKS[digest]
+    if isinstance(task, bytes):
+        task = _TASKS[digest] = pickle.loads(task)
+    started = time.perf_counter()
+    outcomes = [task(fidelity, point) for point in chunk]
+    return time.perf_counter() - started, outcomes

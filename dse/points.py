@@ -1,0 +1,56 @@
+"""Trials that have finished, and the front among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.dse.evaluate import cost
+from tilewright.dse.space import Value
+
+
+@dataclass(frozen=True)
+class Point:
+    """A trial that has finished: its parameters and what they gave, by each fidelity that has been asked."""
+
+    number: int
+    params: dict[str, Value]
+    values: dict[str, float] = field(default_factory=dict)
+    reason: str | None = None
+    cycles: dict[str, int] = field(default_factory=dict)
+    excess: float = 0.0  #: share by which a board limit is passed
+    metrics: dict[str, float] = field(default_factory=dict)  #: objectives known beside those asked for
+    simulated: dict[str, Any] | None = None  #: outcome of the second fidelity: values, cycles or reason
+    synthesised: dict[str, Any] | None = None  #: outcome of the third
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the point can be built on the board and runs every network, by all that is known."""
+        return not any((self.reason, (self.simulated or {}).get("reason"), (self.synthesised or {}).get("reason")))
+
+    @property
+    def best_values(self) -> dict[str, float]:
+        """Every objective by the best fidelity that knows it."""
+        later = [(outcome or {}).get("values", {}) for outcome in (self.simulated, self.synthesised)]
+        return {**self.values, **later[0], **later[1]}
+
+
+def from_outcome(number: int, params: Mapping[str, Value], outcome: Mapping[str, Any]) -> Point:
+    """A point by what :func:`tilewright.dse.evaluation.plain` made of its analytical outcome."""
+    known = ("values", "reason", "cycles", "excess", "metrics")
+    return Point(number, dict(params), **{name: outcome[name] for name in known if name in outcome})
+
+
+def front(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
+    """Feasible points that no other beats in every objective; of equal ones the first. Sorted by the objectives."""
+    best: dict[tuple[float, ...], Point] = {}
+    for point in points:
+        if point.feasible:
+            values = point.best_values
+            best.setdefault(tuple(cost(name, values[name]) for name in objectives), point)
+    kept: list[tuple[float, ...]] = []
+    for costs in sorted(best):
+        if not any(all(a <= b for a, b in zip(other, costs, strict=True)) for other in kept):
+            kept.append(costs)
+    return [best[costs] for costs in kept]

@@ -1,0 +1,156 @@
+"""What to try next: Optuna's samplers, asked for whole batches that depend on the seed and earlier batches alone.
+
+All points of a batch are proposed before the outcome of any is known. So it does not matter in which order, by how
+many workers or in how many runs they are evaluated. Samplers see what they need of the past, not all of it: NSGA-II
+its elite, TPE the elite and the newest trials. A proposal therefore costs the same at trial 100 and 100,000.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import warnings
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.dse.options import PREFIX
+from tilewright.dse.space import Space, Value
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    import optuna
+
+SAMPLERS = ("nsga2", "tpe", "random", "grid")
+BATCH = 32  #: trials proposed at a time
+_GRID_LIMIT = 200_000
+_LEAST_POPULATION = 32
+_TPE_ELITE, _TPE_NEWEST = 256, 256
+
+
+class SearchError(TilewrightError):
+    """A sweep cannot be started or continued as asked."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A trial that has finished: ``values`` in the order of the objectives, None where there are none."""
+
+    number: int
+    params: Mapping[str, Value]
+    values: Sequence[float] | None
+    excess: float  #: share by which a board limit is passed
+
+
+class Proposals:
+    """Points to try, a batch at a time. ``directions``: "minimize" or "maximize" for each objective."""
+
+    def __init__(self, space: Space, directions: Sequence[str], sampler: str, seed: int, batch: int = BATCH) -> None:
+        optuna = import_optuna()
+        if sampler not in SAMPLERS:
+            raise SearchError(f"{sampler}: no such sampler; the samplers are {', '.join(SAMPLERS)}")
+        if sampler == "grid" and space.size > _GRID_LIMIT:
+            raise SearchError(f"grid: the space has {space.size} points, at most {_GRID_LIMIT}; narrow it")
+        if batch < 1:
+            raise SearchError(f"batch {batch}: must be 1 or more")
+        self.space, self.directions, self.sampler, self.seed, self.batch = space, list(directions), sampler, seed, batch
+        self._distributions = {
+            name: optuna.distributions.CategoricalDistribution(values) for name, values in space.varied.items()
+        }
+        self._population = max(_LEAST_POPULATION, batch) if sampler == "nsga2" else _TPE_ELITE
+        self._elite: list[Seen] = []
+        self._newest: deque[Seen] = deque(maxlen=_TPE_NEWEST if sampler == "tpe" else 0)
+
+    @property
+    def independent(self) -> bool:
+        """Whether proposals do not depend on outcomes, so that batches need not wait for each other."""
+        return self.sampler in ("random", "grid")
+
+    @property
+    def most(self) -> int | None:
+        """How many there are in all; None: without end."""
+        return self.space.size if self.sampler == "grid" else None
+
+    def propose(self, first: int) -> list[dict[str, Value]]:
+        """The batch that begins with trial number ``first``; all batches before it must have been learned."""
+        if self.sampler == "grid":
+            return [self._grid_point(n) for n in range(first, min(first + self.batch, self.space.size))]
+        study = self._study(sorted({t.number: t for t in (*self._elite, *self._newest)}.values(), key=_number))
+        study.sampler = self._sampler(first)
+        points = [dict(study.ask(self._distributions).params) for _ in range(self.batch)]
+        base = self._base_point() if first == 0 else None
+        return points if base is None else [base, *points[1:]]
+
+    def learn(self, trials: Sequence[Seen]) -> None:
+        """Take in a whole batch, in the order of its numbers. Trials without values teach nothing."""
+        if self.independent:
+            return
+        useful = [t for t in trials if t.values is not None]
+        self._newest.extend(useful)
+        pool = [*self._elite, *useful]
+        if len(pool) > self._population:
+            by_number = {t.number: t for t in pool}
+            study = self._study(pool)
+            kept = import_optuna().samplers.NSGAIISampler(population_size=self._population, seed=0)
+            pool = [by_number[t.user_attrs["number"]] for t in kept.get_parent_population(study, 1)]
+        self._elite = pool
+
+    def _study(self, trials: Sequence[Seen]) -> optuna.Study:
+        """A study in memory that holds these trials as one generation."""
+        optuna = import_optuna()
+        study = optuna.create_study(directions=self.directions)
+        # No public way marks a trial's generation; without the mark NSGA-II takes it for another sampler's.
+        mark = optuna.samplers.NSGAIISampler._get_generation_key()
+        study.add_trials(
+            optuna.trial.create_trial(
+                values=list(t.values or ()), params=dict(t.params), distributions=self._distributions,
+                system_attrs={mark: 0}, user_attrs={"number": t.number}, constraints={"board": t.excess},
+            )
+            for t in trials
+        )  # fmt: skip
+        return study
+
+    def _sampler(self, first: int) -> Any:
+        optuna = import_optuna()
+        digest = hashlib.sha256(f"{self.seed}:{first}".encode()).digest()
+        seed = int.from_bytes(digest[:4], "little")
+        if self.sampler == "random":
+            return optuna.samplers.RandomSampler(seed=seed)
+        if self.sampler == "nsga2":
+            return optuna.samplers.NSGAIISampler(seed=seed, population_size=self._population)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # the points of a batch that are not evaluated yet repel each other
+            return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+
+    def _grid_point(self, number: int) -> dict[str, Value]:
+        """Point ``number`` of :meth:`Space.points`, without counting up to it."""
+        point = {}
+        for name, values in reversed(self.space.varied.items()):
+            number, place = divmod(number, len(values))
+            point[name] = values[place]
+        return {name: point[name] for name in self.space.varied}
+
+    def _base_point(self) -> dict[str, Value] | None:
+        """The base Config as a point, so that every sweep holds what it is compared with; None if outside."""
+        options = {PREFIX + name: value for name, value in dataclasses.asdict(self.space.options({})).items()}
+        values = {**self.space.base.to_dict(), **options}
+        point = {name: values[name] for name in self.space.varied}
+        return point if all(point[n] in choices for n, choices in self.space.varied.items()) else None
+
+
+def import_optuna() -> Any:
+    """Optuna, quiet. Raises :class:`SearchError` where the ``explore`` extra is not installed."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise SearchError(
+            "exploring needs Optuna, which is not installed: pip install 'tilewright[explore]'"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _number(trial: Seen) -> int:
+    return trial.number

@@ -1,0 +1,148 @@
+"""Where points are evaluated: in this process, in worker processes of this machine, or on any Dask cluster.
+
+A pool yields outcomes in the order in which they are ready; what a sweep makes of them does not depend on that order.
+Dask's start takes about a second and a task about two milliseconds, an analytical evaluation often less. So points
+travel in chunks, and a sweep that would be over before workers are up never starts them (docs/cluster.md).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tilewright.dse.evaluation import ANALYTICAL, Task
+from tilewright.dse.space import Value
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tilewright.dse.cluster import Cluster
+
+Params = dict[str, Value]
+#: (index of the point, its outcome)
+Result = tuple[int, dict[str, Any]]
+
+ATTEMPTS = 3  #: how often an evaluation may end its process before it counts as failed
+START_SECONDS = 3.0  #: what starting local workers costs, compiled kernels loaded by each included
+CHUNK_SECONDS = 0.05  #: work worth a message: about 25 times what a task costs
+_CHUNKS_PER_WORKER = 4  #: at least so many, so that workers finish together
+_LEAST_TIMED = 3  #: evaluations to time before deciding
+
+
+class WorkerError(TilewrightError):
+    """Workers cannot be started or reached, or do not run this version of the project."""
+
+
+class Pool(Protocol):
+    """Evaluates points."""
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+        """Every point's outcome, in any order. ``left``: points that will follow. Raises :class:`WorkerError`."""
+
+
+class InProcess:
+    """One point after the other, here. ``seconds`` holds how long analytical evaluations took."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+        """See :class:`Pool`."""
+        for index, point in enumerate(points):
+            started = time.perf_counter()
+            outcome = _patiently(task, fidelity, point)
+            if fidelity == ANALYTICAL:
+                self.seconds.append(time.perf_counter() - started)
+            yield index, outcome
+
+
+class Workers:
+    """Processes of this machine, or of the cluster at ``scheduler``; a context manager.
+
+    Local ones start when the work left is worth it, at the latest for the first simulation: a process of its own is
+    what an evaluation can take down without taking the sweep along. ``count`` 0: everything in this process.
+    """
+
+    def __init__(self, count: int, scheduler: str | None = None) -> None:
+        self.count, self.scheduler = count, scheduler
+        self._here = InProcess()
+        self._cluster: Cluster | None = None
+
+    def __enter__(self) -> Workers:
+        if self.scheduler is not None:
+            self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+        """See :class:`Pool`."""
+        done, inside = 0, self.count == 0 and self.scheduler is None
+        if self._cluster is None and (fidelity == ANALYTICAL or inside):
+            for index, outcome in self._here.evaluate(task, fidelity, points, left):
+                yield index, outcome
+                done = index + 1
+                if self._pays(len(points) - done + left):
+                    break
+        if done < len(points):
+            cluster = self._start()
+            chunk = self._chunk(len(points) - done, cluster.workers()) if fidelity == ANALYTICAL else 1
+            for index, outcome in cluster.evaluate(task, fidelity, points[done:], chunk):
+                yield done + index, outcome
+
+    def _pays(self, left: int) -> bool:
+        """Whether workers would save more time on ``left`` points than they take to start."""
+        seconds = self._here.seconds
+        if self.count < 2 or len(seconds) < _LEAST_TIMED:
+            return False
+        saved = left * statistics.median(seconds) * (1 - 1 / self.count)
+        return saved > START_SECONDS
+
+    def _chunk(self, points: int, workers: int) -> int:
+        cluster = self._start()
+        each = cluster.seconds_per_point or (statistics.median(self._here.seconds) if self._here.seconds else None)
+        enough = CHUNK_SECONDS / each if each else 1.0
+        return max(1, min(math.ceil(enough), points // (_CHUNKS_PER_WORKER * max(1, workers))))
+
+    def _start(self) -> Cluster:
+        if self._cluster is None:
+            from tilewright.dse.cluster import Cluster
+
+            self._cluster = Cluster(self.count, self.scheduler)
+        return self._cluster
+
+
+def make_pool(workers: int | None = None, scheduler: str | None = None) -> Workers:
+    """Workers by the numbers of a command line: None is one per core, 0 none (all in this process).
+
+    ``scheduler`` is the address of a Dask scheduler, which then decides how many there are.
+    """
+    if scheduler is not None and workers is not None:
+        raise WorkerError("--workers and --scheduler: give one of them; a scheduler has its own workers")
+    if workers is not None and workers < 0:
+        raise WorkerError(f"--workers {workers}: must be 0 or more")
+    return Workers(workers if workers is not None else len(os.sched_getaffinity(0)), scheduler)
+
+
+def _patiently(task: Task, fidelity: str, point: Params) -> dict[str, Any]:
+    for _ in range(ATTEMPTS):
+        try:
+            return task(fidelity, point)
+        except MemoryError:
+            continue
+    return {"reason": failed(ATTEMPTS, "it ran out of memory")}
+
+
+def failed(attempts: int, why: str) -> str:
+    """The reason that is kept of a point that could not be evaluated."""
+    return f"the evaluation failed {attempts} times: {why}"
