@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tilewright.config import Config, ConfigError
+from tilewright.config import RANGES, Config, ConfigError
+from tilewright.dse import clock
 from tilewright.dse.actions import Counts, count_estimated, count_program
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
 from tilewright.dse.latency import Estimate, estimate
@@ -47,8 +48,8 @@ OBJECTIVES = {
     "ff": Objective("flip-flops", "flip-flops"),
 }
 
-Clock = Literal["config", "model"]
-CLOCKS: tuple[Clock, ...] = ("model", "config")
+ClockSource = Literal["config", "model"]
+CLOCKS: tuple[ClockSource, ...] = ("model", "config")
 #: a resource's name among the objectives -> in a Resources record and in a synthesis report
 _RESOURCES = {"dsp": ("dsp", "DSP"), "bram": ("bram36", "BRAM"), "lut": ("lut", "LUT"), "ff": ("ff", "FF")}
 
@@ -81,7 +82,7 @@ def cost(objective: str, value: float) -> float:
 class Evaluator:
     """Objectives of a Config for a set of networks on a board (None: no limits).
 
-    ``clock``: ``config`` takes every point at its ``clock_mhz``, ``model`` at what :mod:`tilewright.dse.clock`
+    ``clock_source``: ``config`` takes every point at its ``clock_mhz``, ``model`` at what :mod:`tilewright.dse.clock`
     expects of it on the board. ``table``: energies per action (the built-in ones if not given).
     """
 
@@ -90,7 +91,7 @@ class Evaluator:
         networks: list[Network],
         board: str | None,
         objectives: tuple[str, ...],
-        clock: Clock = "config",
+        clock_source: ClockSource = "config",
         table: EnergyTable | None = None,
     ) -> None:
         for name in objectives:
@@ -100,13 +101,13 @@ class Evaluator:
             raise ObjectiveError("objectives: one or more, each named once")
         if board is not None and board not in BOARDS:
             raise ObjectiveError(f"{board}: no such board; the boards are {', '.join(BOARDS)}")
-        if clock not in CLOCKS:
-            raise ObjectiveError(f"{clock}: no such clock; it is one of {', '.join(CLOCKS)}")
+        if clock_source not in CLOCKS:
+            raise ObjectiveError(f"{clock_source}: no such clock; it is one of {', '.join(CLOCKS)}")
         for name, needs in (("area", "is a share of a board's resources"), ("model", "depends on the board's part")):
-            if board is None and name in (*objectives, str(clock)):
+            if board is None and name in (*objectives, str(clock_source)):
                 raise ObjectiveError(f"{name}: {needs}; name a board")
         self.networks, self.board, self.objectives = networks, board, objectives
-        self.clock, self.table = clock, table or default_table()
+        self.clock_source, self.table = clock_source, table or default_table()
 
     @property
     def directions(self) -> list[str]:
@@ -116,8 +117,8 @@ class Evaluator:
     def identity(self) -> list[Any]:
         """What besides space and networks decides over values: plain data, equal for equal evaluators."""
         known: list[Any] = [self.board, list(self.objectives)]
-        if self.clock != "config":
-            known.append(self.clock)
+        if self.clock_source != "config":
+            known.append(self.clock_source)
         return known if self.table == default_table() else [*known, self.table.text]
 
     def config(self, space: Space, point: Mapping[str, Value]) -> Config:
@@ -126,9 +127,10 @@ class Evaluator:
 
     def clocked(self, config: Config) -> Config:
         """``config`` with the clock that it is taken at."""
-        if self.clock == "config" or self.board is None:
+        if self.clock_source == "config" or self.board is None:
             return config
-        raise ObjectiveError("model: there is no clock model; use --clock config")
+        low, high, _ = RANGES["clock_mhz"]
+        return config.replace(clock_mhz=min(high, max(low, int(clock.estimate(config, self.board).mhz))))
 
     def __call__(self, space: Space, point: Mapping[str, Value]) -> Outcome:
         """Analytical evaluation; never raises for a point that cannot be built or cannot run a network."""

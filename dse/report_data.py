@@ -1,0 +1,112 @@
+"""What a report shows of a sweep, as plain values: the front with its reasons, the other points, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tilewright.dse.energy import sources, table_rows
+from tilewright.dse.evaluate import OBJECTIVES, Evaluator
+from tilewright.dse.resources import excess, limits, reported, resources
+from tilewright.dse.search import Point, Search
+from tilewright.dse.whatif import what_if
+
+Progress = Callable[[str, int, int], None]
+#: points beside the front that a page holds; of more, these many evenly chosen ones
+MOST_POINTS = 5000
+MOST_REASONS = 30
+
+
+def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
+    """What was explored, and how."""
+    evaluator = search.evaluator
+    return {
+        "board": evaluator.board,
+        "limits": None if evaluator.board is None else limits(evaluator.board),
+        "objectives": {name: OBJECTIVES[name].unit for name in evaluator.objectives},
+        "clock": evaluator.clock_source,
+        "networks": {n.name: n.weight for n in evaluator.networks},
+        "on_the_cpu": {
+            n.name: [{"operator": name, "reason": reason} for name, reason in n.host_ops]
+            for n in evaluator.networks
+            if n.host_ops
+        },
+        "sampler": search.sampler,
+        "seed": search.seed,
+        "trials": len(everything),
+        "feasible": sum(p.feasible for p in everything),
+        "space": search.space.to_dict()["varied"],
+        "fixed_options": dict(search.space.fixed),
+        "energy": {
+            "uncertainty": evaluator.table.uncertainty, "table": evaluator.table.source,
+            "sources": sources(evaluator.table), "pj": table_rows(search.space.base, evaluator.table),
+        },
+        "infeasible": reasons(everything),
+    }  # fmt: skip
+
+
+def front_rows(search: Search, points: Sequence[Point], progress: Progress | None = None) -> list[dict[str, Any]]:
+    """One mapping per point of the front: values, cycles, parameters, resources, and why."""
+    rows = []
+    for number, point in enumerate(points):
+        if progress is not None:
+            progress("explaining the front", number, len(points))
+        rows.append(_row(search, point))
+    return rows
+
+
+def _row(search: Search, point: Point) -> dict[str, Any]:
+    config, options = search.config(point), search.space.options(point.params)
+    evaluator: Evaluator = search.evaluator
+    used, layers = resources(config), evaluator.layers(config, options)
+    spent = evaluator.spent(config, layers)
+    cycles = (point.simulated or {}).get("cycles") or point.cycles
+    board = evaluator.board
+    return {
+        "trial": point.number,
+        "values": point.best_values,
+        "fidelity": "simulator" if point.simulated else "analytical",
+        "cycles": cycles,
+        "analytical_cycles": point.cycles,
+        "parameters": point.params,
+        "metrics": {**evaluator.metrics(config, cycles, spent), **point.best_values},
+        "board": None if board is None else excess(used, board),
+        "modules": used.modules,
+        "synthesis": (point.synthesised or {}).get("values") or reported(config),
+        "layers": {
+            name: [
+                {"layer": l.name, "bound": l.bound, "array": l.array, "alu": l.alu, "bus": l.bus} for l in found.layers
+            ]
+            for name, found in layers.items()
+        },
+        "engines": {name: found.busy for name, found in layers.items()},
+        "spilled": {name: list(found.spilled) for name, found in layers.items() if found.spilled},
+        "energy": {name: {k: round(v, 4) for k, v in found.by.items()} for name, found in spent.items()},
+        "what_if": what_if(evaluator, config, options),
+        "config": config.to_dict(),
+        "toml": config.to_toml(),
+    }
+
+
+def other_points(everything: Sequence[Point], front: Sequence[Point]) -> tuple[list[dict[str, Any]], int]:
+    """Points with values that are not on the front, at most :data:`MOST_POINTS`, and how many there are."""
+    shown = {p.number for p in front}
+    others = [p for p in everything if p.number not in shown and p.values]
+    step = max(1, -(-len(others) // MOST_POINTS))
+    return [
+        {
+            "trial": p.number, "parameters": p.params, "metrics": {**p.metrics, **p.best_values},
+            "reason": p.reason or (p.simulated or {}).get("reason"),
+        }
+        for p in others[::step]
+    ], len(others)  # fmt: skip
+
+
+def reasons(points: Iterable[Point]) -> dict[str, int]:
+    """How many points each reason excludes, the most frequent first."""
+    counts: dict[str, int] = {}
+    for point in points:
+        reason = point.reason or (point.simulated or {}).get("reason") or (point.synthesised or {}).get("reason")
+        if reason:
+            counts[reason] = counts.get(reason, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_REASONS])

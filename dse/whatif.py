@@ -1,0 +1,67 @@
+"""What the neighbours of a point would change: each parameter doubled and halved, by the analytical models.
+
+This is what an engineer asks of a point on the front: would a larger buffer help, what would a narrower bus save? The
+answer is the change of every metric, or the named reason why the neighbour cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.dse.evaluate import Evaluator
+from tilewright.dse.options import CompilerOptions
+from tilewright.dse.resources import excess, resources
+from tilewright.errors import TilewrightError
+
+#: parameters asked about, in the order of a data path; all are powers of two
+DOUBLED = (
+    "block_in", "block_out", "batch", "weight_bits", "act_bytes", "act_banks", "wgt_bytes", "acc_bytes", "acc_banks",
+    "prm_entries", "uop_gemm_bytes", "uop_alu_bytes", "axi_bits", "burst_beats", "outstanding", "queue_depth",
+    "fetch_beats",
+)  # fmt: skip
+#: parameters that the latency model does not see: its cycles stay the same whatever they are
+UNSEEN = ("act_banks", "queue_depth", "fetch_beats", "uop_alu_bytes", "uop_gemm_bytes")
+
+
+def neighbours(config: Config) -> Iterator[tuple[str, Any]]:
+    """(parameter, value) one step from ``config``: halves, doubles, and the switch of DSP packing."""
+    for name in DOUBLED:
+        value = getattr(config, name)
+        yield from ((name, changed) for changed in (value // 2, value * 2) if changed)
+    yield "dsp_packing", not config.dsp_packing
+
+
+def what_if(
+    evaluator: Evaluator, config: Config, options: CompilerOptions | None = None
+) -> list[dict[str, Any]]:  # fmt: skip
+    """One mapping per neighbour of a Config that runs every network: ``parameter``, ``from``, ``to``, and either
+
+    ``change``: per metric its value less the Config's own, and ``relative``, the same as shares of the Config's own;
+    ``over`` says why the neighbour exceeds the board, if it does. Or ``reason``: why the neighbour cannot be at all.
+    """
+    own = _metrics(evaluator, config, options)
+    found = []
+    for name, value in neighbours(config):
+        entry: dict[str, Any] = {"parameter": name, "from": getattr(config, name), "to": value}
+        try:
+            changed = evaluator.clocked(config.replace(**{name: value}))
+            then = _metrics(evaluator, changed, options)
+        except TilewrightError as error:
+            entry["reason"] = str(error)
+        else:
+            entry["change"] = {metric: round(then[metric] - own[metric], 4) for metric in own}
+            entry["relative"] = {m: round(then[m] / own[m] - 1, 5) for m in own if own[m]}
+            if evaluator.board is not None and (over := excess(resources(changed), evaluator.board)) is not None:
+                entry["over"] = over
+            if name in UNSEEN:
+                entry["unseen"] = True
+        found.append(entry)
+    return found
+
+
+def _metrics(evaluator: Evaluator, config: Config, options: CompilerOptions | None) -> Mapping[str, float]:
+    layers = evaluator.layers(config, options)
+    cycles = {name: estimate.cycles for name, estimate in layers.items()}
+    return evaluator.metrics(config, cycles, evaluator.spent(config, layers))
