@@ -75,16 +75,17 @@ def dump(program: Program) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def load(data: bytes, source: str = "program") -> Program:
+def load(data: bytes, source: str = "program", most_bytes: int | None = None) -> Program:
     """The program of a container; ``source`` names the file in error messages.
 
+    ``most_bytes`` bounds the decoded bytes, for containers from afar: compressed ones can be far smaller than they say.
     Raises :class:`ContainerError` on anything but an undamaged container of this format version.
     """
     body = _checked_body(data, source)
     try:
         length = _LENGTH.unpack_from(body)[0]
         header = json.loads(body[_LENGTH.size : _LENGTH.size + length])
-        return _Reader(body[_LENGTH.size + length :], source).program(header)
+        return _Reader(body[_LENGTH.size + length :], source, most_bytes).program(header)
     except ContainerError:
         raise
     except ConfigError as error:
@@ -122,8 +123,8 @@ def _checked_body(data: bytes, source: str) -> bytes:
 class _Reader:
     """Takes the blobs in the order in which the header lists them."""
 
-    def __init__(self, blobs: bytes, source: str) -> None:
-        self._blobs, self._source, self._position = blobs, source, 0
+    def __init__(self, blobs: bytes, source: str, most_bytes: int | None) -> None:
+        self._blobs, self._source, self._position, self._room = blobs, source, 0, most_bytes
 
     def program(self, header: dict[str, Any]) -> Program:
         config = Config.from_dict(header["config"])
@@ -158,6 +159,10 @@ class _Reader:
         end = self._position + stored
         if stored < 0 or size < 0 or end > len(self._blobs):
             raise _malformed(self._source, "a blob lies outside the file")
+        if self._room is not None:
+            if size > self._room:
+                raise ContainerError(f"{self._source}: larger when decoded than the bytes accepted here")
+            self._room -= size
         data = self._blobs[self._position : end]
         self._position = end
         if values["encoding"] == "zlib":

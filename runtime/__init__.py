@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tilewright.runtime.device import Device
     from tilewright.runtime.executable import Executable
 
-_LOADED: OrderedDict[tuple[str, str], Executable] = OrderedDict()
+_LOADED: OrderedDict[tuple[str, str | Device], Executable] = OrderedDict()
 _LOADED_LIMIT = 16  #: artifacts kept ready to run
 
 

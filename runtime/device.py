@@ -31,7 +31,7 @@ class DeviceFault(TilewrightError):
     """A program ended with a fault: the message names the fault, the instruction and the layer."""
 
     def __init__(self, device: str, code: str, instruction: int | None, layer: str | None, detail: str = "") -> None:
-        self.code, self.instruction, self.layer = code, instruction, layer
+        self.code, self.instruction, self.layer, self.detail = code, instruction, layer, detail
         where = "" if instruction is None else f" at instruction {instruction}"
         where += f" of layer {layer}" if layer else ""
         super().__init__(f"{device}: fault {code}{where}{': ' + detail if detail else ''}")
@@ -81,6 +81,11 @@ class Device(ABC):
 
     def __str__(self) -> str:
         return f"{self.name} device"
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return self.name
 
     def allocate(self, program: Program, inferences: int) -> Allocation:
         """Segments for ``inferences`` inferences, constants written. Refuses a program of another Config."""
@@ -211,22 +216,21 @@ DEVICES: dict[str, str] = {
     "sim": "tilewright.runtime.sim_device:SimDevice",
     "rtl": "tilewright.runtime.rtl_device:RtlDevice",
     "hls": "tilewright.runtime.hls_device:HlsDevice",
-}
-
-#: devices of the design that this version does not have, and what they would be
-UNAVAILABLE: dict[str, str] = {
-    "pynq": "a PYNQ board",
+    "pynq": "tilewright.runtime.pynq_device:PynqDevice",
 }
 
 
 def open_device(name: str, config: Config, **options: Any) -> Device:
     """The device called ``name`` for ``config``. Raises :class:`DeviceError` naming what exists.
 
+    A name with ``://`` is the address of another machine's device (``pynq://HOST``, ``tilewright.runtime.remote``).
     ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's.
     """
-    known = ", ".join(DEVICES)
-    if name in UNAVAILABLE and name not in DEVICES:
-        raise DeviceError(f"device {name}: {UNAVAILABLE[name]} is not available in this version; available: {known}")
+    known = ", ".join((*DEVICES, "pynq://HOST"))
+    if "://" in name:
+        from tilewright.runtime.remote.client import RemoteDevice
+
+        return RemoteDevice(config, name, **options)
     if name not in DEVICES:
         raise DeviceError(f"device {name}: no such device; available: {known}")
     module, _, attribute = DEVICES[name].partition(":")

@@ -115,7 +115,7 @@ class Executable:
         parts: dict[str, list[Array]] = {name: [] for name in wanted}
         chunk = self._launch_size(count)
         with ExitStack() as stack:
-            nested = stack.enter_context(collecting(self.device.name))
+            nested = stack.enter_context(collecting(self.device))
             run = _Run(self.device, self._allocate(stack, min(chunk, count)))
             for begin in range(0, count, chunk):
                 piece = {name: value[begin : begin + chunk] for name, value in environment.items()}
@@ -127,7 +127,7 @@ class Executable:
             self._store_intermediates(Path(keep_intermediates), results)
         run.timings.launch_s += nested.launch_seconds
         run.timings.host_s -= nested.launch_seconds
-        report = build_report(self.artifact, self.device.name, count, run.counters, run.timings, nested.runs(count))
+        report = build_report(self.artifact, self.device.label, count, run.counters, run.timings, nested.runs(count))
         outputs = [results[tensor.name] for tensor in self.outputs]
         return (outputs[0] if len(outputs) == 1 else outputs), report
 

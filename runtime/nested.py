@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tilewright.runtime.device import Device
 from tilewright.runtime.report import ProgramRun, Report
 
 
 @dataclass(eq=False)
 class Nested:
-    """Reports of the launches made inside, by artifact, in order of first use; all on the device called ``device``."""
+    """Reports of the launches made inside, by artifact, in order of first use; all on ``device``."""
 
-    device: str
+    device: Device
     reports: dict[str, list[Report]] = field(default_factory=dict)
 
     def add(self, artifact: str, report: Report) -> None:
@@ -43,7 +44,7 @@ _ACTIVE: list[Nested] = []
 
 
 @contextmanager
-def collecting(device: str) -> Iterator[Nested]:
+def collecting(device: Device) -> Iterator[Nested]:
     """Collect the launches made in the body."""
     nested = Nested(device)
     _ACTIVE.append(nested)

@@ -1,0 +1,95 @@
+"""Framing: one message is a JSON object and a run of bytes, both of bounded length.
+
+Layout, little-endian: magic ``b"TWR1"``, u32 length of the JSON text, u64 length of the payload, the text, the payload.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+from tilewright.runtime.device import DeviceError
+
+MAGIC = b"TWR1"
+PREFIX = struct.Struct("<4sIQ")
+HEADER_LIMIT = 1 << 20  #: most bytes of a message's JSON text
+_PIECE = 1 << 20
+
+
+class RemoteError(DeviceError):
+    """A connection cannot be made, is lost, or is spoken on wrongly; names the host and the way out."""
+
+
+class ConnectionLost(RemoteError):
+    """The other side has closed the connection, or nothing came in time."""
+
+
+class FrameError(RemoteError):
+    """The bytes received are no message of this protocol, or one that is larger than allowed."""
+
+
+class Channel:
+    """Messages over a connected socket; ``peer`` names the other side in errors.
+
+    ``payload_limit`` bounds what is accepted: a longer message is refused before any of it is read.
+    """
+
+    def __init__(self, connection: socket.socket, peer: str, payload_limit: int, header_limit: int = HEADER_LIMIT):
+        self.connection, self.peer = connection, peer
+        self.payload_limit, self.header_limit = payload_limit, header_limit
+
+    def send(self, header: dict[str, Any], payload: bytes | memoryview = b"") -> None:
+        """Send one message. Raises :class:`ConnectionLost`."""
+        text = json.dumps(header, separators=(",", ":")).encode()
+        try:
+            self.connection.sendall(PREFIX.pack(MAGIC, len(text), len(payload)) + text)
+            if payload:
+                self.connection.sendall(payload)
+        except OSError as error:
+            raise ConnectionLost(f"{self.peer}: the connection is lost: {reason(error)}") from error
+
+    def receive(self) -> tuple[dict[str, Any], bytearray]:
+        """The next message. Raises :class:`ConnectionLost`, :class:`FrameError`."""
+        magic, text_length, payload_length = PREFIX.unpack(self._exactly(PREFIX.size))
+        if magic != MAGIC:
+            raise FrameError(
+                f"{self.peer}: speaks another protocol; is it tilewright serve, and both with TLS or none?"
+            )
+        if text_length > self.header_limit or payload_length > self.payload_limit:
+            raise FrameError(
+                f"{self.peer}: a message of {text_length} + {payload_length} bytes, at most {self.header_limit} + "
+                f"{self.payload_limit} are accepted"
+            )
+        try:
+            header = json.loads(bytes(self._exactly(text_length)))
+        except (ValueError, RecursionError) as error:
+            raise FrameError(f"{self.peer}: a message is not valid JSON") from error
+        if not isinstance(header, dict):
+            raise FrameError(f"{self.peer}: a message is not a JSON object")
+        return header, self._exactly(payload_length)
+
+    def _exactly(self, size: int) -> bytearray:
+        """``size`` bytes. Memory grows with what arrives, not with what was announced."""
+        received = bytearray()
+        while len(received) < size:
+            try:
+                piece = self.connection.recv(min(_PIECE, size - len(received)))
+            except TimeoutError as error:
+                raise ConnectionLost(f"{self.peer}: nothing came for {self.connection.gettimeout():g} s") from error
+            except OSError as error:
+                raise ConnectionLost(f"{self.peer}: the connection is lost: {reason(error)}") from error
+            if not piece:
+                raise ConnectionLost(f"{self.peer}: closed the connection")
+            received += piece
+        return received
+
+    def close(self) -> None:
+        """Close the socket; the other side sees the end of the stream."""
+        self.connection.close()
+
+
+def reason(error: OSError) -> str:
+    """The plain words of an operating system or TLS error."""
+    return (error.strerror or str(error)).lower()

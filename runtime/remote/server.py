@@ -1,0 +1,188 @@
+"""``tilewright serve``: a device of this machine for clients that know the token, one job at a time.
+
+Each connection is greeted, authenticated and served on a thread of its own; the thread that holds the job lock has
+the device, all others are told who has it. Nothing of any size is read from a client before it has proven the token.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.runtime.device import Device
+from tilewright.runtime.remote import auth
+from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
+from tilewright.runtime.remote.session import Programs, Session, error_reply
+
+PROTOCOL = 1
+DEFAULT_PORT = 7747
+_GREETING_BYTES = 4096
+_GREETING_SECONDS = 10.0
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the server gives: bytes of one message, bytes of segments and programs, idle seconds, connections."""
+
+    request_bytes: int = 64 << 20
+    memory_bytes: int = 512 << 20
+    idle_seconds: float = 60.0
+    connections: int = 16
+
+
+class _Job:
+    """Who has the device."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder, self._since = "", 0.0
+
+    def take(self, peer: str) -> bool:
+        if not self._lock.acquire(blocking=False):
+            return False
+        self._holder, self._since = peer, time.monotonic()
+        return True
+
+    def give_back(self) -> None:
+        self._lock.release()
+
+    def __str__(self) -> str:
+        return f"{self._holder} has had it for {time.monotonic() - self._since:.0f} s"
+
+
+class Server:
+    """Listens on ``host``:``port`` (0: any free one) for clients of ``device``. :meth:`close` ends it.
+
+    Raises :class:`RemoteError` if it cannot listen there. ``log`` gets one line per event.
+    """
+
+    def __init__(
+        self, device: Device, token: str, host: str = "127.0.0.1", port: int = DEFAULT_PORT, *,
+        tls: ssl.SSLContext | None = None, limits: Limits = Limits(), log: Log = lambda line: None,
+    ) -> None:  # fmt: skip
+        self._device, self._token, self._tls, self._limits, self._log = device, token, tls, limits, log
+        self._programs, self._job = Programs(limits.memory_bytes), _Job()
+        self._slots = threading.BoundedSemaphore(limits.connections)
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listener = socket.create_server((host, port), family=family)
+        except (OSError, OverflowError) as error:
+            why = reason(error) if isinstance(error, OSError) else str(error)
+            raise RemoteError(f"cannot listen on {host} port {port}: {why}") from error
+        self._closed = threading.Event()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._listener.getsockname()[1])
+
+    def serve_forever(self) -> None:
+        """Accept clients until :meth:`close`."""
+        while not self._closed.is_set():
+            try:
+                connection, address = self._listener.accept()
+            except OSError as error:
+                if self._closed.is_set():
+                    return
+                self._log(f"a connection could not be accepted: {reason(error)}")
+                time.sleep(0.1)
+                continue
+            peer = f"{address[0]}:{address[1]}"
+            if not self._slots.acquire(blocking=False):
+                self._log(f"{peer}: refused, {self._limits.connections} connections are open")
+                connection.close()
+                continue
+            threading.Thread(target=self._connection, args=(connection, peer), daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening. A session that is being served goes on to its end."""
+        self._closed.set()
+        # wakes accept(), which closing alone does not
+        with socket.socket(self._listener.family, socket.SOCK_STREAM) as waker:
+            waker.settimeout(1)
+            waker.connect_ex(self._listener.getsockname()[:2])
+        self._listener.close()
+
+    # -- one connection ----------------------------------------------------------------------------------
+
+    def _connection(self, connection: socket.socket, peer: str) -> None:
+        try:
+            connection.settimeout(_GREETING_SECONDS)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            self._greet(Channel(connection, peer, payload_limit=0, header_limit=_GREETING_BYTES))
+        except (RemoteError, OSError) as error:
+            self._log(str(error) if isinstance(error, RemoteError) else f"{peer}: {reason(error)}")
+        except Exception:  # noqa: BLE001 - a defect in one session must not take the server down; it is told in full
+            self._log(f"{peer}: internal error\n{traceback.format_exc()}")
+        finally:
+            connection.close()
+            self._slots.release()
+
+    def _greet(self, channel: Channel) -> None:
+        nonce = auth.new_nonce()
+        channel.send({"tilewright": PROTOCOL, "nonce": nonce})
+        hello, _ = channel.receive()
+        if not auth.proven(hello.get("proof"), self._token, "client", nonce, hello.get("nonce")):
+            channel.send({"error": "denied", "message": "the token is not the server's"})
+            raise RemoteError(f"{channel.peer}: denied, wrong token")
+        welcome = {"proof": auth.proof(self._token, "server", nonce, hello["nonce"]), "device": self._device.name,
+                   "config": self._device.config.to_dict(), "max_request": self._limits.request_bytes}  # fmt: skip
+        if hello.get("purpose") != "job":
+            channel.send(welcome)
+            return
+        if not self._job.take(channel.peer):
+            channel.send({"error": "busy", "message": f"the device is taken: {self._job}; try again later"})
+            return
+        try:
+            channel.send(welcome)
+            self._serve(channel)
+        finally:
+            self._job.give_back()
+        self._tell(channel, {"ok": True})  # only now: the client may come back at once
+
+    def _serve(self, channel: Channel) -> None:
+        channel = Channel(channel.connection, channel.peer, payload_limit=self._limits.request_bytes)
+        channel.connection.settimeout(self._limits.idle_seconds)
+        self._log(f"{channel.peer}: begins")
+        try:
+            Session(channel, self._device, self._programs, self._limits.memory_bytes).serve()
+        except FrameError as error:
+            self._tell(channel, error_reply(error, "request"))
+            raise
+        except RemoteError:
+            raise
+        except Exception as error:
+            self._tell(channel, error_reply(RuntimeError(f"internal error: {type(error).__name__}"), "internal"))
+            raise
+        self._log(f"{channel.peer}: done")
+
+    @staticmethod
+    def _tell(channel: Channel, reply: dict[str, Any]) -> None:
+        """Send a last word; a client that no longer listens is no new error."""
+        try:
+            channel.send(reply)
+        except ConnectionLost:
+            return
+
+
+def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLContext:
+    """TLS for a server from PEM files; ``key`` may be in the certificate's file. Raises :class:`RemoteError`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        files = f"{certificate}" if key is None else f"{certificate}, {key}"
+        raise RemoteError(f"{files}: not usable as a TLS certificate and key: {reason(error)}") from error
+    return context
