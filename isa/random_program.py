@@ -6,6 +6,8 @@ Programs use every opcode, flag, memory, loop, wrap region and token queue; they
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +20,7 @@ from tilewright.isa.random_order import TokenOrder
 from tilewright.isa.random_state import INPUT, OUTPUT, SCRATCH, Proposal, State
 from tilewright.isa.spec import Engine
 
-__all__ = ["random_config", "random_program", "random_segments"]
+__all__ = ["GrowingProgram", "random_config", "random_program", "random_segments"]
 
 ATTEMPTS = 10  #: proposals of one kind before another kind is drawn
 EXTRA_TOKENS = 0.08  #: probability of a token that nothing needs, per instruction and other engine
@@ -35,49 +37,69 @@ def random_segments(rng: np.random.Generator, program: Program) -> list[NDArray[
 
 def random_program(rng: np.random.Generator, config: Config, size: int) -> Program:
     """A legal program of about ``size`` instructions; set-up and WAITs that carry tokens come on top."""
-    state = State(config, rng)
-    order = TokenOrder(config, rng)
-    proposals = Proposals(state)
-    set_up = proposals.set_up()
-    for index in rng.permutation(len(set_up)):
-        _emit(state, order, set_up[index])
-    kinds, weights = list(KIND_WEIGHTS), np.array(list(KIND_WEIGHTS.values()), float)
-    made = 0
-    while made < size:
-        kind = kinds[int(rng.choice(len(kinds), p=weights / weights.sum()))]
-        for _ in range(ATTEMPTS):
-            proposal = proposals.propose(kind)
-            if proposal is not None and state.readable(proposal):
-                _emit(state, order, proposal)
-                made += 1
-                break
-    beat = config.beat_bytes
-    constants = bytes(state.blob)
-    segments = (
-        Segment("constants", "constant", -(-len(constants) // beat) * beat, constants),
-        Segment("input", "input", state.beats[INPUT] * beat),
-        Segment("output", "output", state.beats[OUTPUT] * beat),
-        Segment("scratch", "scratch", state.beats[SCRATCH] * beat),
-    )
-    return Program(config, encode(order.finish(), config), segments)
+    growing = GrowingProgram(rng, config)
+    growing.set_up()
+    growing.grow(KIND_WEIGHTS, size)
+    return growing.finish()
 
 
-def _emit(state: State, order: TokenOrder, p: Proposal) -> None:
-    """Append a proposal behind the tokens and WAITs that it needs."""
-    need = np.zeros(4, np.int64)
-    for touch in p.touches:
-        need = np.maximum(need, state.history[touch.memory].needs(touch))
-    pops, waited = order.require(p.engine, need)
-    if p.engine == Engine.ALU:
-        state.slot += waited
-        missing = max(state.missing_distance(p), 0)
-        if missing:
-            order.wait(Engine.ALU, missing)
-            state.slot += missing
-        state.run_vectors(p)
-    index = order.append(p.opcode, p.engine, p.fields, pops, EXTRA_TOKENS)
-    for touch in p.touches:
-        state.history[touch.memory].record(p.engine, index, touch)
-    if p.uops is not None:
-        memory, first, values = p.uops
-        state.uops[memory][first : first + len(values)] = values
+class GrowingProgram:
+    """A random program in the making: set up once, grown in any number of phases, then finished."""
+
+    def __init__(self, rng: np.random.Generator, config: Config) -> None:
+        self.rng, self.config = rng, config
+        self.state = State(config, rng)
+        self.order = TokenOrder(config, rng)
+        self.proposals = Proposals(self.state)
+
+    def set_up(self) -> None:
+        """Write every working area and every group of micro-ops once, in random order."""
+        made = self.proposals.set_up()
+        for index in self.rng.permutation(len(made)):
+            self.emit(made[index])
+
+    def grow(self, weights: Mapping[str, int], size: int) -> None:
+        """Append ``size`` instructions of the kinds of :data:`KIND_WEIGHTS`, drawn by weight."""
+        kinds, chances = list(weights), np.array(list(weights.values()), float)
+        made = 0
+        while made < size:
+            kind = kinds[int(self.rng.choice(len(kinds), p=chances / chances.sum()))]
+            for _ in range(ATTEMPTS):
+                proposal = self.proposals.propose(kind)
+                if proposal is not None and self.state.readable(proposal):
+                    self.emit(proposal)
+                    made += 1
+                    break
+
+    def emit(self, p: Proposal) -> None:
+        """Append a proposal behind the tokens and WAITs that it needs."""
+        state, order = self.state, self.order
+        need = np.zeros(4, np.int64)
+        for touch in p.touches:
+            need = np.maximum(need, state.history[touch.memory].needs(touch))
+        pops, waited = order.require(p.engine, need)
+        if p.engine == Engine.ALU:
+            state.slot += waited
+            missing = max(state.missing_distance(p), 0)
+            if missing:
+                order.wait(Engine.ALU, missing)
+                state.slot += missing
+            state.run_vectors(p)
+        index = order.append(p.opcode, p.engine, p.fields, pops, EXTRA_TOKENS)
+        for touch in p.touches:
+            state.history[touch.memory].record(p.engine, index, touch)
+        if p.uops is not None:
+            memory, first, values = p.uops
+            state.uops[memory][first : first + len(values)] = values
+
+    def finish(self) -> Program:
+        """The program, all tokens taken."""
+        state, beat = self.state, self.config.beat_bytes
+        constants = bytes(state.blob)
+        segments = (
+            Segment("constants", "constant", -(-len(constants) // beat) * beat, constants),
+            Segment("input", "input", state.beats[INPUT] * beat),
+            Segment("output", "output", state.beats[OUTPUT] * beat),
+            Segment("scratch", "scratch", state.beats[SCRATCH] * beat),
+        )
+        return Program(self.config, encode(self.order.finish(), self.config), segments)

@@ -1,0 +1,71 @@
+"""Token queues between the engines of the whole accelerator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from tests.hw.cocotb.bench import SEEDS, Bench, agree
+from tests.hw.cocotb.programs import token_ring
+from tilewright.isa.codec import COLUMNS
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, others
+from tilewright.isa.timing import TOKEN_LATENCY
+
+__all__ = ["tokens_order_what_engines_do"]
+
+
+async def events(bench: Bench) -> tuple[dict[Engine, list[int]], dict[Engine, list[int]]]:
+    """Cycles in which engines issue and retire, from the event outputs; filled as time goes on."""
+    issued: dict[Engine, list[int]] = {e: [] for e in Engine}
+    retired: dict[Engine, list[int]] = {e: [] for e in Engine}
+
+    async def watch() -> None:
+        d, now = bench.dut, 0
+        while True:
+            await RisingEdge(d.clk)
+            now += 1
+            issue, retire = int(d.ev_issue.value), int(d.ev_retire.value)
+            for e in Engine:
+                if issue >> e & 1:
+                    issued[e].append(now)
+                if retire >> e & 1:
+                    retired[e].append(now)
+
+    cocotb.start_soon(watch())
+    return issued, retired
+
+
+def check_order(program: Program, issued: dict[Engine, list[int]], retired: dict[Engine, list[int]]) -> int:
+    """The k-th pop of a queue issues after the k-th push retired; returns how many pops came at once."""
+    pushes: dict[tuple[Engine, Engine], list[int]] = {}
+    pops: dict[tuple[Engine, Engine], list[int]] = {}
+    index = dict.fromkeys(Engine, 0)
+    for row in program.table():
+        engine = Engine(int(row[COLUMNS["engine"]]))
+        k = index[engine]
+        index[engine] += 1
+        for bit, other in enumerate(others(engine)):
+            if row[COLUMNS["pop"]] >> bit & 1:
+                pops.setdefault((other, engine), []).append(issued[engine][k])
+            if row[COLUMNS["push"]] >> bit & 1:
+                pushes.setdefault((engine, other), []).append(retired[engine][k])
+    assert {pair: len(times) for pair, times in pops.items()} == {pair: len(times) for pair, times in pushes.items()}
+    waits = [pop - push for pair in pops for push, pop in zip(pushes[pair], pops[pair])]
+    assert min(waits) >= TOKEN_LATENCY
+    return sum(wait == TOKEN_LATENCY for wait in waits)
+
+
+@cocotb.test()
+@cocotb.parametrize(paused=[False, True])
+async def tokens_order_what_engines_do(dut: Any, paused: bool) -> None:
+    """Rings through all twelve queues: every pop after its push, the next cycle where nothing else holds it up."""
+    for rounds in (12 * (seed + 1) for seed in SEEDS):
+        bench = await Bench.open(dut, seed=rounds)
+        bench.dram.pause(**({"r": 0.6, "b": 0.6} if paused else {}))
+        issued, retired = await events(bench)
+        program = token_ring(bench.config, rounds)
+        await agree(bench, program)
+        assert check_order(program, issued, retired) > rounds
