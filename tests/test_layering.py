@@ -27,7 +27,10 @@ RANKS = {
 FACE_RANK = 7
 
 #: What runs on a board starts here; it and all it imports on loading need nothing but these packages.
-BOARD_ENTRIES = ("tilewright.runtime", "tilewright.runtime.executable", "tilewright.isa.verifier")
+BOARD_ENTRIES = (
+    "tilewright.board", "tilewright.runtime", "tilewright.runtime.executable", "tilewright.runtime.remote.command",
+    "tilewright.isa.verifier",
+)  # fmt: skip
 BOARD_PACKAGES = {"numpy"}
 BOARD_LAZY_PACKAGES = {"numpy", "pynq"}
 

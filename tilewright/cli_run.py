@@ -92,6 +92,15 @@ def run(
     wave: Annotated[
         Path | None, typer.Option(metavar="W.fst", help="With --device rtl: write a waveform (.fst or .vcd; slow).")
     ] = None,
+    overlay: Annotated[
+        Path | None, typer.Option(metavar="O.bit", help="With --device pynq: the bitstream, or a folder of one.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="T", help="With --device pynq://HOST: file with its token.")
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust.")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
@@ -109,14 +118,11 @@ def run(
         )
     if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
-    if wave is not None and device != "rtl":
-        raise UsageProblem(f"--wave {wave}: only the rtl device has waveforms; add --device rtl")
     files.check()
     opened: str | Device = device
-    if wave is not None:
-        check_writable(wave)
+    if special := device_options(device, wave, overlay, token_file, ca):
         own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
-        opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), wave=wave)
+        opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
     with ProgressReporter() as progress:
         if compiled:
@@ -145,6 +151,28 @@ def run(
         typer.echo(f"   check  {difference}")
         if not difference.exact:
             raise typer.Exit(1)
+
+
+def device_options(
+    device: str, wave: Path | None, overlay: Path | None, token_file: Path | None, ca: Path | None
+) -> dict[str, Any]:
+    """What the device's constructor gets. Raises :class:`UsageProblem` for options that are another device's."""
+    from tilewright.runtime.remote.auth import find_token
+
+    remote = "://" in device
+    for given, fits, text in (
+        (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
+        (overlay, device == "pynq", "--overlay: only the pynq device has one; add --device pynq"),
+        (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
+        (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
+    ):
+        if given is not None and not fits:
+            raise UsageProblem(text)
+    if wave is not None:
+        check_writable(wave)
+    token = None if token_file is None else find_token(token_file)
+    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def load_artifact(data: bytes, source: str, config: str | None, device: str | Device) -> Executable:

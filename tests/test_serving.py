@@ -1,0 +1,163 @@
+"""``tilewright serve`` and ``run --device pynq://HOST`` as typed, and the command that a board has."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.runtime.network import images, make_artifact, reference
+from tests.test_layering import ONLY_NUMPY
+from tilewright import board
+from tilewright.cli import main
+from tilewright.runtime.remote import auth
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with an artifact, inputs and a token, and no token in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(auth.TOKEN_VARIABLE, raising=False)
+    make_artifact().save("toy.twa")
+    np.save("x.npy", images(3))
+    Path("token").write_text(auth.new_token())
+    return tmp_path
+
+
+@pytest.fixture
+def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A server of the simulator in a process of its own, and the lines it greets with."""
+    command = [sys.executable, "-m", "tilewright", "serve", "--device", "sim", "--config", "tiny", "--port", "0",
+               "--host", "127.0.0.1"]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip())
+        if line.startswith("from a PC:"):
+            break
+    yield process, lines
+    process.kill()
+    process.communicate()
+
+
+def test_from_the_line_that_serve_prints_to_a_network_run(
+    folder: Path, serving: tuple[subprocess.Popen[str], list[str]], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    process, lines = serving
+    assert lines[0].startswith("serving the sim device, config tiny, on port ")
+    assert "without TLS" in lines[2]
+    told = re.fullmatch(r"from a PC: TILEWRIGHT_TOKEN=(\S+) tilewright run A\.twa --device pynq://\S+:(\d+)", lines[-1])
+    assert told is not None
+    device = f"pynq://127.0.0.1:{told[2]}"
+    run = ["run", "toy.twa", "--input", "x.npy", "--output", "y.npy", "--device", device]
+    assert main([*run, "--token-file", "token"]) == 2
+    assert "the token is not the server's" in capsys.readouterr().err
+    assert not Path("y.npy").exists()
+    monkeypatch.setenv(auth.TOKEN_VARIABLE, told[1])
+    assert main(run) == 0
+    assert np.array_equal(np.load("y.npy"), reference(images(3))[1].reshape(3, -1))
+    assert f"device {device} (sim)" in capsys.readouterr().out
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "pynq"], "no overlay is given"),
+        (["--device", "pynq", "--config", "tiny"], "--config: the overlay's manifest tells"),
+        (["--device", "sim", "--overlay", "o.bit"], "--overlay: only the pynq device has one, not sim"),
+        (["--device", "sim", "--tls-cert", "none.pem"], "none.pem: not usable as a TLS certificate"),
+        (["--device", "sim", "--token-file", "none"], "none: cannot be read"),
+        (["--device", "sim", "--config", "tinny"], "tinny: no such preset"),
+        (["--device", "sim", "--config", "tiny", "--host", "256.0.0.1"], "cannot listen on 256.0.0.1"),
+    ],
+)
+def test_serving_cannot_start(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (main, board.main):
+        assert command(["serve", *arguments]) == 2
+        said = capsys.readouterr()
+        assert message in said.err
+        assert said.err.count("\n") == 1
+        assert said.out == ""
+
+
+@pytest.mark.parametrize("option", [["--port", "70000"], ["--idle", "x"], ["--max-memory", "0"]])
+def test_numbers_out_of_range_are_told(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *option])
+    assert ended.value.code == 2
+    assert f"{option[1]}: must be an integer from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--wave", "w.fst"], "--wave: only the rtl device"),
+        (["--overlay", "o.bit"], "--overlay: only the pynq device"),
+        (["--token-file", "token"], "--token-file: only a remote device"),
+        (["--device", "pynq://host", "--ca", "c.pem"], "--ca: only TLS"),
+        (["--device", "pynq://host"], "needs the token that its tilewright serve printed"),
+        (["--device", "pynqs://host", "--token-file", "token", "--ca", "c.pem"], "c.pem: not usable as trusted"),
+        (["--device", "pynq://127.0.0.1:1", "--token-file", "token"], "is tilewright serve running there?"),
+    ],
+)
+def test_options_of_other_devices(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "toy.twa", "--input", "x.npy", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+# -- the board's command --------------------------------------------------------------------------------------
+
+
+def test_the_boards_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "toy.twa", "--device", "sim", "--input", "x.npy", "--output", "y.npy", "--report", "r.json"]
+    assert board.main(command) == 0
+    assert np.array_equal(np.load("y.npy"), reference(images(3))[1].reshape(3, -1))
+    assert re.match(r"toy: 3 inferences on sim, [\d,]+ cycles", capsys.readouterr().out)
+    assert Path("r.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "m.tflite"], "compile: no such command here"),
+        (["run", "none.twa", "--input", "x.npy"], "none.twa: cannot be read"),
+        (["run", "toy.twa", "--input", "x.npy", "--output", "none/y.npy"], "there is no directory none"),
+        (["run", "toy.twa", "--input", "x.npy"], "no overlay is given"),
+    ],
+)
+def test_what_the_boards_command_refuses(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert board.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_works_with_numpy_alone() -> None:
+    """Typer cannot be found, so the command is the board's; its help loads nothing else."""
+    source = f"""{ONLY_NUMPY}
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "typer" else real(name, *rest)
+from tilewright.__main__ import main
+sys.argv = ["tilewright", "--help"]
+assert main() == 0
+sys.argv = ["tilewright", "serve", "--device", "pynq"]
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
+    assert "usage: tilewright {run,serve,selftest}" in done.stdout
+    assert (done.returncode, "no overlay is given" in done.stderr) == (2, True), done.stderr
