@@ -1,31 +1,47 @@
 """The explorer's latency model against the cycle simulator, on random Configs and networks.
 
-``python bench/bench_latency_model.py [--pairs N] [--seed S] [--seconds T] [--models DIR] [--json FILE]`` draws pairs of
-a Config and a network (small random graphs, the digits example, and the real networks of ``../shared/models`` or
-``TILEWRIGHT_MODELS`` where they are), estimates, compiles, simulates, and prints rank correlation and error. Pairs
-that one of the two calls infeasible are counted apart.
+``python bench/bench_latency_model.py`` estimates the kept pairs of ``dse/data/latency_accuracy.json``, whose simulated
+cycles cost most of an hour, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are kept,
+``--seconds T`` stops earlier; each is written as it comes, so that a killed run goes on where it was. ``--fresh``
+forgets the kept ones. Networks are small random graphs, the digits example, ResNet-18 on 64 x 64 pixels and the real
+networks of ``../shared/models`` or ``TILEWRIGHT_MODELS``; kept pairs of networks that are not there are left out.
+Pairs that one of the two calls infeasible are counted apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import random
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from bench.bench_networks import NETWORKS, ROOT, models_folder
+from bench.bench_sim_speed import machine
+from bench.resnet18 import build
 from tests.jit.builder import GraphBuilder
+from tilewright.cache import compiler_version
 from tilewright.config import KIB, Config, ConfigError
 from tilewright.dse.latency import estimate, simulated_cycles
-from tilewright.dse.shapes import network_shape
+from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.kernels.base import PlaceError
+from tilewright.progress import ProgressReporter
+
+KEPT = ROOT / "dse" / "data" / "latency_accuracy.json"
 
 #: (sizes are drawn independently; what contradicts itself is drawn again)
 CHOICES: dict[str, tuple[int | bool, ...]] = {
@@ -33,8 +49,34 @@ CHOICES: dict[str, tuple[int | bool, ...]] = {
     "act_banks": (4, 8, 16), "wgt_bytes": tuple(KIB << k for k in range(4, 10)),
     "acc_bytes": tuple(KIB << k for k in range(4, 9)), "acc_banks": (2, 4, 8), "prm_entries": (32, 64, 128, 256),
     "axi_bits": (32, 64, 128), "burst_beats": (8, 16, 32), "outstanding": (2, 4, 8, 16), "dram_latency": (16, 32, 64),
-    "queue_depth": (8, 32), "dsp_packing": (False, True),
+    "queue_depth": (8, 32), "dsp_packing": (False, True), "axi_version": (4,),
 }  # fmt: skip
+RESNET_18 = "resnet18-64"
+DIGITS = "digits"
+#: networks that are not random, and how many of a hundred pairs have one of them
+NAMED, NAMED_SHARE = (*NETWORKS, DIGITS, RESNET_18), 35
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A network by name and the values of ``CHOICES``, and what the simulator said: cycles, or the reason for none."""
+
+    network: str
+    values: tuple[int | bool, ...]
+    simulated: int | None = None
+    reason: str | None = None
+
+    @property
+    def config(self) -> Config:
+        return Config().replace(name="random", **dict(zip(CHOICES, self.values, strict=True)))
+
+
+def draw(seed: int, index: int) -> Pair:
+    """The pair of this number."""
+    rng = random.Random(f"{seed}/{index}")
+    network = rng.choice(NAMED) if rng.randrange(100) < NAMED_SHARE else f"random-{rng.randrange(1 << 30)}"
+    config = random_config(rng).to_dict()
+    return Pair(network, tuple(config[name] for name in CHOICES))
 
 
 def random_config(rng: random.Random) -> Config:
@@ -42,7 +84,7 @@ def random_config(rng: random.Random) -> Config:
     while True:
         try:
             drawn = {name: rng.choice(values) for name, values in CHOICES.items()}
-            return Config().replace(name="random", axi_version=4, **drawn)
+            return Config().replace(name="random", **drawn)
         except ConfigError:
             continue
 
@@ -71,28 +113,96 @@ def random_graph(seed: int) -> Graph:
     return b.graph(b.dense(x, rng.randint(2, 20)))
 
 
-def real_graphs(folder: Path) -> list[Graph]:
-    """The digits example and the real networks that are there."""
-    paths = [ROOT / "examples" / "digits" / "digits.onnx", *(folder / f"{name}.tflite" for name in NETWORKS)]
-    models = [import_model(path) for path in paths if path.exists()]
-    return [model.graph for model in models if model.graph is not None]
+@cache
+def graph_of(network: str, models: Path) -> Graph | None:
+    """A network by name; None if its file is not there."""
+    if network.startswith("random-"):
+        return random_graph(int(network.removeprefix("random-")))
+    if network == RESNET_18:
+        with tempfile.TemporaryDirectory() as folder:
+            return import_model(build(Path(folder) / f"{RESNET_18}.onnx", size=64)).graph
+    path = ROOT / "examples" / "digits" / "digits.onnx" if network == DIGITS else models / f"{network}.tflite"
+    return import_model(path).graph if path.exists() else None
 
 
-def measure(graph: Graph, config: Config) -> dict[str, Any]:
-    """One pair: cycles of both, None where infeasible, and the model's time once it is warm."""
-    shape = network_shape(graph)
-    row: dict[str, Any] = {"network": graph.name, "estimated": None, "simulated": None}
-    start = time.perf_counter()
+@cache
+def shape_of(network: str, models: Path) -> NetworkShape | None:
+    """What the model needs of a network."""
+    graph = graph_of(network, models)
+    return None if graph is None else network_shape(graph)
+
+
+def simulate(pair: Pair, models: Path) -> Pair | None:
+    """The pair with the simulator's answer; None if its network is not there."""
+    graph = graph_of(pair.network, models)
+    if graph is None:
+        return None
     try:
-        row["estimated"] = estimate(shape, config).cycles
+        return Pair(pair.network, pair.values, simulated_cycles(graph, pair.config))
     except PlaceError as error:
-        row["estimate_reason"] = str(error)
-    row["seconds"] = time.perf_counter() - start
-    try:
-        row["simulated"] = simulated_cycles(graph, config)
-    except PlaceError as error:
-        row["simulate_reason"] = str(error)
-    return row
+        return Pair(pair.network, pair.values, None, str(error))
+
+
+class Kept:
+    """The pairs of one seed in a file, by number."""
+
+    def __init__(self, path: Path, seed: int, fresh: bool) -> None:
+        self.path = path
+        self.data: dict[str, Any] = {"seed": seed, "fields": list(CHOICES), "pairs": {}}
+        if path.exists() and not fresh:
+            stored = json.loads(path.read_text())
+            if (stored["seed"], stored["fields"]) == (seed, list(CHOICES)):
+                self.data = stored
+
+    def pairs(self) -> dict[int, Pair]:
+        """Number -> pair."""
+        rows = self.data["pairs"]
+        return {int(k): Pair(**{**row, "values": tuple(row["values"])}) for k, row in rows.items()}
+
+    def add(self, number: int, pair: Pair) -> None:
+        """Keep a pair; the file appears whole."""
+        self.data |= {"date": datetime.date.today().isoformat(), "machine": machine(), "compiler": compiler_version()}
+        self.data["pairs"][str(number)] = {k: v for k, v in asdict(pair).items() if v is not None}
+        head = json.dumps({k: v for k, v in self.data.items() if k != "pairs"})[:-1]
+        rows = ",\n".join(f'"{k}": {json.dumps(row)}' for k, row in self.data["pairs"].items())
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(f'{head}, "pairs": {{\n{rows}\n}}}}\n')
+        partial.replace(self.path)
+
+
+def extend(kept: Kept, pairs: int, seconds: float, models: Path) -> None:
+    """Simulate pairs that are not kept yet, up to ``pairs`` in all."""
+    start = time.monotonic()
+    with ProgressReporter() as progress:
+        for number in range(pairs):
+            if str(number) in kept.data["pairs"]:
+                continue
+            if time.monotonic() - start > seconds:
+                return
+            progress.update("simulating pairs", number, pairs)
+            pair = simulate(draw(kept.data["seed"], number), models)
+            if pair is not None:
+                kept.add(number, pair)
+
+
+def estimated(pairs: Iterable[Pair], models: Path) -> list[dict[str, Any]]:
+    """Rows of pairs with the model's cycles and time, once its loops are compiled."""
+    rows = []
+    for pair in pairs:
+        shape = shape_of(pair.network, models)
+        if shape is None:
+            continue
+        config = pair.config
+        row: dict[str, Any] = {**asdict(pair), "estimated": None}
+        start = time.perf_counter()
+        try:
+            row["estimated"] = estimate(shape, config).cycles
+        except PlaceError as error:
+            row["estimate_reason"] = str(error)
+        row["seconds"] = time.perf_counter() - start
+        rows.append(row)
+    return rows
 
 
 def rank_correlation(a: list[float], b: list[float]) -> float:
@@ -123,27 +233,30 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     """Print the summary; exit code 1 if fewer than ten pairs could be compared."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--pairs", type=int, default=0, help="simulate until so many are kept")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=240.0, help="stop drawing after this long")
+    parser.add_argument("--seconds", type=float, default=240.0, help="stop simulating after this long")
+    parser.add_argument("--fresh", action="store_true", help="forget the kept pairs")
+    parser.add_argument("--kept", type=Path, default=KEPT)
     parser.add_argument("--models", type=Path, default=models_folder())
+    parser.add_argument("--worst", type=int, default=0, help="show so many pairs with the largest errors")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rng = random.Random(options.seed)
-    real = real_graphs(options.models)
-    warm = random_graph(0)
-    estimate(network_shape(warm), Config())  # compiles the model's loop
-    rows: list[dict[str, Any]] = []
-    start = time.monotonic()
-    while len(rows) < options.pairs and time.monotonic() - start < options.seconds:
-        graph = rng.choice(real) if real and rng.random() < 0.3 else random_graph(rng.randrange(1 << 30))
-        config = random_config(rng)
-        rows.append({**measure(graph, config), "config": config.to_dict()})
+    kept = Kept(options.kept, options.seed, options.fresh)
+    extend(kept, options.pairs, options.seconds, options.models)
+    if kept.data.get("compiler", compiler_version()) != compiler_version():
+        print("the kept pairs were simulated with another version of the compiler; --fresh measures again")
+    pairs = kept.pairs()
+    estimate(network_shape(random_graph(0)), Config())  # compiles the model's loops
+    rows = estimated(pairs.values(), options.models)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     found = summary(rows)
     for name, value in found.items():
         print(f"{name:<28}{value:>10}")
+    both = [r for r in rows if r["estimated"] and r["simulated"]]
+    for row in sorted(both, key=lambda r: -abs(r["estimated"] / r["simulated"] - 1))[: options.worst]:
+        print(f"{row['estimated'] / row['simulated'] - 1:+.1%}", row["network"], row["values"])
     return int(found["both feasible"] < 10)
 
 
