@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tilewright.dse import clock
 from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
 from tilewright.dse.resources import excess, limits, reported, resources
@@ -71,6 +73,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "parameters": point.params,
         "metrics": {**evaluator.metrics(config, cycles, spent), **point.best_values},
         "board": None if board is None else excess(used, board),
+        "clock_model": dataclasses.asdict(clock.estimate(config, board)),
         "modules": used.modules,
         "synthesis": (point.synthesised or {}).get("values") or reported(config),
         "layers": {

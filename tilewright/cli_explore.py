@@ -117,6 +117,7 @@ def explore(
     evaluator = Evaluator([], board, objectives, clock, table)  # type: ignore[arg-type]
     if clock == "model" and "clock_mhz" in chosen.varied:
         raise ExploreProblem("clock_mhz varies, but --clock model sets it; use --clock config, or do not vary it")
+    pool = make_pool(workers, scheduler)
     paths = [split_weight(text) for text in models]
     named = dict(_name_and_weight(text) for text in weight or [])
     with ExploreView(objectives, lambda p: point_name(chosen.base, p.params)) as view:
@@ -128,7 +129,7 @@ def explore(
         make_directory(output)
         evaluator.networks = networks
         where = storage or f"sqlite:///{output / 'trials.db'}"
-        with make_pool(workers, scheduler) as pool:
+        with pool:
             search = Search(chosen, evaluator, where, seed, sampler, batch, pool)
             try:
                 points, note = _sweep(search, trials, simulate, synthesise, view)

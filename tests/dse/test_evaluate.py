@@ -1,0 +1,176 @@
+"""Points: objectives by weights, clocks and boards; what cannot be is named; all of it picklable."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dse.test_models import residual_network
+from tests.jit.builder import GraphBuilder
+from tests.jit.onnx_models import QdqBuilder
+from tests.test_compiling import mixed_model
+from tilewright.config import PRESETS, Config
+from tilewright.dse import clock, synthesis
+from tilewright.dse.evaluate import OBJECTIVES, Evaluator, ObjectiveError, cost
+from tilewright.dse.networks import Network, NetworkError, load_networks, parse_weight, split_weight
+from tilewright.dse.options import CompilerOptions
+from tilewright.dse.resources import resources
+from tilewright.dse.space import make_space
+
+ALL = tuple(OBJECTIVES)
+
+
+def small_network(name: str = "small", weight: float = 1.0) -> Network:
+    b = GraphBuilder(1, (8, 8, 4))
+    graph = b.graph(b.dense(b.average_pool(b.conv(b.conv("x", 8), 16), (8, 8)), 4))
+    return Network.of(graph, name, weight)
+
+
+def test_objectives_are_what_their_names_say() -> None:
+    networks = [Network.of(residual_network(), "large"), small_network(weight=3.0)]
+    evaluator, space = Evaluator(networks, "pynq-z2", ALL), make_space(Config(), {"block_in": 16})
+    found = evaluator(space, {})
+    assert found.reason is None
+    assert set(found.values) == set(OBJECTIVES)
+    cycles = found.cycles["large"] + 3 * found.cycles["small"]
+    used = resources(Config())
+    assert found.values["latency"] == pytest.approx(cycles / 100, abs=1e-3)
+    assert found.values["throughput"] == pytest.approx(4e8 / cycles, rel=1e-5)
+    assert found.values["dsp"] == used.dsp
+    assert found.values["lut"] == used.lut
+    shares = (used.dsp / 220, used.bram36 / 140, used.lut / 53200, used.ff / 106400)
+    assert found.values["area"] == pytest.approx(100 * max(shares), abs=0.01)
+    layers = evaluator.layers(Config())
+    spent = evaluator.spent(Config(), layers)
+    assert found.values["energy"] == pytest.approx(spent["large"].total + 3 * spent["small"].total, rel=1e-4)
+
+
+def test_the_simulator_gives_the_same_objectives_from_the_compiled_network() -> None:
+    evaluator = Evaluator([small_network()], "pynq-z2", ("latency", "energy", "dsp"))
+    estimated, confirmed = evaluator(make_space(Config(), {"block_in": 16}), {}), evaluator.confirm(Config())
+    assert confirmed.values["latency"] == confirmed.cycles["small"] / 100
+    for name in ("latency", "energy"):
+        assert estimated.values[name] == pytest.approx(confirmed.values[name], rel=0.25)
+    assert estimated.values["dsp"] == confirmed.values["dsp"]
+
+
+def test_keeping_intermediates_costs_bus_time_in_both_fidelities() -> None:
+    evaluator = Evaluator([Network.of(residual_network())], None, ("latency",))
+    narrow = Config().replace(axi_bits=32)
+    kept = CompilerOptions(keep_intermediates=True)
+    assert evaluator.layers(narrow, kept)["random"].busy["STORE"] > evaluator.layers(narrow)["random"].busy["STORE"]
+    assert evaluator.confirm(narrow, kept).values["latency"] > evaluator.confirm(narrow).values["latency"]
+
+
+def test_one_schedule_is_never_faster_than_the_fastest_of_all() -> None:
+    evaluator = Evaluator([small_network()], None, ("latency",))
+    fastest = evaluator.confirm(PRESETS["tiny"]).values["latency"]
+    assert fastest <= evaluator.confirm(PRESETS["tiny"], CompilerOptions("deep-8")).values["latency"]
+
+
+def test_the_clock_model_sets_the_clock_of_a_point() -> None:
+    space = make_space(PRESETS["pynq-z2"], {"block_in": [16, 64]})
+    networks = [small_network()]
+    for point in space.points():
+        by_model = Evaluator(networks, "pynq-z2", ("latency",), "model").config(space, point)
+        assert by_model.clock_mhz == int(clock.estimate(space.config(point), "pynq-z2").mhz)
+        assert Evaluator(networks, "pynq-z2", ("latency",)).config(space, point).clock_mhz == 100
+
+
+@pytest.mark.parametrize(
+    "changes,reason",
+    [
+        ({"weight_bits": 4}, "small: op000 conv: its weights need 8 bits, wgt holds 4; raise weight_bits"),
+        ({"acc_bytes": 1024, "acc_banks": 16}, "small: op000 conv: a row of 8 outputs needs 8 acc units, a bank has 1"),
+        ({"block_in": 64, "block_out": 64}, "pynq-z2: 2306 DSP slices are needed, there are 220"),
+        ({"axi_bits": 512}, "axi_bits = 512: must be at most 128"),
+    ],
+)
+def test_points_that_cannot_be_say_why(changes: dict[str, int], reason: str) -> None:
+    base = Config()
+    space = make_space(base, {name: [value, getattr(base, name)] for name, value in changes.items()})
+    found = Evaluator([small_network()], "pynq-z2", ("latency",))(space, changes)
+    assert found.reason is not None
+    assert reason in found.reason
+
+
+def test_wrong_evaluators_are_named() -> None:
+    for arguments, message in (
+        ((None, ("area",)), "area: is a share of a board's resources; name a board"),
+        ((None, ("latency",), "model"), "model: depends on the board's part; name a board"),
+        (("pynq-z2", ()), "one or more"),
+    ):
+        with pytest.raises(ObjectiveError, match=message):
+            Evaluator([], *arguments)  # type: ignore[arg-type]
+
+
+def test_throughput_is_maximised() -> None:
+    evaluator = Evaluator([], "pynq-z2", ("throughput", "dsp"))
+    assert evaluator.directions == ["maximize", "minimize"]
+    assert cost("throughput", 5.0) == -5.0
+    assert cost("dsp", 5.0) == 5.0
+
+
+def test_evaluators_travel_and_tell_themselves_apart() -> None:
+    evaluator = Evaluator([small_network()], "pynq-z2", ALL, "model")
+    space = make_space(Config(), {"block_in": [8, 16]})
+    there = pickle.loads(pickle.dumps(evaluator))
+    assert there(space, {"block_in": 8}).values == evaluator(space, {"block_in": 8}).values
+    assert there.identity() == evaluator.identity()
+    assert evaluator.identity() != Evaluator([], "pynq-z2", ALL).identity()
+    assert json.loads(json.dumps(evaluator.identity())) == evaluator.identity()
+
+
+def test_synthesis_runs_once_per_verilog_and_replaces_the_models_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesis, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(synthesis, "sources_key", lambda config: config.fingerprint)
+    runs: list[str] = []
+
+    def yosys(config: Config) -> dict[str, Any]:
+        runs.append(config.name)
+        return {"used": {"LUT": 60000.0, "FF": 10.0, "DSP": 194.0, "BRAM": 118.0}, "tool": "Yosys 1"}
+
+    first = synthesis.synthesised(Config(), yosys)
+    assert synthesis.synthesised(Config(), yosys) == first
+    assert runs == ["pynq-z2"]
+    synthesis.report_path(Config()).write_text("{damaged")
+    synthesis.synthesised(Config(), yosys)
+    assert len(runs) == 2
+    found = Evaluator([], "pynq-z2", ("latency", "lut", "area")).synthesise(Config())
+    assert found.values == {"lut": 60000.0, "area": 112.78}
+    assert found.reason == "pynq-z2: 60000 LUTs are needed by Yosys 1, there are 53200"
+
+
+def test_weights_of_the_command_line(tmp_path: Path) -> None:
+    assert split_weight("a.tflite") == ("a.tflite", 1.0)
+    assert split_weight("a.tflite=2.5") == ("a.tflite", 2.5)
+    odd = tmp_path / "a=2"
+    odd.write_text("")
+    assert split_weight(str(odd)) == (str(odd), 1.0)
+    for weight in ("0", "-1", "nan", "inf", "two"):
+        with pytest.raises(NetworkError, match="positive number"):
+            parse_weight(f"a={weight}", weight)
+
+
+def test_a_model_partly_on_the_cpu_is_explored_part_by_part(tmp_path: Path) -> None:
+    parts = load_networks(mixed_model(tmp_path / "mixed.onnx"), 2.0)
+    assert [(p.name, p.weight, p.images) for p in parts] == [("mixed:1", 2.0, 1.0), ("mixed:2", 2.0, 0.0)]
+    assert any("igmoid" in name for name, _ in parts[0].host_ops)
+    evaluator = Evaluator(parts, None, ("latency", "throughput"))
+    found = evaluator(make_space(PRESETS["tiny"], {"prm_entries": 32}), {})
+    cycles = sum(found.cycles.values())
+    assert found.values["latency"] == pytest.approx(2 * cycles / 100, abs=1e-3)
+    assert found.values["throughput"] == pytest.approx(1e8 / cycles, rel=1e-4)
+
+
+def test_a_model_that_is_all_the_cpus_is_refused_with_its_operators(tmp_path: Path) -> None:
+    b = QdqBuilder(seed=3)
+    path = b.save(tmp_path / "sigmoid.onnx", b.node("Sigmoid", [b.input([1, 4, 6, 6])]), [1, 4, 6, 6])
+    with pytest.raises(NetworkError, match=r"sigmoid.onnx: no operator can run on the accelerator.*igmoid"):
+        load_networks(path)
