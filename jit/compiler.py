@@ -84,6 +84,12 @@ def compile_graph(
     return result
 
 
+def accelerator_graphs(graph: Graph, config: Config) -> list[Graph]:
+    """What :func:`compile_graph` makes programs of: the graph without the operators that run on the host."""
+    stages = _stages(graph, config, CompiledGraph(graph, config, [], []))
+    return [_subgraph(graph, ops, False) for place, ops in stages if place == "accelerator"]
+
+
 # -- placement -------------------------------------------------------------------------------------------
 
 

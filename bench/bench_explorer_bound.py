@@ -1,0 +1,105 @@
+"""The most that any design could gain: floors of the MLPerf Tiny set over every array shape that a board's DSPs hold.
+
+``python bench/bench_explorer_bound.py [--board NAME] [--config NAME|FILE] [--models DIR]``. A floor is what no
+schedule can beat, on memories of any size (``jit/floor.py``): array cycles in whole blocks, and bytes over the bus.
+So the cycles of a Config over the least floor of all shapes are the most that a search at the same clock, weight
+width and bus can still gain, and no search is needed to know it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+import tilewright as tw
+from bench.bench_networks import NETWORKS, models_folder
+from tilewright.config import PRESETS, RANGES, Config, ConfigError, load_config
+from tilewright.dse.resources import limits, resources
+from tilewright.jit.compiler import accelerator_graphs
+from tilewright.jit.floor import layer_floor
+from tilewright.jit.graph import Graph
+from tilewright.jit.importer import import_model
+from tilewright.jit.lower import lower
+from tilewright.progress import ProgressReporter
+
+
+def network_floor(graph: Graph, config: Config) -> int:
+    """Cycles that the network takes at least on arrays and bus of this shape, whatever its memories."""
+    total = 0
+    for part in accelerator_graphs(graph, config):
+        lowered = lower(part, config)
+        floors = [layer_floor(part, op, number, lowered, config) for number, op in enumerate(part.ops)]
+        bus = -(-sum(f.bus_bytes for f in floors) // config.beat_bytes)
+        total += max(sum(f.array_cycles for f in floors), bus)
+    return total
+
+
+def shapes(base: Config, board: str) -> list[Config]:
+    """Every block shape and packing whose multipliers and ALU lanes fit the board, on the base's bus."""
+    low, high, _ = RANGES["block_in"]
+    blocks = [1 << k for k in range(low.bit_length() - 1, high.bit_length())]
+    found = []
+    for block_in in blocks:
+        for block_out in blocks:
+            for packed in (False, True):
+                try:
+                    config = base.replace(
+                        name=f"{block_in}x{block_out}{' packed' if packed else ''}", block_in=block_in,
+                        block_out=block_out, dsp_packing=packed,
+                    )  # fmt: skip
+                except ConfigError:
+                    continue
+                if resources(config).dsp <= limits(board)["dsp"]:
+                    found.append(config)
+    return found
+
+
+def main() -> int:
+    """Print floors per shape and the bound; exit code 1 if the base does better than its own floor, which cannot be."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--board", default="pynq-z2", choices=[n for n in PRESETS if PRESETS[n].board == n])
+    parser.add_argument("--config", help="what is to be beaten (default: the board's preset)")
+    parser.add_argument("--models", type=Path, default=models_folder())
+    options = parser.parse_args()
+    base = load_config(options.config or options.board)
+    models = [path for name in NETWORKS if (path := options.models / f"{name}.tflite").exists()]
+    if not models:
+        print(f"no networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
+        return 0
+    graphs = [import_model(path).graph for path in models]
+    rows: dict[str, list[int]] = {}
+    with ProgressReporter() as progress:
+        cycles = []
+        for number, model in enumerate(models):
+            progress.update("simulating", number, len(models))
+            executable = tw.compile(str(model), config=base)
+            shape = (1, *executable.inputs[0].shape[1:])
+            cycles.append(executable.run(np.zeros(shape, executable.inputs[0].dtype))[1].cycles)
+        candidates = shapes(base, options.board)
+        for number, config in enumerate(candidates):
+            progress.update("floors", number, len(candidates))
+            rows[config.name] = [network_floor(graph, config) for graph in graphs]
+    print(
+        f"{platform.machine()}; floors on {options.board} ({limits(options.board)['dsp']} DSP), {base.axi_bits}-bit bus"
+    )
+    names = [model.stem for model in models]
+    print(f"{'shape':<16}" + "".join(f"{name:>22}" for name in names) + f"{'sum':>12}")
+    for shape_name, floors in sorted(rows.items(), key=lambda item: sum(item[1])):
+        print(f"{shape_name:<16}" + "".join(f"{value:>22,}" for value in floors) + f"{sum(floors):>12,}")
+    print(f"{base.name + ', cycles':<16}" + "".join(f"{value:>22,}" for value in cycles) + f"{sum(cycles):>12,}")
+    least = min(sum(floors) for floors in rows.values())
+    print(
+        f"no shape that fits takes fewer than {least:,} cycles for the set: at most {sum(cycles) / least:.3f} times faster"
+    )
+    return int(sum(cycles) < least)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
