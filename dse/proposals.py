@@ -104,7 +104,7 @@ class Proposals:
         mark = optuna.samplers.NSGAIISampler._get_generation_key()
         study.add_trials(
             optuna.trial.create_trial(
-                values=list(t.values or ()), params=dict(t.params), distributions=self._distributions,
+                values=[float(v) for v in t.values or ()], params=dict(t.params), distributions=self._distributions,
                 system_attrs={mark: 0}, user_attrs={"number": t.number}, constraints={"board": t.excess},
             )
             for t in trials

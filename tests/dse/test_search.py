@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
+import random
 import signal
 import sqlite3
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.jit.builder import GraphBuilder
-from tilewright.config import PRESETS, load_config
-from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError
+from tilewright.config import PRESETS
+from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError, Outcome
+from tilewright.dse.evaluation import Task
+from tilewright.dse.proposals import BATCH, Proposals, Seen
 from tilewright.dse.search import Point, Search, SearchError, front
-from tilewright.dse.space import make_space
-from tilewright.dse.trials import StorageError
+from tilewright.dse.space import Space, Value, make_space
+from tilewright.dse.trials import Row, StorageError
+from tilewright.dse.workers import InProcess, Params, Result
 
 pytest.importorskip("optuna", reason="needs the explore extra: pip install 'tilewright[explore]'")
 
@@ -26,8 +31,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SWEEP = """
 import sys
 sys.path.insert(0, sys.argv[3])
-from tests.dse.test_search import make_search
-make_search(sys.argv[1], sys.argv[2]).run(40)
+from tests.dse.test_search import Slow, make_search
+from tilewright.dse import search
+search._KEEP_SECONDS = 0.0
+sweep = make_search(sys.argv[1], sys.argv[2])
+sweep.pool = Slow()
+sweep.run(40)
 """
 
 
@@ -55,6 +64,64 @@ def test_equal_seeds_give_equal_trials_in_pieces_too(sampler: str, tmp_path: Pat
     if sampler != "grid":
         other = make_search(f"sqlite:///{tmp_path}/a.db", sampler, seed=2).run(20)
         assert trials(other) != trials(whole)
+
+
+class Slow(InProcess):
+    """Slow enough to be killed in the middle."""
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+        for result in super().evaluate(task, fidelity, points, left):
+            time.sleep(0.05)
+            yield result
+
+
+class Shuffled:
+    """A pool that finishes points in another order every time, as workers do."""
+
+    def __init__(self, seed: int) -> None:
+        self.random, self.evaluated = random.Random(seed), 0
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+        order = list(range(len(points)))
+        self.random.shuffle(order)
+        for index in order:
+            self.evaluated += 1
+            yield index, task(fidelity, points[index])
+
+
+class Dies(Shuffled):
+    """A pool in a process that is killed after some evaluations."""
+
+    def __init__(self, seed: int, after: int) -> None:
+        super().__init__(seed)
+        self.after = after
+
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+        for result in super().evaluate(task, fidelity, points, left):
+            if self.evaluated > self.after:
+                raise KeyboardInterrupt
+            yield result
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "tpe", "random"])
+def test_the_order_in_which_workers_finish_changes_nothing(
+    sampler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.dse.search._KEEP_SECONDS", 0.0)  # every result is kept on its own
+    alone = make_search(f"sqlite:///{tmp_path}/a.db", sampler)
+    expected, best = trials(alone.run(50)), alone.confirm_front(3)
+    search = make_search(f"sqlite:///{tmp_path}/b.db", sampler)
+    for seed, after in enumerate((5, 8)):
+        search.pool = Dies(seed, after)
+        with pytest.raises(KeyboardInterrupt):
+            search.run(50)
+    kept = len(search.trials.read("analytical"))
+    assert 5 <= kept < 50
+    search.pool = last = Shuffled(3)
+    assert trials(search.run(50)) == expected
+    assert last.evaluated <= 27 - 5  # what was kept, and points proposed twice, are not evaluated again
+    assert search.confirm_front(3) == best
+    assert make_search(f"sqlite:///{tmp_path}/b.db", sampler).run(7) == search.points()[:7]
 
 
 def test_a_killed_sweep_ends_with_the_same_front(tmp_path: Path) -> None:
@@ -87,6 +154,76 @@ def _count(database: Path) -> int:
             return int(connection.execute("select count(*) from tilewright_trials").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
+def test_samplers_learn_from_earlier_batches_and_keep_the_elite(sampler: str) -> None:
+    space = Space(PRESETS["tiny"], {"dram_latency": tuple(range(16, 80)), "outstanding": tuple(range(1, 17))})
+
+    def values(params: Mapping[str, Value]) -> list[float]:
+        a, b = params["dram_latency"], params["outstanding"]
+        return [abs(a - 40) + b, abs(a - 50) + b]  # type: ignore[operator]
+
+    def total(name: str) -> float:
+        proposals, found = Proposals(space, ["minimize"] * 2, name, seed=1), []
+        for first in range(0, 12 * BATCH, BATCH):
+            points = proposals.propose(first)
+            assert proposals.propose(first) == points  # asking does not change the answer
+            batch = [Seen(n, p, values(p), 0.0) for n, p in enumerate(points, first)]
+            proposals.learn(batch)
+            found += [sum(t.values or ()) for t in batch]
+        return statistics.mean(found[-4 * BATCH :])
+
+    assert total(sampler) < 0.7 * total("random")
+
+
+def test_points_beyond_the_board_are_avoided() -> None:
+    space = Space(PRESETS["tiny"], {"dram_latency": tuple(range(16, 80)), "outstanding": tuple(range(1, 17))})
+    proposals, late = Proposals(space, ["minimize"], "nsga2", seed=1), []
+    for first in range(0, 8 * BATCH, BATCH):
+        points = proposals.propose(first)
+        # the smaller the better, but what is smaller than 40 does not fit
+        excess = [max(0.0, 40 - int(p["dram_latency"])) / 40 for p in points]
+        proposals.learn([Seen(first + n, p, [float(p["dram_latency"])], excess[n]) for n, p in enumerate(points)])
+        late = excess
+    assert sum(e == 0 for e in late) > len(late) / 2
+
+
+def test_a_grid_is_every_point_in_order() -> None:
+    space = make_space(PRESETS["tiny"], {"block_in": [4, 8, 16], "dsp_packing": [False, True], "prm_entries": [32, 64]})
+    proposals = Proposals(space, ["minimize"], "grid", seed=0, batch=5)
+    assert [p for first in (0, 5, 10) for p in proposals.propose(first)] == list(space.points())
+
+
+def test_a_defect_of_a_model_is_a_failed_trial(tmp_path: Path) -> None:
+    search = make_search(f"sqlite:///{tmp_path}/a.db", "grid")
+    search._task = Task(Defective(search.evaluator), search.space)
+    points = search.run(27)
+    failed = [p for p in points if (p.reason or "").startswith("ZeroDivisionError")]
+    assert len(points) == 27
+    assert [p.params["block_in"] for p in failed] == [16] * 9
+    assert front(points, ("latency", "dsp"))
+
+
+class Defective(Evaluator):
+    """A model that breaks on wide blocks."""
+
+    def __init__(self, good: Evaluator) -> None:
+        self.__dict__ = good.__dict__
+
+    def __call__(self, space: Space, point: Mapping[str, Value]) -> Outcome:
+        if point["block_in"] == 16:
+            raise ZeroDivisionError("division by zero")
+        return super().__call__(space, point)
+
+
+def test_a_database_of_other_proposals_is_refused(tmp_path: Path) -> None:
+    search = make_search(f"sqlite:///{tmp_path}/a.db")
+    first = search.run(1)[0]
+    other = {**first.params, "block_in": 4 if first.params["block_in"] != 4 else 8}
+    search.trials.write("analytical", {1: Row(other, {"reason": "made up"})})
+    with pytest.raises(SearchError, match="trial 1 is not what this version"):
+        search.run(3)
 
 
 def test_infeasible_points_are_kept_with_their_reason(tmp_path: Path) -> None:
@@ -127,21 +264,3 @@ def test_wrong_requests_are_named(tmp_path: Path) -> None:
         make_search(f"sqlite:///{tmp_path}/none/a.db")
     with pytest.raises(SearchError, match="no such sampler"):
         make_search(f"sqlite:///{tmp_path}/a.db", "annealing")
-
-
-def test_results_are_written_whole(tmp_path: Path) -> None:
-    from tilewright.dse.report import write_all
-
-    search = make_search(f"sqlite:///{tmp_path}/a.db", "grid")
-    everything = search.run(27)
-    best = front(everything, search.evaluator.objectives)
-    written = write_all(tmp_path, search, best, everything)
-    assert {path.name for path in written} == {"front.json", "front.csv", "report.html", "best.toml", "front.png"}
-    data = json.loads((tmp_path / "front.json").read_text())
-    assert [row["trial"] for row in data["front"]] == [p.number for p in best]
-    assert data["front"][0]["layers"]["random"][0]["bound"] in ("array", "alu", "bus")
-    assert load_config(tmp_path / "best.toml") == search.config(best[0])
-    page = (tmp_path / "report.html").read_text()
-    assert "http" not in page
-    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
-    assert len((tmp_path / "front.csv").read_text().splitlines()) == len(best) + 1
