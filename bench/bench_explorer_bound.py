@@ -73,7 +73,7 @@ def main() -> int:
     if not models:
         print(f"no networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
         return 0
-    graphs = [import_model(path).graph for path in models]
+    graphs = [graph for path in models if (graph := import_model(path).graph) is not None]
     rows: dict[str, list[int]] = {}
     with ProgressReporter() as progress:
         cycles = []
@@ -86,18 +86,16 @@ def main() -> int:
         for number, config in enumerate(candidates):
             progress.update("floors", number, len(candidates))
             rows[config.name] = [network_floor(graph, config) for graph in graphs]
-    print(
-        f"{platform.machine()}; floors on {options.board} ({limits(options.board)['dsp']} DSP), {base.axi_bits}-bit bus"
-    )
+    dsp = limits(options.board)["dsp"]
+    print(f"floors on {options.board} ({dsp} DSP), {base.axi_bits}-bit bus; run on {platform.machine()}")
     names = [model.stem for model in models]
     print(f"{'shape':<16}" + "".join(f"{name:>22}" for name in names) + f"{'sum':>12}")
     for shape_name, floors in sorted(rows.items(), key=lambda item: sum(item[1])):
         print(f"{shape_name:<16}" + "".join(f"{value:>22,}" for value in floors) + f"{sum(floors):>12,}")
     print(f"{base.name + ', cycles':<16}" + "".join(f"{value:>22,}" for value in cycles) + f"{sum(cycles):>12,}")
     least = min(sum(floors) for floors in rows.values())
-    print(
-        f"no shape that fits takes fewer than {least:,} cycles for the set: at most {sum(cycles) / least:.3f} times faster"
-    )
+    gain = sum(cycles) / least
+    print(f"no shape that fits takes fewer than {least:,} cycles for the set: at most {gain:.3f} times faster")
     return int(sum(cycles) < least)
 
 
