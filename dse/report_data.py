@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -99,6 +101,7 @@ def other_points(everything: Sequence[Point], front: Sequence[Point]) -> tuple[l
     return [
         {
             "trial": p.number, "parameters": p.params, "metrics": {**p.metrics, **p.best_values},
+            "fidelity": "simulator" if p.simulated else "analytical",
             "reason": p.reason or (p.simulated or {}).get("reason"),
         }
         for p in others[::step]
@@ -106,10 +109,17 @@ def other_points(everything: Sequence[Point], front: Sequence[Point]) -> tuple[l
 
 
 def reasons(points: Iterable[Point]) -> dict[str, int]:
-    """How many points each reason excludes, the most frequent first."""
-    counts: dict[str, int] = {}
+    """How many points each kind of reason excludes, the most frequent first; the first of a kind stands for it.
+
+    Reasons are of a kind if they differ in numbers only: which layer, how much is missing.
+    """
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
     for point in points:
         reason = point.reason or (point.simulated or {}).get("reason") or (point.synthesised or {}).get("reason")
         if reason:
-            counts[reason] = counts.get(reason, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_REASONS])
+            kind = re.sub(r"\d[\d.,]*", "#", reason)
+            first.setdefault(kind, reason)
+            counts[kind] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return {first[kind]: count for kind, count in ordered[:MOST_REASONS]}

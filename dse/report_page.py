@@ -99,7 +99,10 @@ def _left_out(head: Mapping[str, Any]) -> str:
         f'<tr><td class="text">{html.escape(reason)}</td><td>{count:,}</td></tr>'
         for reason, count in head["infeasible"].items()
     )
-    return f'<h2>Why points were left out</h2><table><tr><th class="text">reason</th><th>points</th></tr>{rows}</table>'
+    return (
+        "<h2>Why points were left out</h2><p>Reasons that differ in numbers alone are counted together; the first is "
+        f'shown.</p><table><tr><th class="text">reason</th><th>points</th></tr>{rows}</table>'
+    )
 
 
 def _energy(head: Mapping[str, Any]) -> str:

@@ -101,7 +101,7 @@ function resetFilters() {
   }
 }
 
-const describe = (p) => [`trial ${p.trial}`, ...metrics.filter((m) => p.metrics[m] !== undefined)
+const describe = (p) => [`trial ${p.trial} (${p.fidelity})`, ...metrics.filter((m) => p.metrics[m] !== undefined)
   .map((m) => `${m} ${number(p.metrics[m])} ${unit(m)}`),
 ...parameters.map((n) => `${n} ${p.parameters[n]}`), p.reason || ""].filter(Boolean).join("<br>")
   .replaceAll("&", "&amp;");

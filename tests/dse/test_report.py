@@ -5,6 +5,8 @@ from __future__ import annotations
 import html.parser
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +134,46 @@ def test_names_of_models_cannot_break_the_page(tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     assert NAME not in text
     assert len(re.findall(r"</script>", text)) == len(re.findall(r"<script[ >]", text))
+
+
+def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
+    texts = ["a: 10 DSP slices are needed", "b: no room", "a: 12.5 DSP slices are needed", "a: 7 DSP slices are needed"]
+    points = [Point(k, {}, reason=text) for k, text in enumerate(texts)]
+    points.append(Point(9, {}, {"latency": 1.0}, simulated={"reason": "b: no room"}))
+    assert report_data.reasons(points) == {"a: 10 DSP slices are needed": 3, "b: no room": 2}
+
+
+@pytest.mark.slow
+def test_a_browser_draws_the_page(tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    search, best, everything = sweep(tmp_path)
+    write_all(tmp_path, search, best, everything)
+    page = (tmp_path / "report.html").read_text()
+    # what a user does: another axis, a value left out, another row
+    clicks = """<script>
+    const change = (id, value) => { byId(id).value = value; byId(id).dispatchEvent(new Event("change")); };
+    change("axis-x", "energy" in data.rows[0].metrics ? "lut" : "dsp");
+    document.querySelector("#filters input").click();
+    const rows = document.querySelectorAll("tr[data-trial]"); rows[rows.length - 1].cells[0].click();
+    document.querySelector("#detail th").click();
+    document.title = "drawn";
+    </script>"""
+    (tmp_path / "page.html").write_text(page.replace("</body>", clicks + "</body>"))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    command = [browser, *flags, profile, "--virtual-time-budget=8000", "--dump-dom", f"file://{tmp_path}/page.html"]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "<title>drawn</title>" in dom
+    assert f"Trial {best[-1].number}: {search.config(best[-1]).name}" in dom
+    assert 'class="main-svg"' in dom
+    left = sum(p.params["block_in"] != 4 for p in everything if p.values)
+    assert re.search(rf"{left - _beyond(everything)} of \d+ points shown", dom)
+    assert "cannot be: " in dom
+    assert "its weights need 8 bits" in dom
+
+
+def _beyond(everything: list[Point]) -> int:
+    """Points past the board among those that the browser test leaves: not shown unless asked for."""
+    return sum(p.params["block_in"] != 4 and bool(p.values) and not p.feasible for p in everything)
