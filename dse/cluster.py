@@ -69,9 +69,9 @@ class Cluster:
 
     def close(self) -> None:
         """Take the sweeps' tasks from the workers; end those that were started here."""
-        for _, digest in self._tasks.values():
-            if self.scheduler is not None and self.client.status == "running":
-                self.client.unregister_worker_plugin(f"tilewright-{digest}")
+        if self.scheduler is not None and self.client.status == "running":
+            for name in {name for _, name in self._tasks.values()}:
+                self.client.unregister_worker_plugin(name)
         self.client.close()
         if self._local is not None:
             self._local.close()
@@ -83,7 +83,7 @@ class Cluster:
         """
         from tilewright.dse.on_worker import OtherVersionError
 
-        digest = self._register(task)
+        name = self._register(task)
         waiting: dict[Any, _Chunk] = {}
         ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -92,7 +92,7 @@ class Cluster:
 
             futures = self.client.map(
                 evaluate_chunk, [[points[i] for i in c.indices] for c in chunks],
-                key=[next(self._names) for _ in chunks], digest=digest, fidelity=fidelity, expected=version(),
+                key=[next(self._names) for _ in chunks], name=name, fidelity=fidelity, expected=version(),
                 pure=False, retries=0, batch_size=None,
             )  # fmt: skip
             for future, sent in zip(futures, chunks, strict=True):
@@ -129,17 +129,18 @@ class Cluster:
         return self.scheduler or "local workers"
 
     def _register(self, task: Task) -> str:
-        """Bring the task to the workers, once; returns its digest."""
+        """Bring the task to the workers, once; returns its name there."""
         from tilewright.dse.on_worker import TaskPlugin
 
         if id(task) not in self._tasks:
             pickled = pickle.dumps(task, protocol=5)
-            digest = hashlib.sha256(pickled).hexdigest()[:16]
+            # Named by client too: a driver that leaves takes its own task along, not another's.
+            name = f"tilewright-{hashlib.sha256(pickled).hexdigest()[:16]}-{self.client.id}"
             try:
-                self.client.register_plugin(TaskPlugin(digest, pickled))
+                self.client.register_plugin(TaskPlugin(name, pickled))
             except ImportError as error:
                 raise WorkerError(f"{self._where}: {error}; workers need what the driver has installed") from error
-            self._tasks[id(task)] = task, digest  # the task is held, so that its id stays its own
+            self._tasks[id(task)] = task, name  # the task is held, so that its id stays its own
         return self._tasks[id(task)][1]
 
     def _next(self, ready: queue.SimpleQueue[Any]) -> Any:

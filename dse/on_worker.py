@@ -10,7 +10,7 @@ from distributed import Worker, WorkerPlugin
 
 from tilewright.dse.evaluation import Task, version
 
-#: a task's digest -> the task, pickled until it is first used
+#: a task's name -> the task, pickled until it is first used
 _TASKS: dict[str, Task | bytes] = {}
 
 
@@ -21,28 +21,27 @@ class OtherVersionError(RuntimeError):
 class TaskPlugin(WorkerPlugin):
     """Brings a task to every worker, to those that join or restart later too."""
 
-    def __init__(self, digest: str, pickled: bytes) -> None:
-        self.name, self.idempotent = f"tilewright-{digest}", True
-        self.digest, self.pickled = digest, pickled
+    def __init__(self, name: str, pickled: bytes) -> None:
+        self.name, self.idempotent, self.pickled = name, True, pickled
 
     def setup(self, worker: Worker) -> None:
         """Called by the worker when it gets the plugin."""
-        _TASKS[self.digest] = self.pickled
+        _TASKS[self.name] = self.pickled
 
     def teardown(self, worker: Worker) -> None:
         """Called by the worker when the plugin is taken away, or the worker closes."""
-        _TASKS.pop(self.digest, None)
+        _TASKS.pop(self.name, None)
 
 
 def evaluate_chunk(
-    chunk: list[dict[str, Any]], digest: str, fidelity: str, expected: str
+    chunk: list[dict[str, Any]], name: str, fidelity: str, expected: str
 ) -> tuple[float, list[dict[str, Any]]]:
     """Seconds and outcomes of points. Raises :class:`OtherVersionError`, LookupError without the task, MemoryError."""
     if version() != expected:
         raise OtherVersionError(f"the worker runs version {version()}, the driver {expected}")
-    task = _TASKS[digest]
+    task = _TASKS[name]
     if isinstance(task, bytes):
-        task = _TASKS[digest] = pickle.loads(task)
+        task = _TASKS[name] = pickle.loads(task)
     started = time.perf_counter()
     outcomes = [task(fidelity, point) for point in chunk]
     return time.perf_counter() - started, outcomes

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -40,14 +40,18 @@ sweep.run(40)
 """
 
 
-def make_search(storage: str, sampler: str = "nsga2", seed: int = 1) -> Search:
+def make_search(
+    storage: str, sampler: str = "nsga2", seed: int = 1, kind: Callable[[Evaluator], Evaluator] | None = None
+) -> Search:
+    """A sweep over 27 Configs; ``kind`` replaces its evaluator."""
     b = GraphBuilder(1, (8, 8, 4))
     x = b.conv("x", 8)
     graph = b.graph(b.dense(b.average_pool(b.conv(x, 16), (8, 8)), 4))
     space = make_space(
         PRESETS["tiny"], {"block_in": [4, 8, 16], "block_out": [4, 8, 16], "act_bytes": [1024, 4096, 8192]}
     )
-    return Search(space, Evaluator([Network.of(graph)], "pynq-z2", ("latency", "dsp")), storage, seed, sampler)
+    evaluator = Evaluator([Network.of(graph)], "pynq-z2", ("latency", "dsp"))
+    return Search(space, kind(evaluator) if kind else evaluator, storage, seed, sampler)
 
 
 def trials(points: list[Point]) -> list[tuple[object, ...]]:
@@ -196,9 +200,7 @@ def test_a_grid_is_every_point_in_order() -> None:
 
 
 def test_a_defect_of_a_model_is_a_failed_trial(tmp_path: Path) -> None:
-    search = make_search(f"sqlite:///{tmp_path}/a.db", "grid")
-    search._task = Task(Defective(search.evaluator), search.space)
-    points = search.run(27)
+    points = make_search(f"sqlite:///{tmp_path}/a.db", "grid", kind=Defective).run(27)
     failed = [p for p in points if (p.reason or "").startswith("ZeroDivisionError")]
     assert len(points) == 27
     assert [p.params["block_in"] for p in failed] == [16] * 9
