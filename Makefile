@@ -4,6 +4,7 @@
 #   make setup     .venv with all that the project uses
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
+#   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
 #   make rtl-report   synthesis of every preset (an hour or more); results in hw/reports
 #   make clean     remove caches and build output (not .venv)
 #
@@ -21,7 +22,7 @@ ALL_STAMP := $(VENV)/.tilewright-all-$(KEY)
 DEMO_STAMP := $(VENV)/.tilewright-demo-$(KEY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench rtl-report clean
+.PHONY: help setup demo test test-all lint bench bitstream rtl-report clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -64,6 +65,13 @@ lint: setup
 # Each bench/bench_*.py is a script of its own and prints what it measured.
 bench: setup
 	@for script in $(sort $(wildcard bench/bench_*.py)); do echo "== $$script"; $(PY) $$script || exit 1; done
+
+# PROJECT_ONLY=1 writes the folder for a machine that has Vivado, and stops.
+BOARD ?= pynq-z2
+SOURCE ?= rtl
+bitstream: setup
+	@$(PY) -m tilewright.hw.boards build $(BOARD) --source $(SOURCE) $(if $(CONFIG),--config $(CONFIG)) \
+	  $(if $(PROJECT_ONLY),--project-only)
 
 # Yosys and nextpnr run in one process each. REPORT="tiny ecp5" chooses presets.
 rtl-report: setup

@@ -124,14 +124,14 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases
 // Started once per inference by the control unit, which holds the registers (hls/control.py) and keeps all
 // arguments stable until ap_done; `fault` holds bit 0: ended with a segment fault, above it the instruction's
 // index. After a fault engines may hang in a wait for tokens: the control unit resets all kernels.
-void tilewright_dispatch(const beat_t *dram, dram_address program, ap_uint<TAG_BITS> instructions, ap_uint<32> beats,
-                         segment_bases bases, segment_limits limits, ap_uint<1 + TAG_BITS> &fault,
+void tilewright_dispatch(const beat_t *dram, dram_address program_address, ap_uint<TAG_BITS> instructions,
+                         ap_uint<32> beats, segment_bases bases, segment_limits limits, ap_uint<1 + TAG_BITS> &fault,
                          command_stream &load, command_stream &gemm,
                          command_stream &alu, command_stream &store, retire_stream &load_retired,
                          retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired) {
 // offset=off: addresses are absolute, and so are those of LOAD and STORE.
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
-#pragma HLS INTERFACE ap_none port=program
+#pragma HLS INTERFACE ap_none port=program_address
 #pragma HLS INTERFACE ap_none port=instructions
 #pragma HLS INTERFACE ap_none port=beats
 #pragma HLS INTERFACE ap_none port=bases
@@ -150,7 +150,7 @@ void tilewright_dispatch(const beat_t *dram, dram_address program, ap_uint<TAG_B
     beat_stream fetched("fetched");
 // As deep as the Config's fetch FIFO: instructions are there before the engines ask for them.
 TW_PRAGMA(HLS STREAM variable=fetched depth=TW_FETCH_BEATS)
-    fetch(dram, program, beats, fetched);
+    fetch(dram, program_address, beats, fetched);
     run(instructions, beats, bases, limits, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
         store_retired, fault);
 }

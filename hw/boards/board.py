@@ -1,0 +1,55 @@
+"""What the build needs to know of a board: one TOML file each in ``data/``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+PS_TYPES = ("zynq7", "zynqmp")  #: each has a Tcl file of its name with the PS core's ports and settings
+
+
+class BoardError(TilewrightError):
+    """A board is unknown, a build cannot be set up, a tool is missing or fails, or its result is not acceptable."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board with a PYNQ image. Addresses are byte addresses of the PS's first master port."""
+
+    name: str
+    title: str
+    part: str  #: Vivado's name of the device
+    board_part: str  #: pattern of the board files' name; they are used if installed, and not needed
+    ps: str  #: see PS_TYPES
+    memory_bits: int  #: data width of the PS's HP port
+    memory_axi: int  #: its protocol: 3 or 4
+    max_clock_mhz: int  #: of the PS's clocks for the PL
+    control_address: int  #: the accelerator's registers
+    interrupt_address: int  #: the interrupt controller's registers
+    ps_config: dict[str, str]  #: settings of the PS core that PL and .hwh depend on
+
+    def check(self, config: Config) -> None:
+        """Raises :class:`BoardError` if the board cannot give what the config asks for."""
+        if config.clock_mhz > self.max_clock_mhz:
+            raise BoardError(
+                f"clock_mhz = {config.clock_mhz}: the PS of {self.title} gives the PL at most "
+                f"{self.max_clock_mhz} MHz; lower clock_mhz in the config"
+            )
+
+
+def board_names() -> list[str]:
+    """The boards that can be built for."""
+    return sorted(path.stem for path in DATA.glob("*.toml"))
+
+
+def load_board(name: str) -> Board:
+    """The board of a name. Raises :class:`BoardError` naming the known ones if there is none."""
+    if name not in board_names():
+        raise BoardError(f"board {name!r} is not known; the boards are {', '.join(board_names())}")
+    return Board(name=name, **tomllib.loads((DATA / f"{name}.toml").read_text()))

@@ -1,0 +1,108 @@
+"""The overlay: bitstream and .hwh under one name with a manifest beside them, made only of what passed the checks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tilewright.config import Config, ConfigError
+from tilewright.hw.boards.board import BoardError, load_board
+from tilewright.hw.boards.reports import check_timing, parse_timing, parse_utilisation
+
+MANIFEST_FORMAT = 1
+CELL = "tilewright_0"  #: the accelerator in the block design
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The three files that go to the board, and the manifest's content."""
+
+    bitstream: Path
+    handoff: Path
+    manifest_path: Path
+    manifest: dict[str, Any]
+
+
+def package_overlay(folder: Path) -> Overlay:
+    """Check the results in ``folder/out`` and make ``folder/overlay`` from them.
+
+    Raises :class:`BoardError` naming the file or the path if a result is missing or timing is not met.
+    """
+    build, config = _read_build(folder)
+    board = load_board(build["board"])
+    out = folder / "out"
+    timing = parse_timing(out / "timing.rpt")
+    facts = _read_facts(out / "facts.txt")
+    check_timing(timing, out / "timing.rpt", float(facts["clock_mhz"]))
+    used = parse_utilisation(out / "utilization.rpt")
+    name = f"tilewright-{board.name}"
+    target = folder / "overlay"
+    files: dict[str, Path] = {}
+    for suffix in ("bit", "hwh"):
+        path = out / f"tilewright.{suffix}"
+        if not path.is_file() or path.stat().st_size == 0:
+            raise BoardError(f"{path}: is missing or empty: the run did not end with a bitstream")
+        files[suffix] = path
+    sums = {suffix: hashlib.sha256(path.read_bytes()).hexdigest() for suffix, path in files.items()}
+    manifest = {
+        "format": MANIFEST_FORMAT,
+        "config": config.to_dict(),
+        "fingerprint": config.fingerprint,
+        "bitstream_sha256": sums["bit"],
+        "hwh_sha256": sums["hwh"],
+        "ip": CELL,
+        "interrupt": f"{CELL}/irq",
+        "board": board.name,
+        "part": board.part,
+        "source": build["source"],
+        # the HLS design has the same registers, of which the engines' counters and the trace stay 0
+        "engine_counters": build["source"] == "rtl",
+        "control_address": board.control_address,
+        "clock_mhz": float(facts["clock_mhz"]),
+        "slack_ns": {"setup": timing.setup, "hold": timing.hold, "pulse_width": timing.pulse_width},
+        "utilisation": used,
+        "tools": {"vivado": facts["vivado"], "tilewright": _own_version()},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    try:
+        if target.exists():
+            shutil.rmtree(target)
+        target.mkdir()
+        copies = {suffix: target / f"{name}.{suffix}" for suffix in files}
+        for suffix, path in files.items():
+            shutil.copyfile(path, copies[suffix])
+        manifest_path = target / f"{name}.json"
+        manifest_path.write_text(json.dumps(manifest, indent=1) + "\n")
+    except OSError as error:
+        raise BoardError(f"{target}: cannot be written: {error.strerror}") from error
+    return Overlay(copies["bit"], copies["hwh"], manifest_path, manifest)
+
+
+def _read_build(folder: Path) -> tuple[dict[str, str], Config]:
+    try:
+        build = json.loads((folder / "build.json").read_text())
+        return build, Config.from_toml((folder / "config.toml").read_text(), source=str(folder / "config.toml"))
+    except (OSError, ValueError, ConfigError) as error:
+        raise BoardError(f"{folder}: not a build folder of tilewright.hw.boards: {error}") from error
+
+
+def _read_facts(path: Path) -> dict[str, str]:
+    try:
+        facts = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
+        float(facts["clock_mhz"])
+    except (OSError, ValueError, KeyError) as error:
+        raise BoardError(f"{path}: the clock that the PS makes is not in it: {error}") from error
+    return {"vivado": "unknown", **facts}
+
+
+def _own_version() -> str:
+    try:
+        return version("tilewright")
+    except PackageNotFoundError:
+        return "unknown"

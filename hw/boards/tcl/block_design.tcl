@@ -1,0 +1,125 @@
+# The block design: PS, accelerator, one clock, one reset, control through the PS's first master port, DRAM
+# through its first HP port, and the interrupt through an AXI interrupt controller, where PYNQ looks for it.
+
+# The newest version of an AMD core that this Vivado has; so no version stands in the scripts.
+proc newest_core {name} {
+    set found [lsort -dictionary [get_ipdefs xilinx.com:ip:${name}:*]]
+    if {[llength $found] == 0} {
+        error "block_design: this Vivado has no core $name; was the device family installed with it?"
+    }
+    return [lindex $found end]
+}
+
+proc settings {pairs} {
+    set result {}
+    foreach {name value} $pairs {
+        lappend result CONFIG.$name $value
+    }
+    return $result
+}
+
+proc add_core {name core pairs} {
+    set cell [create_bd_cell -type ip -vlnv [newest_core $core] $name]
+    if {[llength $pairs]} {
+        set_property -dict [settings $pairs] $cell
+    }
+    return $cell
+}
+
+proc connect {from to} {
+    connect_bd_net [get_bd_pins $from] [get_bd_pins $to]
+}
+
+proc connect_bus {from to} {
+    connect_bd_intf_net [get_bd_intf_pins $from] [get_bd_intf_pins $to]
+}
+
+# Board files, where they are installed, set what the PL does not see (MIO, DDR timing); without them those
+# settings stay at their defaults in the .hwh, and the image's boot loader has made them on the board anyway.
+proc use_board_files {design} {
+    set found [lsort -dictionary [get_board_parts -quiet [dict get $design board_part]]]
+    if {[llength $found] == 0} {
+        puts "tilewright: no board files for [dict get $design board_part]; going on without"
+        return 0
+    }
+    set_property board_part [lindex $found end] [current_project]
+    return 1
+}
+
+proc add_ps {design ps_type preset} {
+    set cell [create_bd_cell -type ip -vlnv [newest_core [dict get $ps_type core]] ps]
+    apply_bd_automation -rule [dict get $ps_type rule] \
+        -config [concat [dict get $ps_type automation] apply_board_preset $preset] $cell
+    set pairs [concat [dict get $ps_type settings] [dict get $design ps_config]]
+    lappend pairs [dict get $ps_type width_setting] [dict get $design memory_bits]
+    lappend pairs [dict get $ps_type clock_setting] [dict get $design clock_mhz]
+    set_property -dict [settings $pairs] $cell
+    return $cell
+}
+
+# A master whose protocol and width are the port's is connected to it as it is; anything else goes through a
+# SmartConnect, which converts and, for several masters, arbitrates. Returns the cells that need a clock.
+proc connect_memory {design ps_type} {
+    set port ps/[dict get $ps_type memory]
+    set masters [dict get $design masters]
+    set same [expr {[dict get $design axi_bits] == [dict get $design memory_bits]
+        && [dict get $design protocol] eq "AXI[dict get $design memory_axi]"}]
+    if {$same && [llength $masters] == 1} {
+        connect_bus tilewright_0/[lindex $masters 0] $port
+        return {}
+    }
+    add_core memory_bus smartconnect [list NUM_SI [llength $masters] NUM_MI 1]
+    set index 0
+    foreach master $masters {
+        connect_bus tilewright_0/$master memory_bus/[format S%02d_AXI $index]
+        incr index
+    }
+    connect_bus memory_bus/M00_AXI $port
+    return memory_bus
+}
+
+proc block_design {root design ps_type} {
+    create_project -force tilewright [file join $root work project] -part [dict get $design part]
+    set preset [use_board_files $design]
+    set_property ip_repo_paths [file join $root ip] [current_project]
+    update_ip_catalog
+    create_bd_design system
+
+    add_ps $design $ps_type $preset
+    create_bd_cell -type ip -vlnv tilewright:accelerator:tilewright:1.0 tilewright_0
+    add_core reset proc_sys_reset {}
+    add_core control_bus smartconnect {NUM_SI 1 NUM_MI 2}
+    # C_IRQ_CONNECTION 1: a single wire, as PS ports take it, and no bus
+    add_core interrupts axi_intc {C_IRQ_CONNECTION 1}
+
+    connect_bus ps/[dict get $ps_type control] control_bus/S00_AXI
+    connect_bus control_bus/M00_AXI tilewright_0/s_axil
+    connect_bus control_bus/M01_AXI interrupts/s_axi
+    set buses [concat control_bus [connect_memory $design $ps_type]]
+
+    set clock ps/[dict get $ps_type clock]
+    foreach pin [list ps/[dict get $ps_type control_clock] ps/[dict get $ps_type memory_clock] \
+            reset/slowest_sync_clk tilewright_0/clk interrupts/s_axi_aclk] {
+        connect $clock $pin
+    }
+    connect ps/[dict get $ps_type reset] reset/ext_reset_in
+    connect reset/peripheral_reset tilewright_0/rst
+    connect reset/peripheral_aresetn interrupts/s_axi_aresetn
+    foreach bus $buses {
+        connect $clock $bus/aclk
+        connect reset/peripheral_aresetn $bus/aresetn
+    }
+    connect tilewright_0/irq interrupts/intr
+    connect interrupts/irq ps/[dict get $ps_type interrupt]
+
+    set space [get_bd_addr_spaces ps/Data]
+    assign_bd_address -offset [dict get $design control_address] -range 4K \
+        -target_address_space $space [get_bd_addr_segs tilewright_0/s_axil/reg0] -force
+    assign_bd_address -offset [dict get $design interrupt_address] -range 64K \
+        -target_address_space $space [get_bd_addr_segs interrupts/S_AXI/Reg] -force
+    assign_bd_address
+
+    validate_bd_design
+    save_bd_design
+    return [get_property CONFIG.[dict get $ps_type achieved] [get_bd_cells ps]]
+}

