@@ -217,6 +217,7 @@ def _nothing(everything: list[Point], board: str) -> str:
 
 
 def _summary(search: Search, points: list[Point], everything: list[Point], note: str | None) -> None:
+    from tilewright.dse import clock
     from tilewright.dse.evaluate import OBJECTIVES
 
     for network in search.evaluator.networks:
@@ -233,3 +234,10 @@ def _summary(search: Search, points: list[Point], everything: list[Point], note:
         how = "simulated" if point.simulated else "estimated"
         how += ", synthesised" if point.synthesised else ""
         typer.echo(f"  trial {point.number:<5} {values}  ({how})  {search.config(point).name}")
+    best = search.config(points[0])
+    expected = clock.estimate(best, search.evaluator.board)
+    if best.clock_mhz > expected.high:
+        typer.echo(
+            f"the first is taken at {best.clock_mhz} MHz; the clock model expects {expected.mhz} "
+            f"({expected.low} to {expected.high}), limited by {expected.path}: compare with --clock model"
+        )

@@ -243,8 +243,11 @@ function detail(p) {
     return;
   }
   const save = element("a", { download: `${p.config.name}-${p.trial}.toml`, href: "data:application/toml," + encodeURIComponent(p.toml) }, "save as .toml");
+  const c = p.clock_model;
+  const pace = element("p", {}, `Taken at ${p.config.clock_mhz} MHz; the clock model expects ${c.mhz} MHz (${c.low} to ${c.high}), `
+    + `limited by ${c.path}. No place and route has confirmed it.`);
   byId("detail").replaceChildren(
-    ...whatIf(p), ...layerTables(p),
+    pace, ...whatIf(p), ...layerTables(p),
     element("div", { class: "columns" }, element("div", {}, ...moduleTable(p)), element("div", {}, ...energyTable(p)),
       element("div", {}, element("h3", {}, "Config"), element("p", {}, save), element("pre", {}, p.toml))),
   );
