@@ -131,7 +131,7 @@ def _build(sources: Mapping[str, str], top: str, wave: str, scratch: Path, progr
     include = [part for folder in folders for part in ("-I", str(folder))]
     units = _bundle(scratch / "generated", scratch, optimise)
     objects = compile_objects(units, [*flags, *include], scratch)
-    objects += _runtime_objects([root / name for name in (*RUNTIME, *WAVES[wave])], [*flags, "-I", str(root)])
+    objects += runtime_objects([root / name for name in (*RUNTIME, *WAVES[wave])], [*flags, "-I", str(root)])
     progress("g++: linking the design", 2, 3)
     target = scratch / "design.so"
     link(objects, libraries, target)
@@ -169,8 +169,8 @@ def _bundle(generated: Path, scratch: Path, optimise: bool) -> list[tuple[Path, 
     return bundles
 
 
-def _runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:
-    """Verilator's own files, compiled once for all designs."""
+def runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:
+    """Verilator's own files, compiled once for all designs with these flags."""
     key = repr((list(map(str, sources)), flags, *_FLAGS, version("verilator"), compiler_version()))
     name = "runtime-" + hashlib.sha256(key.encode()).hexdigest()[:16]
     folder = cache_directory() / name

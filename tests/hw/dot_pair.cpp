@@ -1,0 +1,54 @@
+// All operands of one tap of tw_dot_pair (TAPS = 4, one set a cycle) beside random ones of the other three, against
+// plain multiplies. Compiled with the Verilated module by test_dot_pair.py.
+#include <cstdint>
+
+#include "Vpair.h"
+#include "verilated.h"
+
+namespace {
+constexpr int TAPS = 4, DEPTH = 4, BITS = WEIGHT_BITS;
+
+struct Operands {
+    int32_t x[TAPS], w0[TAPS], w1[TAPS];
+    static int32_t narrow(uint64_t value, int bits) { return int32_t(uint32_t(value) << (32 - bits)) >> (32 - bits); }
+    static int32_t dot(const int32_t* x, const int32_t* w) {
+        int32_t sum = 0;
+        for (int k = 0; k < TAPS; k++) sum += x[k] * w[k];
+        return sum;
+    }
+};
+}  // namespace
+
+// The number of the first operand set whose sums are wrong, or -1. With `late`, the second sum that appears beside
+// those of a set is of the set a cycle later.
+extern "C" int64_t check_tap(int tap, int late, int64_t sets) {
+    VerilatedContext context;
+    Vpair top{&context};
+    Operands recent[DEPTH] = {};
+    uint64_t random = 0x9E3779B97F4A7C15ULL;
+    top.late = late;
+    for (int64_t i = 0; i < sets + DEPTH; i++) {
+        Operands& now = recent[i % DEPTH];
+        uint32_t x = 0, w0 = 0, w1 = 0;
+        for (int k = 0; k < TAPS; k++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            const uint64_t drawn = k == tap ? uint64_t(i) : random >> 20;
+            now.x[k] = Operands::narrow(drawn, 8);
+            now.w0[k] = Operands::narrow(drawn >> 8, BITS);
+            now.w1[k] = Operands::narrow(drawn >> (8 + BITS), BITS);
+            x |= uint32_t(now.x[k] & 0xFF) << (8 * k);
+            w0 |= (uint32_t(now.w0[k]) & ((1u << BITS) - 1)) << (BITS * k);
+            w1 |= (uint32_t(now.w1[k]) & ((1u << BITS) - 1)) << (BITS * k);
+        }
+        top.x = x, top.w0 = w0, top.w1 = w1;
+        top.clk = 0, top.eval();
+        top.clk = 1, top.eval();
+        const int64_t first = i - (DEPTH - 1);  // the set whose first sum stands at the output now
+        if (first < 0 || first >= sets) continue;
+        const Operands& low = recent[first % DEPTH];
+        const Operands& high = recent[(first + (late ? 1 : 0)) % DEPTH];
+        if (int32_t(top.sum0) != Operands::dot(low.x, low.w0) || int32_t(top.sum1) != Operands::dot(high.x, high.w1))
+            return first;
+    }
+    return -1;
+}
