@@ -10,7 +10,7 @@ proc newest_core {name} {
     return [lindex $found end]
 }
 
-proc settings {pairs} {
+proc core_settings {pairs} {
     set result {}
     foreach {name value} $pairs {
         lappend result CONFIG.$name $value
@@ -21,12 +21,12 @@ proc settings {pairs} {
 proc add_core {name core pairs} {
     set cell [create_bd_cell -type ip -vlnv [newest_core $core] $name]
     if {[llength $pairs]} {
-        set_property -dict [settings $pairs] $cell
+        set_property -dict [core_settings $pairs] $cell
     }
     return $cell
 }
 
-proc connect {from to} {
+proc connect_pins {from to} {
     connect_bd_net [get_bd_pins $from] [get_bd_pins $to]
 }
 
@@ -53,7 +53,7 @@ proc add_ps {design ps_type preset} {
     set pairs [concat [dict get $ps_type settings] [dict get $design ps_config]]
     lappend pairs [dict get $ps_type width_setting] [dict get $design memory_bits]
     lappend pairs [dict get $ps_type clock_setting] [dict get $design clock_mhz]
-    set_property -dict [settings $pairs] $cell
+    set_property -dict [core_settings $pairs] $cell
     return $cell
 }
 
@@ -100,17 +100,17 @@ proc block_design {root design ps_type} {
     set clock ps/[dict get $ps_type clock]
     foreach pin [list ps/[dict get $ps_type control_clock] ps/[dict get $ps_type memory_clock] \
             reset/slowest_sync_clk tilewright_0/clk interrupts/s_axi_aclk] {
-        connect $clock $pin
+        connect_pins $clock $pin
     }
-    connect ps/[dict get $ps_type reset] reset/ext_reset_in
-    connect reset/peripheral_reset tilewright_0/rst
-    connect reset/peripheral_aresetn interrupts/s_axi_aresetn
+    connect_pins ps/[dict get $ps_type reset] reset/ext_reset_in
+    connect_pins reset/peripheral_reset tilewright_0/rst
+    connect_pins reset/peripheral_aresetn interrupts/s_axi_aresetn
     foreach bus $buses {
-        connect $clock $bus/aclk
-        connect reset/peripheral_aresetn $bus/aresetn
+        connect_pins $clock $bus/aclk
+        connect_pins reset/peripheral_aresetn $bus/aresetn
     }
-    connect tilewright_0/irq interrupts/intr
-    connect interrupts/irq ps/[dict get $ps_type interrupt]
+    connect_pins tilewright_0/irq interrupts/intr
+    connect_pins interrupts/irq ps/[dict get $ps_type interrupt]
 
     set space [get_bd_addr_spaces ps/Data]
     assign_bd_address -offset [dict get $design control_address] -range 4K \
