@@ -19,6 +19,7 @@ from tilewright.dse.latency import Estimate, estimate
 from tilewright.dse.networks import Network
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources
+from tilewright.dse.shapes import NetworkShape
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
@@ -142,11 +143,12 @@ class Evaluator:
         reason = None if self.board is None else excess(used, self.board)
         over = self._over(_counts(used))
         try:
-            found = self.layers(config, space.options(point))
+            options = space.options(point)
+            found = self.layers(config, options)
         except PlaceError as error:
             return Outcome(config, reason=str(error), excess=over)
         cycles = {name: e.cycles for name, e in found.items()}
-        spent = self.spent(config, found) if "energy" in self.objectives else None
+        spent = self.spent(config, found, options) if "energy" in self.objectives else None
         return self._outcome(config, cycles, _counts(used), spent, reason, over)
 
     def confirm(self, config: Config, options: CompilerOptions | None = None) -> Outcome:
@@ -185,17 +187,19 @@ class Evaluator:
             least = network.weight_reason(config)
             if least is not None:
                 raise PlaceError(f"{network.name}: {least}")
-            kept = options is not None and options.keep_intermediates
             try:
-                found[network.name] = estimate(network.kept if kept else network.shape, config)
+                found[network.name] = estimate(_shape(network, options), config)
             except PlaceError as error:
                 raise PlaceError(f"{network.name}: {error}") from error
         return found
 
-    def spent(self, config: Config, found: Mapping[str, Estimate]) -> dict[str, Energy]:
-        """Per network: energy of one inference, counted from the latency model's tables."""
+    def spent(
+        self, config: Config, found: Mapping[str, Estimate], options: CompilerOptions | None = None
+    ) -> dict[str, Energy]:
+        """Per network: energy of one inference, counted from the tables behind ``found`` (:meth:`layers`)."""
         return {
-            n.name: energy(count_estimated(n.shape, config, found[n.name]), config, self.table) for n in self.networks
+            n.name: energy(count_estimated(_shape(n, options), config, found[n.name]), config, self.table)
+            for n in self.networks
         }
 
     def metrics(
@@ -246,5 +250,9 @@ class Evaluator:
         return f"{self.board}: {counts[worst]:g} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
 
 
+def _shape(network: Network, options: CompilerOptions | None) -> NetworkShape:
+    return network.kept if options is not None and options.keep_intermediates else network.shape
+
+
 def _counts(used: Resources) -> dict[str, float]:
-    return {name: float(getattr(used, key)) for name, (key, _) in _RESOURCES.items() if hasattr(used, key)}
+    return {name: float(getattr(used, key)) for name, (key, _) in _RESOURCES.items()}

@@ -13,7 +13,7 @@ from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
 from tilewright.dse.resources import excess, limits, reported, resources
 from tilewright.dse.search import Point, Search
-from tilewright.dse.whatif import what_if
+from tilewright.dse.whatif import advice, what_if
 
 Progress = Callable[[str, int, int], None]
 #: points beside the front that a page holds; of more, these many evenly chosen ones
@@ -63,7 +63,8 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
     config, options = search.config(point), search.space.options(point.params)
     evaluator: Evaluator = search.evaluator
     used, layers = resources(config), evaluator.layers(config, options)
-    spent = evaluator.spent(config, layers)
+    spent = evaluator.spent(config, layers, options)
+    neighbours = what_if(evaluator, config, options)
     cycles = (point.simulated or {}).get("cycles") or point.cycles
     board = evaluator.board
     return {
@@ -87,7 +88,8 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "engines": {name: found.busy for name, found in layers.items()},
         "spilled": {name: list(found.spilled) for name, found in layers.items() if found.spilled},
         "energy": {name: {k: round(v, 4) for k, v in found.by.items()} for name, found in spent.items()},
-        "what_if": what_if(evaluator, config, options),
+        "what_if": neighbours,
+        "advice": advice(neighbours, evaluator.objectives[0]),
         "config": config.to_dict(),
         "toml": config.to_toml(),
     }

@@ -6,11 +6,11 @@ answer is the change of every metric, or the named reason why the neighbour cann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.config import Config
-from tilewright.dse.evaluate import Evaluator
+from tilewright.dse.evaluate import Evaluator, cost
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.resources import excess, resources
 from tilewright.errors import TilewrightError
@@ -64,4 +64,25 @@ def what_if(
 def _metrics(evaluator: Evaluator, config: Config, options: CompilerOptions | None) -> Mapping[str, float]:
     layers = evaluator.layers(config, options)
     cycles = {name: estimate.cycles for name, estimate in layers.items()}
-    return evaluator.metrics(config, cycles, evaluator.spent(config, layers))
+    return evaluator.metrics(config, cycles, evaluator.spent(config, layers, options))
+
+
+def advice(entries: Sequence[Mapping[str, Any]], objective: str) -> dict[str, Any]:
+    """What :func:`what_if` amounts to, of the neighbours that fit the board.
+
+    ``step``: the neighbour that gains most in ``objective`` (None if none gains); ``free``: neighbours that lose
+    nothing in any metric and gain in one, so that the point is larger or narrower than it needs to be.
+    """
+    possible = [e for e in entries if "change" in e and "over" not in e]
+    gains = {k: -cost(objective, e["change"].get(objective, 0.0)) for k, e in enumerate(possible)}
+    best = max(gains, key=gains.__getitem__, default=None)
+    free = [e for e in possible if not e.get("unseen") and _dominates(e["change"])]
+    return {
+        "step": possible[best] if best is not None and gains[best] > 0 else None,
+        "free": [{"parameter": e["parameter"], "from": e["from"], "to": e["to"], "change": e["change"]} for e in free],
+    }
+
+
+def _dominates(change: Mapping[str, float]) -> bool:
+    costs = [cost(metric, value) for metric, value in change.items()]
+    return all(c <= 0 for c in costs) and any(c < 0 for c in costs)

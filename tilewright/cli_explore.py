@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tilewright.dse.space import Space
     from tilewright.explore_view import ExploreView
 
+TRIALS = 200  #: points of a sweep that is not told how many
 EXAMPLE = "Example: tilewright explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"
 
 
@@ -56,7 +57,9 @@ def explore(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")],
     board: Annotated[str, typer.Option(help="Board whose limits count; its preset is the base.")] = "pynq-z2",
-    trials: Annotated[int, typer.Option(min=1, help="Points to evaluate in all, earlier runs included.")] = 200,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Points to evaluate in all, earlier runs included (200; grid: all).")
+    ] = None,
     objective: Annotated[
         str, typer.Option(help="One or more of latency, throughput, energy, area, dsp, bram, lut, ff.")
     ] = "latency,dsp",
@@ -132,7 +135,8 @@ def explore(
         with pool:
             search = Search(chosen, evaluator, where, seed, sampler, batch, pool)
             try:
-                points, note = _sweep(search, trials, simulate, synthesise, view)
+                wanted = trials or (chosen.size if sampler == "grid" else TRIALS)
+                points, note = _sweep(search, wanted, simulate, synthesise, view)
             except KeyboardInterrupt as error:
                 raise ExploreProblem(
                     f"interrupted; the trials so far are kept in {where}, and the same command continues"

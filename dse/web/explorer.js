@@ -199,8 +199,15 @@ function whatIf(r) {
   };
   const rows = r.what_if.map((w) => [w.parameter, `${w.from} → ${w.to}`, ...columns.map((m) => cell(w, m)),
     w.reason ? "cannot be: " + w.reason : w.over ? "too large: " + w.over : w.unseen ? "the latency model does not see it" : ""]);
+  const first = objectives[0], { step, free } = r.advice;
+  const changes = (e, some) => some.filter((m) => e.change[m]).map((m) => `${m} ${["latency", "throughput", "energy"].includes(m)
+    ? percent(e.change[m] / r.metrics[m]) : (e.change[m] > 0 ? "+" : "") + number(e.change[m])}`).join(", ");
+  const name = (e) => `${e.parameter} ${e.from} → ${e.to}`;
+  const lines = [step ? `The step on this board that gains most in ${first}: ${name(step)} (${changes(step, columns)}).`
+    : `No single step on this board gains in ${first}.`];
+  if (free.length) lines.push(`At no loss by these models: ${free.map((e) => `${name(e)} (${changes(e, columns)})`).join("; ")}.`);
   return [
-    element("h3", {}, "What if"),
+    element("h3", {}, "What if"), ...lines.map((line) => element("p", {}, line)),
     element("p", { class: "dim" }, "Every parameter doubled and halved, by the analytical models: change of each metric. "
       + "Green is better. Click a heading to sort."),
     table(["parameter", "from → to", ...columns, "why not"], rows, [columns.length + 2]),

@@ -20,7 +20,7 @@ from tilewright.dse.report import write_all
 from tilewright.dse.resources import resources
 from tilewright.dse.search import Point, Search, front
 from tilewright.dse.space import make_space
-from tilewright.dse.whatif import what_if
+from tilewright.dse.whatif import advice, what_if
 
 pytest.importorskip("optuna", reason="needs the explore extra: pip install 'tilewright[explore]'")
 pytest.importorskip("plotly", reason="needs the explore extra: pip install 'tilewright[explore]'")
@@ -117,6 +117,26 @@ def test_what_if_gives_gain_and_cost_or_the_reason() -> None:
     assert found["queue_depth", 64]["unseen"]
     assert found["dsp_packing", False]["change"]["dsp"] == 128
     assert all(("reason" in w) != ("change" in w) for w in found.values())
+
+
+def test_advice_is_the_best_step_that_fits_and_what_is_saved_for_nothing() -> None:
+    entries: list[dict[str, Any]] = [
+        {
+            "parameter": "block_in",
+            "from": 16,
+            "to": 32,
+            "change": {"throughput": 9.0, "bram": 4.0},
+            "over": "too large",
+        },
+        {"parameter": "axi_bits", "from": 64, "to": 128, "change": {"throughput": 5.0, "bram": 1.0}},
+        {"parameter": "act_bytes", "from": 64, "to": 32, "change": {"throughput": 0.0, "bram": -8.0}},
+        {"parameter": "acc_bytes", "from": 64, "to": 32, "change": {"throughput": -1.0, "bram": -8.0}},
+        {"parameter": "wgt_bytes", "from": 64, "to": 1, "reason": "no room"},
+    ]
+    found = advice(entries, "throughput")
+    assert found["step"]["parameter"] == "axi_bits"
+    assert [e["parameter"] for e in found["free"]] == ["act_bytes"]
+    assert advice(entries[3:], "throughput") == {"step": None, "free": []}
 
 
 def test_of_very_many_points_the_page_holds_some(monkeypatch: pytest.MonkeyPatch) -> None:
