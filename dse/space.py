@@ -84,8 +84,8 @@ class Space:
 
 def point_name(base: Config, point: Mapping[str, Value]) -> str:
     """A name that tells a point's shape, e.g. ``pynq-z2-16x32``."""
-    values = {**base.to_dict(), **point}
-    return f"{base.board or base.name}-{values['batch']}x{values['block_in']}x{values['block_out']}"
+    batch, block_in, block_out = (point.get(n, getattr(base, n)) for n in ("batch", "block_in", "block_out"))
+    return f"{base.board or base.name}-{batch}x{block_in}x{block_out}"
 
 
 def parameters() -> list[str]:
