@@ -1,36 +1,44 @@
 """Cycles of a network on a Config without compiling it: the explorer's first fidelity.
 
-A row-level model of the four engines (:mod:`tilewright.dse.timeline`) over tables of tasks
-(:mod:`tilewright.dse.tables`), tried with the same kinds of schedule as the compiler tries. What it leaves out
-is written in ``docs/explorer.md``, with its measured error. The second fidelity is the compiler and the cycle
-simulator: :func:`simulated_cycles`.
+A row-level model of the four engines (:mod:`tilewright.dse.timeline`) over tables of layers
+(:mod:`tilewright.dse.lowering`), with the same decisions as the compiler: networks that stream through act as a whole
+are tried with the same kinds of schedule, larger ones follow a plan (:mod:`tilewright.dse.plan`). What the model
+leaves out is written in ``docs/explorer.md``, with its measured error. The second fidelity is the compiler and the
+cycle simulator: :func:`simulated_cycles`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.dse import arrays as a
+from tilewright.dse import buffers as b
+from tilewright.dse import lowering as n
+from tilewright.dse import plan as p
 from tilewright.dse import timeline as t
+from tilewright.dse.arrays import compiled, config_array, network_arrays
+from tilewright.dse.buffers import room_for
+from tilewright.dse.lowering import lowered
 from tilewright.dse.shapes import NetworkShape
-from tilewright.dse.tables import BufferRow, NodeRow, build
-from tilewright.isa.spec import instruction_width
-from tilewright.isa.timing import DONE_LATENCY, LOAD_SETUP
-from tilewright.jit.compiler import compile_graph
+from tilewright.isa.timing import DONE_LATENCY
+from tilewright.jit.capacity import INPUT_LEAD
+from tilewright.jit.compiler import _SHARES, PLANNED, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.schedule import Policy
 from tilewright.sim import simulate_timing
 
-#: (deep, share of the bus for constants, spare rows of rings); a subset of the compiler's policies
-SCHEDULES = ((False, 0.25, 2), (False, 0.25, 8), (True, 0.5, 8))
-#: spare rows tried when rings do not fit, from the compiler's choice down
+#: a subset of the compiler's policies: the others are seldom best by more than a percent
+SCHEDULES = (Policy(False, 0.25, 2), Policy(False, 0.25, 8), Policy(True, 0.5, 8))
+#: spare rows tried when rings do not fit, from the policy's down
 _TIGHTER = (4, 2, 1, 0)
-_MOST_SPILLS = 200
-_FEW = 3  #: layers worked on at once where more do not fit; at last one
-_INPUT_LEAD = 4
-_STUCK = {t.STUCK_ACT: ("act", "act_bytes"), t.STUCK_WGT: ("wgt", "wgt_bytes"), t.STUCK_PRM: ("prm", "prm_entries")}
+_STUCK = {t.STUCK_WGT: ("wgt", "wgt_bytes"), t.STUCK_PRM: ("prm", "prm_entries")}
 
 
 @dataclass(frozen=True)
@@ -48,38 +56,33 @@ class LayerEstimate:
         return max(("array", "alu", "bus"), key=lambda k: getattr(self, k))
 
 
-@dataclass(frozen=True)
 class Estimate:
     """Estimated cycles of a network, what keeps each engine busy, and which tensors go through DRAM."""
 
-    cycles: int
-    busy: dict[str, int]  #: cycles of LOAD, GEMM, ALU, STORE
-    layers: tuple[LayerEstimate, ...]
-    spilled: tuple[str, ...] = ()
+    def __init__(self, model: _Model, cycles: float, busy: NDArray[np.float64]) -> None:
+        self.cycles = int(cycles) + DONE_LATENCY
+        #: cycles of LOAD, GEMM, ALU, STORE
+        self.busy = dict(zip(("LOAD", "GEMM", "ALU", "STORE"), busy.astype(np.int64).tolist(), strict=True))
+        self._model = model
+
+    @cached_property
+    def layers(self) -> tuple[LayerEstimate, ...]:
+        """What each layer asks for, in the network's order."""
+        return self._model.layers()
+
+    @cached_property
+    def spilled(self) -> tuple[str, ...]:
+        """Tensors that go through DRAM, by name; ``t.alu``: only what ALU reads of tensor t."""
+        return self._model.spilled()
 
 
 def estimate(shape: NetworkShape, config: Config) -> Estimate:
     """The model's cycles. Raises :class:`PlaceError` naming memory, layer and amounts if the network cannot run."""
-    nodes, buffers = build(shape, config)
-    _check_least(nodes, buffers, config)
     model = _Model(shape, config)
-    result = model.run(nodes, buffers)
-    spilled: frozenset[str] = frozenset()
-    ahead = t.FAR
-    while result is None:
-        choice = model.choose_spill(spilled)
-        if choice is None or len(spilled) == _MOST_SPILLS:
-            if ahead == 1:
-                raise model.failure()
-            ahead = 1 if ahead == _FEW else _FEW
-        else:
-            spilled |= {choice}
-            nodes, buffers = build(shape, config, spilled)
-        result = model.run(nodes, buffers, ahead)
-    cycles, busy = result
-    engines = dict(zip(("LOAD", "GEMM", "ALU", "STORE"), (int(v) for v in busy), strict=True))
-    layers = tuple(_layer(node, buffers, config) for node in nodes)
-    return Estimate(int(cycles) + DONE_LATENCY, engines, layers, tuple(sorted(spilled)))
+    cycles = model.streaming()
+    if cycles is None:
+        cycles = model.planned()
+    return Estimate(model, cycles, model.busy)
 
 
 def simulated_cycles(graph: Graph, config: Config) -> int:
@@ -88,160 +91,146 @@ def simulated_cycles(graph: Graph, config: Config) -> int:
 
 
 class _Model:
+    """One network on one Config."""
+
     def __init__(self, shape: NetworkShape, config: Config) -> None:
         self.shape, self.config = shape, config
-        self.state = t.OK
-        self.held: list[BufferRow] = []
+        self.network, self.c = network_arrays(shape), config_array(config)
+        self.nodes = lowered(shape, self.network, self.c)
+        self.bound = room_for(self.network)
+        self.spills = np.zeros(len(self.network.tensors), np.int64)
+        self.busy = np.zeros(4)
+        self.count = 0
 
-    def run(
-        self, nodes: list[NodeRow], buffers: list[BufferRow], ahead: int = t.FAR
-    ) -> tuple[float, np.ndarray] | None:
-        """The best schedule's cycles and busy times; None if none fits."""
-        tables = _Tables(nodes, buffers, self.shape, self.config)
-        best: tuple[float, np.ndarray] | None = None
-        for deep, share, slack in SCHEDULES:
-            for spare in (slack, *(s for s in _TIGHTER if s < slack)):
-                self._set_capacities(buffers, tables, spare)
-                busy, held = np.zeros(4), np.zeros(len(buffers), np.bool_)
-                self.state, cycles = tables.run(self.config, deep, share, ahead, held, busy)
-                self.held = [buffers[b] for b in np.nonzero(held)[0]]
-                if self.state == t.OK:
-                    if best is None or cycles < best[0]:
-                        best = cycles, busy
+    def streaming(self) -> float | None:
+        """Cycles of the best schedule if the whole network streams; None if it does not."""
+        network, bound = self.network, self.bound
+        self.count, least = stream_rings(
+            network.layers, network.edges, network.tensors, self.nodes, self.c, network.lags, self.spills,
+            bound.buffers, bound.edge_buffer, bound.outputs, bound.windows, bound.readers,
+        )  # fmt: skip
+        if self._run(Policy(), planned=False)[0] != t.OK:
+            return None
+        best, best_busy = np.inf, self.busy
+        for policy in SCHEDULES:
+            assert policy.slack is not None
+            for spare in (policy.slack, *(s for s in _TIGHTER if s < policy.slack)):
+                set_slack(bound.buffers[: self.count], least, spare)
+                state, _, cycles = self._run(policy, planned=False)
+                if state == t.OK:
+                    if cycles < best:
+                        best, best_busy = cycles, self.busy.copy()
                     break
-            else:
-                return best
+        self.busy = best_busy
         return best
 
-    def _set_capacities(self, buffers: list[BufferRow], tables: _Tables, spare: int) -> None:
-        for number, row in enumerate(buffers):
-            more = min(spare, _INPUT_LEAD) if row.loaded else spare
-            row.capacity = min(row.rows, row.least + more)
-            tables.buffers[number, t.B_CAPACITY] = row.capacity
-
-    def choose_spill(self, spilled: frozenset[str]) -> str | None:
-        """The largest tensor in the way that can go through DRAM."""
-        made = {layer.output for layer in self.shape.layers}
-        sizes = {b.name.removesuffix(".alu"): b.least * b.row_units for b in self.held}
-        choices = {n: s for n, s in sizes.items() if n in made and n not in spilled and n not in self.shape.outputs}
-        return max(choices, key=choices.__getitem__, default=None)
-
-    def failure(self) -> PlaceError:
-        """The named reason of the last attempt."""
-        memory, parameter = _STUCK[self.state]
-        need = sum(b.least * b.row_units for b in self.held)
-        names = ", ".join(b.name for b in sorted(self.held, key=lambda b: -b.least * b.row_units)[:4])
-        if memory == "act":
-            return PlaceError(
-                f"act: {need} units are needed at once by {names}, there are {self.config.act_units}; raise act_bytes"
-            )
-        return PlaceError(f"{memory}: the constants of the layers that run at once do not fit; raise {parameter}")
-
-
-class _Tables:
-    """The kernel's arguments."""
-
-    def __init__(self, nodes: list[NodeRow], buffers: list[BufferRow], shape: NetworkShape, config: Config) -> None:
-        transfer = _Transfer(config)
-        node_rows: list[tuple[int, ...]] = []
-        parts: list[tuple[int, ...]] = []
-        chunks: list[tuple[int, int, int]] = []
-        edges: list[tuple[int, int, int, int, int]] = []
-        times = 0
-        size = instruction_width(config) / 8 / config.beat_bytes
-        for number, node in enumerate(nodes):
-            count = len(node.chunks) * max(1, node.groups)
-            node_rows.append(
-                (node.layer.height, len(parts), len(node.parts), len(chunks), len(node.chunks), node.groups,
-                 len(edges), len(node.edges), node.output, node.twin, node.gemm, times)
+    def planned(self) -> float:
+        """Cycles of a network that is cut into groups. Raises :class:`PlaceError`."""
+        network, bound = self.network, self.bound
+        group_of, policy = np.zeros(len(network.layers), np.int64), PLANNED[0]
+        assert policy.slack is not None
+        state, stuck = t.OK, 0
+        for share in _SHARES:
+            self.count, _, missing = p.make_plan(
+                network.layers, network.edges, network.tensors, self.nodes, self.c, network.lags, share,
+                policy.slack, self.spills, bound.buffers, bound.edge_buffer, bound.outputs, bound.windows,
+                bound.readers, group_of,
             )  # fmt: skip
-            times += count
-            fetched = node.gemm_instructions + node.layer.terms + 1 + (node.twin >= 0)
-            parts += [(*part, round(1024 * size * fetched)) for part in node.parts]
-            for wgt, prm, uops in node.chunks:
-                bus = transfer(wgt * config.wgt_entry_bytes) + transfer(prm * config.prm_entry_bytes) + transfer(uops)
-                chunks.append((wgt, prm, round(bus + 2 * size)))
-            edges += [(number, *edge) for edge in node.edges]
-        order = sorted(range(len(edges)), key=lambda e: edges[e][1])
-        self.times = times
-        unit, first, buffer_rows, position = config.act_unit_bytes, 0, [], 0
-        sources = {row.source for row in buffers}
-        for number, row in enumerate(buffers):
-            reads = sum(edge[1] == number for edge in edges)
-            load = round(transfer(row.row_units * unit) + size)
-            stored = row.row_units * unit / config.beat_bytes + size
-            buffer_rows.append(
-                (row.height, row.top, row.rows, row.row_units, row.capacity, row.loaded, row.stored, row.source, load,
-                 round(stored), first, first + row.rows, position, reads, number in sources)
-            )  # fmt: skip
-            first, position = first + row.rows, position + reads
-        self.rows = first
-        self.nodes, self.parts = t.int_table(node_rows, 12), t.int_table(parts, 5)
-        self.chunks, self.edges = t.int_table(chunks, 3), t.int_table(edges, 5)
-        self.buffers, self.readers = t.int_table(buffer_rows, 15), np.array(order, np.int64)
+            if missing:
+                raise self._act_failure(int(group_of[0]), int(missing))
+            state, stuck, cycles = self._run(policy, planned=True)
+            if state == t.OK:
+                return cycles
+        memory, parameter = _STUCK.get(state, ("act", "act_bytes"))
+        raise PlaceError(
+            f"{self.shape.layers[stuck].name}: its constants do not fit {memory} beside those of the layers still "
+            f"running; raise {parameter}"
+        )
 
-    def run(
-        self, config: Config, deep: bool, share: float, ahead: int, held: np.ndarray, busy: np.ndarray
-    ) -> tuple[int, float]:
-        """One schedule: (state, cycles)."""
-        start = config.dram_latency + instruction_width(config) / 8 / config.beat_bytes + LOAD_SETUP
-        state, cycles = t.run_timeline(
-            self.nodes, self.parts, self.chunks, self.edges, self.buffers, self.readers, config.act_units,
-            config.wgt_entries, config.prm_entries, config.acc_banks, deep, share, ahead, float(config.dram_latency),
-            start, np.empty(self.times), np.zeros(self.rows), held, busy,
+    def _run(self, policy: Policy, planned: bool) -> tuple[int, int, float]:
+        network, bound = self.network, self.bound
+        state, layer, cycles = t.run_timeline(
+            network.layers, network.edges, self.nodes, self.c, bound.buffers[: self.count], bound.edge_buffer,
+            bound.outputs, bound.windows, bound.readers, planned, policy.deep, policy.constant_share, self.busy,
         )  # fmt: skip
-        return int(state), float(cycles)
+        return int(state), int(layer), float(cycles)
+
+    def _act_failure(self, group: int, missing: int) -> PlaceError:
+        """What does not fit, where, and the way out."""
+        buffers = self.bound.buffers[: self.count]
+        live = buffers[(buffers[:, b.B_GROUP] <= group) & (buffers[:, b.B_LAST_GROUP] >= group)]
+        sizes = live[:, b.B_CAPACITY] * live[:, b.B_UNITS]
+        users = sorted({int(row[b.B_USER]) for row in live})
+        held = ", ".join(
+            f"{self.network.names[live[k, b.B_TENSOR]]} ({live[k, b.B_CAPACITY]} rows of {live[k, b.B_UNITS]} units)"
+            for k in np.argsort(-sizes, kind="stable")[:4]
+        )
+        there = self.config.act_units
+        return PlaceError(
+            f"{', '.join(self.shape.layers[k].name for k in users)}: the rows of one task take {there + missing} units "
+            f"of act, there are {there} ({self.config.act_bytes} bytes); the largest are {held}; raise act_bytes"
+        )
+
+    def layers(self) -> tuple[LayerEstimate, ...]:
+        """What each layer asks for, as the network was bound last."""
+        demand = np.zeros((len(self.nodes), 3))
+        bound = self.bound
+        layer_demand(
+            self.network.layers, self.nodes, self.c, bound.buffers, bound.edge_buffer, bound.outputs, demand
+        )  # fmt: skip
+        return tuple(
+            LayerEstimate(layer.name, *(round(v) for v in row))
+            for layer, row in zip(self.shape.layers, demand.tolist(), strict=True)
+        )
+
+    def spilled(self) -> tuple[str, ...]:
+        """Names of the tensors that go through DRAM."""
+        marks = {b.SPILLED: "", b.ALU_SPILLED: ".alu"}
+        return tuple(sorted(self.network.names[k] + marks[s] for k, s in enumerate(self.spills.tolist()) if s))
 
 
-class _Transfer:
-    """Bus cycles of a transfer: its beats, its requests, or the latency that outstanding bursts leave uncovered."""
-
-    def __init__(self, config: Config) -> None:
-        self.beat, self.burst = config.beat_bytes, config.burst_beats
-        self.latency, self.outstanding = config.dram_latency, config.outstanding
-
-    def __call__(self, size: int) -> float:
-        if size <= 0:
-            return 0.0
-        beats = -(-size // self.beat)
-        bursts = -(-beats // self.burst)
-        covered = bursts * (self.latency + min(beats, self.burst)) / self.outstanding
-        return max(float(beats), bursts + LOAD_SETUP + 1.0, covered)
-
-
-def _layer(node: NodeRow, buffers: list[BufferRow], config: Config) -> LayerEstimate:
-    transfer = _Transfer(config)
-    outputs = 1 + (node.twin >= 0)
-    bus = sum(
-        transfer(wgt * config.wgt_entry_bytes) + transfer(prm * config.prm_entry_bytes)
-        for wgt, prm, _ in node.chunks * max(1, node.groups)
-    )
-    for number in {edge[0] for edge in node.edges}:
-        if buffers[number].loaded:
-            bus += buffers[number].rows * transfer(buffers[number].row_units * config.act_unit_bytes)
-    height = node.layer.height
-    return LayerEstimate(
-        node.layer.name,
-        height * sum(part[1] for part in node.parts),
-        height * sum(part[2] + part[3] * outputs for part in node.parts),
-        round(bus),
-    )
+@compiled
+def stream_rings(
+    layers: Any, edges: Any, tensors: Any, nodes: Any, c: Any, lags: Any, spills: Any, buffers: Any, edge_buffer: Any,
+    outputs: Any, windows: Any, readers: Any,
+) -> tuple[int, Any]:  # fmt: skip
+    """Binds with nothing in DRAM and every ring at its least; returns (buffers, their least rows)."""
+    count = b.bind_buffers(
+        layers, edges, tensors, nodes, c, spills, buffers, edge_buffer, outputs, windows, readers
+    )  # fmt: skip
+    window = p.window_rows(nodes, edges, buffers, edge_buffer, windows)
+    least = np.empty(count, np.int64)
+    for k in range(count):
+        least[k] = p.least_rows(buffers[k], 0, len(layers) - 1, layers, nodes, edges, readers, window, lags)
+        buffers[k, b.B_CAPACITY] = least[k]
+        buffers[k, b.B_GROUP] = 0
+    return count, least
 
 
-def _check_least(nodes: list[NodeRow], buffers: list[BufferRow], config: Config) -> None:
-    """A layer's own rows and constants must fit, whatever goes through DRAM."""
-    for node in nodes:
-        for wgt, prm, _ in node.chunks:
-            if wgt > config.wgt_entries:
-                raise PlaceError(
-                    f"{node.layer.name}: {wgt} weight blocks exceed wgt ({config.wgt_entries}); raise wgt_bytes"
-                )
-            if prm > config.prm_entries:
-                raise PlaceError(f"{node.layer.name}: {prm} prm entries exceed {config.prm_entries}; raise prm_entries")
-        need = sum((edge[3]) * buffers[edge[0]].row_units for edge in node.edges)
-        need += buffers[node.output].row_units
-        if need > config.act_units:
-            raise PlaceError(
-                f"{node.layer.name}: the rows of one task take {need} units of act, there are {config.act_units} "
-                f"({config.act_bytes} bytes); raise act_bytes"
-            )
+@compiled
+def set_slack(buffers: Any, least: Any, spare: int) -> None:
+    """Rings of ``spare`` rows beyond the least."""
+    for k in range(len(buffers)):
+        more = min(spare, INPUT_LEAD) if buffers[k, b.B_LOADED] else spare
+        buffers[k, b.B_CAPACITY] = min(buffers[k, b.B_ROWS], least[k] + more)
+
+
+@compiled
+def layer_demand(layers: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, outputs: Any, demand: Any) -> None:
+    """Fills demand[layer] with cycles of array, ALU and bus."""
+    for layer in range(len(layers)):
+        node = nodes[layer]
+        vectors, pieces = node[n.N_VECTORS], node[n.N_PIECES]
+        parts = pieces * -(-vectors // (pieces * node[n.N_ROOM]))
+        results = 1 if outputs[layer, 1] < 0 else 2
+        work = vectors * node[n.N_GEMM_EACH] + parts * node[n.N_GEMM_FIXED]
+        demand[layer, 0] = node[n.N_HEIGHT] * work if node[n.N_GEMM] else 0
+        demand[layer, 1] = node[n.N_HEIGHT] * vectors * (node[n.N_TERMS_EACH] + results * node[n.N_OUT_EACH])
+        for chunk in range(pieces):
+            wgt, prm = t.chunk_size(node, chunk)
+            cost = t.transfer_cycles(wgt * c[a.C_WGT_BYTES], c) + t.transfer_cycles(prm * c[a.C_PRM_BYTES], c)
+            demand[layer, 2] += cost * max(1, node[n.N_GROUPS])
+        for e in range(layers[layer, a.L_EDGE], layers[layer, a.L_EDGE] + layers[layer, a.L_EDGES]):
+            row = buffers[edge_buffer[e]]
+            if row[b.B_LOADED]:
+                demand[layer, 2] += row[b.B_ROWS] * t.transfer_cycles(row[b.B_UNITS] * c[a.C_ACT_BYTES], c)

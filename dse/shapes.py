@@ -5,7 +5,7 @@ Read off the integer graph once; every evaluation of a Config then starts from h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,6 @@ class NetworkShape:
     tensors: dict[str, tuple[int, int, int]]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    lags: dict[tuple[int, int], int] = field(default_factory=dict)  #: (layer, source) -> rows held for a join
 
 
 def network_shape(graph: Graph) -> NetworkShape:
@@ -74,7 +73,7 @@ def network_shape(graph: Graph) -> NetworkShape:
     read = {s.tensor for layer in layers for s in layer.sources}
     wanted = {reader.alias.get(t, t) for t in [*graph.outputs, *reader.host_inputs]}
     outputs = tuple(t for t in dict.fromkeys(layer.output for layer in layers) if t in wanted or t not in read)
-    return NetworkShape(graph.name, layers, reader.tensors, inputs, outputs, _lags(layers, reader.tensors))
+    return NetworkShape(graph.name, layers, reader.tensors, inputs, outputs)
 
 
 class _Reader:
@@ -180,26 +179,3 @@ class _Reader:
             self._elementwise(
                 op, (self._plain(name),), 1, 1, uniform=uniform, name=f"{op.name}.{k}", channels=channels
             )  # fmt: skip
-
-
-def _lags(layers: tuple[Layer, ...], tensors: dict[str, tuple[int, int, int]]) -> dict[tuple[int, int], int]:
-    """For each input of a layer with several: rows between what its middle row reads and what the others need."""
-    found = {}
-    for number, join in enumerate(layers):
-        if len(join.sources) < 2:
-            continue
-        middle = join.height // 2
-        highest: dict[str, int] = {}
-
-        def demand(layer: Layer, row: int, highest: dict[str, int] = highest) -> None:
-            for s in layer.sources:
-                highest[s.tensor] = max(highest.get(s.tensor, -1), row * s.stride + s.offset + s.span - 1)
-
-        demand(join, middle)
-        for layer in reversed(layers[:number]):
-            if layer.output in highest:
-                demand(layer, min(highest[layer.output], layer.height - 1))
-        for k, s in enumerate(join.sources):
-            reach = min(highest[s.tensor], tensors[s.tensor][0] - 1)
-            found[number, k] = reach - (middle * s.stride + s.offset) + 2
-    return found

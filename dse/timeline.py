@@ -1,6 +1,8 @@
 """The compiled heart of the latency model: rows of layers on four engines, as the compiler's scheduler sees them.
 
-Every step takes what comes first: the next constants or input row on the bus, or the task that can start soonest.
+Every step takes what comes first: the next constants or input row on the bus, or the work that can start soonest. Work
+that nothing can come between is one step: a row of a layer whose constants are all there, or a chunk of constants over
+a group of rows.
 """
 
 from __future__ import annotations
@@ -8,289 +10,358 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 
+from tilewright.dse import arrays as a
+from tilewright.dse import buffers as b
+from tilewright.dse import lowering as n
+from tilewright.dse.arrays import compiled
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH, LOAD_SETUP, STORE_DEPTH, STORE_SETUP
 
-# columns of the tables
-N_HEIGHT, N_PART, N_PARTS, N_CHUNK, N_CHUNKS, N_GROUPS, N_EDGE, N_EDGES, N_OUT, N_TWIN, N_GEMM, N_TIMES = range(12)
-P_CHUNK, P_GEMM, P_TERMS, P_OUT, P_FETCH = range(5)
-C_WGT, C_PRM, C_BUS = range(3)
-E_NODE, E_BUFFER, E_STRIDE, E_OFFSET, E_SPAN = range(5)
-(B_HEIGHT, B_TOP, B_ROWS, B_UNITS, B_CAPACITY, B_LOADED, B_STORED, B_SOURCE, B_LOAD, B_STORE,
- B_FIRST, B_LAST, B_READ, B_READS, B_MADE) = range(15)  # fmt: skip
-
 OK, STUCK_ACT, STUCK_WGT, STUCK_PRM = range(4)
-FAR = 1 << 40
+_FAR = 1 << 40
 _TASK_GAP = GEMM_DEPTH + 2
 _DONE_GAP = ALU_DEPTH + 2
+_LOAD_WEIGHTS = 64  #: weight entries of one LOAD
+
+# what a step needs to know of a layer's progress
+S_GROUP, S_CHUNK, S_ROW, S_DONE, S_LOADED, S_TIMES, S_COMPLETED = range(7)
+UNBORN, LIVE, DEAD = range(3)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
+def transfer_cycles(size: int, c: Any) -> float:
+    """Bus cycles of a LOAD: its beats, its requests, or the latency that outstanding bursts leave uncovered."""
+    if size <= 0:
+        return 0.0
+    beats = -(-size // c[a.C_BEAT])
+    bursts = -(-beats // c[a.C_BURST])
+    covered = bursts * (c[a.C_LATENCY] + min(beats, c[a.C_BURST])) / c[a.C_OUTSTANDING]
+    return max(float(beats), bursts + LOAD_SETUP + 1.0, covered)
+
+
+@compiled
+def write_cycles(size: int, c: Any) -> float:
+    """Bus cycles of a STORE, likewise; its first beat comes ``STORE_SETUP`` later."""
+    beats = -(-size // c[a.C_BEAT])
+    bursts = -(-beats // c[a.C_BURST])
+    return max(float(beats), bursts * (c[a.C_LATENCY] + min(beats, c[a.C_BURST])) / c[a.C_OUTSTANDING])
+
+
+@compiled
+def chunk_size(node: Any, chunk: int) -> tuple[int, int]:
+    """wgt and prm entries of a chunk."""
+    vectors = node[n.N_VECTORS] * (chunk + 1) // node[n.N_PIECES] - node[n.N_VECTORS] * chunk // node[n.N_PIECES]
+    return (
+        node[n.N_WGT_FIXED] + vectors * node[n.N_WGT_EACH],
+        node[n.N_PRM_FIXED] + vectors * node[n.N_PRM_EACH],
+    )
+
+
+@compiled
+def lowest_row(k: int, buffers: Any, readers: Any, edges: Any, windows: Any, nodes: Any, state: Any) -> int:
+    """The lowest row of a buffer that work to come reads."""
+    lowest = _FAR
+    for r in range(buffers[k, b.B_READ], buffers[k, b.B_READ] + buffers[k, b.B_READS]):
+        e = readers[r]
+        layer = edges[e, a.E_LAYER]
+        if state[layer, S_DONE]:
+            continue
+        row = state[layer, S_ROW]
+        groups = nodes[layer, n.N_GROUPS]
+        if groups > 0 and state[layer, S_CHUNK] < nodes[layer, n.N_PIECES] - 1:
+            row = nodes[layer, n.N_HEIGHT] * state[layer, S_GROUP] // groups
+        lowest = min(lowest, max(0, row * windows[e, 0] + windows[e, 1] + buffers[k, b.B_TOP]))
+    return lowest
+
+
+@compiled
+def mark(dirty: Any, first: int, last: int) -> None:
+    """Layers whose candidates must be looked at again."""
+    for layer in range(first, min(len(dirty), last + 1)):
+        dirty[layer] = True
+
+
+@compiled
 def run_timeline(
-    nodes: Any, parts: Any, chunks: Any, edges: Any, buffers: Any, readers: Any, act: int, wgt: int, prm: int,
-    banks: int, deep: bool, share: float, ahead: int, latency: float, start: float, times: Any,
-    row_times: Any, held: Any, busy: Any,
-) -> tuple[int, float]:  # fmt: skip
-    """Fills busy[engine] (LOAD, GEMM, ALU, STORE) and ``held`` when stuck; returns (state, cycles).
+    layers: Any, edges: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, outputs: Any, windows: Any,
+    readers: Any, planned: bool, deep: bool, share: float, busy: Any,
+) -> tuple[int, int, float]:  # fmt: skip
+    """One schedule: (``OK`` or what it is stuck for, first unfinished layer, cycles).
 
-    At most ``ahead`` layers from the first unfinished one on are worked on at once.
+    Fills busy[engine] (LOAD, GEMM, ALU, STORE). ``planned``: buffers come to life group by group.
     """
     n_nodes, n_buffers = len(nodes), len(buffers)
-    group, chunk = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
-    row, part = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
-    finished = np.zeros(n_nodes, np.bool_)
-    ready = np.zeros(n_buffers, np.int64)
-    live = np.zeros(n_buffers, np.int64)  # 0 not yet, 1 live, 2 dead
-    completed = np.zeros(n_nodes, np.int64)
-    acc_free = np.zeros(banks)
-    acc_next, first, queue_node, queue_item = 0, 0, 0, 0
-    bus, gemm, alu, store = start * 1.0, 0.0, 0.0, 0.0
+    state = np.zeros((n_nodes, 7), np.int64)
+    chunks = 0
+    for layer in range(n_nodes):
+        state[layer, S_TIMES] = chunks
+        chunks += nodes[layer, n.N_PIECES] * max(1, nodes[layer, n.N_GROUPS])
+    times = np.empty(chunks)
+    rows = buffers[n_buffers - 1, b.B_FIRST] + buffers[n_buffers - 1, b.B_ROWS]
+    row_times, stored_times = np.zeros(rows), np.zeros(rows)
+    ready, live = np.zeros(n_buffers, np.int64), np.zeros(n_buffers, np.int64)
+    candidate, dirty = np.full(n_nodes, np.inf), np.ones(n_nodes, np.bool_)
+    unborn = np.zeros(n_nodes + 2, np.int64)
+    load_cost, is_source = np.zeros(n_buffers), np.zeros(n_buffers, np.bool_)
+    size = c[a.C_INSTRUCTION] / c[a.C_BEAT]  # beats, or longer where outstanding bursts do not cover the latency
+    size *= max(1.0, (c[a.C_LATENCY] + c[a.C_BURST]) / (c[a.C_OUTSTANDING] * c[a.C_BURST]))
+    for k in range(n_buffers):
+        unborn[buffers[k, b.B_GROUP]] += 1
+        load_cost[k] = round(transfer_cycles(buffers[k, b.B_UNITS] * c[a.C_ACT_BYTES], c) + size)
+        if buffers[k, b.B_SOURCE] >= 0:
+            is_source[buffers[k, b.B_SOURCE]] = True
+    latency, banks = c[a.C_LATENCY], c[a.C_ACC_BANKS]
+    arrive = latency + LOAD_DEPTH + LOAD_SETUP
+    acc_free, acc_next = np.zeros(banks), 0
+    act, wgt, prm = c[a.C_ACT], c[a.C_WGT], c[a.C_PRM]
+    bus, gemm, alu, store = latency + size + LOAD_SETUP, 0.0, 0.0, 0.0
     constants, moved = 0.0, 0.0
-    chunk_stuck = OK
-    times[:] = -1.0
+    first, queue, group, first_load, stuck = 0, 0, 0, 0, STUCK_ACT
+    busy[:] = 0.0
 
     while True:
-        for b in range(n_buffers):
-            held[b] = live[b] == 1
-        while first < n_nodes and finished[first]:
+        while first < n_nodes and state[first, S_DONE]:
             first += 1
-        # the best task
-        best, best_start, best_key = -1, 0.0, 0.0
-        limit = min(n_nodes, queue_node + 1, first + ahead)
-        for n in range(first, limit):
-            if finished[n]:
+        # the best step
+        best, best_start = -1, 0.0
+        for layer in range(first, min(n_nodes, queue + 1)):
+            if state[layer, S_DONE]:
                 continue
-            c = group[n] * nodes[n, N_CHUNKS] + chunk[n]
-            t = times[nodes[n, N_TIMES] + c]
-            if t < 0:
+            if dirty[layer]:
+                dirty[layer] = False
+                t = np.inf
+                item = state[layer, S_GROUP] * nodes[layer, n.N_PIECES] + state[layer, S_CHUNK]
+                if item < state[layer, S_LOADED]:
+                    t = times[state[layer, S_TIMES] + item]
+                    row = state[layer, S_ROW]
+                    for e in range(layers[layer, a.L_EDGE], layers[layer, a.L_EDGE] + layers[layer, a.L_EDGES]):
+                        k = edge_buffer[e]
+                        last = row * windows[e, 0] + windows[e, 1] + windows[e, 2] - 1 + buffers[k, b.B_TOP]
+                        last = max(0, min(last, buffers[k, b.B_ROWS] - 1))
+                        if last >= ready[k]:
+                            t = np.inf
+                            break
+                        t = max(t, row_times[buffers[k, b.B_FIRST] + last])
+                    need = 0
+                    for slot in range(2):
+                        k = outputs[layer, slot]
+                        if k < 0 or t == np.inf:
+                            continue
+                        if live[k] == LIVE:
+                            top = row + buffers[k, b.B_TOP]
+                            if row == buffers[k, b.B_HEIGHT] - 1:
+                                top = buffers[k, b.B_ROWS] - 1
+                            low = lowest_row(k, buffers, readers, edges, windows, nodes, state)
+                            if top >= low + buffers[k, b.B_CAPACITY]:
+                                t = np.inf
+                        else:
+                            need += buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]
+                            if planned and buffers[k, b.B_GROUP] > group:
+                                need = _FAR
+                    if need > act:
+                        t = np.inf
+                candidate[layer] = t
+            t = candidate[layer]
+            if t == np.inf:
                 continue
-            possible = True
-            for e in range(nodes[n, N_EDGE], nodes[n, N_EDGE] + nodes[n, N_EDGES]):
-                b = edges[e, E_BUFFER]
-                last = row[n] * edges[e, E_STRIDE] + edges[e, E_OFFSET] + edges[e, E_SPAN] - 1 + buffers[b, B_TOP]
-                last = max(0, min(last, buffers[b, B_ROWS] - 1))
-                if last >= ready[b]:
-                    possible = False
-                    break
-                t = max(t, row_times[buffers[b, B_FIRST] + last])
-            if not possible:
-                continue
-            need = 0
-            for k in range(2):
-                b = nodes[n, N_OUT + k]
-                if b < 0:
-                    continue
-                if live[b] == 1:
-                    top = row[n] + buffers[b, B_TOP]
-                    if row[n] == buffers[b, B_HEIGHT] - 1:
-                        top = buffers[b, B_ROWS] - 1
-                    if (
-                        top
-                        >= _lowest(b, buffers, readers, edges, nodes, group, chunk, row, finished)
-                        + buffers[b, B_CAPACITY]
-                    ):
-                        possible = False
-                else:
-                    need += buffers[b, B_UNITS] * buffers[b, B_CAPACITY]
-            if possible and need > act:
-                possible = False
-                held[nodes[n, N_OUT]] = True
-            if not possible:
-                continue
-            engine = alu
-            if nodes[n, N_GEMM]:
-                t = max(t, acc_free[acc_next])
-                engine = gemm
-            key = max(t, engine)
-            if best < 0 or key < best_key or (key == best_key and deep):
-                best, best_key, best_start = n, key, key
-        run = best >= 0 and best_start <= bus
-        if not run:
+            t = max(t, gemm, acc_free[acc_next]) if nodes[layer, n.N_GEMM] else max(t, alu)
+            if best < 0 or t < best_start or (t == best_start and deep):
+                best, best_start = layer, t
+        if best < 0 or best_start > bus:
             # something for the bus
             loaded = False
-            for attempt in range(2):
-                rows_first = (constants * (1 - share) > moved * share) == (attempt == 0)
-                if rows_first:
-                    for patient in range(2):
-                        if loaded or (patient == 1 and (best >= 0 or queue_node < n_nodes)):
-                            break
-                        for b in range(n_buffers):
-                            if not buffers[b, B_LOADED] or ready[b] >= buffers[b, B_ROWS] or live[b] == 2:
+            for attempt in range(3 if best < 0 else 2):
+                patient = attempt < 2
+                if not patient or (constants * (1 - share) > moved * share) == (attempt == 0):
+                    while first_load < n_buffers and (
+                        not buffers[first_load, b.B_LOADED] or ready[first_load] == buffers[first_load, b.B_ROWS]
+                    ):
+                        first_load += 1
+                    for k in range(first_load, n_buffers):
+                        if not buffers[k, b.B_LOADED] or ready[k] == buffers[k, b.B_ROWS]:
+                            continue
+                        arrival, source = 0.0, buffers[k, b.B_SOURCE]
+                        if source >= 0:
+                            if ready[source] <= ready[k]:
                                 continue
-                            if edges[readers[buffers[b, B_READ]], E_NODE] >= first + ahead:
+                            arrival = stored_times[buffers[source, b.B_FIRST] + ready[k]]
+                            if patient and arrival > bus:
                                 continue
-                            arrival = 0.0
-                            source = buffers[b, B_SOURCE]
-                            if source >= 0:
-                                if ready[source] <= ready[b]:
-                                    continue
-                                arrival = row_times[buffers[source, B_FIRST] + ready[b]] + buffers[b, B_LOAD] + latency
-                                if patient == 0 and arrival > bus:
-                                    continue
-                            if live[b] == 0:
-                                need = buffers[b, B_UNITS] * buffers[b, B_CAPACITY]
-                                if need > act:
-                                    held[b] = True
-                                    continue
-                                act -= need
-                                live[b] = 1
-                            low = _lowest(b, buffers, readers, edges, nodes, group, chunk, row, finished)
-                            if ready[b] >= low + buffers[b, B_CAPACITY]:
+                        if live[k] == UNBORN:
+                            need = buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]
+                            if need > act or (planned and buffers[k, b.B_GROUP] > group):
                                 continue
-                            bus = max(bus, arrival) + buffers[b, B_LOAD]
-                            moved += buffers[b, B_LOAD]
-                            busy[0] += buffers[b, B_LOAD]
-                            row_times[buffers[b, B_FIRST] + ready[b]] = bus + latency + LOAD_DEPTH + LOAD_SETUP
-                            ready[b] += 1
-                            loaded = True
-                            break
-                elif queue_node < n_nodes:
-                    c = nodes[queue_node, N_CHUNK] + queue_item % nodes[queue_node, N_CHUNKS]
-                    if chunks[c, C_WGT] > wgt:
-                        chunk_stuck = STUCK_WGT
-                    elif chunks[c, C_PRM] > prm:
-                        chunk_stuck = STUCK_PRM
+                            act -= need
+                            live[k] = LIVE
+                            unborn[buffers[k, b.B_GROUP]] -= 1
+                            mark(dirty, first, queue)
+                        low = lowest_row(k, buffers, readers, edges, windows, nodes, state)
+                        if ready[k] >= low + buffers[k, b.B_CAPACITY]:
+                            continue
+                        bus = max(bus, arrival) + load_cost[k]
+                        moved += load_cost[k]
+                        busy[0] += load_cost[k]
+                        row_times[buffers[k, b.B_FIRST] + ready[k]] = bus + arrive
+                        ready[k] += 1
+                        if ready[k] == buffers[k, b.B_ROWS] and low >= _FAR:  # padding that nobody reads came last
+                            live[k] = DEAD
+                            act += buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]
+                            mark(dirty, first, queue)
+                        for r in range(buffers[k, b.B_READ], buffers[k, b.B_READ] + buffers[k, b.B_READS]):
+                            dirty[edges[readers[r], a.E_LAYER]] = True
+                        loaded = True
+                        break
+                elif queue < n_nodes:
+                    node = nodes[queue]
+                    item = state[queue, S_LOADED]
+                    chunk = item % node[n.N_PIECES]
+                    need_wgt, need_prm = chunk_size(node, chunk)
+                    if need_wgt > wgt:
+                        stuck = STUCK_WGT
+                    elif need_prm > prm:
+                        stuck = STUCK_PRM
                     else:
-                        wgt -= chunks[c, C_WGT]
-                        prm -= chunks[c, C_PRM]
-                        bus += chunks[c, C_BUS]
-                        constants += chunks[c, C_BUS]
-                        busy[0] += chunks[c, C_BUS]
-                        times[nodes[queue_node, N_TIMES] + queue_item] = bus + latency + LOAD_DEPTH + LOAD_SETUP
-                        queue_item += 1
-                        if queue_item == nodes[queue_node, N_CHUNKS] * max(1, nodes[queue_node, N_GROUPS]):
-                            queue_node, queue_item = queue_node + 1, 0
+                        stuck = STUCK_ACT
+                        wgt -= need_wgt
+                        prm -= need_prm
+                        cost = transfer_cycles(need_wgt * c[a.C_WGT_BYTES], c)
+                        cost += transfer_cycles(need_prm * c[a.C_PRM_BYTES], c)
+                        if item == 0:
+                            cost += transfer_cycles(node[n.N_UOPS], c)
+                        cost = round(cost + (2 + need_wgt // _LOAD_WEIGHTS) * size)
+                        bus += cost
+                        constants += cost
+                        busy[0] += cost
+                        times[state[queue, S_TIMES] + item] = bus + arrive
+                        state[queue, S_LOADED] += 1
+                        dirty[queue] = True
+                        if item + 1 == node[n.N_PIECES] * max(1, node[n.N_GROUPS]):
+                            queue += 1
                         loaded = True
                 if loaded:
                     break
+            while planned and group < n_nodes and unborn[group] == 0:
+                group += 1
+                mark(dirty, first, queue)
+                loaded = True
             if loaded:
                 continue
             if best < 0:
                 break
-            run = True
             bus = max(bus, best_start)
         # run it
-        n = best
-        p = nodes[n, N_PART] + part[n]
-        outputs = 1 if nodes[n, N_TWIN] < 0 else 2
-        for k in range(2):
-            b = nodes[n, N_OUT + k]
-            if b >= 0 and live[b] == 0:
-                act -= buffers[b, B_UNITS] * buffers[b, B_CAPACITY]
-                live[b] = 1
-        bus += parts[p, P_FETCH] / 1024.0
-        begin = best_start
-        if nodes[n, N_GEMM]:
-            gemm = best_start + parts[p, P_GEMM]
-            busy[1] += parts[p, P_GEMM]
-            begin = gemm + _TASK_GAP
-        work = parts[p, P_TERMS] + parts[p, P_OUT] * outputs
-        alu = max(alu, begin) + work
-        if parts[p, P_TERMS] > 0:
-            alu += ALU_DEPTH if parts[p, P_OUT] < ALU_DEPTH else 0
+        node = nodes[best]
+        pieces, chunk, row = node[n.N_PIECES], state[best, S_CHUNK], state[best, S_ROW]
+        grouped = node[n.N_GROUPS] > 0
+        until = chunk + 1
+        if not grouped and state[best, S_LOADED] == pieces:
+            until = pieces
+        vectors = node[n.N_VECTORS] * until // pieces - node[n.N_VECTORS] * chunk // pieces
+        parts = (until - chunk) * -(-vectors // ((until - chunk) * node[n.N_ROOM]))
+        end = row + 1
+        if grouped:
+            end_of_group = node[n.N_HEIGHT] * (state[best, S_GROUP] + 1) // node[n.N_GROUPS]
+            if 0 < chunk < pieces - 1:
+                end = end_of_group
+                vectors, parts = vectors * (end - row), parts * (end - row)
+        results = 1 if outputs[best, 1] < 0 else 2
+        for slot in range(2):
+            k = outputs[best, slot]
+            if k >= 0 and live[k] == UNBORN:
+                act -= buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]
+                live[k] = LIVE
+                unborn[buffers[k, b.B_GROUP]] -= 1
+                mark(dirty, first, queue)
+        bus += parts * size * ((node[n.N_INSTRUCTIONS]) + results)
+        work = vectors * (node[n.N_TERMS_EACH] + node[n.N_OUT_EACH] * results) * 1.0
+        if node[n.N_TERMS_EACH] > 0 and vectors * node[n.N_OUT_EACH] < parts * ALU_DEPTH:
+            work += parts * ALU_DEPTH
         busy[2] += work
-        if nodes[n, N_GEMM]:
-            acc_free[acc_next] = alu + ALU_DEPTH
-        acc_next = (acc_next + 1) % banks
+        if node[n.N_GEMM]:
+            array = vectors * node[n.N_GEMM_EACH] + parts * node[n.N_GEMM_FIXED] * 1.0
+            busy[1] += array
+            alu = max(max(alu, best_start + array / parts + _TASK_GAP) + work,
+                      best_start + array + _TASK_GAP + work / parts)  # fmt: skip
+            gemm = max(best_start + array, alu - banks * work / parts)
+            apart = max(array, work) / parts
+            for k in range(min(parts, banks)):
+                acc_free[(acc_next + parts - 1 - k) % banks] = alu - k * apart + ALU_DEPTH
+        else:
+            alu = max(alu, best_start) + work
+        acc_next = (acc_next + parts) % banks
         done = alu + _DONE_GAP
-        completes = part[n] == nodes[n, N_PARTS] - 1
-        this_row = row[n]
-        freed = _advance(n, nodes, parts, group, chunk, row, part, finished)
-        if freed >= 0:
-            c = nodes[n, N_CHUNK] + freed
-            wgt += chunks[c, C_WGT]
-            prm += chunks[c, C_PRM]
+        # where the layer stands now
+        completes = (until == pieces) if not grouped else chunk == pieces - 1
+        freed, freed_until = chunk, chunk
+        if not grouped:
+            state[best, S_CHUNK] = until
+            if row == node[n.N_HEIGHT] - 1:
+                freed_until = until
+            if until == pieces:
+                state[best, S_CHUNK] = 0
+                state[best, S_ROW] = row + 1
+                state[best, S_DONE] = row == node[n.N_HEIGHT] - 1
+        else:
+            state[best, S_ROW] = end
+            if end == end_of_group:
+                freed_until = chunk + 1
+                state[best, S_CHUNK] = chunk + 1
+                state[best, S_ROW] = node[n.N_HEIGHT] * state[best, S_GROUP] // node[n.N_GROUPS]
+                if chunk + 1 == pieces:
+                    state[best, S_CHUNK] = 0
+                    state[best, S_GROUP] += 1
+                    state[best, S_ROW] = end
+                    state[best, S_DONE] = state[best, S_GROUP] == node[n.N_GROUPS]
+        for k in range(freed, freed_until):
+            free_wgt, free_prm = chunk_size(node, k)
+            wgt += free_wgt
+            prm += free_prm
+        dirty[best] = True
         if completes:
-            completed[n] = this_row + 1
-            for k in range(2):
-                b = nodes[n, N_OUT + k]
-                if b < 0:
+            state[best, S_COMPLETED] = row + 1
+            for slot in range(2):
+                k = outputs[best, slot]
+                if k < 0:
                     continue
-                rows = FAR
-                for m in range(n_nodes):
-                    if nodes[m, N_OUT] == nodes[n, N_OUT]:
-                        rows = min(rows, completed[m])
-                until = buffers[b, B_ROWS] if rows == buffers[b, B_HEIGHT] else buffers[b, B_TOP] + rows if rows else 0
-                when = done
-                if until > ready[b] and buffers[b, B_STORED]:
-                    store = max(store, done + STORE_SETUP) + buffers[b, B_STORE]
-                    busy[3] += buffers[b, B_STORE]
-                    when = max(done, store + latency + STORE_DEPTH + 1) if buffers[b, B_MADE] else done
-                for r in range(ready[b], until):
-                    row_times[buffers[b, B_FIRST] + r] = when
-                ready[b] = max(ready[b], until)
-        for b in range(n_buffers):
-            if live[b] != 1 or ready[b] < buffers[b, B_ROWS]:
+                complete, maker = _FAR, buffers[k, b.B_MAKER]
+                while maker < n_nodes and layers[maker, a.L_OUTPUT] == buffers[k, b.B_TENSOR]:
+                    complete = min(complete, state[maker, S_COMPLETED])
+                    maker += 1
+                top = buffers[k, b.B_TOP] + complete if complete else 0
+                if complete == buffers[k, b.B_HEIGHT]:
+                    top = buffers[k, b.B_ROWS]
+                if top <= ready[k]:
+                    continue
+                if buffers[k, b.B_STORED]:
+                    count = top - ready[k] if is_source[k] else 1
+                    cost = STORE_SETUP + write_cycles(buffers[k, b.B_UNITS] * c[a.C_ACT_BYTES], c)
+                    store = max(store, done) + cost * count
+                    busy[3] += cost * count
+                for r in range(ready[k], top):
+                    row_times[buffers[k, b.B_FIRST] + r] = done
+                    stored_times[buffers[k, b.B_FIRST] + r] = store + latency + STORE_DEPTH + 1
+                ready[k] = top
+                for r in range(buffers[k, b.B_READ], buffers[k, b.B_READ] + buffers[k, b.B_READS]):
+                    dirty[edges[readers[r], a.E_LAYER]] = True
+        # rows and buffers that nobody needs any more
+        low, high = layers[best, a.L_EDGE], layers[best, a.L_EDGE] + layers[best, a.L_EDGES]
+        for slot in range(low, high + 2):
+            k = edge_buffer[slot] if slot < high else outputs[best, slot - high]
+            if k < 0:
                 continue
-            if _lowest(b, buffers, readers, edges, nodes, group, chunk, row, finished) >= FAR:
-                live[b] = 2
-                act += buffers[b, B_UNITS] * buffers[b, B_CAPACITY]
-    for n in range(n_nodes):
-        if not finished[n]:
-            blocked = False
-            for b in range(n_buffers):
-                blocked = blocked or (held[b] and live[b] == 0)
-            state = STUCK_ACT if blocked or chunk_stuck == OK or queue_node == n_nodes else chunk_stuck
-            return state, 0.0
-    return OK, max(max(gemm, alu), max(bus, store + latency))
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _lowest(
-    b: int, buffers: Any, readers: Any, edges: Any, nodes: Any, group: Any, chunk: Any, row: Any, finished: Any
-) -> int:
-    """The lowest row of a buffer that a task to come reads."""
-    lowest = FAR
-    for k in range(buffers[b, B_READ], buffers[b, B_READ] + buffers[b, B_READS]):
-        e = readers[k]
-        n = edges[e, E_NODE]
-        if finished[n]:
-            continue
-        r = row[n]
-        if nodes[n, N_GROUPS] > 0 and chunk[n] < nodes[n, N_CHUNKS] - 1:
-            r = nodes[n, N_HEIGHT] * group[n] // nodes[n, N_GROUPS]
-        lowest = min(lowest, max(0, r * edges[e, E_STRIDE] + edges[e, E_OFFSET] + buffers[b, B_TOP]))
-    return lowest
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _advance(n: int, nodes: Any, parts: Any, group: Any, chunk: Any, row: Any, part: Any, finished: Any) -> int:
-    """Step to a node's next task; returns the chunk (within a group) that has been used for the last time, or -1."""
-    used = chunk[n]
-    base, count = nodes[n, N_PART], nodes[n, N_PARTS]
-    groups = nodes[n, N_GROUPS]
-    leaves = part[n] + 1 == count or parts[base + part[n] + 1, P_CHUNK] != used
-    if groups == 0:
-        last_row = row[n] == nodes[n, N_HEIGHT] - 1
-        part[n] += 1
-        if part[n] == count:
-            part[n] = 0
-            row[n] += 1
-            finished[n] = last_row
-        chunk[n] = parts[base + part[n], P_CHUNK]
-        return used if last_row and leaves else -1
-    low, high = nodes[n, N_HEIGHT] * group[n] // groups, nodes[n, N_HEIGHT] * (group[n] + 1) // groups
-    if not leaves:
-        part[n] += 1
-        return -1
-    row[n] += 1
-    if row[n] < high:
-        while part[n] > 0 and parts[base + part[n] - 1, P_CHUNK] == used:
-            part[n] -= 1
-        return -1
-    row[n] = low
-    part[n] += 1
-    if part[n] == count:
-        part[n] = 0
-        group[n] += 1
-        row[n] = high
-        finished[n] = group[n] == groups
-    chunk[n] = parts[base + part[n], P_CHUNK]
-    return used
-
-
-def int_table(rows: list[Any], columns: int) -> NDArray[np.int64]:
-    """A table of the kernel; ``columns`` matters where there are no rows."""
-    return np.array(rows, np.int64).reshape(-1, columns)
+            if slot < high and buffers[k, b.B_MAKER] >= 0:
+                maker = buffers[k, b.B_MAKER]
+                while maker < n_nodes and layers[maker, a.L_OUTPUT] == buffers[k, b.B_TENSOR]:
+                    dirty[maker] = True
+                    maker += 1
+            if (
+                live[k] == LIVE
+                and ready[k] == buffers[k, b.B_ROWS]
+                and lowest_row(k, buffers, readers, edges, windows, nodes, state) >= _FAR
+            ):
+                live[k] = DEAD
+                act += buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]
+                mark(dirty, first, queue)
+    if first < n_nodes:
+        return stuck, first, 0.0
+    return OK, 0, max(max(gemm, alu), max(bus, store + latency))

@@ -51,7 +51,7 @@ def test_a_wider_array_is_faster_and_a_slower_bus_is_not() -> None:
 @pytest.mark.parametrize(
     "change,message",
     [
-        ({"act_bytes": 1024, "act_banks": 2}, "op000 conv: the rows of one task take"),
+        ({"act_bytes": 1024, "act_banks": 2}, "op001 conv: the rows of one task take"),
         ({"acc_bytes": 2048, "acc_banks": 2}, "op000 conv: a row of 40 outputs needs 40 acc units, a bank has 16"),
         ({"wgt_bytes": 1024}, "op000 conv: 9 weight blocks for one output block exceed wgt (4)"),
     ],
