@@ -11,16 +11,8 @@ import pytest
 from tests.isa.build import CONSTANT, INPUT, OUTPUT
 from tests.runtime.network import SHAPE, TINY, images, make_program, reference
 from tilewright.config import PRESETS
-from tilewright.runtime.device import DEVICES, DeviceError, open_device
+from tilewright.runtime.device import DeviceError, open_device
 from tilewright.runtime.sim_device import SimDevice
-
-
-@pytest.mark.parametrize("name", ["pynq"])
-def test_devices_to_come_are_named_as_unavailable(name: str) -> None:
-    if name in DEVICES:
-        pytest.skip(f"{name} exists in this version")
-    with pytest.raises(DeviceError, match=rf"device {name}: .* is not available in this version; available: sim"):
-        open_device(name, TINY)
 
 
 def test_unknown_devices_are_told_what_exists() -> None:

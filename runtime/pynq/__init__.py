@@ -1,0 +1,1 @@
+"""What the ``pynq`` device is made of: manifest, board, registers, contiguous buffers, interrupt."""

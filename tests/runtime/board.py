@@ -1,0 +1,59 @@
+"""A board for tests: the overlay's files, and the Verilated design behind PYNQ's interfaces."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.runtime.network import TINY, images, make_program
+from tilewright.config import Config
+from tilewright.hw.verilated.facade import Facade
+from tilewright.isa.program import Program
+from tilewright.runtime.device import Counters, Device
+from tilewright.runtime.pynq_device import PynqDevice
+
+
+def write_overlay(folder: Path, config: Config = TINY, name: str = "tilewright", **changes: Any) -> Path:
+    """The three files of an overlay; returns the ``.bit``. ``changes`` go into the manifest, None removes a key."""
+    bitstream = folder / f"{name}.bit"
+    bitstream.write_bytes(b"a bitstream of " + config.name.encode())
+    bitstream.with_suffix(".hwh").write_text("<a block design/>")
+    manifest = {
+        "format": 1,
+        "config": config.to_dict(),
+        "fingerprint": config.fingerprint,
+        "bitstream_sha256": hashlib.sha256(bitstream.read_bytes()).hexdigest(),
+        "ip": "tilewright_0",
+        "interrupt": "tilewright_0/irq",
+        "board": "none",
+        **changes,
+    }
+    kept = {key: value for key, value in manifest.items() if value is not None}
+    bitstream.with_suffix(".json").write_text(json.dumps(kept))
+    return bitstream
+
+
+def open_board(folder: Path, config: Config = TINY, facade: Facade | None = None, **options: Any) -> PynqDevice:
+    """A device on a facade, which its ``board`` holds. A launch may take minutes: the design is simulated."""
+    overlay = write_overlay(folder, config)
+    return PynqDevice(config, overlay, pynq=facade or Facade(config), **{"timeout": 600.0, **options})
+
+
+def run_network(device: Device, count: int = 3, program: Program | None = None) -> tuple[NDArray[np.uint8], Counters]:
+    """Output bytes (count, size) and counters of the tiny network on ``device``."""
+    program, x = program or make_program(device.config), images(count)
+    allocation = device.allocate(program, count)
+    kinds = [s.kind for s in program.segments]
+    device.write_stack(allocation, kinds.index("input"), 0, x.reshape(count, -1).view(np.uint8))
+    device.launch(allocation, count)
+    device.wait(allocation)
+    output = kinds.index("output")
+    data = device.read_stack(allocation, output, count, 0, program.segments[output].size)
+    counters = device.counters(allocation)
+    device.release(allocation)
+    return data, counters
