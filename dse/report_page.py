@@ -82,7 +82,8 @@ def _notes(head: Mapping[str, Any], shown: int, count: int) -> str:
     )
     lines = [
         f"Networks: {weights}. {clock} Cycles of rows marked simulator come from the compiled network on the cycle "
-        "simulator; all others, and all bounds and what-ifs, are estimates of the analytical model."
+        "simulator; all others, and all bounds and what-ifs, are estimates of the analytical model. Where the two "
+        "meet, an estimate counts as worse by as much as estimates were found wrong in this sweep."
     ]
     for network, operators in head["on_the_cpu"].items():
         names = ", ".join(op["operator"] for op in operators)

@@ -23,10 +23,12 @@ def front_picture(objectives: Sequence[str], points: Sequence[Point], everything
             [_value(p, name) for p in others], [_value(p, first) for p in others], s=10, color=_OTHER, label="feasible"
         )
         ordered = sorted(points, key=lambda p: _value(p, name))
-        style = "o-" if len(objectives) == 2 else "o"
+        # what the front reaches: a point's value holds up to the next one, seen from the side that costs less
+        steps = "steps-pre" if name in OBJECTIVES and OBJECTIVES[name].maximise else "steps-post"
         axes.plot(
-            [_value(p, name) for p in ordered], [_value(p, first) for p in ordered], style, color=_FRONT, label="front"
-        )
+            [_value(p, name) for p in ordered], [_value(p, first) for p in ordered],
+            "o-" if len(objectives) == 2 else "o", drawstyle=steps, color=_FRONT, label="front",
+        )  # fmt: skip
         axes.set(xlabel=_label(name), ylabel=_label(first))
         axes.grid(color="#e6e9ee")
         axes.legend()

@@ -128,7 +128,7 @@ function draw() {
       type: "scatter", name: kind, mode: kind === "front" && objectives.includes(x) && objectives.includes(y)
         && objectives.length === 2 ? "lines+markers" : "markers",
       x: members.map((p) => p.metrics[x]), y: members.map((p) => p.metrics[y]), marker,
-      line: { color: "#e3a59d", width: 1.5, shape: "hv" }, customdata: members.map((p) => p.trial),
+      line: { color: "#e3a59d", width: 1.5, shape: data.metrics[x].maximise ? "vh" : "hv" }, customdata: members.map((p) => p.trial),
       text: members.map(describe), hovertemplate: "%{text}<extra></extra>",
     };
   });
