@@ -10,10 +10,10 @@ from tilewright.isa.codec import encode_uops
 from tilewright.isa.random_order import Addresses, Touch
 from tilewright.isa.random_state import (
     CONSTANT,
-    DATA_BYTES,
     INPUT,
     NAMES,
     OUTPUT,
+    PAGE,
     PRM_ENTRIES,
     SCRATCH,
     SEGMENT_NAMES,
@@ -45,7 +45,7 @@ class Proposals:
         if kind == "load":
             return self._load(Memory(s.pick(*[m for m in Memory if m not in (Memory.UOP_GEMM, Memory.UOP_ALU)])))
         if kind == "load_uops":
-            return self._load_uops(s.pick(0, 1, 2))
+            return self._load_uops(s.pick(0, 1, 2), s.chance(0.4))
         if kind == "wait":
             engine, cycles = Engine(s.integer(0, 3)), s.integer(1, 40)
             wait = Proposal(Opcode.WAIT, engine, {"engine": int(engine), "cycles": cycles}, [])
@@ -111,22 +111,34 @@ class Proposals:
         """DRAM fields for a tile within beats low .. high - 1 of a segment, and the beats touched."""
         s = self.state
         beats = -(-tile["cols"] * entry_bytes(self.config, memory) // self.config.beat_bytes)
-        stride = s.pick(beats, beats, 0, s.integer(0, beats + 3))
+        longest = self.config.burst_beats
+        stride = s.pick(beats, beats, 0, s.integer(0, beats + 3), -(-beats // longest) * longest)
         span = (tile["rows"] - 1) * stride + beats
         if span > high - low:
             stride, span = 0, beats
         if span > high - low:
             return None
-        offset = s.integer(low, high - span)
+        offset = self._offset(low, high - span, beats)
         touched = (np.arange(tile["rows"])[:, None] * stride + np.arange(beats)).ravel() + offset
         return {"offset": offset, "stride": stride}, touched
+
+    def _offset(self, low: int, high: int, beats: int) -> int:
+        """An offset from low to high: any, at the start of a burst, or such that the first row goes over a page."""
+        s, page = self.state, PAGE // self.config.beat_bytes
+        offset, how = s.integer(low, high), s.pick(0, 0, 0, 1, 1, 2)
+        if how == 1:
+            offset = max(low, offset - offset % self.config.burst_beats)
+        elif how == 2 and beats > 1:
+            before = -(-(offset + 1) // page) * page - s.integer(1, beats - 1)
+            offset = before if low <= before <= high else offset
+        return offset
 
     def _from_dram(self, memory: Memory, tile: Fields, addresses: Addresses) -> Proposal | None:
         s, beat = self.state, self.config.beat_bytes
         segment = CONSTANT if memory == Memory.PRM else s.pick(CONSTANT, INPUT)
         if memory in (Memory.ACT, Memory.ACC8) and s.chance(0.4):
             segment = s.pick(OUTPUT, SCRATCH)
-        low, high = 0, DATA_BYTES // beat if segment == CONSTANT else s.beats[segment]
+        low, high = 0, s.prm_offset // beat if segment == CONSTANT else s.beats[segment]
         if memory == Memory.PRM:
             low, high = s.prm_offset // beat, (s.prm_offset + PRM_ENTRIES * self.config.prm_entry_bytes) // beat
         placed = self._place(memory, tile, low, high)
@@ -146,7 +158,7 @@ class Proposals:
         s = self.state
         memory = Memory(s.pick(Memory.ACT, Memory.ACC))
         tile, addresses = self._tile(memory)
-        value = s.integer(-(1 << 31), (1 << 31) - 1) >> s.pick(0, 20, 24)
+        value = s.pick(0, 1, 1, 1) * s.integer(-(1 << 31), (1 << 31) - 1) >> s.pick(0, 20, 24)
         touch = Touch(NAMES[memory], writes=addresses)
         return Proposal(Opcode.FILL, Engine.LOAD, {"memory": int(memory), **tile, "value": value}, [touch])
 
@@ -167,8 +179,8 @@ class Proposals:
         most = min(3, self.state.area[name][1] // step - 1)
         return self.state.rng.integers(0, most + 1, count) * step
 
-    def _load_uops(self, group: int) -> Proposal:
-        """New micro-ops for group 0 (GEMM, dense), 1 (GEMM, window) or 2 (ALU)."""
+    def _load_uops(self, group: int, partly: bool = False) -> Proposal:
+        """New micro-ops for group 0 (GEMM, dense), 1 (GEMM, window) or 2 (ALU); partly: the first half of each half."""
         s, c = self.state, self.config
         engine, memory = (Engine.ALU, Memory.UOP_ALU) if group == 2 else (Engine.GEMM, Memory.UOP_GEMM)
         if group == 2:
@@ -181,20 +193,33 @@ class Proposals:
                 columns[0] = np.where(s.rng.random(GROUP) < 0.6, self.push_only, columns[0])
             columns.append(s.rng.integers(0, 2, GROUP))
         values = np.stack(columns, 1).astype(np.int64)
-        names = [f.name for f in UOP_FIELDS[engine]]
-        beat = c.beat_bytes
-        s.blob += b"\0" * (-len(s.blob) % beat)
-        offset = len(s.blob) // beat
-        s.blob += encode_uops([dict(zip(names, row)) for row in values.tolist()], engine, c)
-        rows = s.pick(1, 2) if GROUP // 2 * uop_width(c, engine) // 8 % beat == 0 else 1
+        size = uop_width(c, engine) // 8
         first = GROUP if group == 1 else 0
-        cols = GROUP // rows
+        if partly and GROUP // 4 * size % c.beat_bytes == 0:
+            rows, cols, step = 2, GROUP // 4, GROUP // 2
+        else:
+            rows = s.pick(1, 2) if GROUP // 2 * size % c.beat_bytes == 0 else 1
+            cols = step = GROUP // rows
+        kept = (np.arange(rows)[:, None] * step + np.arange(cols)).ravel()
+        offset = self._uop_constants(values[kept], engine, cols * size)
         fields = {
-            "memory": int(memory), "sram": first, "sram_row": cols, "sram_col": 1, "rows": rows, "cols": cols,
-            "segment": CONSTANT, "offset": offset, "stride": cols * uop_width(c, engine) // 8 // beat,
+            "memory": int(memory), "sram": first, "sram_row": step, "sram_col": 1, "rows": rows, "cols": cols,
+            "segment": CONSTANT, "offset": offset, "stride": cols * size // c.beat_bytes,
         }  # fmt: skip
-        touch = Touch(NAMES[memory], writes=np.arange(first, first + GROUP))
-        return Proposal(Opcode.LOAD, Engine.LOAD, fields, [touch], uops=(memory, first, values))
+        touch = Touch(NAMES[memory], writes=first + kept)
+        return Proposal(Opcode.LOAD, Engine.LOAD, fields, [touch], uops=(memory, first + kept, values[kept]))
+
+    def _uop_constants(self, values: NDArray[np.int64], engine: Engine, row_bytes: int) -> int:
+        """Append micro-ops to the constants, somewhere, at the start of a burst or over a page; the first beat."""
+        s, c = self.state, self.config
+        beat, how = c.beat_bytes, s.pick(0, 0, 0, 1, 1, 2)
+        s.blob += b"\0" * (-len(s.blob) % (beat * c.burst_beats if how == 1 else beat))
+        if how == 2 and row_bytes > beat:
+            s.blob += b"\0" * ((-len(s.blob) - beat * s.integer(1, row_bytes // beat - 1)) % PAGE)
+        offset = len(s.blob) // beat
+        names = [f.name for f in UOP_FIELDS[engine]]
+        s.blob += encode_uops([dict(zip(names, row)) for row in values.tolist()], engine, c)
+        return offset
 
     def _loops(self, group: int) -> tuple[Fields, NDArray[np.int64]]:
         """Loop and micro-op fields, and the micro-ops of one pass."""

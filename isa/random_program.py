@@ -89,8 +89,8 @@ class GrowingProgram:
         for touch in p.touches:
             state.history[touch.memory].record(p.engine, index, touch)
         if p.uops is not None:
-            memory, first, values = p.uops
-            state.uops[memory][first : first + len(values)] = values
+            memory, addresses, values = p.uops
+            state.uops[memory][addresses] = values
 
     def finish(self) -> Program:
         """The program, all tokens taken."""

@@ -19,8 +19,8 @@ NAMES = {
     Memory.UOP_GEMM: "uop_gemm", Memory.UOP_ALU: "uop_alu",
 }  # fmt: skip
 SEGMENT_NAMES = {OUTPUT: "output", SCRATCH: "scratch"}
-DATA_BYTES = 4096  #: random bytes at the start of the constant segment
-PRM_ENTRIES = 8  #: parameter entries behind them
+PAGE = 4096  #: no burst may cross a multiple of this
+PRM_ENTRIES = 8  #: parameter entries of the constant segment, behind random bytes; half of them on each side of a page
 LATENCY_UNKNOWN = -(1 << 40)
 
 
@@ -29,7 +29,7 @@ class Proposal:
     """An instruction and what it touches.
 
     ``vectors``, for the ALU engine: per vector in issue order, (memory, unit) pairs read and written, and
-    ``period`` cycles from one to the next. ``uops``: micro-ops it loads.
+    ``period`` cycles from one to the next. ``uops``: memory, addresses and fields of micro-ops it loads.
     """
 
     opcode: Opcode
@@ -39,7 +39,7 @@ class Proposal:
     fresh: Addresses = field(default_factory=lambda: np.zeros(0, np.int64))
     vectors: list[tuple[list[tuple[str, int]], list[tuple[str, int]]]] = field(default_factory=list)
     period: int = 1
-    uops: tuple[Memory, int, NDArray[np.int64]] | None = None
+    uops: tuple[Memory, Addresses, NDArray[np.int64]] | None = None
 
 
 class State:
@@ -58,11 +58,12 @@ class State:
             Memory.UOP_GEMM: np.zeros((self.depth["uop_gemm"], 4), np.int64),
             Memory.UOP_ALU: np.zeros((self.depth["uop_alu"], 3), np.int64),
         }
-        self.blob = bytearray(rng.integers(0, 256, DATA_BYTES).astype(np.uint8).tobytes())
-        self.prm_offset = len(self.blob)
+        self.prm_offset = 2 * PAGE - PRM_ENTRIES // 2 * config.prm_entry_bytes
+        self.blob = bytearray(rng.integers(0, 256, self.prm_offset).astype(np.uint8).tobytes())
         self.blob += self._parameters()
         beat = config.beat_bytes
-        least = max(2048, config.wgt_entry_bytes, config.acc_unit_bytes)  # any tile fits, if with stride 0
+        # any tile fits, if with stride 0, and there is a page boundary within
+        least = max(PAGE + 512, config.wgt_entry_bytes, config.acc_unit_bytes)
         self.beats = {s: -(-least // beat) + self.integer(0, 64) for s in (INPUT, OUTPUT, SCRATCH)}
         for segment, name in SEGMENT_NAMES.items():
             self.history[name] = History(self.beats[segment])

@@ -70,6 +70,12 @@ class Bench:
         self, program: Program, segments: list[NDArray[np.uint8]], disturbance: Disturbance | None = None
     ) -> str | None:
         """The first difference between simulator and RTL in words, or None. With a disturbance, of bytes only."""
+        return self.observe(program, segments, disturbance)[0]
+
+    def observe(
+        self, program: Program, segments: list[NDArray[np.uint8]], disturbance: Disturbance | None = None
+    ) -> tuple[str | None, RunResult | None]:
+        """As :meth:`compare`, and what the RTL's run was, None if it did not end."""
         expected, found = [s.copy() for s in segments], [s.copy() for s in segments]
         simulated = simulate(program, expected)
         timing = simulated.timing
@@ -81,12 +87,13 @@ class Bench:
             result = self.driver.run(program, found, limit=limit)
         except ModelError as error:
             self.model.reset()
-            return str(error)
+            return str(error), None
         if result.fault is not None:
-            return f"fault {result.fault.name} at instruction {result.fault_instruction}"
-        return _bytes_differ(program, expected, found) or (
-            _times_differ(program, timing, result) if disturbance is None else None
-        )
+            return f"fault {result.fault.name} at instruction {result.fault_instruction}", result
+        text = _bytes_differ(program, expected, found)
+        if text is None and disturbance is None:
+            text = _times_differ(program, timing, result)
+        return text, result
 
     def compare_seed(self, config_seed: int, seed: int, size: int = PROGRAM_SIZE) -> Difference | None:
         """Run a seed's program; a difference comes with the least size of program that still shows one."""
