@@ -43,14 +43,36 @@ def from_outcome(number: int, params: Mapping[str, Value], outcome: Mapping[str,
 
 
 def front(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
-    """Feasible points that no other beats in every objective; of equal ones the first. Sorted by the objectives."""
+    """Feasible points that no other beats in every objective; of equal ones the confirmed, then the first.
+
+    Sorted by the objectives, as :func:`comparable` has them.
+    """
+    feasible = [point for point in points if point.feasible]
+    known = comparable(feasible, objectives)
     best: dict[tuple[float, ...], Point] = {}
-    for point in points:
-        if point.feasible:
-            values = point.best_values
-            best.setdefault(tuple(cost(name, values[name]) for name in objectives), point)
+    for point in sorted(feasible, key=lambda p: (p.synthesised is None, p.simulated is None, p.number)):
+        best.setdefault(tuple(cost(name, known[point.number][name]) for name in objectives), point)
     kept: list[tuple[float, ...]] = []
     for costs in sorted(best):
         if not any(all(a <= b for a, b in zip(other, costs, strict=True)) for other in kept):
             kept.append(costs)
     return [best[costs] for costs in kept]
+
+
+def comparable(points: Iterable[Point], objectives: tuple[str, ...]) -> dict[int, dict[str, float]]:
+    """Values by number, made fit to be compared between points that different fidelities have seen.
+
+    An estimate that is a little too good would push its own confirmed twin off the front. So where a fidelity has
+    not seen a point, each of its values is made worse by the worst factor found where it has: an estimate beats a
+    confirmed value only by more than estimates have been wrong.
+    """
+    known = {point.number: (point, dict(point.values)) for point in points}
+    for fidelity in ("simulated", "synthesised"):
+        seen = {n: outcome.get("values", {}) for n, (p, _) in known.items() if (outcome := getattr(p, fidelity))}
+        for name in objectives:
+            factors = [v[name] / known[n][1][name] for n, v in seen.items() if name in v and known[n][1][name]]
+            # the worst: of what is maximised the smallest; never one that makes an estimate better
+            worst = max([1.0, *factors]) if cost(name, 1.0) > 0 else min([1.0, *factors])
+            for n, (_, values) in known.items():
+                values[name] = seen[n].get(name, values[name]) if n in seen else values[name] * worst
+    return {n: values for n, (_, values) in known.items()}

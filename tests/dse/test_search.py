@@ -19,6 +19,7 @@ from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS
 from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError, Outcome
 from tilewright.dse.evaluation import Task
+from tilewright.dse.points import comparable
 from tilewright.dse.proposals import BATCH, Proposals, Seen
 from tilewright.dse.search import Point, Search, SearchError, front
 from tilewright.dse.space import Space, Value, make_space
@@ -125,7 +126,7 @@ def test_the_order_in_which_workers_finish_changes_nothing(
     assert trials(search.run(50)) == expected
     assert last.evaluated <= 27 - 5  # what was kept, and points proposed twice, are not evaluated again
     assert search.confirm_front(3) == best
-    assert make_search(f"sqlite:///{tmp_path}/b.db", sampler).run(7) == search.points()[:7]
+    assert trials(make_search(f"sqlite:///{tmp_path}/b.db", sampler).run(7)) == expected[:7]
 
 
 def test_a_killed_sweep_ends_with_the_same_front(tmp_path: Path) -> None:
@@ -255,6 +256,36 @@ def test_front_keeps_the_first_of_equal_points() -> None:
 
     points = [point(0, 2, 2), point(1, 1, 3), point(2, 1, 3), point(3, 3, 3), point(4, 0, 0, "does not fit")]
     assert [p.number for p in front(points, ("latency", "dsp"))] == [1, 0]
+
+
+def test_an_estimate_does_not_push_its_confirmed_twin_off_the_front() -> None:
+    def point(number: int, latency: float, throughput: float, simulated: dict[str, float] | None = None) -> Point:
+        seen = {"values": simulated} if simulated else None
+        return Point(number, {}, {"latency": latency, "throughput": throughput}, simulated=seen)
+
+    objectives = ("latency", "throughput")
+    points = [
+        point(0, 100.0, 50.0, {"latency": 110.0, "throughput": 45.0}),
+        point(1, 101.0, 49.0),  # beats the simulated values of point 0, as all its neighbours do
+        point(2, 90.0, 40.0),  # better in latency by more than the model has been wrong
+        point(3, 120.0, 60.0, {"latency": 118.0, "throughput": 61.0}),  # a pessimistic estimate improves no other
+    ]
+    assert [p.number for p in front(points, objectives)] == [2, 0, 3]
+    assert comparable(points, objectives)[1] == {"latency": 101.0 * 1.1, "throughput": 49.0 * 0.9}
+    assert front(points, objectives)[0].best_values["latency"] == 90.0  # what is shown is what the model said
+
+
+def test_a_front_by_three_fidelities() -> None:
+    points = [
+        Point(0, {}, {"latency": 10.0, "dsp": 100.0}, simulated={"values": {"latency": 11.0, "dsp": 100.0}},
+              synthesised={"values": {"dsp": 120.0}}),
+        Point(1, {}, {"latency": 10.0, "dsp": 100.0}),
+        Point(2, {}, {"latency": 5.0, "dsp": 100.0}, simulated={"reason": "does not fit"}),
+        Point(3, {}, {"latency": 20.0, "dsp": 90.0}, synthesised={"values": {"dsp": 300.0}, "reason": "too large"}),
+        Point(4, {}, {"latency": 30.0, "dsp": 50.0}, synthesised={"metrics": {"lut": 7.0}}),  # of another objective
+    ]  # fmt: skip
+    assert [p.number for p in front(points, ("latency", "dsp"))] == [0, 4]
+    assert points[0].best_values == {"latency": 11.0, "dsp": 120.0}
 
 
 def test_wrong_requests_are_named(tmp_path: Path) -> None:
