@@ -1,8 +1,15 @@
 """Real networks on simulator and RTL: equal cycles and outputs, and where every cycle above the floor goes.
 
-``python bench/bench_rtl_cycles.py [--config NAME|FILE] [--models DIR] [--inputs N] [--json FILE]``. The first run
-builds the Verilated design. A cycle in which the array does not work is counted under what it waited for, as in
-reports (``docs/reports.md``); the array's own cycles above the floor, where the bus binds a layer, are negative.
+``python bench/bench_rtl_cycles.py [--config NAME|FILE ...] [--all] [--models DIR] [--inputs N] [--stall P]
+[--brief] [--json FILE]``: the four MLPerf Tiny networks and the digits of the examples, on one config or several
+(``--all``: those of :data:`CONFIGS`). The first run builds the Verilated designs. Every network also runs on a DRAM
+that pauses at random (``--stall`` chances in 256 a cycle, 0 to leave that out): other cycles, the same bytes.
+
+Exit code 1 if simulator and RTL differ in a cycle or a byte, an output is not the reference's, or a ratio to the
+floor is above what is promised (:data:`PROMISED`).
+
+A cycle in which the array does not work is counted under what it waited for, as in reports (``docs/reports.md``);
+the array's own cycles above the floor, where the bus binds a layer, are negative.
 """
 
 from __future__ import annotations
@@ -14,17 +21,44 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import tilewright as tw
-from bench.bench_networks import NETWORKS, models_folder
+from bench.bench_networks import NETWORKS, ROOT, models_folder
+from bench.bench_sim_speed import machine
+from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
+from tilewright.hw.verilated.model import Disturbance
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.report import Report
 
 CAUSES = ("load", "store", "alu", "latency")
+CONFIGS = ("pynq-z2", "vta-64", "vta-256", "ultra96")  #: what ``--all`` runs
+#: most cycles over the floor, by config and DRAM latency
+PROMISED = {("pynq-z2", 32): 1.25}
+DIGITS = ROOT / "examples" / "digits"
+STALL = 48  #: chances in 256 that a channel of the disturbed DRAM pauses for a cycle
+
+
+def networks(folder: Path) -> list[Path]:
+    """The models there are: those of ``folder`` that have reference data beside them, and the digits network."""
+    models = [folder / f"{name}.tflite" for name in NETWORKS]
+    return [model for model in models if model.exists() and model.with_suffix(".npz").exists()] + [
+        DIGITS / "digits.onnx"
+    ]
+
+
+def stored(model: Path, inputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Inputs, and the outputs of the reference interpreter: kept beside the model, or ONNX Runtime's for digits."""
+    if model.suffix == ".onnx":
+        with np.load(DIGITS / "digits_test.npz") as kept:
+            x = next(kept[name] for name in kept if kept[name].ndim == 4)[:inputs]
+        return x, reference_outputs(model, [x])[0]
+    with np.load(model.with_suffix(".npz")) as kept:
+        return kept["x"][:inputs], kept["y"][:inputs]
 
 
 def account(report: Report) -> dict[str, Any]:
@@ -43,30 +77,52 @@ def account(report: Report) -> dict[str, Any]:
     return {"total": total, "layers": layers}
 
 
-def measure(model: Path, config: Config, rtl: Device, inputs: int) -> dict[str, Any]:
-    """One network on both devices."""
+def measure(model: Path, config: Config, rtl: Device, stalled: Device | None, inputs: int) -> dict[str, Any]:
+    """One network on both devices, and on RTL behind a DRAM that pauses."""
     executable = tw.compile(str(model), config=config)
     on_rtl = type(executable)(executable.artifact, rtl, verified=True)
-    with np.load(model.with_suffix(".npz")) as stored:
-        x, expected = stored["x"][:inputs], stored["y"][:inputs]
+    x, expected = stored(model, inputs)
     y_sim, simulated = executable.run(x)
     y_rtl, measured = on_rtl.run(x)
-    return {
+    row = {
         "network": model.stem, "config": config.name, "dram_latency": config.dram_latency, "inputs": len(x),
         "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles, "floor_cycles": measured.floor_cycles,
         "ratio": round(measured.cycles / measured.floor_cycles, 4),
+        "promised": PROMISED.get((config.name, config.dram_latency)),
         "outputs_equal": bool(np.array_equal(y_sim, y_rtl)),
         "outputs_exact": bool(np.array_equal(np.asarray(y_rtl).reshape(expected.shape), expected)),
-        "account": account(measured),
     }  # fmt: skip
+    if stalled is not None:
+        y_stalled, slower = type(executable)(executable.artifact, stalled, verified=True).run(x)
+        row["stalled_cycles"] = slower.cycles
+        row["stalled_equal"] = bool(np.array_equal(y_sim, y_stalled))
+    return {**row, "account": account(measured)}
 
 
-def print_row(row: dict[str, Any]) -> None:
+def faults(row: dict[str, Any]) -> list[str]:
+    """What is wrong with a network's row; nothing, it is hoped."""
+    found = []
+    if row["sim_cycles"] != row["rtl_cycles"]:
+        found.append(f"sim has {row['sim_cycles']:,} cycles")
+    if not row["outputs_equal"]:
+        found.append("outputs of sim and rtl differ")
+    if not row["outputs_exact"]:
+        found.append("outputs are not the reference's")
+    if not row.get("stalled_equal", True):
+        found.append("outputs change with the DRAM's pauses")
+    if row["promised"] is not None and row["ratio"] > row["promised"]:
+        found.append(f"ratio above {row['promised']}")
+    return found
+
+
+def print_row(row: dict[str, Any], brief: bool) -> None:
     """A network's line, and its account by cause and by layer."""
-    same = "equal" if row["sim_cycles"] == row["rtl_cycles"] else f"sim {row['sim_cycles']:,}"
-    exact = "exact" if row["outputs_exact"] else "WRONG"
-    print(f"{row['network']:<22}{row['rtl_cycles']:>10,} cycles ({same}), floor {row['floor_cycles']:,}, "
-          f"ratio {row['ratio']:.3f}, outputs {exact}")  # fmt: skip
+    stalled = f", paused DRAM {row['stalled_cycles']:,} cycles" if "stalled_cycles" in row else ""
+    verdict = "; ".join(faults(row)) or "cycles and outputs equal, outputs exact"
+    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, floor {row['floor_cycles']:>7,}, "
+          f"ratio {row['ratio']:.3f}{stalled}: {verdict}", flush=True)  # fmt: skip
+    if brief:
+        return
     names = (*CAUSES, "array")
     print(f"    {'above the floor':<32}{'cycles':>9}{'floor':>9}" + "".join(f"{name:>9}" for name in names))
     total = {
@@ -80,30 +136,40 @@ def print_row(row: dict[str, Any]) -> None:
               + "".join(f"{layer[name]:>9,}" for name in names))  # fmt: skip
 
 
+def keep(path: Path, rows: list[dict[str, Any]], stall: int) -> None:
+    """Write the rows to a file; those of other configs that it holds stay."""
+    ran = {row["config"] for row in rows}
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [row for row in before if row["config"] not in ran] + rows
+    path.write_text(json.dumps({"machine": machine(), "stall": stall, "rows": rows}, indent=1) + "\n")
+
+
 def main() -> int:
-    """Print all accounts; exit code 1 if simulator and RTL differ in anything, or an output is wrong."""
+    """Print all rows; the exit code is described above."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--config", default="pynq-z2")
+    parser.add_argument("--config", nargs="+", default=["pynq-z2"])
+    parser.add_argument("--all", action="store_true", help=f"the configs {', '.join(CONFIGS)}")
     parser.add_argument("--models", type=Path, default=models_folder())
     parser.add_argument("--inputs", type=int, default=2)
+    parser.add_argument("--stall", type=int, default=STALL, help="chances in 256 of a pause; 0: no such runs")
+    parser.add_argument("--brief", action="store_true", help="a line per network, without the account")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    config = load_config(options.config)
-    models = [options.models / f"{name}.tflite" for name in NETWORKS]
-    models = [model for model in models if model.exists() and model.with_suffix(".npz").exists()]
-    if not models:
-        print(f"no networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
-        return 0
-    rtl = open_device("rtl", config)
+    models = networks(options.models)
+    if len(models) == 1:
+        print(f"no MLPerf Tiny networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
     rows = []
-    for model in models:
-        rows.append(measure(model, config, rtl, options.inputs))
-        print_row(rows[-1])
+    for name in CONFIGS if options.all else options.config:
+        config = load_config(name)
+        rtl = open_device("rtl", config)
+        stalled = open_device("rtl", config, disturbance=Disturbance(options.stall)) if options.stall else None
+        for model in models:
+            rows.append(measure(model, config, rtl, stalled, options.inputs))
+            print_row(rows[-1], options.brief)
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return int(
-        any(r["sim_cycles"] != r["rtl_cycles"] or not r["outputs_equal"] or not r["outputs_exact"] for r in rows)
-    )
+        keep(options.json, rows, options.stall)
+    return int(any(faults(row) for row in rows))
 
 
 if __name__ == "__main__":
