@@ -35,7 +35,7 @@ CACHE_LINE = 64  #: bytes; 32 on a Cortex-A9, where forgetting does less harm
 REGISTER_BASE = 0x4000_0000
 MEMORY_BASE = 0x1000_0000
 MEMORY_BYTES = 128 << 20  #: contiguous memory of a PYNQ image
-LOOK_CYCLES = 2048  #: cycles that pass between two looks at STATUS
+LOOK_CYCLES = 256  #: cycles that pass between two looks at STATUS
 WAIT_CYCLES = 8192  #: cycles that pass at a time while the driver waits for the interrupt
 
 Bytes = NDArray[np.uint8]

@@ -18,7 +18,7 @@ from tilewright.runtime.device import Counters, Device
 from tilewright.runtime.pynq_device import PynqDevice
 
 
-def write_overlay(folder: Path, config: Config = TINY, name: str = "tilewright", **changes: Any) -> Path:
+def write_overlay(folder: Path, config: Config = TINY, name: str = "tilewright", /, **changes: Any) -> Path:
     """The three files of an overlay; returns the ``.bit``. ``changes`` go into the manifest, None removes a key."""
     bitstream = folder / f"{name}.bit"
     bitstream.write_bytes(b"a bitstream of " + config.name.encode())
