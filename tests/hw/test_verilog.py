@@ -34,6 +34,13 @@ def test_the_verilog_is_clean_under_wall(toolchain: None, name: str, tmp_path: P
     assert lint(tmp_path) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in CONFIGS])
+def test_the_verilog_of_every_preset_is_clean(toolchain: None, name: str, tmp_path: Path) -> None:
+    write_verilog(PRESETS[name], tmp_path)
+    assert lint(tmp_path) == []
+
+
 def test_lint_reports_what_no_waiver_covers(toolchain: None, tmp_path: Path) -> None:
     write_verilog(PRESETS["tiny"], tmp_path)
     path = tmp_path / "tw_ram.v"
