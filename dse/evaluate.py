@@ -97,7 +97,9 @@ class Evaluator:
     ) -> None:
         for name in objectives:
             if name not in OBJECTIVES:
-                raise ObjectiveError(f"{name}: no such objective; the objectives are {', '.join(OBJECTIVES)}")
+                raise ObjectiveError(
+                    f"{name or repr(name)}: no such objective; the objectives are {', '.join(OBJECTIVES)}"
+                )
         if len(set(objectives)) != len(objectives) or not objectives:
             raise ObjectiveError("objectives: one or more, each named once")
         if board is not None and board not in BOARDS:

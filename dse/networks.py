@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tilewright.config import Config
@@ -44,7 +45,7 @@ class Network:
         """A graph with its shape."""
         return cls(name or graph.name, graph, network_shape(graph), weight, images, host_ops, _weight_bits(graph))
 
-    @property
+    @cached_property
     def kept(self) -> NetworkShape:
         """The shape where every layer's output is stored (``keep_intermediates``)."""
         return dataclasses.replace(self.shape, outputs=tuple(layer.output for layer in self.shape.layers))

@@ -196,7 +196,7 @@ def load_space(path: Path, default_base: str | Config, flags: Mapping[str, Any] 
 def parse_flag(text: str) -> tuple[str, Any]:
     """``name=value``, ``name=a,b,c``, ``name=low..high`` or ``name=all`` of a command line."""
     name, separator, value = text.partition("=")
-    if not separator or not value.strip():
+    if not separator or not name.strip() or not value.strip():
         raise SpaceError(f"{text}: must be PARAMETER=VALUE or PARAMETER=VALUE,VALUE")
     values = [_word(part.strip()) for part in value.split(",")]
     return name.strip(), values if len(values) > 1 else values[0]

@@ -21,7 +21,7 @@ DOUBLED = (
     "prm_entries", "uop_gemm_bytes", "uop_alu_bytes", "axi_bits", "burst_beats", "outstanding", "queue_depth",
     "fetch_beats",
 )  # fmt: skip
-#: parameters that the latency model does not see: its cycles stay the same whatever they are
+#: parameters that the latency model does not see, but for what they do to the width of instructions
 UNSEEN = ("act_banks", "queue_depth", "fetch_beats", "uop_alu_bytes", "uop_gemm_bytes")
 
 
@@ -55,7 +55,7 @@ def what_if(
             entry["relative"] = {m: round(then[m] / own[m] - 1, 5) for m in own if own[m]}
             if evaluator.board is not None and (over := excess(resources(changed), evaluator.board)) is not None:
                 entry["over"] = over
-            if name in UNSEEN:
+            if name in UNSEEN and not entry["change"]["latency"]:
                 entry["unseen"] = True
         found.append(entry)
     return found

@@ -49,8 +49,9 @@ def test_illegal_values_are_named(values: dict[str, object], message: str) -> No
 def test_flags() -> None:
     assert parse_flag("block_in=8,16") == ("block_in", [8, 16])
     assert parse_flag("dsp_packing=false") == ("dsp_packing", False)
-    with pytest.raises(SpaceError, match="PARAMETER=VALUE"):
-        parse_flag("block_in")
+    for text in ("block_in", "block_in=", "=8"):
+        with pytest.raises(SpaceError, match="PARAMETER=VALUE"):
+            parse_flag(text)
     assert parse_flag("compiler.schedule=fastest,deep-8") == ("compiler.schedule", ["fastest", "deep-8"])
     with pytest.raises(SpaceError, match="block_in = 'wide': must be one of 4, 8"):
         make_space(Config(), dict([parse_flag("block_in=wide")]))
