@@ -21,6 +21,7 @@ DOUBLED = (
     "prm_entries", "uop_gemm_bytes", "uop_alu_bytes", "axi_bits", "burst_beats", "outstanding", "queue_depth",
     "fetch_beats",
 )  # fmt: skip
+NOTHING = 1e-3  #: share of a metric below which a change is not worth a mention
 #: parameters that the latency model does not see, but for what they do to the width of instructions
 UNSEEN = ("act_banks", "queue_depth", "fetch_beats", "uop_alu_bytes", "uop_gemm_bytes")
 
@@ -68,21 +69,24 @@ def _metrics(evaluator: Evaluator, config: Config, options: CompilerOptions | No
 
 
 def advice(entries: Sequence[Mapping[str, Any]], objective: str) -> dict[str, Any]:
-    """What :func:`what_if` amounts to, of the neighbours that fit the board.
+    """What :func:`what_if` amounts to, of the neighbours that fit the board; changes below 0.1 % count for nothing.
 
     ``step``: the neighbour that gains most in ``objective`` (None if none gains); ``free``: neighbours that lose
     nothing in any metric and gain in one, so that the point is larger or narrower than it needs to be.
     """
     possible = [e for e in entries if "change" in e and "over" not in e]
-    gains = {k: -cost(objective, e["change"].get(objective, 0.0)) for k, e in enumerate(possible)}
+    costs = [_costs(entry) for entry in possible]
+    gains = {k: -found.get(objective, 0.0) for k, found in enumerate(costs)}
     best = max(gains, key=gains.__getitem__, default=None)
-    free = [e for e in possible if not e.get("unseen") and _dominates(e["change"])]
-    return {
-        "step": possible[best] if best is not None and gains[best] > 0 else None,
-        "free": [{"parameter": e["parameter"], "from": e["from"], "to": e["to"], "change": e["change"]} for e in free],
-    }
+    free = [
+        {name: e[name] for name in ("parameter", "from", "to", "change")}
+        for e, found in zip(possible, costs, strict=True)
+        if not e.get("unseen") and all(c <= 0 for c in found.values()) and any(c < 0 for c in found.values())
+    ]
+    return {"step": possible[best] if best is not None and gains[best] > 0 else None, "free": free}
 
 
-def _dominates(change: Mapping[str, float]) -> bool:
-    costs = [cost(metric, value) for metric, value in change.items()]
-    return all(c <= 0 for c in costs) and any(c < 0 for c in costs)
+def _costs(entry: Mapping[str, Any]) -> dict[str, float]:
+    """Changes of a neighbour as costs, those that round to nothing left at 0."""
+    relative = entry.get("relative", {})
+    return {m: cost(m, value) if abs(relative.get(m, 1)) >= NOTHING else 0.0 for m, value in entry["change"].items()}

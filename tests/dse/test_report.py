@@ -132,6 +132,7 @@ def test_advice_is_the_best_step_that_fits_and_what_is_saved_for_nothing() -> No
         {"parameter": "act_bytes", "from": 64, "to": 32, "change": {"throughput": 0.0, "bram": -8.0}},
         {"parameter": "acc_bytes", "from": 64, "to": 32, "change": {"throughput": -1.0, "bram": -8.0}},
         {"parameter": "wgt_bytes", "from": 64, "to": 1, "reason": "no room"},
+        {"parameter": "outstanding", "change": {"throughput": 9.0, "bram": 0.0}, "relative": {"throughput": 0.0004}},
     ]
     found = advice(entries, "throughput")
     assert found["step"]["parameter"] == "axi_bits"
