@@ -74,14 +74,17 @@ def test_results_are_written_whole_and_the_page_needs_no_network(tmp_path: Path)
     lines = (tmp_path / "front.csv").read_text().splitlines()
     assert lines[0].startswith("trial,fidelity,latency,dsp,")
     assert len(lines) == len(best) + 1
+    text = (tmp_path / "report.html").read_text()
+    assert NAME not in text, "names of models cannot break the page"
+    assert len(re.findall(r"</script>", text)) == len(re.findall(r"<script[ >]", text))
     page = Links()
-    page.feed((tmp_path / "report.html").read_text())
+    page.feed(text)
     assert page.fetched == []
     shown = json.loads(page.data)
     assert [row["trial"] for row in shown["rows"]] == [p.number for p in best]
     assert len(shown["rows"]) + len(shown["others"]) == sum(bool(p.values) for p in everything)
     assert NAME in shown["head"]["networks"]
-    assert "Plotly" in (tmp_path / "report.html").read_text()
+    assert "Plotly" in text
     assert any(row["reason"] and "DSP slices" in row["reason"] for row in shown["others"])
 
 
@@ -147,14 +150,6 @@ def test_of_very_many_points_the_page_holds_some(monkeypatch: pytest.MonkeyPatch
     assert count == 100
     assert len(shown) == 10
     assert len({p["trial"] for p in shown}) == 10
-
-
-def test_names_of_models_cannot_break_the_page(tmp_path: Path) -> None:
-    search, best, everything = sweep(tmp_path)
-    write_all(tmp_path, search, best, everything)
-    text = (tmp_path / "report.html").read_text()
-    assert NAME not in text
-    assert len(re.findall(r"</script>", text)) == len(re.findall(r"<script[ >]", text))
 
 
 def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
