@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from tilewright import __version__, cli_compile, cli_explore, cli_hw, cli_isa, cli_models, cli_run, cli_serve
+from tilewright import (
+    __version__,
+    cli_compile,
+    cli_explore,
+    cli_hw,
+    cli_isa,
+    cli_models,
+    cli_run,
+    cli_selftest,
+    cli_serve,
+)
 from tilewright.errors import TilewrightError
 
 __all__ = ["app", "main"]
@@ -26,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (cli_run, cli_compile, cli_models, cli_isa, cli_hw, cli_explore, cli_serve):
+for part in (cli_run, cli_compile, cli_models, cli_isa, cli_hw, cli_explore, cli_serve, cli_selftest):
     part.register(app)
 
 

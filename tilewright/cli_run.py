@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
@@ -15,7 +14,7 @@ from tilewright.config import load_config
 from tilewright.errors import TilewrightError
 from tilewright.runtime.artifact import Artifact, is_artifact
 from tilewright.runtime.device import Device, open_device
-from tilewright.runtime.executable import Executable, check_tensor, element_shape
+from tilewright.runtime.executable import Executable, check_tensor
 from tilewright.runtime.files import (
     check_directory_writable,
     check_writable,
@@ -24,8 +23,8 @@ from tilewright.runtime.files import (
     read_bytes,
     save_array,
 )
+from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.report import Report
-from tilewright.runtime.steps import TensorIo
 
 DEFAULT_CONFIG = "pynq-z2"
 
@@ -211,21 +210,6 @@ def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int
     except TilewrightError as error:
         raise UsageProblem(f"{path}: {error}") from error
     return [given[tensor.name] for tensor in executable.inputs]
-
-
-def random_inputs(tensors: tuple[TensorIo, ...], seed: int, count: int) -> list[NDArray[Any]]:
-    """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers)."""
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for tensor in tensors:
-        shape, dtype = (count, *element_shape(tensor)), np.dtype(tensor.dtype)
-        if dtype.kind == "f":
-            values = (rng.integers(-128, 128, shape) - tensor.zero_point) * np.float32(tensor.scale)
-            arrays.append(values.astype(dtype))
-        else:
-            limits = np.iinfo(dtype)
-            arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
-    return arrays
 
 
 def save_outputs(path: Path, y: Any) -> None:

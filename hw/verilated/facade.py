@@ -101,7 +101,7 @@ class Facade:
     """Stands for the ``pynq`` package. ``config``: what a bitstream without an entry in ``designs`` holds.
 
     ``designs``: by file name, the Config of the design in a bitstream. ``memory_bytes``: all there is to allocate.
-    ``pins``: interrupt pins of the block design.
+    ``pins``: interrupt pins of the block design. ``files``: whether an overlay's files must exist.
     """
 
     __version__ = "4.0.0"
@@ -112,8 +112,9 @@ class Facade:
         memory_bytes: int = MEMORY_BYTES,
         ip: str = "tilewright_0",
         pins: tuple[str, ...] | None = None,
+        files: bool = True,
     ) -> None:
-        self.config, self.ip = config, ip
+        self.config, self.ip, self.files = config, ip, files
         self.designs: dict[str, Config] = {}
         self.defects = Defects()
         self.downloads = 0
@@ -268,9 +269,9 @@ class LoadedOverlay:
 
     def __init__(self, facade: Facade, bitfile_name: str, download: bool) -> None:
         path = Path(bitfile_name)
-        if not path.is_file():
+        if facade.files and not path.is_file():
             raise OSError(f"Bitstream file {bitfile_name} does not exist.")
-        if not path.with_suffix(".hwh").is_file():
+        if facade.files and not path.with_suffix(".hwh").is_file():
             raise RuntimeError("Unable to find metadata for bitstream")
         self.facade, self.bitfile_name = facade, str(path.resolve())
         self.ip_dict = {facade.ip: {"phys_addr": REGISTER_BASE, "addr_range": 1 << 16, "type": "tilewright"}}
