@@ -16,15 +16,16 @@ pytest.importorskip("cocotb", reason="the rtl extra is not installed: pip instal
 pytest.importorskip("cocotbext.axi", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tests.hw.cocotb.build import Result, accelerator, tokens_alone
+from tests.hw.cocotb.mutants import MUTANTS, Mutant
 
 TINY = PRESETS["tiny"]
 #: benches that share a simulator process: loading Python into one takes seconds
 GROUPS = (("bench_engines", "bench_tokens", "bench_reset"), ("bench_axi", "bench_faults"))
 SLOW_SEEDS = 6
-#: another shape: not square, two images, packed multipliers, narrow weights, wide bus, short bursts, shallow queues
+#: another shape: not square, two images, packed multipliers, narrow weights, AXI3, wide bus, short bursts, small queues
 OTHER = TINY.replace(
-    name="cocotb-other", batch=2, block_in=8, block_out=4, weight_bits=4, axi_bits=64, burst_beats=4, outstanding=2,
-    queue_depth=2, token_depth=3, dsp_packing=True, act_bytes=16384, acc_bytes=16384,
+    name="cocotb-other", batch=2, block_in=8, block_out=4, weight_bits=4, axi_version=3, axi_bits=64, burst_beats=4,
+    outstanding=2, queue_depth=2, token_depth=3, dsp_packing=True, act_bytes=16384, acc_bytes=16384,
 )  # fmt: skip
 
 
@@ -50,6 +51,17 @@ def test_more_seeds(toolchain: None, config: Config, benches: tuple[str, ...], t
     path = tmp_path / "config.toml"
     path.write_text(config.to_toml())
     check(accelerator(config).run(benches, tmp_path, str(path), SLOW_SEEDS), benches)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: Path) -> None:
+    from tilewright.hw.rtl.generate import generate_verilog
+
+    with mutant.applied():
+        sources = generate_verilog(TINY)
+    results = accelerator(TINY, sources).run([mutant.bench], tmp_path)
+    assert any(result.failure for result in results)
 
 
 # -- the monitor -----------------------------------------------------------------------------------------
@@ -91,6 +103,13 @@ def test_the_monitor_sees_what_is_wrong(cycles: list[Cycle], words: str) -> None
         rules.cycle(cycle)
     assert len(rules.broken) == 1
     assert words in rules.broken[0]
+
+
+def test_the_monitor_checks_the_id_of_data_on_axi3() -> None:
+    for version, wrong in ((3, ["w: ID 1 for data of a burst of ID 0"]), (4, [])):
+        rules = AxiRules(TINY.replace(axi_version=version))
+        rules.cycle(Cycle(aw=address(beats=1), aw_ready=True, w=Beat(5, 15, True, ident=1), w_ready=True))
+        assert rules.broken == wrong
 
 
 def test_the_monitor_accepts_lawful_traffic() -> None:

@@ -178,10 +178,11 @@ def _plain(sources: Mapping[str, str]) -> dict[str, str]:
     return {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in sources.items()}
 
 
-def accelerator(config: Config) -> Simulator:
-    """The simulator of a Config's whole design, its ports visible."""
+def accelerator(config: Config, sources: Mapping[str, str] | None = None) -> Simulator:
+    """The simulator of a Config's whole design, its ports visible; ``sources``: its Verilog, if it is not to be
+    what the generator makes."""
     visible = ["clk", "rst", *(port.name for port in ports(config))]
-    return build_simulator(_plain(design_sources(config)), TOP, visible)
+    return build_simulator(_plain(sources or design_sources(config)), TOP, visible)
 
 
 def tokens_alone(config: Config) -> Simulator:

@@ -1,4 +1,4 @@
-"""DRAM behind the AXI4 master: regions of bytes, random latency and pauses, error responses where asked for."""
+"""DRAM behind the AXI master: regions of bytes, random latency and pauses, error responses where asked for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiBus, AxiSlaveRead, AxiSlaveWrite
+from cocotbext.axi.axi_channels import AxiARSink, AxiAWSink
 from numpy.typing import NDArray
 
 __all__ = ["CHANNELS", "DECERR", "OKAY", "SLVERR", "Dram", "Failure", "Region"]
@@ -60,6 +61,9 @@ class Dram:
         self._read_first, self._write_first = True, True
         self._response = OKAY
         bus = AxiBus.from_prefix(dut, "m_axi")
+        for sink, name in ((AxiARSink, "ar"), (AxiAWSink, "aw")):  # made for AXI4's; AXI3's have 4 and 2 bits
+            widths = {f"{name}{field}": len(getattr(dut, f"m_axi_{name}{field}")) for field in ("len", "lock")}
+            sink._signal_widths = {**sink._signal_widths, **widths}
         self.reads = AxiSlaveRead(bus.read, dut.clk, dut.rst, target=self)
         self.writes = AxiSlaveWrite(bus.write, dut.clk, dut.rst, target=self)
         for channel in (self.reads.ar_channel, self.writes.aw_channel, self.writes.w_channel):

@@ -1,4 +1,4 @@
-"""The AXI4 rules that the accelerator's master port must keep, cycle by cycle; plain Python, no simulator needed."""
+"""The AXI3 and AXI4 rules that the accelerator's master must keep, cycle by cycle; plain Python, no simulator."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ PAGE = 4096  #: no burst may cross a multiple of this
 
 @dataclass(frozen=True)
 class Address:
-    """What AR or AW shows: byte address, beats less one, log2 of the bytes of a beat, burst kind (1: INCR)."""
+    """What AR or AW shows: byte address, beats less one, log2 of the bytes of a beat, burst kind (1: INCR), ID."""
 
     address: int
     length: int
     size: int
     burst: int
+    ident: int = 0
 
 
 @dataclass(frozen=True)
 class Beat:
-    """What W shows."""
+    """What W shows; ``ident``: WID, which AXI4 has no more."""
 
     data: int
     strobe: int
-    last: bool
+    last: int
+    ident: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class AxiRules:
         """The port was reset: what waited or was in flight is forgotten."""
         self._waiting = dict.fromkeys(self._waiting)
         self.reads = self.writes = 0  #: bursts in flight
-        self._expected: deque[int] = deque()  # beats of write bursts whose data has not ended
-        self._sent: deque[int] = deque()  # beats of data bursts whose address has not come
+        self._expected: deque[tuple[int, int]] = deque()  # beats and ID of write bursts whose data has not ended
+        self._sent: deque[tuple[int, int]] = deque()  # the same of data bursts whose address has not come
         self._beats = 0
 
     def cycle(self, now: Cycle) -> None:
@@ -98,7 +100,7 @@ class AxiRules:
         if now.aw is not None and now.aw_ready:
             self._address("aw", now.aw)
             self.writes += 1
-            self._expected.append(now.aw.length + 1)
+            self._expected.append((now.aw.length + 1, now.aw.ident))
         if now.w is not None and now.w_ready:
             self._data(now.w)
         self._join()
@@ -129,7 +131,7 @@ class AxiRules:
     def _data(self, beat: Beat) -> None:
         self._beats += 1
         if beat.last:
-            self._sent.append(self._beats)
+            self._sent.append((self._beats, beat.ident))
             self._beats = 0
         elif self._beats >= self.config.burst_beats:
             self._wrong(f"w: {self._beats} beats without last")
@@ -137,5 +139,7 @@ class AxiRules:
     def _join(self) -> None:
         while self._expected and self._sent:
             expected, sent = self._expected.popleft(), self._sent.popleft()
-            if expected != sent:
-                self._wrong(f"w: last after {sent} beats of a burst of {expected}")
+            if expected[0] != sent[0]:
+                self._wrong(f"w: last after {sent[0]} beats of a burst of {expected[0]}")
+            if self.config.axi_version == 3 and expected[1] != sent[1]:
+                self._wrong(f"w: ID {sent[1]} for data of a burst of ID {expected[1]}")
