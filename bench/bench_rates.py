@@ -101,7 +101,11 @@ def instruction_rates(config: Config) -> list[Rate]:
         driver = Driver(model, config)
         for count in COUNTS:
             issue, _ = times(driver, programs.gemm(config, count))
-            rates.append(_back_to_back(f"GEMM of {count} micro-ops", "micro-ops/cycle", count, 1, issue, count + 7))
+            rates.append(
+                _back_to_back(
+                    f"GEMM of {count} micro-op{'s' if count > 1 else ''}", "micro-ops/cycle", count, 1, issue, count + 7
+                )
+            )
         for operand, slots, vta in (("immediate", 1, 1), ("other bank", 1, 2), ("same bank", 2, 2)):
             for count in COUNTS[1:]:
                 issue, _ = times(driver, programs.alu(config, count, operand))
