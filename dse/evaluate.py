@@ -55,6 +55,9 @@ CLOCKS: tuple[ClockSource, ...] = ("model", "config")
 _RESOURCES = {"dsp": ("dsp", "DSP"), "bram": ("bram36", "BRAM"), "lut": ("lut", "LUT"), "ff": ("ff", "FF")}
 
 
+_BUS = "axi_bits"  #: of a board's limits: the width of its memory ports
+
+
 class ObjectiveError(TilewrightError):
     """An unknown objective, board or clock, or ones that contradict the space."""
 
@@ -142,8 +145,7 @@ class Evaluator:
         except ConfigError as error:
             return Outcome(None, reason=str(error))
         used = resources(config)
-        reason = None if self.board is None else excess(used, self.board)
-        over = self._over(_counts(used))
+        reason, over = self.unfit(config), self._over(_counts(used), config)
         try:
             options = space.options(point)
             found = self.layers(config, options)
@@ -152,6 +154,15 @@ class Evaluator:
         cycles = {name: e.cycles for name, e in found.items()}
         spent = self.spent(config, found, options) if "energy" in self.objectives else None
         return self._outcome(config, cycles, _counts(used), spent, reason, over)
+
+    def unfit(self, config: Config) -> str | None:
+        """Why a Config cannot be built on the board: its bus, or too few of a resource; None if it can."""
+        if self.board is None:
+            return None
+        widest = limits(self.board).get(_BUS)
+        if widest is not None and config.axi_bits > widest:
+            return f"{self.board}: axi_bits = {config.axi_bits}: the board's memory ports have {widest}; lower axi_bits"
+        return excess(resources(config), self.board)
 
     def confirm(self, config: Config, options: CompilerOptions | None = None) -> Outcome:
         """The second fidelity: every network compiled and run on the cycle simulator."""
@@ -180,7 +191,7 @@ class Evaluator:
         metrics = self._resource_metrics(counts)
         reason = self._too_large(counts, report["tool"])
         values = {name: metrics[name] for name in self.objectives if name in metrics}
-        return Outcome(config, values, {}, reason, self._over(counts), metrics)
+        return Outcome(config, values, {}, reason, self._over(counts, config), metrics)
 
     def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, Estimate]:
         """Per network: cycles, and what binds each layer. Raises :class:`PlaceError` naming network and layer."""
@@ -240,8 +251,10 @@ class Evaluator:
             name: counts[name] / limit[key] for name, (key, _) in _RESOURCES.items() if key in limit and name in counts
         }
 
-    def _over(self, counts: Mapping[str, float]) -> float:
-        return max(0.0, *(share - 1 for share in self._shares(counts).values()), 0.0)
+    def _over(self, counts: Mapping[str, float], config: Config) -> float:
+        """The largest share by which a limit is passed."""
+        widest = config.axi_bits if self.board is None else limits(self.board).get(_BUS, config.axi_bits)
+        return max(0.0, config.axi_bits / widest - 1, *(share - 1 for share in self._shares(counts).values()))
 
     def _too_large(self, counts: Mapping[str, float], tool: str) -> str | None:
         shares = self._shares(counts)

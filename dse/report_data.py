@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.dse import clock
 from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
-from tilewright.dse.resources import excess, limits, reported, resources
+from tilewright.dse.resources import limits, reported, resources
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
 
@@ -75,7 +75,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "analytical_cycles": point.cycles,
         "parameters": point.params,
         "metrics": {**evaluator.metrics(config, cycles, spent), **point.best_values},
-        "board": None if board is None else excess(used, board),
+        "board": evaluator.unfit(config),
         "clock_model": dataclasses.asdict(clock.estimate(config, board)),
         "modules": used.modules,
         "synthesis": (point.synthesised or {}).get("values") or reported(config),

@@ -12,7 +12,6 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.dse.evaluate import Evaluator, cost
 from tilewright.dse.options import CompilerOptions
-from tilewright.dse.resources import excess, resources
 from tilewright.errors import TilewrightError
 
 #: parameters asked about, in the order of a data path; all are powers of two
@@ -54,7 +53,7 @@ def what_if(
         else:
             entry["change"] = {metric: round(then[metric] - own[metric], 4) for metric in own}
             entry["relative"] = {m: round(then[m] / own[m] - 1, 5) for m in own if own[m]}
-            if evaluator.board is not None and (over := excess(resources(changed), evaluator.board)) is not None:
+            if (over := evaluator.unfit(changed)) is not None:
                 entry["over"] = over
             if name in UNSEEN and not entry["change"]["latency"]:
                 entry["unseen"] = True
