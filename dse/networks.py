@@ -13,6 +13,9 @@ from tilewright.errors import TilewrightError
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 
 
+PART = ":"  #: between a model's name and the number of its part
+
+
 class NetworkError(TilewrightError):
     """A model with nothing to explore, or a weight that is none."""
 
@@ -44,6 +47,11 @@ class Network:
     ) -> Network:
         """A graph with its shape."""
         return cls(name or graph.name, graph, network_shape(graph), weight, images, host_ops, _weight_bits(graph))
+
+    @property
+    def model(self) -> str:
+        """The model's name, which its parts share."""
+        return self.name.partition(PART)[0]
 
     @cached_property
     def kept(self) -> NetworkShape:
@@ -92,7 +100,7 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     host_ops = tuple(model.host_ops)
     return [
         Network.of(
-            region_to_graph(function, name), f"{path.stem}:{number}", weight, float(number == 1),
+            region_to_graph(function, name), f"{path.stem}{PART}{number}", weight, float(number == 1),
             host_ops if number == 1 else (),
         )
         for number, (name, function) in enumerate(found.items(), 1)

@@ -31,7 +31,7 @@ def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
         "clock": evaluator.clock_source,
         "networks": {n.name: n.weight for n in evaluator.networks},
         "on_the_cpu": {
-            n.name: [{"operator": name, "reason": reason} for name, reason in n.host_ops]
+            n.model: [{"operator": name, "reason": reason} for name, reason in n.host_ops]
             for n in evaluator.networks
             if n.host_ops
         },

@@ -180,7 +180,7 @@ def _networks(path: Path, factor: float, named: dict[str, float]) -> list[Networ
 
 def _check_names(networks: list[Network], named: dict[str, float]) -> None:
     """Weights must name networks, and names tell networks apart."""
-    stems = [network.name.split(":")[0] for network in networks]
+    stems = [network.model for network in networks]
     for name in named:
         if name not in stems:
             raise ExploreProblem(f"--weight {name}: no such network; there are {', '.join(dict.fromkeys(stems))}")
@@ -228,7 +228,7 @@ def _summary(search: Search, points: list[Point], everything: list[Point], note:
         if network.host_ops:
             names = ", ".join(name for name, _ in network.host_ops[:4])
             more = f" and {len(network.host_ops) - 4} more" if len(network.host_ops) > 4 else ""
-            typer.echo(f"{network.name}: time on the CPU is not counted: {names}{more}")
+            typer.echo(f"{network.model}: time on the CPU is not counted: {names}{more}")
     if note is not None:
         typer.echo(note)
     feasible = sum(p.feasible for p in everything)
