@@ -37,7 +37,8 @@ from tilewright.sim import simulate_timing
 #: a subset of the compiler's policies: the others are seldom best by more than a percent
 SCHEDULES = (Policy(False, 0.25, 2), Policy(False, 0.25, 8), Policy(True, 0.5, 8))
 #: spare rows tried when rings do not fit, from the policy's down
-_TIGHTER = (4, 2, 1, 0)
+_TIGHTER = (8, 4, 2, 1, 0)
+_ALL_ROWS = 1 << 30
 _STUCK = {t.STUCK_WGT: ("wgt", "wgt_bytes"), t.STUCK_PRM: ("prm", "prm_entries")}
 
 
@@ -76,10 +77,13 @@ class Estimate:
         return self._model.spilled()
 
 
-def estimate(shape: NetworkShape, config: Config) -> Estimate:
-    """The model's cycles. Raises :class:`PlaceError` naming memory, layer and amounts if the network cannot run."""
+def estimate(shape: NetworkShape, config: Config, policies: tuple[Policy, ...] = SCHEDULES) -> Estimate:
+    """The model's cycles with the best of ``policies``, which only networks that stream as a whole have use for.
+
+    Raises :class:`PlaceError` naming memory, layer and amounts if the network cannot run.
+    """
     model = _Model(shape, config)
-    cycles = model.streaming()
+    cycles = model.streaming(policies)
     if cycles is None:
         cycles = model.planned()
     return Estimate(model, cycles, model.busy)
@@ -102,8 +106,8 @@ class _Model:
         self.busy = np.zeros(4)
         self.count = 0
 
-    def streaming(self) -> float | None:
-        """Cycles of the best schedule if the whole network streams; None if it does not."""
+    def streaming(self, policies: tuple[Policy, ...]) -> float | None:
+        """Cycles of the best policy's schedule if the whole network streams; None if it does not."""
         network, bound = self.network, self.bound
         self.count, least = stream_rings(
             network.layers, network.edges, network.tensors, self.nodes, self.c, network.lags, self.spills,
@@ -112,9 +116,9 @@ class _Model:
         if self._run(Policy(), planned=False)[0] != t.OK:
             return None
         best, best_busy = np.inf, self.busy
-        for policy in SCHEDULES:
-            assert policy.slack is not None
-            for spare in (policy.slack, *(s for s in _TIGHTER if s < policy.slack)):
+        for policy in policies:
+            slack = _ALL_ROWS if policy.slack is None else policy.slack
+            for spare in (slack, *(s for s in _TIGHTER if s < slack)):
                 set_slack(bound.buffers[: self.count], least, spare)
                 state, _, cycles = self._run(policy, planned=False)
                 if state == t.OK:

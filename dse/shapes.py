@@ -126,7 +126,8 @@ class _Reader:
     def _depthwiseconv2d(self, op: g.DepthwiseConv2D) -> None:
         source = self.alias.get(op.inputs[0], op.inputs[0])
         kh, kw, channels = op.weight.shape
-        reads = Source(source, op.strides[0], -op.padding[0], (kh - 1) * op.dilation[0] + 1, op.padding)
+        padding = op.padding if op.dilation[1] > 1 else _window_padding(op.padding, kw, op.strides[1])
+        reads = Source(source, op.strides[0], -op.padding[0], (kh - 1) * op.dilation[0] + 1, padding)
         self._layer(
             op, "window", (reads,), kernel=(kh, kw), in_channels=channels, in_width=self.tensors[source][1],
             strides=op.strides, column_dilation=op.dilation[1], uniform=is_uniform(op.requant),
@@ -142,7 +143,8 @@ class _Reader:
                 in_width=width, uniform=uniform,
             )  # fmt: skip
             return
-        reads = Source(source, op.strides[0], -op.padding[0], op.kernel[0], op.padding)
+        padding = _window_padding(op.padding, op.kernel[1], op.strides[1])
+        reads = Source(source, op.strides[0], -op.padding[0], op.kernel[0], padding)
         self._layer(
             op, "window", (reads,), kernel=op.kernel, in_channels=channels, in_width=width, strides=op.strides,
             uniform=uniform, shared=True, counts=len(op.requants),
@@ -179,3 +181,10 @@ class _Reader:
             self._elementwise(
                 op, (self._plain(name),), 1, 1, uniform=uniform, name=f"{op.name}.{k}", channels=channels
             )  # fmt: skip
+
+
+def _window_padding(padding: tuple[int, int, int, int], width: int, stride: int) -> tuple[int, int, int, int]:
+    """Padding of a window's input: with whole steps of columns ahead of the first output (``jit.kernels.window``)."""
+    top, left, bottom, right = padding
+    steps = -(-max(0, width - stride) // stride)
+    return top, left + max(0, steps * stride - (width - min(stride, width))), bottom, right

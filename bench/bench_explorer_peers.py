@@ -1,0 +1,161 @@
+"""The latency model beside ZigZag and SCALE-Sim on ResNet-18: time of an evaluation, error against the RTL's cycles.
+
+``python bench/bench_explorer_peers.py [--python PATH] [--peer NAME] [--size 224] [--config pynq-z2] [--json FILE]``.
+The truth is the compiled program on the cycle simulator, whose cycles equal the RTL's. All three models run one after
+another; times are those of the processor. The peers get the convolutions and the dense layer, each distinct shape once
+(identical layers are counted, not repeated); what they do not model, residual adds and pooling, costs Tilewright next
+to nothing beside its array. Both describe a layer by itself and add layers up.
+
+``--python`` names an interpreter that has the peers, in an environment of their own::
+
+    python -m venv peers && peers/bin/pip install zigzag-dse==3.9.1 scalesim==3.0.0 six 'numpy<2.3'
+
+(ZigZag imports six without asking for it; SCALE-Sim 3.0.0 fails on newer NumPy.) Without them, the model is measured
+alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import tilewright as tw
+from bench.bench_sim_speed import machine
+from bench.resnet18 import build
+from tilewright.config import Config, load_config
+from tilewright.dse.latency import estimate
+from tilewright.dse.shapes import NetworkShape, network_shape
+from tilewright.errors import TilewrightError
+from tilewright.jit.importer import import_model
+from tilewright.progress import ProgressReporter
+from tilewright.sim import simulate_timing
+
+HERE = Path(__file__).resolve().parent
+PEERS = {"ZigZag": HERE / "peer_zigzag.py", "SCALE-Sim": HERE / "peer_scalesim.py"}
+_MODEL_SECONDS = 2.0
+
+
+def conv_layers(shape: NetworkShape) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Distinct convolutions as the peers take them, and how often each is in the network, by the first one's name."""
+    distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
+    counts: Counter[str] = Counter()
+    for layer in shape.layers:
+        if layer.kind != "conv":
+            continue
+        entry = {
+            "height": layer.height, "width": layer.width, "channels": layer.channels,
+            "in_channels": layer.in_channels, "kernel": list(layer.kernel), "stride": layer.strides[0],
+        }  # fmt: skip
+        first = distinct.setdefault(tuple(map(str, entry.values())), {"name": layer.name, **entry})
+        counts[first["name"]] += 1
+    by_work = sorted(distinct.values(), key=lambda e: e["height"] * e["width"] * e["channels"] * e["in_channels"])
+    return by_work, counts
+
+
+def evaluation_seconds(shape: NetworkShape, config: Config) -> float:
+    """Mean processor time of an estimate, once its loops are compiled."""
+    estimate(shape, config)
+    runs, start = 0, time.process_time()
+    while time.process_time() - start < _MODEL_SECONDS:
+        estimate(shape, config)
+        runs += 1
+    return (time.process_time() - start) / runs
+
+
+def ask_peer(python: str, script: Path, config: Config, layers: list[dict[str, Any]], limit: float) -> dict[str, Any]:
+    """What a peer says of the layers it finishes within ``limit`` seconds, or why it says nothing."""
+    request = json.dumps({"config": config.to_dict(), "layers": layers})
+    try:
+        done = subprocess.run([python, str(script)], input=request, capture_output=True, text=True, timeout=limit)
+        output, error = done.stdout, done.stderr if done.returncode else ""
+    except subprocess.TimeoutExpired as expired:
+        partial = expired.stdout or b""
+        output, error = partial.decode() if isinstance(partial, bytes) else partial, f"stopped after {limit:.0f} s"
+    except OSError as failure:
+        output, error = "", str(failure)
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    reason = error.strip().splitlines()[-1] if error.strip() else None
+    return {"version": lines[0]["version"] if lines else None, "layers": lines[1:], "reason": reason}
+
+
+def peer_row(name: str, answer: dict[str, Any], counts: Counter[str], array: dict[str, int], truth: int) -> Any:
+    """Cycles and time of the whole network, where all layers are there; else of those that are."""
+    cycles = sum(counts[row["name"]] * row["cycles"] for row in answer["layers"])
+    whole = len(answer["layers"]) == len(counts)
+    least = sum(counts[row["name"]] * array[row["name"]] for row in answer["layers"])
+    return {
+        "tool": f"{name} {answer['version'] or ''}".strip(), "shapes": len(answer["layers"]), "of": len(counts),
+        "cycles": round(cycles), "array_cycles": least, "error": round(cycles / truth - 1, 4) if whole else None,
+        "seconds": round(sum(row["seconds"] for row in answer["layers"]), 3), "reason": answer["reason"],
+        "layers": {row["name"]: round(row["cycles"]) for row in answer["layers"]},
+    }  # fmt: skip
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All rows. Raises :class:`TilewrightError` for a Config that cannot run the network."""
+    config = load_config(options.config)
+    with tempfile.TemporaryDirectory() as folder, ProgressReporter() as progress:
+        path = build(Path(folder) / "resnet18.onnx", options.size)
+        progress.update("importing", 0, 0)
+        model = import_model(path)
+        assert model.graph is not None, model.host_ops
+        shape = network_shape(model.graph)
+        executable = tw.compile(path, config, progress=progress.update)
+        truth = sum(simulate_timing(program).cycles for program in executable.artifact.programs)
+        found = estimate(shape, config)
+        seconds = evaluation_seconds(shape, config)
+        array = {layer.name: layer.array for layer in found.layers}
+        rows = [{
+            "tool": f"Tilewright {tw.__version__}", "cycles": found.cycles, "error": round(found.cycles / truth - 1, 4),
+            "seconds": seconds, "array_cycles": sum(array.values()),
+        }]  # fmt: skip
+        layers, counts = conv_layers(shape)
+        for name in (options.peer or PEERS) if options.python else ():
+            progress.update(name, 0, 0)
+            answer = ask_peer(options.python, PEERS[name], config, layers, options.seconds)
+            rows.append(peer_row(name, answer, counts, array, truth))
+    return {"machine": machine(), "config": config.name, "size": options.size, "simulated": truth, "rows": rows}
+
+
+def main() -> int:
+    """Print the table; exit code 1 if a peer that was asked said nothing."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", help="an interpreter that has zigzag-dse and scalesim")
+    parser.add_argument("--peer", action="append", choices=list(PEERS), help="only this one (may be repeated)")
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--config", default="pynq-z2")
+    parser.add_argument("--seconds", type=float, default=1500.0, help="stop a peer after this long")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    try:
+        found = measure(options)
+    except (TilewrightError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"ResNet-18 at {options.size} x {options.size} on {found['config']}: {found['simulated']:,} cycles simulated")
+    print(f"{'tool':<20}{'cycles':>12}{'error':>9}{'s/evaluation':>14}{'evaluations/s':>15}")
+    for row in found["rows"]:
+        off = "-" if row["error"] is None else f"{row['error']:+.1%}"
+        rate = 1 / row["seconds"] if row["seconds"] else 0.0
+        print(f"{row['tool']:<20}{row['cycles']:>12,}{off:>9}{row['seconds']:>14.4g}{rate:>15.4g}")
+        if row.get("reason"):
+            print(f"    {row['shapes']} of {row['of']} shapes (array cycles {row['array_cycles']:,}): {row['reason']}")
+    if not options.python:
+        print("peers: not measured; --python names an interpreter that has them (see the head of this file)")
+    return int(any(row.get("shapes") == 0 for row in found["rows"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
