@@ -12,7 +12,6 @@ from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.errors import TilewrightError
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 
-
 PART = ":"  #: between a model's name and the number of its part
 
 
