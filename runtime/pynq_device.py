@@ -208,8 +208,6 @@ class PynqDevice(Device):
             known = instruction if instruction < program.instruction_count else None
             raise fault(self, program, name, known, FAULT_DETAIL.get(code, "").format(watchdog=state.watchdog))
         state.counters = registers.counters()
-        for name in ("CYCLES_LOW", "CYCLES_HIGH", "FETCH_BEATS", "LOAD_BEATS", "STORE_BEATS"):
-            state.counters[name] = registers.read(name)
         registers.command(Control.ACKNOWLEDGE)
 
     def _counters(self, allocation: Allocation) -> Counters:

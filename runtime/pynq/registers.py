@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright.config import Config
 from tilewright.isa import registers as register_map
 from tilewright.isa.registers import Control, counter_registers
 from tilewright.isa.spec import Engine
 
 Word = tuple[int, int]  #: (32-bit word of the window, value)
+
+#: counters of a whole run, in address order
+RUN_COUNTERS = ("CYCLES_LOW", "CYCLES_HIGH", "FETCH_BEATS", "LOAD_BEATS", "STORE_BEATS")
 
 
 class Registers:
@@ -24,7 +29,8 @@ class Registers:
         self._known: dict[int, int] = {}  # what the hardware holds, as far as it was written from here
         self._last: object = None  # the set of the last update, which need not be looked at again
         self._control, self._status = self._words["CONTROL"], self._words["STATUS"]
-        self._counters = [(r.name, r.offset // 4) for engine in Engine for r in counter_registers(engine)]
+        blocks = [RUN_COUNTERS, *(tuple(r.name for r in counter_registers(engine)) for engine in Engine)]
+        self._blocks = [(names, self._words[names[0]]) for names in blocks]
 
     def read(self, name: str) -> int:
         """A register by name."""
@@ -83,6 +89,13 @@ class Registers:
         return int(self._window[self._status])
 
     def counters(self) -> dict[str, int]:
-        """Every engine's counters by register name."""
+        """:data:`RUN_COUNTERS` and every engine's counters, by register name."""
         window = self._window
-        return {name: int(window[word]) for name, word in self._counters}
+        values: dict[str, int] = {}
+        if isinstance(window, np.ndarray):  # half the time; tolist reads one word after another, as it must be here
+            for names, first in self._blocks:
+                values.update(zip(names, window[first : first + len(names)].tolist()))
+        else:
+            for names, first in self._blocks:
+                values.update((name, int(window[first + k])) for k, name in enumerate(names))
+        return values

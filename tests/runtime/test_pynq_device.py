@@ -19,6 +19,7 @@ from tests.runtime.network import TINY, images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
+from tilewright.isa.registers import register_map
 from tilewright.isa.spec import Memory
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
@@ -500,6 +501,35 @@ def test_registers_remember_what_was_written() -> None:
     registers.forget()
     registers.update(words)
     assert registers.read_wide("PROGRAM") == 0x12_3456_7000
+
+
+class _Words:
+    """A window that is no array, such as that of a board driven over the network."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        self._words = words
+
+    def __getitem__(self, word: int) -> int:
+        return int(self._words[word])
+
+
+def test_counters_read_the_same_from_any_window() -> None:
+    window = np.arange(1024, dtype=np.uint32)
+    counters = Registers(window, TINY).counters()
+    assert counters == Registers(_Words(window), TINY).counters()
+    offsets = {r.name: r.offset for r in register_map(TINY)}
+    assert {name: value * 4 for name, value in counters.items()} == {name: offsets[name] for name in counters}
+    assert {"CYCLES_LOW", "STORE_BEATS", "LOAD_EMPTY", "STORE_OUTSTANDING"} <= set(counters)
+
+
+def test_the_bench_of_a_launch_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from bench.bench_launch import main
+
+    monkeypatch.setattr("sys.argv", ["bench_launch", "--repeats", "20", "--config", "tiny"])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("launch, wait, counters")
+    assert lines[-1].startswith("limit 50 us a launch: ")
 
 
 # -- the default config ------------------------------------------------------------------------------------
