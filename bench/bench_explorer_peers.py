@@ -33,7 +33,9 @@ import tilewright as tw
 from bench.bench_sim_speed import machine
 from bench.resnet18 import build
 from tilewright.config import Config, load_config
+from tilewright.dse.arrays import config_array, network_arrays
 from tilewright.dse.latency import estimate
+from tilewright.dse.lowering import N_PATCHES, lowered
 from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.errors import TilewrightError
 from tilewright.jit.importer import import_model
@@ -45,16 +47,23 @@ PEERS = {"ZigZag": HERE / "peer_zigzag.py", "SCALE-Sim": HERE / "peer_scalesim.p
 _MODEL_SECONDS = 2.0
 
 
-def conv_layers(shape: NetworkShape) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Distinct convolutions as the peers take them, and how often each is in the network, by the first one's name."""
+def conv_layers(shape: NetworkShape, config: Config) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Distinct convolutions as the peers take them, and how often each is in the network, by the first one's name.
+
+    A first layer whose input the host packs as patches is what the array sees: a 1x1 convolution over them.
+    """
     distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
     counts: Counter[str] = Counter()
-    for layer in shape.layers:
+    nodes = lowered(shape, network_arrays(shape), config_array(config))
+    for layer, node in zip(shape.layers, nodes, strict=True):
         if layer.kind != "conv":
             continue
+        kernel, channels, stride = list(layer.kernel), layer.in_channels, layer.strides[0]
+        if node[N_PATCHES]:
+            kernel, channels, stride = [1, 1], channels * kernel[0] * kernel[1], 1
         entry = {
-            "height": layer.height, "width": layer.width, "channels": layer.channels,
-            "in_channels": layer.in_channels, "kernel": list(layer.kernel), "stride": layer.strides[0],
+            "height": layer.height, "width": layer.width, "channels": layer.channels, "in_channels": channels,
+            "kernel": kernel, "stride": stride,
         }  # fmt: skip
         first = distinct.setdefault(tuple(map(str, entry.values())), {"name": layer.name, **entry})
         counts[first["name"]] += 1
@@ -119,7 +128,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "tool": f"Tilewright {tw.__version__}", "cycles": found.cycles, "error": round(found.cycles / truth - 1, 4),
             "seconds": seconds, "array_cycles": sum(array.values()),
         }]  # fmt: skip
-        layers, counts = conv_layers(shape)
+        layers, counts = conv_layers(shape, config)
         for name in (options.peer or PEERS) if options.python else ():
             progress.update(name, 0, 0)
             answer = ask_peer(options.python, PEERS[name], config, layers, options.seconds)
