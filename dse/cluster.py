@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.dse.evaluation import Task, version
 from tilewright.dse.workers import ATTEMPTS, Params, Result, WorkerError, failed
+from tilewright.hw.verilated.toolchain import ToolError
 
 _CONNECT_SECONDS = 30
 _LOOK_SECONDS = 5.0  #: how often to look whether there still is a cluster while nothing arrives
@@ -44,7 +45,7 @@ class Cluster:
         self.attempts = 1 if scheduler else ATTEMPTS
         self.seconds_per_point: float | None = None
         self._tasks: dict[int, tuple[Task, str]] = {}
-        self._names = (f"tilewright-{number}" for number in itertools.count())
+        self.names = (f"tilewright-{number}" for number in itertools.count())
         self._local = None
         if scheduler is None:
             # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
@@ -76,59 +77,27 @@ class Cluster:
         if self._local is not None:
             self._local.close()
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], chunk: int) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], chunk: int) -> Iterator[list[Result]]:
         """Outcomes as they arrive, ``chunk`` points to a message.
 
         A chunk that ends its worker is tried point by point, a point ``attempts`` times; then it counts as failed.
         """
-        from tilewright.dse.on_worker import OtherVersionError
-
-        name = self._register(task)
-        waiting: dict[Any, _Chunk] = {}
-        ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-        def send(chunks: list[_Chunk]) -> None:
-            from tilewright.dse.on_worker import evaluate_chunk
-
-            futures = self.client.map(
-                evaluate_chunk, [[points[i] for i in c.indices] for c in chunks],
-                key=[next(self._names) for _ in chunks], name=name, fidelity=fidelity, expected=version(),
-                pure=False, retries=0, batch_size=None,
-            )  # fmt: skip
-            for future, sent in zip(futures, chunks, strict=True):
-                waiting[future] = sent
-                future.add_done_callback(ready.put)
-
-        send([_Chunk(list(range(i, min(i + chunk, len(points))))) for i in range(0, len(points), chunk)])
+        run = _Run(self, task, fidelity, points)
+        run.send([_Chunk(list(range(i, min(i + chunk, len(points))))) for i in range(0, len(points), chunk)])
         try:
-            while waiting:
-                future = self._next(ready)
-                sent = waiting.pop(future)
-                if future.status == "finished":
-                    seconds, outcomes = future.result()
-                    self._time(seconds / len(outcomes))
-                    yield from zip(sent.indices, outcomes, strict=True)
-                    continue
-                error = None if future.cancelled() else future.exception()
-                if isinstance(error, OtherVersionError):
-                    raise WorkerError(f"{self._where}: {error}; install the same version on both sides")
-                if isinstance(error, ImportError):
-                    raise WorkerError(f"{self._where}: {error}; workers need what the driver has installed")
-                if len(sent.indices) > 1:
-                    send([_Chunk([index]) for index in sent.indices])
-                elif sent.attempts < self.attempts:
-                    send([_Chunk(sent.indices, sent.attempts + 1)])
-                else:
-                    yield sent.indices[0], {"reason": failed(sent.attempts, _why(error))}
+            while run.waiting:
+                if ready := [result for future in self._arrived(run.ready) for result in run.results(future)]:
+                    yield ready
         finally:
-            if waiting:
-                self.client.cancel(list(waiting))
+            if run.waiting:
+                self.client.cancel(list(run.waiting))
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """What error messages call it."""
         return self.scheduler or "local workers"
 
-    def _register(self, task: Task) -> str:
+    def register(self, task: Task) -> str:
         """Bring the task to the workers, once; returns its name there."""
         from tilewright.dse.on_worker import TaskPlugin
 
@@ -139,25 +108,78 @@ class Cluster:
             try:
                 self.client.register_plugin(TaskPlugin(name, pickled))
             except ImportError as error:
-                raise WorkerError(f"{self._where}: {error}; workers need what the driver has installed") from error
+                raise WorkerError(f"{self.where}: {error}; workers need what the driver has installed") from error
             self._tasks[id(task)] = task, name  # the task is held, so that its id stays its own
         return self._tasks[id(task)][1]
 
-    def _next(self, ready: queue.SimpleQueue[Any]) -> Any:
+    def timed(self, seconds: float) -> None:
+        """Take in how long a point took."""
+        before = self.seconds_per_point
+        self.seconds_per_point = seconds if before is None else 0.8 * before + 0.2 * seconds
+
+    def _arrived(self, ready: queue.SimpleQueue[Any]) -> list[Any]:
+        """Futures that are done, one at least."""
         lonely = 0
         while True:
             try:
-                return ready.get(timeout=_LOOK_SECONDS)
+                arrived = [ready.get(timeout=_LOOK_SECONDS)]
             except queue.Empty:
                 if self.client.status != "running":
-                    raise WorkerError(f"{self._where}: the scheduler is gone; the same command continues") from None
+                    raise WorkerError(f"{self.where}: the scheduler is gone; the same command continues") from None
                 lonely = 0 if self.client.nthreads() else lonely + 1
                 if lonely >= _LONELY_LOOKS:
-                    raise WorkerError(f"{self._where}: no worker is left; the same command continues") from None
+                    raise WorkerError(f"{self.where}: no worker is left; the same command continues") from None
+            else:
+                while not ready.empty():
+                    arrived.append(ready.get())
+                return arrived
 
-    def _time(self, seconds: float) -> None:
-        before = self.seconds_per_point
-        self.seconds_per_point = seconds if before is None else 0.8 * before + 0.2 * seconds
+
+class _Run:
+    """Points on their way to workers and back."""
+
+    def __init__(self, cluster: Cluster, task: Task, fidelity: str, points: Sequence[Params]) -> None:
+        self.cluster, self.fidelity, self.points = cluster, fidelity, points
+        self.task = cluster.register(task)
+        self.waiting: dict[Any, _Chunk] = {}
+        self.ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def send(self, chunks: list[_Chunk]) -> None:
+        """Hand chunks to the scheduler."""
+        from tilewright.dse.on_worker import evaluate_chunk
+
+        futures = self.cluster.client.map(
+            evaluate_chunk, [pickle.dumps([self.points[i] for i in c.indices], protocol=5) for c in chunks],
+            key=[next(self.cluster.names) for _ in chunks], name=self.task, fidelity=self.fidelity,
+            expected=version(), pure=False, retries=0,
+        )  # fmt: skip
+        for future, sent in zip(futures, chunks, strict=True):
+            self.waiting[future] = sent
+            future.add_done_callback(self.ready.put)
+
+    def results(self, future: Any) -> list[Result]:
+        """What came of a chunk: outcomes, or nothing yet because it has been sent again."""
+        from tilewright.dse.on_worker import OtherVersionError
+
+        sent, where = self.waiting.pop(future), self.cluster.where
+        if future.status == "finished":
+            seconds, outcomes = pickle.loads(future.result())
+            self.cluster.timed(seconds / len(outcomes))
+            return list(zip(sent.indices, outcomes, strict=True))
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, OtherVersionError):
+            raise WorkerError(f"{where}: {error}; install the same version on both sides")
+        if isinstance(error, ImportError):
+            raise WorkerError(f"{where}: {error}; workers need what the driver has installed")
+        if isinstance(error, ToolError):
+            raise error
+        if len(sent.indices) > 1:
+            self.send([_Chunk([index]) for index in sent.indices])
+        elif sent.attempts < self.cluster.attempts:
+            self.send([_Chunk(sent.indices, sent.attempts + 1)])
+        else:
+            return [(sent.indices[0], {"reason": failed(sent.attempts, _why(error))})]
+        return []
 
 
 def _why(error: BaseException | None) -> str:

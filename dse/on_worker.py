@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import time
-from typing import Any
 
 from distributed import Worker, WorkerPlugin
 
@@ -33,15 +32,16 @@ class TaskPlugin(WorkerPlugin):
         _TASKS.pop(self.name, None)
 
 
-def evaluate_chunk(
-    chunk: list[dict[str, Any]], name: str, fidelity: str, expected: str
-) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds and outcomes of points. Raises :class:`OtherVersionError`, LookupError without the task, MemoryError."""
+def evaluate_chunk(chunk: bytes, name: str, fidelity: str, expected: str) -> bytes:
+    """Seconds and outcomes of points, pickled as the points are: Dask looks into everything else for tasks.
+
+    Raises :class:`OtherVersionError`, LookupError without the task,
+    MemoryError."""
     if version() != expected:
         raise OtherVersionError(f"the worker runs version {version()}, the driver {expected}")
     task = _TASKS[name]
     if isinstance(task, bytes):
         task = _TASKS[name] = pickle.loads(task)
     started = time.perf_counter()
-    outcomes = [task(fidelity, point) for point in chunk]
-    return time.perf_counter() - started, outcomes
+    outcomes = [task(fidelity, point) for point in pickle.loads(chunk)]
+    return pickle.dumps((time.perf_counter() - started, outcomes), protocol=5)

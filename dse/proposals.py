@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import random
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 SAMPLERS = ("nsga2", "tpe", "random", "grid")
 BATCH = 32  #: trials proposed at a time
 _GRID_LIMIT = 200_000
-_LEAST_POPULATION = 32
+_POPULATION = (32, 128)  #: NSGA-II's: the batch within these
 _TPE_ELITE, _TPE_NEWEST = 256, 256
 
 
@@ -58,7 +59,8 @@ class Proposals:
         self._distributions = {
             name: optuna.distributions.CategoricalDistribution(values) for name, values in space.varied.items()
         }
-        self._population = max(_LEAST_POPULATION, batch) if sampler == "nsga2" else _TPE_ELITE
+        least, most = _POPULATION
+        self._population = min(max(least, batch), most) if sampler == "nsga2" else _TPE_ELITE
         self._elite: list[Seen] = []
         self._newest: deque[Seen] = deque(maxlen=_TPE_NEWEST if sampler == "tpe" else 0)
 
@@ -76,11 +78,18 @@ class Proposals:
         """The batch that begins with trial number ``first``; all batches before it must have been learned."""
         if self.sampler == "grid":
             return [self._grid_point(n) for n in range(first, min(first + self.batch, self.space.size))]
-        study = self._study(sorted({t.number: t for t in (*self._elite, *self._newest)}.values(), key=_number))
-        study.sampler = self._sampler(first)
-        points = [dict(study.ask(self._distributions).params) for _ in range(self.batch)]
+        if self.sampler == "random":
+            rng = random.Random(self._seed(first))
+            points = [self._random_point(rng) for _ in range(self.batch)]
+        else:
+            points = self._ask(first)
         base = self._base_point() if first == 0 else None
         return points if base is None else [base, *points[1:]]
+
+    def _ask(self, first: int) -> list[dict[str, Value]]:
+        study = self._study(sorted({t.number: t for t in (*self._elite, *self._newest)}.values(), key=_number))
+        study.sampler = self._sampler(first)
+        return [dict(study.ask(self._distributions).params) for _ in range(self.batch)]
 
     def learn(self, trials: Sequence[Seen]) -> None:
         """Take in a whole batch, in the order of its numbers. Trials without values teach nothing."""
@@ -113,16 +122,19 @@ class Proposals:
 
     def _sampler(self, first: int) -> Any:
         optuna = import_optuna()
-        digest = hashlib.sha256(f"{self.seed}:{first}".encode()).digest()
-        seed = int.from_bytes(digest[:4], "little")
-        if self.sampler == "random":
-            return optuna.samplers.RandomSampler(seed=seed)
+        seed = self._seed(first)
         if self.sampler == "nsga2":
             return optuna.samplers.NSGAIISampler(seed=seed, population_size=self._population)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             # the points of a batch that are not evaluated yet repel each other
             return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+
+    def _seed(self, first: int) -> int:
+        return int.from_bytes(hashlib.sha256(f"{self.seed}:{first}".encode()).digest()[:4], "little")
+
+    def _random_point(self, rng: random.Random) -> dict[str, Value]:
+        return {name: rng.choice(values) for name, values in self.space.varied.items()}
 
     def _grid_point(self, number: int) -> dict[str, Value]:
         """Point ``number`` of :meth:`Space.points`, without counting up to it."""

@@ -28,7 +28,7 @@ __all__ = ["SAMPLERS", "Point", "Search", "SearchError", "front", "import_optuna
 #: what the outcome of a fidelity is called in a :class:`Point`, and on the progress line
 _CONFIRMED = {SIMULATOR: ("simulated", "simulating the front"), SYNTHESIS: ("synthesised", "synthesising the front")}
 _ORDER = tuple(_CONFIRMED)
-_KEEP_SECONDS = 0.2  #: analytical results that a kill may cost at most; dearer ones are kept one by one
+_KEEP_SECONDS = 0.2  #: analytical results that a kill may cost at most; dearer ones are kept as they arrive
 _INDEPENDENT_BATCHES = 16  #: batches evaluated together where they do not depend on each other
 
 Progress = Callable[[str, int, int], None]
@@ -143,12 +143,13 @@ class Search:
         finished = (min(wanted) if base is None else base) + len(outcomes)
         new: dict[int, Row] = {}
         kept, title = time.monotonic(), title + self._best()
-        for key, outcome in self._outcomes(fidelity, groups, wanted, left):
-            self._same[fidelity, key] = outcome
-            for n in groups[key]:
-                outcomes[n] = outcome
-                new[n] = Row(dict(wanted[n]), outcome)
-            finished += len(groups[key])
+        for ready in self._outcomes(fidelity, groups, wanted, left):
+            for key, outcome in ready:
+                self._same[fidelity, key] = outcome
+                for n in groups[key]:
+                    outcomes[n] = outcome
+                    new[n] = Row(dict(wanted[n]), outcome)
+                finished += len(groups[key])
             if fidelity != ANALYTICAL or time.monotonic() - kept > _KEEP_SECONDS:
                 self.trials.write(fidelity, new)
                 new, kept = {}, time.monotonic()
@@ -159,17 +160,15 @@ class Search:
 
     def _outcomes(
         self, fidelity: str, groups: Mapping[str, list[int]], wanted: Mapping[int, dict[str, Value]], left: int
-    ) -> Iterator[tuple[str, dict[str, Any]]]:  # fmt: skip
-        todo = []
-        for key in groups:
-            if (fidelity, key) in self._same:
-                yield key, self._same[fidelity, key]
-            else:
-                todo.append(key)
-        points = [dict(wanted[groups[key][0]]) for key in todo]
-        if points:
-            for index, outcome in self.pool.evaluate(self._task, fidelity, points, left):
-                yield todo[index], outcome
+    ) -> Iterator[list[tuple[str, dict[str, Any]]]]:  # fmt: skip
+        """Outcomes by group, those that are ready together in one list; equal points of earlier trials first."""
+        if there := [(key, self._same[fidelity, key]) for key in groups if (fidelity, key) in self._same]:
+            yield there
+        todo = [key for key in groups if (fidelity, key) not in self._same]
+        if todo:
+            points = [dict(wanted[groups[key][0]]) for key in todo]
+            for ready in self.pool.evaluate(self._task, fidelity, points, left):
+                yield [(todo[index], outcome) for index, outcome in ready]
 
     def _read(self, fidelity: str) -> dict[int, Row]:
         rows = self.trials.read(fidelity)

@@ -1,6 +1,7 @@
 """Where points are evaluated: in this process, in worker processes of this machine, or on any Dask cluster.
 
-A pool yields outcomes in the order in which they are ready; what a sweep makes of them does not depend on that order.
+A pool yields outcomes as they become ready, those that are ready together in one list; what a sweep makes of them
+does not depend on the order.
 Dask's start takes about a second and a task about two milliseconds, an analytical evaluation often less. So points
 travel in chunks, and a sweep that would be over before workers are up never starts them (docs/cluster.md).
 """
@@ -41,7 +42,7 @@ class WorkerError(TilewrightError):
 class Pool(Protocol):
     """Evaluates points."""
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
         """Every point's outcome, in any order. ``left``: points that will follow. Raises :class:`WorkerError`."""
 
 
@@ -51,14 +52,14 @@ class InProcess:
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
         """See :class:`Pool`."""
         for index, point in enumerate(points):
             started = time.perf_counter()
             outcome = _patiently(task, fidelity, point)
             if fidelity == ANALYTICAL:
                 self.seconds.append(time.perf_counter() - started)
-            yield index, outcome
+            yield [(index, outcome)]
 
 
 class Workers:
@@ -85,20 +86,20 @@ class Workers:
             self._cluster.close()
             self._cluster = None
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
         """See :class:`Pool`."""
         done, inside = 0, self.count == 0 and self.scheduler is None
         if self._cluster is None and (fidelity == ANALYTICAL or inside):
-            for index, outcome in self._here.evaluate(task, fidelity, points, left):
-                yield index, outcome
-                done = index + 1
+            for ready in self._here.evaluate(task, fidelity, points, left):
+                yield ready
+                done += len(ready)
                 if self._pays(len(points) - done + left):
                     break
         if done < len(points):
             cluster = self._start()
             chunk = self._chunk(len(points) - done, cluster.workers()) if fidelity == ANALYTICAL else 1
-            for index, outcome in cluster.evaluate(task, fidelity, points[done:], chunk):
-                yield done + index, outcome
+            for ready in cluster.evaluate(task, fidelity, points[done:], chunk):
+                yield [(done + index, outcome) for index, outcome in ready]
 
     def _pays(self, left: int) -> bool:
         """Whether workers would save more time on ``left`` points than they take to start."""
@@ -111,8 +112,7 @@ class Workers:
     def _chunk(self, points: int, workers: int) -> int:
         cluster = self._start()
         each = cluster.seconds_per_point or (statistics.median(self._here.seconds) if self._here.seconds else None)
-        enough = CHUNK_SECONDS / each if each else 1.0
-        return max(1, min(math.ceil(enough), points // (_CHUNKS_PER_WORKER * max(1, workers))))
+        return chunk_size(points, workers, each)
 
     def _start(self) -> Cluster:
         if self._cluster is None:
@@ -132,6 +132,12 @@ def make_pool(workers: int | None = None, scheduler: str | None = None) -> Worke
     if workers is not None and workers < 0:
         raise WorkerError(f"--workers {workers}: must be 0 or more")
     return Workers(workers if workers is not None else len(os.sched_getaffinity(0)), scheduler)
+
+
+def chunk_size(points: int, workers: int, seconds: float | None) -> int:
+    """Points to a message, if one takes ``seconds`` to evaluate (None: unknown)."""
+    enough = CHUNK_SECONDS / seconds if seconds else 1.0
+    return max(1, min(math.ceil(enough), points // (_CHUNKS_PER_WORKER * max(1, workers))))
 
 
 def _patiently(task: Task, fidelity: str, point: Params) -> dict[str, Any]:

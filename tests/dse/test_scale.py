@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.dse.test_search import ROOT, make_search, trials
+from tests.dse.test_search import ROOT, _count, make_search, trials
 from tilewright.dse import workers
 from tilewright.dse.evaluate import Evaluator, Outcome
 from tilewright.dse.evaluation import ANALYTICAL, SIMULATOR, Task
@@ -186,25 +187,29 @@ def test_workers_start_only_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> Non
         def workers(self) -> int:
             return 2
 
-        def evaluate(self, task: Any, fidelity: str, points: list[Any], chunk: int) -> Iterator[tuple[int, Any]]:
+        def evaluate(self, task: Any, fidelity: str, points: list[Any], chunk: int) -> Iterator[list[tuple[int, Any]]]:
             self.sent.append((len(points), chunk))
-            yield from ((n, {}) for n in range(len(points)))
+            yield [(n, {}) for n in range(len(points))]
 
     monkeypatch.setattr("tilewright.dse.cluster.Cluster", Fake)
     monkeypatch.setattr(workers.time, "perf_counter", iter(range(1000)).__next__)  # a second for each evaluation
     quick: Any = lambda fidelity, point: {}  # noqa: E731
     points: list[workers.Params] = [{} for _ in range(10)]
     started = Workers(2)
-    assert [n for n, _ in started.evaluate(quick, ANALYTICAL, points[:4])] == list(range(4))
+    assert _indices(started.evaluate(quick, ANALYTICAL, points[:4])) == list(range(4))
     assert started._cluster is None  # what was left was worth less than the start
-    assert [n for n, _ in started.evaluate(quick, ANALYTICAL, points, left=100)] == list(range(10))
+    assert _indices(started.evaluate(quick, ANALYTICAL, points, left=100)) == list(range(10))
     assert vars(started._cluster)["sent"] == [(9, 1)]  # a second of work goes alone
     for count in (0, 1):
         few = Workers(count)
-        assert len(list(few.evaluate(quick, ANALYTICAL, points, left=10_000))) == 10
+        assert len(_indices(few.evaluate(quick, ANALYTICAL, points, left=10_000))) == 10
         assert few._cluster is None
-        assert len(list(few.evaluate(quick, SIMULATOR, points))) == 10
+        assert len(_indices(few.evaluate(quick, SIMULATOR, points))) == 10
         assert (few._cluster is None) == (count == 0)  # what may take its process down has one of its own
+
+
+def _indices(results: Iterator[list[tuple[int, Any]]]) -> list[int]:
+    return [index for ready in results for index, _ in ready]
 
 
 def test_quick_points_travel_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +245,37 @@ def test_a_killed_driver_takes_its_workers_along_and_the_sweep_goes_on(tmp_path:
     assert not any(map(_alive, children))
     assert 4 <= len(search.trials.read(ANALYTICAL)) < 60
     assert trials(search.run(60)) == trials(make_search(f"sqlite:///{tmp_path}/alone.db").run(60))
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_three_times_has_the_front_of_one_left_alone(pool: Workers, tmp_path: Path) -> None:
+    """The command itself, 2,000 trials on a cluster: its driver killed three times at random moments, a worker once."""
+    address = pool._start().client.scheduler.address
+    digits = str(ROOT / "examples" / "digits" / "digits.onnx")
+    objectives = "latency,area,energy"
+
+    def command(folder: str, *options: str) -> subprocess.Popen[bytes]:
+        line = [sys.executable, "-m", "tilewright", "explore", digits, "-o", str(tmp_path / folder), *options]
+        line += ["--trials", "2000", "--simulate", "6", "--objective", objectives]
+        return subprocess.Popen(line, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+    rng, done, killed = random.Random(), 0, 0
+    moments = sorted(rng.sample(range(40, 1900), 3))
+    for moment in moments:
+        driver = command("killed", "--scheduler", address)
+        while driver.poll() is None and (done := _count(tmp_path / "killed" / "trials.db")) < moment:
+            time.sleep(0.02)
+        if moment == moments[1]:
+            os.kill(next(iter(pool._start().client.run(os.getpid).values())), signal.SIGKILL)
+        driver.kill()
+        killed += driver.wait() == -signal.SIGKILL
+        assert done < 2000
+    assert killed == 3, f"the sweep ended before it could be killed at {moments}"
+    assert command("killed", "--scheduler", address).wait(timeout=600) == 0
+    assert command("alone", "--workers", "0").wait(timeout=600) == 0
+    assert _count(tmp_path / "killed" / "trials.db") == 2000
+    for name in ("front.json", "front.csv", "best.toml"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), (name, moments)
 
 
 def _children(parent: int) -> list[int]:

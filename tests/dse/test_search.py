@@ -74,7 +74,7 @@ def test_equal_seeds_give_equal_trials_in_pieces_too(sampler: str, tmp_path: Pat
 class Slow(InProcess):
     """Slow enough to be killed in the middle."""
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
         for result in super().evaluate(task, fidelity, points, left):
             time.sleep(0.05)
             yield result
@@ -86,12 +86,12 @@ class Shuffled:
     def __init__(self, seed: int) -> None:
         self.random, self.evaluated = random.Random(seed), 0
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
         order = list(range(len(points)))
         self.random.shuffle(order)
         for index in order:
             self.evaluated += 1
-            yield index, task(fidelity, points[index])
+            yield [(index, task(fidelity, points[index]))]
 
 
 class Dies(Shuffled):
@@ -101,7 +101,7 @@ class Dies(Shuffled):
         super().__init__(seed)
         self.after = after
 
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[Result]:
+    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
         for result in super().evaluate(task, fidelity, points, left):
             if self.evaluated > self.after:
                 raise KeyboardInterrupt
@@ -156,7 +156,9 @@ def _count(database: Path) -> int:
         return 0
     try:
         with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=1) as connection:
-            return int(connection.execute("select count(*) from tilewright_trials").fetchone()[0])
+            return int(
+                connection.execute("select count(*) from tilewright_trials where fidelity = 'analytical'").fetchone()[0]
+            )
     except sqlite3.OperationalError:
         return 0
 
