@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.explore_view import ExploreView
 
 TRIALS = 200  #: points of a sweep that is not told how many
+SHOWN = 20  #: points of the front that are printed
 EXAMPLE = "Example: tilewright explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"
 
 
@@ -233,11 +234,13 @@ def _summary(search: Search, points: list[Point], everything: list[Point], note:
         typer.echo(note)
     feasible = sum(p.feasible for p in everything)
     typer.echo(f"{len(everything)} trials, {feasible} feasible, {len(points)} on the front")
-    for point in points:
+    for point in points[:SHOWN]:
         values = ", ".join(f"{name} {value:,.6g} {OBJECTIVES[name].unit}" for name, value in point.best_values.items())
         how = "simulated" if point.simulated else "estimated"
         how += ", synthesised" if point.synthesised else ""
         typer.echo(f"  trial {point.number:<5} {values}  ({how})  {search.config(point).name}")
+    if len(points) > SHOWN:
+        typer.echo(f"  and {len(points) - SHOWN} more")
     best = search.config(points[0])
     expected = clock.estimate(best, search.evaluator.board)
     if best.clock_mhz > expected.high:
