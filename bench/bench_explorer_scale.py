@@ -129,22 +129,27 @@ def speed_up(workers: int, task: Task, points: list[Any], found: dict[str, Any])
     return same
 
 
-def sleeping(task: Task, points: list[Any], found: dict[str, Any], threads: int = 64, pause: float = 0.5) -> None:
-    """Many workers that sleep, behind a scheduler of its own process; its and the driver's costs."""
-    with spawned_scheduler(threads) as address:
-        cluster = Cluster(0, address)
-        nothing = Task(Asleep(task.evaluator, 0.0), task.space)
-        found["messages"]["apart"] = measure_messages(cluster, nothing, points)
-        show("messages, ms per chunk", found["messages"])
-        asleep = Task(Asleep(task.evaluator, pause), task.space)
-        many = (points * 2)[: 8 * threads]
-        list(cluster.evaluate(asleep, ANALYTICAL, many[:threads], 1))
-        started = time.perf_counter()
-        list(cluster.evaluate(asleep, ANALYTICAL, many, 1))
-        found["sleeping"] = {
-            "workers": threads, "pause": pause, "points": len(many), "seconds": time.perf_counter() - started,
-        }  # fmt: skip
-        cluster.close()
+def sleeping(task: Task, points: list[Any], found: dict[str, Any]) -> None:
+    """Workers that sleep, behind a scheduler in a process of its own: what messages cost, without a core for each."""
+    found["sleeping"] = []
+    for threads in (64, 2, 1):
+        with spawned_scheduler(threads) as address:
+            cluster = Cluster(0, address)
+            if threads == 64:
+                nothing = Task(Asleep(task.evaluator, 0.0), task.space)
+                found["messages"]["apart"] = measure_messages(cluster, nothing, points)
+                show("messages, ms per chunk", found["messages"])
+            for pause, size in ((0.01, 5), (1.0, 1)):
+                asleep = Task(Asleep(task.evaluator, pause), task.space)
+                many = (points * 64)[: 4 * threads * size]
+                list(cluster.evaluate(asleep, ANALYTICAL, many, size))
+                started = time.perf_counter()
+                list(cluster.evaluate(asleep, ANALYTICAL, many, size))
+                found["sleeping"].append(
+                    {"workers": threads, "pause": pause * size, "chunks": len(many) // size,
+                     "seconds": time.perf_counter() - started}
+                )  # fmt: skip
+            cluster.close()
 
 
 def costs(found: Mapping[str, Any], sampler: str, database: str, apart: bool) -> Costs:
@@ -175,16 +180,15 @@ def compare(found: dict[str, Any]) -> None:
                 "in process s": run["in process"], "measured s": run[count], "predicted s": predicted,
                 "speed-up": run["in process"] / run[count], "predicted": run["in process"] / predicted,
             }  # fmt: skip
-    run = found["sleeping"]
     apart = dataclasses.replace(costs(found, "random, batch 32", "sqlite", True), propose=0.0, learn=0.0, latency=0.0,
                                 commit=0.0, keep=0.0)  # fmt: skip
-    work = Work(run["pause"], 0.0, (run["points"],), False)
-    alone = run["points"] * run["pause"]
-    predicted = simulate(apart, work, run["workers"]).seconds
-    rows[f"asleep, {run['workers']} workers"] = {
-        "in process s": alone, "measured s": run["seconds"], "predicted s": predicted,
-        "speed-up": alone / run["seconds"], "predicted": alone / predicted,
-    }  # fmt: skip
+    for run in found["sleeping"]:
+        alone = run["chunks"] * run["pause"]
+        predicted = simulate(apart, Work(run["pause"], 0.0, (run["chunks"],), False), run["workers"]).seconds
+        rows[f"asleep {run['pause']:g} s, {run['workers']} workers"] = {
+            "in process s": alone, "measured s": run["seconds"], "predicted s": predicted,
+            "speed-up": alone / run["seconds"], "predicted": alone / predicted,
+        }  # fmt: skip
     found["compared"] = rows
     show("speed-up, measured and predicted", rows, 1.0)
 

@@ -120,7 +120,7 @@ class _Sweep:
 
     def _receive(self, arrived: deque[float], until: float) -> None:
         """The driver takes what is there whenever it is free, up to ``until``; dear results it keeps at once."""
-        while arrived and max(self.driver.free, arrived[0]) <= until:
+        while arrived and (self.costs.shared or max(self.driver.free, arrived[0]) < until):
             start, count = max(self.driver.free, arrived[0]), 0
             while arrived and arrived[0] <= start:
                 arrived.popleft()
