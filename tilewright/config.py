@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -175,6 +174,10 @@ class Config:
     @classmethod
     def from_toml(cls, text: str, source: str = "config") -> Config:
         """Parse TOML text; ``source`` names the file in error messages."""
+        try:
+            import tomllib
+        except ModuleNotFoundError as error:  # on boards with PYNQ 3, which read no TOML
+            raise ConfigError(f"{source}: TOML needs Python 3.11 or later") from error
         try:
             values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

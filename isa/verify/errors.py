@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from tilewright.isa.codec import COLUMNS
 from tilewright.isa.spec import Engine, Opcode
 
 
-class Rule(StrEnum):
+class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ 3)
     """What a program broke; ``docs/isa.md`` states each rule in full."""
 
     ENCODING = "encoding"
@@ -37,6 +37,9 @@ class Rule(StrEnum):
     ALU_BANK = "alu-bank"
     ALU_DISTANCE = "alu-distance"
     EMIT_DISTANCE = "emit-distance"
+
+    def __str__(self) -> str:
+        return str(self.value)
 
 
 #: one sentence per rule, for the reference page

