@@ -83,6 +83,10 @@ class Board:
 
     def _window(self) -> Any:
         name, found = self.manifest.ip, self._overlay.ip_dict
+        # a parser that finds several interfaces lists each as CELL/INTERFACE
+        interfaces = [key for key in found if key.startswith(f"{name}/")]
+        if name not in found and len(interfaces) == 1:
+            name = interfaces[0]
         if name not in found:
             raise OverlayError(
                 f"{self.manifest.bitstream}: its block design has no cell {name}, only {', '.join(found) or 'none'}; "

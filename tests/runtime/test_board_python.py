@@ -11,6 +11,7 @@ from tests.test_layering import ROOT, imports_of, known_module, module_files
 OLDEST = (3, 10)
 ENTRIES = (
     "tilewright.board",
+    "tilewright.isa.verifier",
     "tilewright.runtime.executable",
     "tilewright.runtime.pynq_device",
     "tilewright.runtime.selftest",

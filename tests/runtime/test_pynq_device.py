@@ -271,6 +271,11 @@ def test_the_cell_must_be_in_the_block_design(tmp_path: Path) -> None:
         PynqDevice(TINY, overlay, pynq=Facade(TINY))
 
 
+def test_a_cell_listed_by_its_interface_is_found(tmp_path: Path) -> None:
+    facade = Facade(TINY, ip="tilewright_0/s_axil", pins=("tilewright_0/irq",))
+    assert open_board(tmp_path, facade=facade).polling is None
+
+
 # -- faults: each is named, and a good run follows -----------------------------------------------------------
 
 
