@@ -171,19 +171,29 @@ def make_plan(
         layers, nodes, edges, c, buffers[:count], edge_buffer, outputs, readers, window, lags, share, group_of
     )  # fmt: skip
     need, bounds = np.zeros(groups, np.int64), _group_bounds(group_of, groups)
+    settled = np.zeros(groups, np.bool_)
     while True:
         _set_least(layers, nodes, edges, c, buffers[:count], readers, window, lags, group_of, bounds, need)
-        worst = 0
-        for group in range(groups):
-            if need[group] > need[worst]:
-                worst = group
-        if need[worst] <= c[a.C_ACT]:
+        settled[:] = False
+        changed = False
+        while True:  # the worst group first, then those that its choice does not touch
+            worst = -1
+            for group in range(groups):
+                if not settled[group] and need[group] > c[a.C_ACT] and (worst < 0 or need[group] > need[worst]):
+                    worst = group
+            if worst < 0:
+                break
+            settled[worst] = True
+            choice = _choose(worst, layers, nodes, edges, buffers[:count], readers, window, lags, bounds)
+            if choice < 0:
+                group_of[0] = worst
+                return count, groups, need[worst] - c[a.C_ACT]
+            row = buffers[choice]
+            spills[row[b.B_TENSOR]] = b.ALU_SPILLED if row[b.B_KIND] == b.TWIN else b.SPILLED
+            settled[row[b.B_GROUP] : row[b.B_LAST_GROUP] + 1] = True
+            changed = True
+        if not changed:
             break
-        choice = _choose(worst, layers, nodes, edges, buffers[:count], readers, window, lags, bounds)
-        if choice < 0:
-            group_of[0] = worst
-            return count, groups, need[worst] - c[a.C_ACT]
-        spills[buffers[choice, b.B_TENSOR]] = b.ALU_SPILLED if buffers[choice, b.B_KIND] == b.TWIN else b.SPILLED
         count = bind_buffers(
             layers, edges, tensors, nodes, c, spills, buffers, edge_buffer, outputs, windows, readers
         )  # fmt: skip

@@ -180,6 +180,8 @@ def run_timeline(
                     for k in range(first_load, n_buffers):
                         if not buffers[k, b.B_LOADED] or ready[k] == buffers[k, b.B_ROWS]:
                             continue
+                        if planned and buffers[k, b.B_GROUP] > group:
+                            break  # so are those that follow
                         arrival, source = 0.0, buffers[k, b.B_SOURCE]
                         if source >= 0:
                             if ready[source] <= ready[k]:
@@ -189,7 +191,7 @@ def run_timeline(
                                 continue
                         if live[k] == UNBORN:
                             need = buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]
-                            if need > act or (planned and buffers[k, b.B_GROUP] > group):
+                            if need > act:
                                 continue
                             act -= need
                             live[k] = LIVE
