@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tilewright.config import RANGES, Config, ConfigError
-from tilewright.dse import clock
+from tilewright.dse import clock, latency
 from tilewright.dse.actions import Counts, count_estimated, count_program
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
 from tilewright.dse.latency import Estimate, estimate
 from tilewright.dse.networks import Network
-from tilewright.dse.options import CompilerOptions
+from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
 from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources
 from tilewright.dse.shapes import NetworkShape
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
 from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.schedule import Policy
 from tilewright.sim import simulate_timing
 
 __all__ = ["OBJECTIVES", "Evaluator", "Network", "Objective", "ObjectiveError", "Outcome", "cost"]
@@ -196,12 +197,15 @@ class Evaluator:
     def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, Estimate]:
         """Per network: cycles, and what binds each layer. Raises :class:`PlaceError` naming network and layer."""
         found = {}
+        policies: tuple[Policy, ...] = latency.SCHEDULES
+        if options is not None and options.schedule != FASTEST:
+            policies = SCHEDULES[options.schedule]
         for network in self.networks:
             least = network.weight_reason(config)
             if least is not None:
                 raise PlaceError(f"{network.name}: {least}")
             try:
-                found[network.name] = estimate(_shape(network, options), config)
+                found[network.name] = estimate(_shape(network, options), config, policies)
             except PlaceError as error:
                 raise PlaceError(f"{network.name}: {error}") from error
         return found
@@ -232,9 +236,9 @@ class Evaluator:
         self, config: Config, cycles: Mapping[str, int], counts: Mapping[str, float],
         spent: Mapping[str, Energy] | None,
     ) -> dict[str, float]:  # fmt: skip
-        latency = sum(n.weight * cycles[n.name] for n in self.networks) / config.clock_mhz
+        time = sum(n.weight * cycles[n.name] for n in self.networks) / config.clock_mhz
         images = sum(n.weight * n.images for n in self.networks)
-        known = {"latency": round(latency, 3), "throughput": round(1e6 * images / latency, 3) if latency else 0.0}
+        known = {"latency": round(time, 3), "throughput": round(1e6 * images / time, 3) if time else 0.0}
         if spent is not None:
             known["energy"] = round(sum(n.weight * spent[n.name].total for n in self.networks), 4)
         return known | self._resource_metrics(counts)

@@ -27,8 +27,7 @@ def policy_name(policy: Policy) -> str:
 
 SCHEDULES: dict[str, tuple[Policy, ...]] = {FASTEST: POLICIES} | {policy_name(p): (p,) for p in POLICIES}
 
-#: option -> its legal values. Only the simulator fidelity sees ``schedule``: the latency model has no policies of
-#: its own to choose from. Networks that are larger than the chip are scheduled by a plan whatever it says.
+#: option -> its legal values; networks that are larger than the chip follow a plan whatever ``schedule`` says
 LEGAL: dict[str, list[Any]] = {PREFIX + "schedule": list(SCHEDULES), PREFIX + "keep_intermediates": [False, True]}
 
 
@@ -36,7 +35,7 @@ LEGAL: dict[str, list[Any]] = {PREFIX + "schedule": list(SCHEDULES), PREFIX + "k
 class CompilerOptions:
     """How the networks of a point are compiled."""
 
-    schedule: str = FASTEST
+    schedule: str = FASTEST  #: a name of :data:`SCHEDULES`; seen by both fidelities
     keep_intermediates: bool = False  #: store every operator's output; seen by both fidelities
 
     @classmethod

@@ -150,7 +150,7 @@ function draw() {
 function drawFront() {
   const columns = [...new Set([...objectives, ...metrics])];
   const rows = data.rows.map((r) => {
-    const cells = [r.trial, r.config.name, r.fidelity + (r.synthesis ? ", synthesised" : ""),
+    const cells = [{ text: String(r.trial), value: r.trial }, r.config.name, r.fidelity + (r.synthesis ? ", synthesised" : ""),
       ...columns.map((m) => r.metrics[m])];
     cells.attributes = { class: "pick" + (r.trial === chosen ? " chosen" : ""), "data-trial": r.trial };
     return cells;

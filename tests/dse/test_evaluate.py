@@ -71,6 +71,13 @@ def test_one_schedule_is_never_faster_than_the_fastest_of_all() -> None:
     evaluator = Evaluator([small_network()], None, ("latency",))
     fastest = evaluator.confirm(PRESETS["tiny"]).values["latency"]
     assert fastest <= evaluator.confirm(PRESETS["tiny"], CompilerOptions("deep-8")).values["latency"]
+    network = Network.of(residual_network(), "large")
+    space = make_space(PRESETS["tiny"], {"compiler.schedule": "all"})
+    found = {p["compiler.schedule"]: Evaluator([network], None, ("latency",))(space, p).values for p in space.points()}
+    assert len({values["latency"] for values in found.values()}) > 1
+    assert found["fastest"]["latency"] == min(
+        found[name]["latency"] for name in ("fastest", "wide-2", "wide-8", "deep-8")
+    )
 
 
 def test_the_clock_model_sets_the_clock_of_a_point() -> None:
