@@ -5,7 +5,8 @@
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
-#   make rtl-report   synthesis of every preset (an hour or more); results in hw/reports
+#   make rtl-report   synthesis of every preset whose RTL has changed (an hour or more); results in hw/reports
+#   make calibrate    the LUT and FF model fitted anew on Yosys runs (an hour or more; goes on where it stopped)
 #   make clean     remove caches and build output (not .venv)
 #
 # PYTHON=python3.12 make setup    chooses the interpreter of a new .venv.
@@ -22,7 +23,7 @@ ALL_STAMP := $(VENV)/.tilewright-all-$(KEY)
 DEMO_STAMP := $(VENV)/.tilewright-demo-$(KEY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench bitstream rtl-report clean
+.PHONY: help setup demo test test-all lint bench bitstream rtl-report calibrate clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -75,7 +76,11 @@ bitstream: setup
 
 # Yosys and nextpnr run in one process each. REPORT="tiny ecp5" chooses presets.
 rtl-report: setup
-	$(PY) -m tilewright.hw.synthesis $(REPORT)
+	$(PY) -m tilewright.hw.synthesis_report $(REPORT)
+
+# Yosys runs of the RTL for random Configs are kept in dse/data; the weights are fitted on one part of them.
+calibrate: setup
+	$(PY) -m tilewright.dse.calibration
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out

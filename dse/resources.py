@@ -1,35 +1,27 @@
 """Resources of a Config by structural formulas, and what the boards hold.
 
-Counted from the shape of the RTL (``hw/rtl``), not fitted: multipliers, ALU lanes, and every memory's width and
-depth mapped to RAMB36/RAMB18. LUT and FF are rough (within 30 %). Where a synthesis report of the very same Config
-is kept (``hw/reports``), :func:`reported` gives its counts.
+DSP and block RAM are counted from the shape of the RTL (``hw/rtl``), not fitted: multipliers, ALU lanes, and every
+memory's width and depth mapped to RAMB36/RAMB18. LUT and FF come from :mod:`tilewright.dse.area`, whose weights are
+fitted. Where a synthesis report of the very same Config is kept (``hw/reports``), :func:`reported` gives its counts.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config
+from tilewright.dse.area import area, fitted
+from tilewright.hw.parts import BOARDS, PARTS
 from tilewright.isa.spec import UOP_FIELDS, Engine, uop_depth, uop_width
-
-#: what a part holds (AMD data sheets DS190, DS891, DS987; block RAM in 36 Kbit blocks)
-PARTS = {
-    "XC7Z020": {"dsp": 220, "bram36": 140, "lut": 53200, "ff": 106400},
-    "XCZU3EG": {"dsp": 360, "bram36": 216, "lut": 70560, "ff": 141120},
-    "XCZU7EV": {"dsp": 1728, "bram36": 312, "lut": 230400, "ff": 460800},
-    "XCK26": {"dsp": 1248, "bram36": 144, "lut": 117120, "ff": 234240},
-}
-BOARDS = {
-    "pynq-z1": "XC7Z020", "pynq-z2": "XC7Z020", "ultra96": "XCZU3EG", "zcu104": "XCZU7EV", "kv260": "XCK26",
-}  # fmt: skip
 
 #: DSP48 of one ALU lane's 32 x 32 multiplier, and of the extent checks of LOAD and STORE (rows x stride)
 LANE_DSP, EXTENT_DSP = 4, 1
-#: LUT and FF of everything that comes once per channel of a vector, and of the rest: from the reports of two presets
-LANE_LUT, LANE_FF, FIXED_LUT, FIXED_FF = 2444, 1837, 7467, 5352
+#: modules whose name in a synthesis report is not what a person looks for
+_NAMES = {"gemm.dot": "array"}
 #: block RAM shapes: depth at each width; widths from 9 on have a write enable per 9 bits
 _SHAPES = ((72, 512), (36, 1024), (18, 2048), (9, 4096), (4, 8192), (2, 16384), (1, 32768))
 REPORTS = Path(__file__).resolve().parent.parent / "hw" / "reports"
@@ -80,37 +72,33 @@ class Resources:
         return round(self.total("ff"))
 
 
+@lru_cache(maxsize=4096)
 def resources(config: Config) -> Resources:
-    """Resources of a Config."""
+    """Resources of a Config. LUT and FF are off by about :func:`uncertainty`."""
     multipliers = config.batch * config.block_in * config.block_out // (2 if config.dsp_packing else 1)
     lanes = config.batch * config.block_out
     act_row = max(config.in_units, config.out_units)
     act_bits, acc_bits = 8 * act_row * config.act_unit_bytes, 8 * config.out_units * config.acc_unit_bytes
-    modules: dict[str, dict[str, float]] = {
-        "array": {"dsp": multipliers},
-        "alu": {"dsp": LANE_DSP * lanes, "lut": LANE_LUT * lanes, "ff": LANE_FF * lanes},
-        "load": {"dsp": EXTENT_DSP},
-        "store": {"dsp": EXTENT_DSP},
-        "control": {"lut": FIXED_LUT, "ff": FIXED_FF},
-        "act": {
-            "bram36": config.act_banks
-            * block_rams(act_bits, config.act_units // act_row // config.act_banks, act_bits // config.axi_bits)
-        },
-        "acc": {
-            "bram36": config.acc_banks
-            * block_rams(
-                acc_bits, config.acc_units // config.out_units // config.acc_banks, acc_bits // config.axi_bits
-            )
-        },
-        "wgt": {
-            "bram36": block_rams(
-                8 * config.wgt_entry_bytes, config.wgt_entries, 8 * config.wgt_entry_bytes // config.axi_bits
-            )
-        },
-        "uop_gemm": {"bram36": _uop_rams(config, Engine.GEMM)},
-        "uop_alu": {"bram36": _uop_rams(config, Engine.ALU)},
-    }
+    wgt_bits = 8 * config.wgt_entry_bytes
+    act_rows, acc_rows = config.act_units // act_row, config.acc_units // config.out_units
+    modules: dict[str, dict[str, float]] = {_NAMES.get(name, name): dict(found) for name, found in area(config).items()}
+    modules["array"]["dsp"] = multipliers
+    modules["alu.lane"]["dsp"] = LANE_DSP * lanes
+    modules["load"]["dsp"] = modules["store"]["dsp"] = EXTENT_DSP
+    for name, blocks in (
+        ("act", config.act_banks * block_rams(act_bits, act_rows // config.act_banks, act_bits // config.axi_bits)),
+        ("acc", config.acc_banks * block_rams(acc_bits, acc_rows // config.acc_banks, acc_bits // config.axi_bits)),
+        ("wgt", block_rams(wgt_bits, config.wgt_entries, wgt_bits // config.axi_bits)),
+        ("uop_gemm", _uop_rams(config, Engine.GEMM)),
+        ("uop_alu", _uop_rams(config, Engine.ALU)),
+    ):
+        modules[name] = {"bram36": blocks}
     return Resources(modules)
+
+
+def uncertainty() -> dict[str, float]:
+    """Largest relative error of ``lut`` and ``ff`` on Configs that the fit of the area model has not seen."""
+    return {kind: float(seen["worst"]) for kind, seen in fitted()["error"].items()}
 
 
 def block_rams(width: int, depth: int, chunks: int = 1) -> float:

