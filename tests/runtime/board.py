@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from tests.hw.conftest import toolchain
 from tests.runtime.network import TINY, images, make_program
 from tilewright.config import Config
 from tilewright.hw.verilated.facade import Facade
 from tilewright.isa.program import Program
-from tilewright.runtime.device import Counters, Device
+from tilewright.runtime.device import Counters, Device, open_device
 from tilewright.runtime.pynq_device import PynqDevice
+
+__all__ = ["device", "expected", "facade", "open_board", "run_network", "toolchain", "works", "write_overlay"]
 
 
 def write_overlay(folder: Path, config: Config = TINY, name: str = "tilewright", /, **changes: Any) -> Path:
@@ -57,3 +61,24 @@ def run_network(device: Device, count: int = 3, program: Program | None = None) 
     counters = device.counters(allocation)
     device.release(allocation)
     return data, counters
+
+
+@pytest.fixture(scope="module")
+def facade(toolchain: None) -> Facade:
+    return Facade(TINY)
+
+
+@pytest.fixture(scope="module")
+def device(facade: Facade, tmp_path_factory: pytest.TempPathFactory) -> PynqDevice:
+    return open_board(tmp_path_factory.mktemp("overlay"), facade=facade)
+
+
+@pytest.fixture(scope="module")
+def expected(toolchain: None) -> tuple[np.ndarray, Counters]:
+    """What the ``rtl`` device makes of the tiny network."""
+    return run_network(open_device("rtl", TINY))
+
+
+def works(device: Device, expected: tuple[np.ndarray, Counters]) -> bool:
+    data, counters = run_network(device)
+    return bool((data == expected[0]).all()) and counters.cycles == expected[1].cycles
