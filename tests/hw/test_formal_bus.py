@@ -145,7 +145,7 @@ class SilentRam(Elaboratable):
 
 
 def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_aligned: bool = True) -> Proof:
-    """The bursts of a program: from its first beat to its last, each beat once."""
+    """The bursts of a program: from its first beat to its last, each beat once, never more than there is room for."""
     proof = Proof()
     m = proof.module
     names = variant(fetch, change)
@@ -154,8 +154,24 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     m.submodules.fetch, inside = elaborated(unit)
     start, granted = proof.free_like(unit.start, "start"), proof.free_like(unit.granted, "granted")
     base, beats = proof.free_like(unit.program_address, "base"), proof.free_like(unit.program_beats, "beats")
-    for name in ("stop", "take", "beat_valid"):
-        proof.free_like(getattr(unit, name), name)
+    take, beat_valid = proof.free_like(unit.take, "take"), proof.free_like(unit.beat_valid, "beat_valid")
+    proof.free_like(unit.stop, "stop")
+
+    # room in the FIFO: what is free, what is on its way, and what stands in it, are all of it
+    coming, started = Signal(range(2 * config.fetch_beats)), Signal()
+    per_beat, depth = inside["per_beat"], inside["depth"]
+    free, held, first, last = (inside[name] for name in ("free", "held", "first", "last"))
+    m.d.sync += [coming.eq(coming + Mux(granted, unit.request_length + 1, 0) - beat_valid), started.eq(started | start)]
+    m.d.comb += [
+        Assume(~beat_valid | (coming != 0)), Assume(~take | (unit.valid & ~start)), Assume(~start | (coming == 0)),
+        Assert(started | ((coming == 0) & (inside["left"] == 0) & (held == 0))),
+    ]  # fmt: skip
+    with m.If(started):
+        read = first & (per_beat - 1)  # granules of the oldest beat that are taken already
+        m.d.comb += [
+            Assert((free + coming) * per_beat + held + read == config.fetch_beats * per_beat),
+            Assert(held <= depth), Assert((first + held - last) & (depth - 1) == 0),
+        ]  # fmt: skip
     at, left = Signal.like(unit.request_address), Signal.like(beats)
     m.d.comb += Assume(~granted | (unit.request & ~start))
     if page_aligned:
@@ -187,11 +203,13 @@ def test_the_bursts_of_a_program_cover_it_exactly(version: int, bits: int, burst
         (("length.eq(Mux(left > c.burst_beats, c.burst_beats, left))", "length.eq(c.burst_beats)"), True),
         (("self.request_address.eq(self.request_address + length)", "self.request_address.eq(length)"), True),
         (("left.eq(left - length)", "left.eq(left - 1)"), True),
+        ((" & (free >= length)", ""), True),
+        (("freed.eq((phase + per_word) // per_beat)", "freed.eq((phase + per_word) // per_beat + 1)"), True),
         (None, False),
     ],
 )
 def test_the_fetch_proof_notices(change: tuple[str, str] | None, page_aligned: bool, tmp_path: Path) -> None:
-    assert fetch_proof(bus_config(3, 64, 16), change, page_aligned).check(tmp_path, depth=5, mode="bmc") == "FAIL"
+    assert fetch_proof(SMALL, change, page_aligned).check(tmp_path, depth=14, mode="bmc") == "FAIL"
 
 
 # -- read channel ------------------------------------------------------------------------------------------------
