@@ -2,7 +2,7 @@
 #include "engines.hpp"
 
 // Beats of the program into a stream: a plain counted loop, from which the tool infers long bursts.
-void fetch(const beat_t *dram, dram_address program, ap_uint<32> beats, beat_stream &fetched) {
+void fetch(dram_reader dram, dram_address program, ap_uint<32> beats, beat_stream &fetched) {
 #pragma HLS INLINE off
     for (ap_uint<32> k = 0; k < beats; k++) {
 // The instruction stream shares the read channel with LOAD: a beat a cycle whenever it is granted.
@@ -124,7 +124,7 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases
 // Started once per inference by the control unit, which holds the registers (hls/control.py) and keeps all
 // arguments stable until ap_done; `fault` holds bit 0: ended with a segment fault, above it the instruction's
 // index. After a fault engines may hang in a wait for tokens: the control unit resets all kernels.
-void tilewright_dispatch(const beat_t *dram, dram_address program_address, ap_uint<TAG_BITS> instructions,
+void tilewright_dispatch(dram_reader dram, dram_address program_address, ap_uint<TAG_BITS> instructions,
                          ap_uint<32> beats, segment_bases bases, segment_limits limits, ap_uint<1 + TAG_BITS> &fault,
                          command_stream &load, command_stream &gemm,
                          command_stream &alu, command_stream &store, retire_stream &load_retired,

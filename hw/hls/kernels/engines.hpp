@@ -5,7 +5,7 @@
 
 void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
-                     token_stream &to_alu, token_stream &to_store, const beat_t *dram, act_memory act,
+                     token_stream &to_alu, token_stream &to_store, dram_reader dram, act_memory act,
                      wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
                      uop_alu_memory uops_alu);
 
@@ -21,7 +21,7 @@ void tilewright_alu(command_stream &commands, retire_stream &retired, token_stre
 
 void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
                       token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
-                      token_stream &to_gemm, token_stream &to_alu, beat_t *dram, act_memory act);
+                      token_stream &to_gemm, token_stream &to_alu, dram_writer dram, act_memory act);
 
 // What dispatch carries from one step to the next.
 struct DispatchState {
@@ -44,7 +44,7 @@ struct SegmentTable {
 typedef ap_uint<SEGMENTS * DRAM_BEAT_BITS> segment_bases;
 typedef ap_uint<SEGMENTS * LIMIT_BITS> segment_limits;
 
-void fetch(const beat_t *dram, dram_address program, ap_uint<32> beats, beat_stream &fetched);
+void fetch(dram_reader dram, dram_address program, ap_uint<32> beats, beat_stream &fetched);
 
 DispatchState start_dispatch();
 

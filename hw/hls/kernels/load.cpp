@@ -34,7 +34,7 @@ static unsigned row_beats(const Destination &d, unsigned cols) {
     return (cols + d.step - 1) / d.step * d.parts;
 }
 
-static void read_rows(const beat_t *dram, dram_address base, const LoadFields f, unsigned beats, beat_stream &data) {
+static void read_rows(dram_reader dram, dram_address base, const LoadFields f, unsigned beats, beat_stream &data) {
 #pragma HLS INLINE off
     uint64_t row = uint64_t(base) + unsigned(f.offset);
     for (unsigned r = 0; r < unsigned(f.rows); r++) {
@@ -58,8 +58,8 @@ static int8_t byte_of(const beat_t &beat, int k) {
 }
 
 // A micro-op memory's word from beats: several micro-ops of one beat, or one of several beats.
-template <int BITS, int PER_BEAT>
-static void place_uops(ap_uint<BITS> row[PER_BEAT], const beat_t &beat, ap_uint<BITS + AXI_BITS> &assembled) {
+template <int BITS, int PER_BEAT, typename Row>
+static void place_uops(Row row, const beat_t &beat, ap_uint<BITS + AXI_BITS> &assembled) {
 #pragma HLS INLINE
     if (PER_BEAT == 1) {  // beats of one micro-op come low bits first: shift each in from above
         const ap_uint<BITS + AXI_BITS> wide = beat;
@@ -126,7 +126,7 @@ static void write_rows(const Destination d, const LoadFields f, beat_stream &dat
     }
 }
 
-static void move_rows(const beat_t *dram, dram_address base, const Destination d, const LoadFields f, unsigned beats,
+static void move_rows(dram_reader dram, dram_address base, const Destination d, const LoadFields f, unsigned beats,
                       act_memory act, wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
                       uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
@@ -139,7 +139,7 @@ static void move_rows(const beat_t *dram, dram_address base, const Destination d
 }
 
 // Returns the push mask when everything is written: around the dataflow region, which may return nothing.
-static token_mask transfer(const beat_t *dram, dram_address base, const LoadFields f, token_mask push, act_memory act,
+static token_mask transfer(dram_reader dram, dram_address base, const LoadFields f, token_mask push, act_memory act,
                            wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
                            uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
@@ -176,7 +176,7 @@ static token_mask fill(const FillFields f, token_mask push, act_memory act, acc_
 
 void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
-                     token_stream &to_alu, token_stream &to_store, const beat_t *dram, act_memory act,
+                     token_stream &to_alu, token_stream &to_store, dram_reader dram, act_memory act,
                      wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
                      uop_alu_memory uops_alu) {
 #pragma HLS INTERFACE ap_ctrl_none port=return

@@ -26,7 +26,7 @@ static void read_units(const StoreFields f, const act_memory act, beat_stream &d
     }
 }
 
-static void write_rows(const StoreFields f, dram_address base, beat_stream &data, beat_t *dram) {
+static void write_rows(const StoreFields f, dram_address base, beat_stream &data, dram_writer dram) {
 #pragma HLS INLINE off
     uint64_t row = uint64_t(base) + unsigned(f.offset);
     for (unsigned r = 0; r < unsigned(f.rows); r++) {
@@ -39,7 +39,7 @@ static void write_rows(const StoreFields f, dram_address base, beat_stream &data
     }
 }
 
-static void move_rows(const StoreFields f, dram_address base, const act_memory act, beat_t *dram) {
+static void move_rows(const StoreFields f, dram_address base, const act_memory act, dram_writer dram) {
 #pragma HLS INLINE off
 #pragma HLS DATAFLOW
     beat_stream data("store_data");
@@ -52,7 +52,7 @@ static void move_rows(const StoreFields f, dram_address base, const act_memory a
 // Returns the push mask. A function ends when its last write has been answered, so a token cannot overtake
 // the data: LOAD sees what was stored. It stands around the dataflow region, which may return nothing.
 static token_mask transfer(const StoreFields f, dram_address base, token_mask push, const act_memory act,
-                           beat_t *dram) {
+                           dram_writer dram) {
 #pragma HLS INLINE off
     move_rows(f, base, act, dram);
     return push;
@@ -60,7 +60,7 @@ static token_mask transfer(const StoreFields f, dram_address base, token_mask pu
 
 void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
                       token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
-                      token_stream &to_gemm, token_stream &to_alu, beat_t *dram, act_memory act) {
+                      token_stream &to_gemm, token_stream &to_alu, dram_writer dram, act_memory act) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
 #pragma HLS INTERFACE axis port=commands
 #pragma HLS INTERFACE axis port=retired

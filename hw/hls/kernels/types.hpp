@@ -29,6 +29,22 @@ typedef ap_uint<ACC_ADDRESS_BITS> acc_address;
 typedef ap_int<WEIGHT_BITS> weight_t;
 typedef ap_uint<3> token_mask;
 
+// An instruction, base and limit of the segment that it names (only dispatch knows the segment table), and
+// its index in the program, from the low bits up.
+// One plain word, because how tools pack a struct on a stream has changed between versions.
+typedef ap_uint<COMMAND_BITS> command_t;
+typedef ap_uint<1 + TAG_BITS> retire_t;  // bit 0: a segment fault; above: the instruction's index
+typedef hls::stream<beat_t> beat_stream;
+
+#ifdef TW_COSIM  // cosim/ports.hpp: the kernels beside the Verilog that joins them, on its signals
+#include TW_COSIM
+#else
+typedef hls::stream<command_t> command_stream;
+typedef hls::stream<ap_uint<1> > token_stream;
+typedef hls::stream<retire_t> retire_stream;
+typedef const beat_t *dram_reader;
+typedef beat_t *dram_writer;
+
 // act and acc have a spare row at the end of every bank, for reads that are not meant: see memory.hpp.
 typedef int8_t act_memory[ACT_BANKS][ACT_SPAN * ACT_PARTS][ACT_ROWS + 1][BEAT_BYTES];
 typedef int32_t acc_memory[ACC_BANKS][OUT_UNITS * ACC_PARTS][ACC_ROWS + 1][BEAT_WORDS];
@@ -36,16 +52,7 @@ typedef weight_t wgt_memory[WGT_PARTS][WGT_ENTRIES][BEAT_WEIGHTS];
 typedef int32_t prm_memory[PRM_PARTS][PRM_ENTRIES][BEAT_WORDS];
 typedef ap_uint<UOP_GEMM_BITS> uop_gemm_memory[UOP_GEMM_DEPTH / UOP_GEMM_PER_BEAT][UOP_GEMM_PER_BEAT];
 typedef ap_uint<UOP_ALU_BITS> uop_alu_memory[UOP_ALU_DEPTH / UOP_ALU_PER_BEAT][UOP_ALU_PER_BEAT];
-
-// An instruction, base and limit of the segment that it names (only dispatch knows the segment table), and
-// its index in the program, from the low bits up.
-// One plain word, because how tools pack a struct on a stream has changed between versions.
-typedef ap_uint<COMMAND_BITS> command_t;
-typedef hls::stream<command_t> command_stream;
-typedef hls::stream<ap_uint<1> > token_stream;
-typedef ap_uint<1 + TAG_BITS> retire_t;  // bit 0: a segment fault; above: the instruction's index
-typedef hls::stream<retire_t> retire_stream;
-typedef hls::stream<beat_t> beat_stream;
+#endif
 
 inline ap_uint<INSTRUCTION_BITS> command_word(const command_t &command) {
 #pragma HLS INLINE
