@@ -29,7 +29,7 @@ FACE_RANK = 7
 #: What runs on a board starts here; it and all it imports on loading need nothing but these packages.
 BOARD_ENTRIES = (
     "tilewright.board", "tilewright.runtime", "tilewright.runtime.executable", "tilewright.runtime.remote.command",
-    "tilewright.isa.verifier",
+    "tilewright.runtime.pynq_device", "tilewright.runtime.selftest", "tilewright.isa.verifier",
 )  # fmt: skip
 BOARD_PACKAGES = {"numpy"}
 BOARD_LAZY_PACKAGES = {"numpy", "pynq"}

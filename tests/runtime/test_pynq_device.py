@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_the_interrupt_is_waited_for(device: PynqDevice, monkeypatch: pytest.Mon
     monkeypatch.setattr(line, "wait", wait)
     run_network(device)
     assert waits == [True]
+
+
+def test_it_works_inside_a_running_event_loop(device: PynqDevice, expected: tuple[np.ndarray, Counters]) -> None:
+    """As in a notebook, whose loop is busy running the cell."""
+
+    async def cell() -> bool:
+        return works(device, expected)
+
+    assert asyncio.run(cell())
+    assert device.polling is None
 
 
 def test_a_network_end_to_end(device: PynqDevice) -> None:
