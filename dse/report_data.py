@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.dse import clock
 from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
-from tilewright.dse.resources import limits, reported, resources
+from tilewright.dse.resources import limits, reported, resources, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
 
@@ -45,6 +45,7 @@ def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
             "uncertainty": evaluator.table.uncertainty, "table": evaluator.table.source,
             "sources": sources(evaluator.table), "pj": table_rows(search.space.base, evaluator.table),
         },
+        "resource_error": {kind: round(error, 3) for kind, error in uncertainty().items()},
         "infeasible": reasons(everything),
     }  # fmt: skip
 

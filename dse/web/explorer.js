@@ -221,7 +221,12 @@ function moduleTable(r) {
   rows.push(["all", ...kinds.map((k) => ({ text: total(k) }))]);
   if (data.head.limits) rows.push([`of ${data.head.board}`, ...kinds.map((k) => data.head.limits[k] ? percent(total(k) / data.head.limits[k]).slice(1) : "")]);
   if (r.synthesis) rows.push(["synthesis", ...kinds.map((k) => ({ text: r.synthesis[k] ?? r.synthesis[{ bram36: "bram" }[k]] ?? "" }))]);
-  return [element("h3", {}, "Resources"), table(["module", ...kinds], rows)];
+  const errors = Object.entries(data.head.resource_error).map(([k, v]) => `${k} ${(100 * v).toFixed(0)} %`).join(", ");
+  return [
+    element("h3", {}, "Resources"),
+    element("p", { class: "dim" }, `Formulas; largest error on Configs that their fit has not seen: ${errors}.`),
+    table(["module", ...kinds], rows),
+  ];
 }
 
 function energyTable(r) {
