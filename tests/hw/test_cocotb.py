@@ -60,7 +60,7 @@ def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: P
 
     with mutant.applied():
         sources = generate_verilog(TINY)
-    results = accelerator(TINY, sources).run([mutant.bench], tmp_path)
+    results = accelerator(TINY, sources).run([mutant.bench], tmp_path, only=mutant.test)
     assert any(result.failure for result in results)
 
 

@@ -17,8 +17,7 @@ __all__ = ["reset_in_the_middle_of_a_run", "reset_values_of_all_registers"]
 
 #: what reset leaves in a register, where it is not 0
 RESET_VALUES = {"ID": ID_VALUE, "REPEAT": 1, "FAULT_INSTRUCTION": (1 << TAG_BITS) - 1}
-#: cycles that the START register access itself takes at most: a run is under way after it
-FIRST, LAST = 1, 600
+LATEST = 0.7  #: of the cycles of a whole run: one is cut before
 
 
 async def check_registers(bench: Bench) -> None:
@@ -48,9 +47,10 @@ async def reset_in_the_middle_of_a_run(dut: Any, paused: bool) -> None:
         bench.dram.latency = 30
     cut = random.Random(f"reset {paused}")
     program = random_program(np.random.default_rng(42), bench.config, 16)
+    length = int(LATEST * (await agree(bench, program)).cycles)
     for turn in range(4 * len(SEEDS)):
         await bench.start(program, random_segments(np.random.default_rng(turn), program))
-        await bench.cycles(cut.randint(FIRST, LAST))
+        await bench.cycles(cut.randint(1, length))
         assert not dut.irq.value, "the run has ended too early to be cut"
         assert bench.rules.broken == []
         await bench.reset(cut.randint(1, 5))

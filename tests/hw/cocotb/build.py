@@ -55,11 +55,14 @@ class Simulator:
     folder: Path
     top: str
 
-    def run(self, benches: Sequence[str], scratch: Path, config: str = "tiny", seeds: int = 1) -> list[Result]:
+    def run(
+        self, benches: Sequence[str], scratch: Path, config: str = "tiny", seeds: int = 1, only: str = ""
+    ) -> list[Result]:  # fmt: skip
         """Run the tests of some bench modules in one process; registers and memories start at random values.
 
-        ``config``: preset or TOML file, told to the benches; ``seeds``: how many they try. Raises
-        :class:`ToolError` with the end of the log if the simulation itself breaks.
+        ``config``: preset or TOML file, told to the benches; ``seeds``: how many they try; ``only``: the tests
+        whose name has a match of this expression. Raises :class:`ToolError` with the end of the log if the
+        simulation itself breaks.
         """
         log, results = scratch / "simulation.log", scratch / "results.xml"
         environment = {
@@ -70,7 +73,8 @@ class Simulator:
             get_runner("verilator").test(
                 test_module=[PREFIX + bench for bench in benches], hdl_toplevel=self.top, hdl_toplevel_lang="verilog",
                 build_dir=self.folder, test_dir=scratch, results_xml=str(results), log_file=log, seed=1,
-                extra_env=environment, plusargs=["+verilator+rand+reset+2", "+verilator+seed+11"],
+                test_filter=only or None, extra_env=environment,
+                plusargs=["+verilator+rand+reset+2", "+verilator+seed+11"],
             )  # fmt: skip
         except (SystemExit, RuntimeError) as error:  # raised for a test that failed, too: then there are results
             if not results.exists():

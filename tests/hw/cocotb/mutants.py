@@ -1,4 +1,4 @@
-"""Broken hardware: one line of one module each, and the bench that must notice it."""
+"""Broken hardware: one line of one module each, and the bench's test that must notice it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Mutant:
 
     name: str
     bench: str
+    test: str
     module: str
     kind: str
     users: tuple[str, ...]
@@ -52,39 +53,48 @@ def _patched(modules: list[str], name: str, value: object) -> Iterator[None]:
 
 MUTANTS = (
     Mutant(
-        "an address that waits may change", "bench_axi", "read_channel", "ReadChannel", ("top",),
+        "an address that waits may change", "bench_axi", "back_pressure_on_one_channel/channel=ar",
+        "read_channel", "ReadChannel", ("top",),
         "held.eq(self.arvalid & ~self.arready)", "held.eq(0)",
     ),
     Mutant(
-        "bursts are cut at no boundary", "bench_axi", "bursts", "BurstRequester", ("load", "store"),
+        "bursts are cut at no boundary", "bench_axi", "bursts_stop_at_page_boundaries",
+        "bursts", "BurstRequester", ("load", "store"),
         "room.eq(longest - self.address[: bits_for(longest)])", "room.eq(longest)",
     ),
     Mutant(
-        "a write address is withdrawn", "bench_axi", "write_channel", "WriteChannel", ("store",),
+        "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w",
+        "write_channel", "WriteChannel", ("store",),
         "self.awvalid.eq(present & ~address_sent)", "self.awvalid.eq(present & ~address_sent & self.wready)",
     ),
     Mutant(
-        "a fault does not wait for bursts under way", "bench_axi", "control", "ControlUnit", ("top",),
+        "a fault does not wait for bursts under way", "bench_axi", "an_error_response",
+        "control", "ControlUnit", ("top",),
         "with m.If(self.quiet):", "with m.If(1):",
     ),
     Mutant(
-        "nothing is outside its segment", "bench_faults", "bursts", "ExtentCheck", ("load", "store"),
+        "nothing is outside its segment", "bench_faults", "a_fault_names_its_instruction/code=SEGMENT",
+        "bursts", "ExtentCheck", ("load", "store"),
         "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(0)",
     ),
     Mutant(
-        "abort is ignored", "bench_faults", "control", "ControlUnit", ("top",),
+        "abort is ignored", "bench_faults", "a_hang_ends_by_abort",
+        "control", "ControlUnit", ("top",),
         "watchdog | self._control(Control.ABORT)", "watchdog",
     ),
     Mutant(
-        "bursts in flight outlive reset", "bench_reset", "read_channel", "ReadChannel", ("top",),
+        "bursts in flight outlive reset", "bench_reset", "reset_in_the_middle_of_a_run",
+        "read_channel", "ReadChannel", ("top",),
         "flying = Signal(range(c.outstanding + 1))", "flying = Signal(range(c.outstanding + 1), reset_less=True)",
     ),
     Mutant(
-        "nothing wraps in a region", "bench_engines", "store", "Store", ("top",),
+        "nothing wraps in a region", "bench_engines", "every_engine_alone/engine=STORE",
+        "store", "Store", ("top",),
         "Mux(load_offset > use_size, load_offset - use_size - 1, load_offset)", "load_offset",
     ),
     Mutant(
-        "a push hides a pop", "bench_tokens", "tokens", "Tokens", ("issue",),
+        "a push hides a pop", "bench_tokens", "tokens_order_what_engines_do",
+        "tokens", "Tokens", ("issue",),
         "count.eq(count + pushed - popped)", "count.eq(count + pushed - (popped & ~pushed))",
     ),
 )  # fmt: skip
