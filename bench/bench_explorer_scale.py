@@ -63,6 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--points", type=int, default=256, help="points to evaluate for the speed-up")
+    parser.add_argument("--simulations", type=int, default=8, help="points to simulate for the speed-up")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--models", type=Path, default=models_folder())
     parser.add_argument("--storage", help="URL of another database to measure, beside SQLite")
@@ -85,18 +86,18 @@ def main() -> int:
             found["database"]["other"] = measure_database(options.storage)
     show("database, ms", found["database"])
 
-    same = speed_up(options.workers, task, points, found)
+    same = speed_up(options.workers, task, points, options.simulations, found)
     outlook(found)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0 if same else 1
 
 
-def speed_up(workers: int, task: Task, points: list[Any], found: dict[str, Any]) -> bool:
+def speed_up(workers: int, task: Task, points: list[Any], simulations: int, found: dict[str, Any]) -> bool:
     """Measure evaluations here and on workers; whether outcomes are equal."""
     here, nothing = InProcess(), Task(Asleep(task.evaluator, 0.0), task.space)
     expected = outcomes(here.evaluate(task, ANALYTICAL, points))
-    simulated = [p for n, p in enumerate(points) if not expected[n].get("reason")][:8]
+    simulated = [p for n, p in enumerate(points) if not expected[n].get("reason")][:simulations]
     each = here.seconds[8:]  # the first ones load compiled kernels
     found["analytical"] = {"seconds": statistics.mean(each), "spread": statistics.stdev(each) / statistics.mean(each)}
     found["bytes"] = {
@@ -107,7 +108,10 @@ def speed_up(workers: int, task: Task, points: list[Any], found: dict[str, Any])
     print("bytes (pickled):", {k: round(v) for k, v in found["bytes"].items()}, flush=True)
     found["measured"], same = {}, True
     both = ((ANALYTICAL, points), (SIMULATOR, simulated))
-    alone = {fidelity: best_of(2, partial(timed, here, task, fidelity, p, len(p))) for fidelity, p in both}
+    alone = {
+        fidelity: best_of(3 if fidelity == ANALYTICAL else 1, partial(timed, here, task, fidelity, p, len(p)))
+        for fidelity, p in both
+    }
     found["simulator"] = {"seconds": alone[SIMULATOR] / max(1, len(simulated)), "spread": 0.5}
     for count in sorted({1, workers}):
         with make_pool(count) as pool:
@@ -119,9 +123,13 @@ def speed_up(workers: int, task: Task, points: list[Any], found: dict[str, Any])
             if count == 1:
                 found["messages"] = {"local": measure_messages(cluster, nothing, points)}
                 show("messages, ms per chunk", found["messages"])
-            for fidelity, p, batch in ((ANALYTICAL, points, 32), (ANALYTICAL, points, 256), (SIMULATOR, simulated, 8)):
+            for fidelity, p, batch in (
+                (ANALYTICAL, points, 32),
+                (ANALYTICAL, points, 256),
+                (SIMULATOR, simulated, len(simulated)),
+            ):
                 run = partial(timed, pool, task, fidelity, p, batch)
-                took = best_of(3 if fidelity == ANALYTICAL else 2, run)
+                took = best_of(3 if fidelity == ANALYTICAL else 1, run)
                 name = f"{fidelity}, {batch} at a time"
                 found["measured"].setdefault(name, {"in process": alone[fidelity], "points": len(p)})[str(count)] = took
     sleeping(task, points, found)
@@ -157,17 +165,19 @@ def costs(found: Mapping[str, Any], sampler: str, database: str, apart: bool) ->
     messages = found["messages"]["apart" if apart else "local"]
     kept, asked = found["database"][database], found["proposals"][sampler]
     # with local workers one process is driver and scheduler; what it takes cannot be told apart
+    busy = messages["driver"] + (messages["scheduler"] if apart else 0.0)
     return Costs(
         propose=asked["propose"], learn=asked["learn"], send=messages["driver"] / 2, receive=messages["driver"] / 2,
         schedule=messages["scheduler"] if apart else 0.0, commit=kept["commit"], keep=kept["keep"],
-        latency=NETWORK_LATENCY if apart else 0.0, shared=not apart,
+        latency=max(0.0, messages["round trip"] - busy) / 4 + (NETWORK_LATENCY if apart else 0.0), shared=not apart,
     )  # fmt: skip
 
 
 def compare(found: dict[str, Any]) -> None:
     """What the simulation says of the runs that were measured."""
+    free: dict[str, Any] = dict.fromkeys(("propose", "learn", "commit", "keep"), 0.0)  # the runs only evaluate
     base = costs(found, "random, batch 32", "sqlite", False)
-    local = dataclasses.replace(base, propose=0.0, learn=0.0, commit=0.0, keep=0.0)  # the runs only evaluate
+    local = dataclasses.replace(base, **free)
     rows = {}
     for name, run in found["measured"].items():
         fidelity, batch = name.split(",")[0], int(name.split()[1])
@@ -180,8 +190,7 @@ def compare(found: dict[str, Any]) -> None:
                 "in process s": run["in process"], "measured s": run[count], "predicted s": predicted,
                 "speed-up": run["in process"] / run[count], "predicted": run["in process"] / predicted,
             }  # fmt: skip
-    apart = dataclasses.replace(costs(found, "random, batch 32", "sqlite", True), propose=0.0, learn=0.0, latency=0.0,
-                                commit=0.0, keep=0.0)  # fmt: skip
+    apart = dataclasses.replace(costs(found, "random, batch 32", "sqlite", True), **free)
     for run in found["sleeping"]:
         alone = run["chunks"] * run["pause"]
         predicted = simulate(apart, Work(run["pause"], 0.0, (run["chunks"],), False), run["workers"]).seconds

@@ -31,6 +31,7 @@ Result = tuple[int, dict[str, Any]]
 ATTEMPTS = 3  #: how often an evaluation may end its process before it counts as failed
 START_SECONDS = 3.0  #: what starting local workers costs, compiled kernels loaded by each included
 CHUNK_SECONDS = 0.05  #: work worth a message: about 25 times what a task costs
+MESSAGE_SECONDS = 0.005  #: work below which a message is not worth sending, however many workers are idle
 _CHUNKS_PER_WORKER = 4  #: at least so many, so that workers finish together
 _LEAST_TIMED = 3  #: evaluations to time before deciding
 
@@ -136,8 +137,8 @@ def make_pool(workers: int | None = None, scheduler: str | None = None) -> Worke
 
 def chunk_size(points: int, workers: int, seconds: float | None) -> int:
     """Points to a message, if one takes ``seconds`` to evaluate (None: unknown)."""
-    enough = CHUNK_SECONDS / seconds if seconds else 1.0
-    return max(1, min(math.ceil(enough), points // (_CHUNKS_PER_WORKER * max(1, workers))))
+    most, least = (math.ceil(work / seconds) if seconds else 1 for work in (CHUNK_SECONDS, MESSAGE_SECONDS))
+    return max(least, min(most, points // (_CHUNKS_PER_WORKER * max(1, workers))))
 
 
 def _patiently(task: Task, fidelity: str, point: Params) -> dict[str, Any]:

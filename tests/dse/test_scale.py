@@ -223,7 +223,9 @@ def test_quick_points_travel_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     started._cluster = Fake()
     assert started._chunk(10_000, 4) == 50
     assert started._chunk(160, 4) == 10  # four chunks for each worker, so that they finish together
-    assert started._chunk(3, 4) == 1
+    assert started._chunk(40, 4) == 5  # less is not worth a message
+    started._cluster.seconds_per_point = 0.1
+    assert started._chunk(40, 4) == 1
 
 
 def test_a_killed_driver_takes_its_workers_along_and_the_sweep_goes_on(tmp_path: Path) -> None:
