@@ -1,59 +1,44 @@
-"""The clock that a Config's logic depth suggests, per FPGA family: an estimate, never a timing closure.
+"""The clock that a Config's logic depth suggests, per board: an estimate, never a timing closure.
 
-Every path from register to register that can be the longest is written down as what the RTL builds: look-up tables,
-carry chains, a multiplier, and the nets between them. The slowest one gives the clock. No place and route of a Xilinx
-part was run: ``low`` and ``high`` span what routing may make of it.
+Paths from register to register that can be the longest are written down as delay of the logic and number of nets. The
+delay of the logic is what Yosys' ``sta`` finds on the mapped units (``ps`` in ``hw/reports``), with the cell delays
+that Project X-Ray measured on Artix-7, whose fabric is that of the Zynq-7000; the part that varies with the Config
+follows the structure. Nets are not known without place and route, and no place and route of a Xilinx part was run:
+``low`` and ``high`` are what long and short nets would make of it.
+
+UltraScale+ is scaled from 7 series by the data sheets' limits of the hard blocks in the slowest grade: block RAM 388
+and 645 MHz, DSP 464 and 645 MHz (DS187, DS925), so 0.60 to 0.72 of every delay; the ZCU104's part is a grade faster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log2
+from math import log2
 
 from tilewright.config import Config
-from tilewright.dse.resources import BOARDS
 from tilewright.errors import TilewrightError
+from tilewright.hw.parts import BOARDS, FAMILIES
 
-#: family of each part
-FAMILIES = {"XC7Z020": "xc7", "XCZU3EG": "xcup", "XCZU7EV": "xcup", "XCK26": "xcup"}
-
-
-@dataclass(frozen=True)
-class Delays:
-    """Delays of a family in nanoseconds; a net's as (short, usual, long)."""
-
-    register: float  #: clock to output, and set-up at the end
-    lut: float
-    carry: float  #: of four bits
-    carry_in_out: float  #: onto the chain and off it
-    multiplier: float  #: DSP operand to its internal register
-    memory: float  #: clock to output of a block RAM's output register
-    net: tuple[float, float, float]
-
-
-DELAYS = {
-    "xc7": Delays(0.56, 0.124, 0.114, 0.90, 2.74, 0.88, (0.45, 0.75, 1.10)),
-    "xcup": Delays(0.14, 0.10, 0.03, 0.35, 1.10, 0.45, (0.25, 0.42, 0.65)),
-}
+#: nanoseconds of a 7-series net of grade -1: short, usual, long
+NETS = (0.45, 0.70, 1.00)
+#: of 7 series' delays: least, usual, most
+SCALES = {"xc7": (1.0, 1.0, 1.0), "xcup": (0.60, 0.66, 0.72)}
+#: of the family's slowest grade
+GRADES = {"XCZU7EV": 0.87}
+LUT, ADDER = 0.40, 1.25  #: a look-up table; an adder of 20 bits with what brings its operands together
 
 
 @dataclass(frozen=True)
 class Path:
-    """One register-to-register path: how many of each element it passes; ``fanout_nets``: nets to a whole array."""
+    """One register-to-register path: nanoseconds of logic in 7 series, nets that it goes along."""
 
     name: str
-    luts: int
-    carry_bits: tuple[int, ...] = ()
-    multiplier: bool = False
-    memory: bool = False
-    fanout_nets: int = 0
+    logic: float
+    nets: int
 
-    def period(self, delays: Delays, net: float) -> float:
-        """Nanoseconds with nets of ``net`` each."""
-        nets = self.luts + len(self.carry_bits) + self.multiplier + self.fanout_nets
-        logic = (delays.memory if self.memory else delays.register) + self.luts * delays.lut
-        logic += sum(delays.carry_in_out + ceil(bits / 4) * delays.carry for bits in self.carry_bits)
-        return logic + (delays.multiplier if self.multiplier else delays.register / 2) + max(1, nets) * net
+    def period(self, net: float) -> float:
+        """Nanoseconds in 7 series with nets of ``net`` each."""
+        return self.logic + self.nets * net
 
 
 @dataclass(frozen=True)
@@ -72,26 +57,26 @@ class ClockError(TilewrightError):
 
 def paths(config: Config) -> list[Path]:
     """The candidates for the longest path of a Config."""
-    fan = (
-        ceil(log2(config.batch * config.block_in * config.block_out / 64))
-        if config.block_in * config.block_out > 64
-        else 0
-    )
-    spread = max(0, fan // 3)  # nets across a larger array
-    tree = max(0, int(log2(config.block_in)) - 2)
-    units = max(config.in_units, config.out_units)
-    banks = max(config.act_banks, config.acc_banks)
+    products = config.batch * config.block_in * config.block_out
+    reach = (products >= 256) + (products >= 1024)  # nets across an array that fills much of a die
+    levels = max(0, int(log2(config.block_in)) - 2)
+    row_units = max(config.in_units, config.out_units)
+    select = int(log2(row_units) + 1) // 2  # levels of 4:1 multiplexers
+    banks = int(log2(max(config.act_banks, config.acc_banks)) + 1) // 2
+    if config.dsp_packing:
+        product = Path("GEMM stage 7: weights packed, then the multiplier", 4.45, 4 + reach)
+    else:
+        product = Path("GEMM stage 9: products summed along the DSP column", 4.37, 3 + reach)
     return [
-        Path("ALU stage 15: zero point, clamp", 3, (64, 64)),
-        Path("ALU stage 12: product and constants", 1, (64,)),
-        Path("GEMM stage 11: forward and accumulate", 1, (32,), fanout_nets=spread),
-        Path("GEMM stage 10: adder tree", 0, (20,) * tree),
-        Path("GEMM stage 8: packed weights to multiplier", 0, (9,), True, True, spread) if config.dsp_packing
-        else Path("GEMM stage 8: operand to multiplier", 1, (), True, False, spread),
-        Path(f"memories: write select of {banks} banks", 3 + ceil(log2(max(2, units)) / 2), (), fanout_nets=1 + spread),
-        Path("issue: tokens to sequencer", 5, (), fanout_nets=1),
-        Path("extent check of LOAD and STORE", 2, (34, 35)),
-    ]  # fmt: skip
+        product,
+        Path("GEMM stage 10: adder tree of a dot product", 0.30 + levels * ADDER, 2 * levels),
+        Path("GEMM stage 10: forwarding", 3.0 + (1 + select) * LUT, 4 + select + reach),
+        Path("ALU lane: total, shift, clamp", 4.39, 5),
+        Path("act and acc: banks and units", 2.0 + (banks + select) * LUT, 3 + banks + select + reach),
+        # the issue unit's own 3.1 ns go on into an engine's loop registers
+        Path("issue: instruction number and tokens to an engine's loops", 3.1 + 2 * LUT, 7),
+        Path("STORE: extent check", 4.09, 5),
+    ]
 
 
 def estimate(config: Config, target: str | None = None) -> ClockEstimate:
@@ -100,14 +85,15 @@ def estimate(config: Config, target: str | None = None) -> ClockEstimate:
     Raises :class:`ClockError` naming the known targets for any other.
     """
     name = target or config.board or "xc7"
-    family = FAMILIES[BOARDS[name]] if name in BOARDS else name
-    if family not in DELAYS:
-        raise ClockError(f"{name}: no delays for it; there are some for {', '.join([*DELAYS, *BOARDS])}")
-    delays = DELAYS[family]
-    short, usual, long = delays.net
+    part = BOARDS.get(name, "")
+    family = FAMILIES[part] if part else name
+    if family not in SCALES:
+        raise ClockError(f"{name}: no delays for it; there are some for {', '.join([*SCALES, *BOARDS])}")
+    grade = GRADES.get(part, 1.0)
     found = paths(config)
-    worst = max(found, key=lambda path: path.period(delays, usual))
-    mhz = 1e3 / worst.period(delays, usual)
-    low = 1e3 / max(path.period(delays, long) for path in found)
-    high = 1e3 / max(path.period(delays, short) for path in found)
-    return ClockEstimate(round(mhz, 1), round(low, 1), round(high, 1), worst.name)
+    worst = max(found, key=lambda path: path.period(NETS[1]))
+    least, usual, most = (
+        round(1e3 / (max(path.period(net) for path in found) * scale * grade), 1)
+        for net, scale in zip(NETS, SCALES[family])
+    )
+    return ClockEstimate(usual, most, least, worst.name)
