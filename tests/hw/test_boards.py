@@ -28,6 +28,7 @@ from tilewright.hw.hls import control
 from tilewright.hw.hls.join import KERNELS, JoinError, join_kernels
 from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
 from tilewright.hw.rtl.ports import ports
+from tilewright.runtime.pynq.manifest import read_manifest
 
 STUB = Path(__file__).parent / "tcl" / "stub.tcl"
 BOARDS = board_names()
@@ -264,6 +265,7 @@ def test_an_overlay_is_made_with_its_manifest(
     assert (manifest["ip"], manifest["interrupt"]) == ("tilewright_0", "tilewright_0/irq")
     assert (manifest["clock_mhz"], manifest["source"]) == (100, source)
     assert manifest["engine_counters"] is (source == "rtl")
+    assert read_manifest(overlay / "tilewright-pynq-z2.bit").config == config  # as the pynq device reads it
     assert "setup slack 0.412 ns" in capsys.readouterr().out
 
 
