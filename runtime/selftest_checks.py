@@ -25,6 +25,8 @@ IRQ_CYCLES = 20_000  #: of the program whose end is waited for
 IRQ_SECONDS = 2.0  #: within which its interrupt must come
 IDLE_SECONDS = 0.05  #: within which none must come while nothing runs
 NETWORK_INFERENCES = 4
+CLOCK_CYCLES, CLOCK_INFERENCES = 1 << 16, 256  #: of the program that measures the clock: 0.17 s at 100 MHz
+CLOCK_TOLERANCE = 0.05
 AT_RESET = {"STATUS": 0, "FAULT_CODE": 0, "REPEAT": 1, "PROGRAM_LOW": 0, "SEGMENT0_LIMIT": 0}  #: registers' values
 
 FAILURES = (DeviceError, DeviceFault)  #: how a program ends that does not end well
@@ -238,6 +240,30 @@ def check_interrupt(bench: Bench) -> Finding:
     return Finding("interrupt", True, f"at the end of a program, after {took * 1e3:.1f} ms")
 
 
+def check_clock(bench: Bench) -> Finding:
+    """The clock's rate, from a program of known cycles and the processor's time."""
+    board = getattr(bench.device, "board", None)
+    expected = None if board is None else board.clock_mhz
+    if expected is None:
+        return Finding("clock", None, "the hardware is simulated")
+    program = programs.waits(bench.config, CLOCK_CYCLES, programs.PAGE)
+    allocation = bench.device.allocate(program, CLOCK_INFERENCES)
+    try:
+        begin = time.monotonic()
+        bench.device.launch(allocation, CLOCK_INFERENCES)
+        bench.device.wait(allocation)
+        took = time.monotonic() - begin
+        cycles = bench.device.counters(allocation).cycles
+    except FAILURES as error:
+        return Finding("clock", False, diagnosis.failed_run(error))
+    finally:
+        bench.device.release(allocation)
+    found = cycles * CLOCK_INFERENCES / took / 1e6
+    if abs(found - expected) > CLOCK_TOLERANCE * expected:
+        return Finding("clock", False, diagnosis.wrong_clock(found, expected))
+    return Finding("clock", True, f"{found:.1f} MHz")
+
+
 def check_network(bench: Bench) -> Finding:
     """A convolution over several inferences with one doorbell."""
     finding = check_case("network", lambda config: programs.gemm(config, NETWORK_INFERENCES))(bench)
@@ -258,6 +284,7 @@ CHECKS: tuple[tuple[str, Check, tuple[str, ...]], ...] = (
     ("store bandwidth", check_bandwidth("store"), ("store",)),
     ("faults", check_faults, ("load",)),
     ("interrupt", check_interrupt, ("program",)),
+    ("clock", check_clock, ("program",)),
     ("network", check_network, ("gemm",)),
 )
 

@@ -82,3 +82,11 @@ def bad_register(name: str, written: int, read: int, bits: int) -> str:
         return f"{said}: writes do not arrive; look at the write channel of the control port"
     wrong = read ^ written
     return f"{said}: bits {', '.join(str(k) for k in range(bits) if wrong >> k & 1)} are stuck or crossed"
+
+
+def wrong_clock(found: float, expected: float) -> str:
+    """Why the clock runs at another rate than the overlay is built for, in MHz."""
+    said = f"the clock runs at {found:.1f} MHz, the overlay is built for {expected:.1f}"
+    if found > expected:
+        return f"{said}: too fast, results may be wrong; load the overlay with its own .hwh, which sets the clock"
+    return f"{said}: cycles are right, seconds are not; another program has set it (pynq.Clocks), or the .hwh is old"

@@ -83,12 +83,12 @@ class _Source:
         return assemble("\n".join([*text, *self._lines]), "selftest")
 
 
-def waits(config: Config, cycles: int = 100) -> Program:
+def waits(config: Config, cycles: int = 100, stride: int = 0) -> Program:
     """One WAIT on every engine: nothing but fetch, dispatch and the end of a program."""
     source = _Source(config)
     for engine in Engine:
         source.line(f"wait {engine.name.lower()} cycles={cycles}")
-    return source.program(0, 0)
+    return source.program(0, 0, stride)
 
 
 def hang(config: Config) -> Program:

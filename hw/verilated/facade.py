@@ -105,6 +105,7 @@ class Facade:
     """
 
     __version__ = "4.0.0"
+    simulated = True  #: its seconds say nothing
 
     def __init__(
         self,

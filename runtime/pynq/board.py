@@ -53,6 +53,13 @@ class Board:
         if self.registers.status() >> Status.BUSY & 1 and not self.stop():
             raise OverlayError(f"{manifest.bitstream}: a run of another process goes on and cannot be ended; reboot")
 
+    @property
+    def clock_mhz(self) -> float | None:
+        """The clock that the accelerator should have; None where the hardware is simulated."""
+        if getattr(self._pynq, "simulated", False):
+            return None
+        return self.manifest.clock_mhz or float(self.manifest.config.clock_mhz)
+
     def allocate(self, size: int) -> Any:
         """``size`` bytes of contiguous memory, cached by the processor. Raises what PYNQ raises when there is none."""
         return self._pynq.allocate((size,), "u1", cacheable=1)

@@ -25,12 +25,16 @@ class OverlayError(DeviceError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """An overlay: the bitstream's path, its Config, the accelerator's cell and interrupt pin in the block design."""
+    """An overlay: the bitstream's path, its Config, the accelerator's cell and interrupt pin in the block design.
+
+    ``clock_mhz``: the clock that the build has achieved; None: the config's.
+    """
 
     bitstream: Path
     config: Config
     ip: str = DEFAULT_IP
     interrupt: str = f"{DEFAULT_IP}/irq"
+    clock_mhz: float | None = None
 
 
 def find_overlay(overlay: str | Path | None, config: Config | None) -> Manifest:
@@ -113,4 +117,7 @@ def _parse(values: Any, bitstream: Path, source: Path) -> Manifest:
             "version of Tilewright, or edited; build the overlay again"
         )
     ip = str(values.get("ip", DEFAULT_IP))
-    return Manifest(bitstream, config, ip, str(values.get("interrupt", f"{ip}/irq")))
+    clock = values.get("clock_mhz")
+    if clock is not None and not isinstance(clock, int | float):
+        raise OverlayError(f"{source}: clock_mhz is {clock!r}, not a number; build the overlay again")
+    return Manifest(bitstream, config, ip, str(values.get("interrupt", f"{ip}/irq")), clock)

@@ -75,6 +75,7 @@ def test_a_missing_file_is_named(suffix: str, message: str, tmp_path: Path) -> N
         ({"fingerprint": "0123456789abcdef"}, "fingerprint 0123456789abcdef is not that of its config"),
         ({"config": {"block_in": 5}}, "config: block_in = 5: must be a power of two"),
         ({"config": None}, "config and fingerprint are missing"),
+        ({"clock_mhz": "fast"}, "clock_mhz is 'fast', not a number"),
         ({"bitstream_sha256": "00"}, "its checksum is not the manifest's"),
     ],
 )

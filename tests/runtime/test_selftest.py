@@ -22,8 +22,9 @@ from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.runtime import selftest_programs as programs
 from tilewright.runtime.device import open_device
+from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.selftest import main, selftest
-from tilewright.runtime.selftest_checks import CHECKS, Bench, Finding, check_artifact, run_checks
+from tilewright.runtime.selftest_checks import CHECKS, Bench, Finding, check_artifact, check_clock, run_checks
 from tilewright.runtime.selftest_diagnosis import HALF_PORT, NOT_FLUSHED, slow_port, wrong_bytes
 
 __all__ = ["toolchain"]
@@ -51,7 +52,9 @@ def findings_with(facade: Facade, folder: Path, timeout: float = 600.0, **defect
 
 def test_all_in_order(facade: Facade, tmp_path: Path) -> None:
     found = findings_with(facade, tmp_path)
-    assert {name: finding.ok for name, finding in found.items()} == {name: True for name, _, _ in CHECKS}
+    assert {name: finding.ok for name, finding in found.items()} == {
+        name: None if name == "clock" else True for name, _, _ in CHECKS
+    }
     assert found["load bandwidth"].detail.startswith("4.00 of 4 B/cycle")
     assert "39 registers hold patterns" in found["registers"].detail
 
@@ -102,6 +105,24 @@ def test_a_board_without_its_interrupt_is_told_how_to_connect_it(facade: Facade,
     found = findings_with(facade, tmp_path)
     assert [finding.name for finding in found.values() if not finding.ok] == ["interrupt"]
     assert "no interrupt pin tilewright_0/irq: connect irq to the interrupt controller" in found["interrupt"].detail
+
+
+@pytest.mark.parametrize(
+    ("clock", "message"), [(1e-6, "too fast, results may be wrong"), (1e6, "cycles are right, seconds are not")]
+)
+def test_the_clock_is_measured(
+    clock: float, message: str, facade: Facade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulated hardware has some clock too, if its seconds are believed."""
+    monkeypatch.setattr(facade, "simulated", False)
+    monkeypatch.setattr("tilewright.runtime.selftest_checks.CLOCK_CYCLES", 100)
+    monkeypatch.setattr("tilewright.runtime.selftest_checks.CLOCK_INFERENCES", 3)
+    overlay = write_overlay(tmp_path, clock_mhz=clock)
+    finding = check_clock(Bench(PynqDevice(TINY, overlay, pynq=facade)))
+    assert finding.ok is False
+    assert message in finding.detail
+    monkeypatch.setattr("tilewright.runtime.selftest_checks.CLOCK_TOLERANCE", 1e12)
+    assert check_clock(Bench(PynqDevice(TINY, overlay, pynq=facade))).ok
 
 
 def test_wrong_bytes_are_told_apart() -> None:
@@ -159,8 +180,8 @@ def test_the_command(
 def test_other_devices_are_tested_as_far_as_they_go(toolchain: None) -> None:
     found = {finding.name: finding for finding in selftest("sim")}
     assert found["registers"] == Finding("registers", None, "the sim device has none")
-    assert {f.ok for name, f in found.items() if name not in ("registers", "interrupt")} == {True}
-    assert [f.ok for f in selftest("rtl")] == [True] * (len(CHECKS) + 1)
+    assert {f.ok for name, f in found.items() if name not in ("registers", "interrupt", "clock")} == {True}
+    assert [f.name for f in selftest("rtl") if not f.ok] == ["clock"]
     assert {finding.name for finding in run_checks(Bench(open_device("sim", TINY)))} == {name for name, _, _ in CHECKS}
 
 
