@@ -145,8 +145,9 @@ class Evaluator:
             config = self.config(space, point)
         except ConfigError as error:
             return Outcome(None, reason=str(error))
-        used = resources(config)
-        reason, over = self.unfit(config), self._over(_counts(used), config)
+        counts = _counts(resources(config))
+        over = self._over(counts, config)
+        reason = self.unfit(config) if over else None
         try:
             options = space.options(point)
             found = self.layers(config, options)
@@ -154,7 +155,7 @@ class Evaluator:
             return Outcome(config, reason=str(error), excess=over)
         cycles = {name: e.cycles for name, e in found.items()}
         spent = self.spent(config, found, options) if "energy" in self.objectives else None
-        return self._outcome(config, cycles, _counts(used), spent, reason, over)
+        return self._outcome(config, cycles, counts, spent, reason, over)
 
     def unfit(self, config: Config) -> str | None:
         """Why a Config cannot be built on the board: its bus, or too few of a resource; None if it can."""
