@@ -34,13 +34,19 @@ STUB = Path(__file__).parent / "tcl" / "stub.tcl"
 BOARDS = board_names()
 
 
+def python_tclsh(folder: Path) -> str:
+    """A shell on Python's interpreter of Tcl; skips the test where Python has none."""
+    pytest.importorskip("tkinter", reason="no Tcl to execute the scripts with: apt install tcl")
+    path = folder / "tclsh"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {STUB.parent / "tclsh.py"} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
 @pytest.fixture(scope="session")
-def tclsh() -> str:
-    """Skips the test where there is no Tcl interpreter."""
-    found = shutil.which("tclsh")
-    if found is None:
-        pytest.skip("tclsh, which executes the scripts, is not installed: apt install tcl")
-    return found
+def tclsh(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Tcl shell: the system's, else Python's own; skips the test where there is neither."""
+    return shutil.which("tclsh") or python_tclsh(tmp_path_factory.mktemp("tcl"))
 
 
 def port_verilog(config: Config) -> str:
@@ -102,6 +108,17 @@ def test_hls_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: st
     done = vivado(tclsh, folder)
     assert done.returncode == 0, done.stdout
     assert (folder / "out" / "tilewright.bit").exists()
+
+
+def test_scripts_execute_without_a_tclsh(shells: None, tmp_path: Path) -> None:
+    folder = tmp_path / "build"
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "rtl", folder)
+    shell = python_tclsh(tmp_path)
+    done = vivado(shell, folder)
+    assert done.returncode == 0, done.stdout
+    (folder / "tcl" / "build.tcl").write_text("create_projekt\n")
+    done = vivado(shell, folder)
+    assert (done.returncode, 'invalid command name "create_projekt"' in done.stdout) == (1, True)
 
 
 def test_other_shapes_of_the_memory_port_go_through_a_smartconnect(tclsh: str, shells: None, tmp_path: Path) -> None:
