@@ -13,7 +13,7 @@ from tilewright.differential import Bench, Difference, seeded_config, seeded_pro
 from tilewright.hw.verilated.model import Disturbance
 
 #: quick to build, and between them: packed and plain multipliers, non-square blocks, BATCH, narrow weights, two
-#: bus widths (see `test_the_quick_configs_cover_the_parameters`)
+#: bus widths, both versions of AXI (see `test_the_quick_configs_cover_the_parameters`)
 QUICK_SEEDS = (11, 22, 37, 54)
 QUICK_PROGRAMS, FULL_PROGRAMS, FULL_CONFIGS = 50, 100, 20
 
@@ -45,6 +45,7 @@ def test_the_quick_configs_cover_the_parameters() -> None:
     assert any(c.batch > 1 for c in configs)
     assert any(c.weight_bits < 8 for c in configs)
     assert len({c.axi_bits for c in configs}) >= 2
+    assert {c.axi_version for c in configs} == {3, 4}
 
 
 def test_bytes_stay_equal_whatever_the_dram_does(toolchain: None) -> None:
