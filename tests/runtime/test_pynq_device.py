@@ -254,15 +254,17 @@ def _copy(config: Config):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["autoencoder_toycar", "dscnn_keywords"])
+@pytest.mark.parametrize(
+    ("network", "config"), [("autoencoder_toycar", "tiny"), ("dscnn_keywords", "pynq-z2")], ids=["tiny", "pynq-z2"]
+)
 def test_real_networks_equal_the_rtl_device(
-    network: str, model_case: Callable[[str], ModelCase], toolchain: None, tmp_path: Path
+    network: str, config: str, model_case: Callable[[str], ModelCase], toolchain: None, tmp_path: Path
 ) -> None:
     from tilewright import compile
 
     case = model_case(network)
-    artifact = compile(str(case.model), config="tiny").artifact
-    y, report = Executable(artifact, open_board(tmp_path)).run(case.x[:1])
+    artifact = compile(str(case.model), config=config).artifact
+    y, report = Executable(artifact, open_board(tmp_path, artifact.config)).run(case.x[:1])
     wanted, expected = Executable(artifact, "rtl").run(case.x[:1])
     assert y.tolist() == wanted.tolist() == case.y[:1].reshape(y.shape).tolist()
     assert report.cycles == expected.cycles
