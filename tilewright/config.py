@@ -300,7 +300,8 @@ def _presets() -> dict[str, Config]:
         ),
         "kv260": mpsoc.replace(
             name="kv260", board="kv260", clock_mhz=250, block_in=16, block_out=32,
-            act_bytes=128 * KIB, wgt_bytes=256 * KIB, acc_bytes=128 * KIB,
+            # two banks: four of 1,024 bits each would take 160 of the part's 144 block RAMs, for 0 to 4 % fewer cycles
+            act_bytes=128 * KIB, wgt_bytes=256 * KIB, acc_bytes=128 * KIB, acc_banks=2,
         ),
         "tiny": base.replace(
             name="tiny", board="", block_in=4, block_out=4, axi_bits=32, axi_version=4, act_bytes=8 * KIB, act_banks=4,
