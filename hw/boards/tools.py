@@ -31,8 +31,8 @@ def find_vivado() -> str:
     if found is None:
         raise BoardError(
             "vivado is not on PATH: a bitstream needs AMD Vivado "
-            f"{WRITTEN_FOR[0]} to {WRITTEN_FOR[1]} (the free Standard edition has all five boards' devices); "
-            "install it and source its settings64.sh, or add --project-only (make: PROJECT_ONLY=1) and carry the "
+            f"{WRITTEN_FOR[0]} to {WRITTEN_FOR[1]}; install it with the board's device family and source its "
+            "settings64.sh, or add --project-only (make: PROJECT_ONLY=1) and carry the "
             "folder to a machine that has it"
         )
     return found
