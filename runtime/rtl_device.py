@@ -55,7 +55,7 @@ class RtlDevice(Device):
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
-        library = design_library(config, kind, build_progress or _print_progress)
+        library = design_library(config, kind, build_progress or print_build_progress)
         self._model = DesignModel(library, config.dram_latency)
         self._driver = Driver(self._model, config)
         if disturbance is not None:
@@ -115,5 +115,6 @@ class RtlDevice(Device):
         self._model.reset()
 
 
-def _print_progress(what: str, done: int, total: int) -> None:
+def print_build_progress(what: str, done: int, total: int) -> None:
+    """Tell the error stream of a step of a build."""
     print(f"rtl: {what} ({done}/{total})" if total else f"rtl: {what}", file=sys.stderr, flush=True)

@@ -40,8 +40,9 @@ def open_bench(device: str, overlay: str | Path | None, config: str | Config | N
     if device != "rtl":
         return open_device(device, chosen)
     from tilewright.hw.verilated.facade import Facade
+    from tilewright.runtime.rtl_device import print_build_progress
 
-    facade = Facade(chosen, files=False)
+    facade = Facade(chosen, files=False, build_progress=print_build_progress)
     return PynqDevice(chosen, Manifest(Path("verilated.bit"), chosen), timeout=LAUNCH_SECONDS, pynq=facade)
 
 

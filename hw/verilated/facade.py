@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.hw.verilated.build import Progress
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.registers import ADDRESS_BITS, Control, Status, offsets
@@ -102,6 +103,7 @@ class Facade:
 
     ``designs``: by file name, the Config of the design in a bitstream. ``memory_bytes``: all there is to allocate.
     ``pins``: interrupt pins of the block design. ``files``: whether an overlay's files must exist.
+    ``build_progress`` is told of the steps of a build, if the design needs one.
     """
 
     __version__ = "4.0.0"
@@ -114,8 +116,10 @@ class Facade:
         ip: str = "tilewright_0",
         pins: tuple[str, ...] | None = None,
         files: bool = True,
+        build_progress: Progress | None = None,
     ) -> None:
         self.config, self.ip, self.files = config, ip, files
+        self._build_progress = build_progress
         self.designs: dict[str, Config] = {}
         self.defects = Defects()
         self.downloads = 0
@@ -174,7 +178,7 @@ class Facade:
         with self._lock:
             if self._model is not None:
                 self._model.close()
-            self._model = DesignModel(design_library(config), config.dram_latency)
+            self._model = DesignModel(design_library(config, "", self._build_progress), config.dram_latency)
             self._running = False
             self.downloads += 1
 
