@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tilewright.config import Config
 from tilewright.dse import clock
 from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
@@ -19,6 +20,8 @@ Progress = Callable[[str, int, int], None]
 #: points beside the front that a page holds; of more, these many evenly chosen ones
 MOST_POINTS = 5000
 MOST_REASONS = 30
+#: a resource's name among the metrics -> in a synthesis report
+REPORTED = {"dsp": "DSP", "bram": "BRAM", "lut": "LUT", "ff": "FF"}
 
 
 def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
@@ -79,7 +82,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "board": evaluator.unfit(config),
         "clock_model": dataclasses.asdict(clock.estimate(config, board)),
         "modules": used.modules,
-        "synthesis": (point.synthesised or {}).get("values") or reported(config),
+        "synthesis": _synthesis(point, config),
         "layers": {
             name: [
                 {"layer": l.name, "bound": l.bound, "array": l.array, "alu": l.alu, "bus": l.bus} for l in found.layers
@@ -94,6 +97,14 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "config": config.to_dict(),
         "toml": config.to_toml(),
     }
+
+
+def _synthesis(point: Point, config: Config) -> dict[str, float] | None:
+    """Counts by Yosys: this sweep's, or those of a kept report of exactly this Config; None without either."""
+    if point.synthesised and point.synthesised.get("metrics"):
+        return dict(point.synthesised["metrics"])
+    report = reported(config)
+    return None if report is None else {name: float(report[key]) for name, key in REPORTED.items()}
 
 
 def other_points(everything: Sequence[Point], front: Sequence[Point]) -> tuple[list[dict[str, Any]], int]:
