@@ -27,6 +27,7 @@ from tilewright.runtime.stalls import register_stalls
 WATCHDOG_FACTOR = 8  #: real DRAM is slower than the contract's: refreshes, and the processor beside it
 LAUNCH_SLACK_SECONDS = 2.0  #: beyond the watchdog's time, before a launch counts as hung
 INTERRUPT_SECONDS = 0.5  #: longest wait for the interrupt before STATUS is looked at
+SPIN_SECONDS = 200e-6  #: STATUS is looked at without pause first: an interrupt takes about as long through asyncio
 POLL_SECONDS = (20e-6, 1e-3)  #: first and longest pause between looks at STATUS
 KEPT_PROGRAMS = 4  #: programs whose memory is kept for their next allocation
 
@@ -169,12 +170,14 @@ class PynqDevice(Device):
         allowed = self._timeout
         if allowed is None:
             allowed = LAUNCH_SLACK_SECONDS + state.watchdog * inferences / (self.config.clock_mhz * 1e6)
-        told, end, pause = 0, time.monotonic() + allowed, POLL_SECONDS[0]
+        begin, told, pause = time.monotonic(), 0, POLL_SECONDS[0]
         try:
-            while not (status := self.registers.status()) & DONE and time.monotonic() < end:
+            while not (status := self.registers.status()) & DONE and (now := time.monotonic()) < begin + allowed:
                 if progress is not None and (finished := self.registers.read("COMPLETED")) > told:
                     progress(finished - told)
                     told = finished
+                if now < begin + SPIN_SECONDS:
+                    continue
                 if self.polling is None:
                     self._wait_for_interrupt()
                 else:

@@ -106,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if print_findings(findings, lambda line: print(line, flush=True)) else 1
     except TilewrightError as error:
         print(f"tilewright: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+    except KeyboardInterrupt:
+        print("tilewright: interrupted", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def test_the_interrupt_is_waited_for(device: PynqDevice, monkeypatch: pytest.Mon
         return waits[-1]
 
     monkeypatch.setattr(line, "wait", wait)
+    monkeypatch.setattr("tilewright.runtime.pynq_device.SPIN_SECONDS", 0.0)
     run_network(device)
     assert waits == [True]
 
@@ -79,8 +80,13 @@ def test_polling_gives_the_same(facade: Facade, tmp_path: Path, expected: tuple[
 
 
 def test_an_interrupt_that_never_comes_is_named_and_polled_around(
-    facade: Facade, tmp_path: Path, expected: tuple[np.ndarray, Counters], caplog: pytest.LogCaptureFixture
+    facade: Facade,
+    tmp_path: Path,
+    expected: tuple[np.ndarray, Counters],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("tilewright.runtime.pynq_device.SPIN_SECONDS", 0.0)
     device = open_board(tmp_path, facade=facade)
     with facade.broken(interrupt="low"):
         assert works(device, expected)
