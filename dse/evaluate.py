@@ -56,9 +56,6 @@ CLOCKS: tuple[ClockSource, ...] = ("model", "config")
 _RESOURCES = {"dsp": ("dsp", "DSP"), "bram": ("bram36", "BRAM"), "lut": ("lut", "LUT"), "ff": ("ff", "FF")}
 
 
-_BUS = "axi_bits"  #: of a board's limits: the width of its memory ports
-
-
 class ObjectiveError(TilewrightError):
     """An unknown objective, board or clock, or ones that contradict the space."""
 
@@ -161,8 +158,8 @@ class Evaluator:
         """Why a Config cannot be built on the board: its bus, or too few of a resource; None if it can."""
         if self.board is None:
             return None
-        widest = limits(self.board).get(_BUS)
-        if widest is not None and config.axi_bits > widest:
+        widest = limits(self.board)["axi_bits"]
+        if config.axi_bits > widest:
             return f"{self.board}: axi_bits = {config.axi_bits}: the board's memory ports have {widest}; lower axi_bits"
         return excess(resources(config), self.board)
 
@@ -258,7 +255,7 @@ class Evaluator:
 
     def _over(self, counts: Mapping[str, float], config: Config) -> float:
         """The largest share by which a limit is passed."""
-        widest = config.axi_bits if self.board is None else limits(self.board).get(_BUS, config.axi_bits)
+        widest = config.axi_bits if self.board is None else limits(self.board)["axi_bits"]
         return max(0.0, config.axi_bits / widest - 1, *(share - 1 for share in self._shares(counts).values()))
 
     def _too_large(self, counts: Mapping[str, float], tool: str) -> str | None:
