@@ -200,7 +200,7 @@ def test_names_that_do_not_exist_are_one_line_each(shell: Shell, toy: Path, arti
     assert "x.toml: cannot be read" in shell.fails("compile", toy, "--config", "x.toml", "-o", "a.twa")
     assert "device gpu: no such device; available: " in shell.fails("run", toy, "--device", "gpu")
     assert "device gpu: no such device" in shell.fails("run", artifact, "--device", "gpu")
-    assert "is not available in this version" in shell.fails("run", toy, "--device", "pynq")
+    assert "pynq device: no overlay is given; name a .bit file" in shell.fails("run", toy, "--device", "pynq")
     assert "No such command" in shell.fails("dance")
     assert "No such option" in shell.fails("run", toy, "--sped")
     assert "Missing argument" in shell.fails("run")
