@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.hw.tcl.netlist import kernel_ports
+from tests.hw.tcl.netlist import kernel_verilog
 from tilewright.config import Config
 from tilewright.hw.hls.build import HERE, ap_types
 from tilewright.hw.hls.control import control_verilog
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.hls.join import KERNELS, join_kernels
+from tilewright.hw.hls.join import KERNELS, join_kernels, parse_ports
 from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
 from tilewright.hw.rtl.primitives import primitive_sources
 from tilewright.hw.verilated.build import RUNTIME, runtime_objects
@@ -29,14 +29,11 @@ def fields(config: Config, kernel: str) -> list[Field]:
     shapes = {argument: m for m in memory_shapes(config) for k, argument in m["kernels"].items() if k == kernel}
     position = {False: 0, True: 0}
     found = []
-    for way, span, name in kernel_ports(config, kernel):
-        span = span.replace("C_M_AXI_GMEM_ADDR_WIDTH", "64").replace("C_M_AXI_GMEM_DATA_WIDTH", str(config.axi_bits))
-        span = span.replace("C_M_AXI_GMEM_WSTRB_WIDTH", str(config.axi_bits // 8))
-        bits = eval(span[1:].split(":")[0]) + 1 if span else 1
+    for name, port in parse_ports(kernel_verilog(config, kernel), f"tilewright_{kernel}").items():
+        bits, output = port.width, port.output
         if match := re.fullmatch(r"([a-z_]+?)(_\d+)*_we[01]", name):
             shape = shapes[match.group(1)]
             bits = shape["width"] // element.get(shape["name"], _uop_bits(config, shape["name"]))
-        output = way == "output"
         found.append((name, position[output], bits, output))
         position[output] += bits
     return found
