@@ -63,16 +63,6 @@ MUTANTS = (
         "room.eq(longest - self.address[: bits_for(longest)])", "room.eq(longest)",
     ),
     Mutant(
-        "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w",
-        "write_channel", "WriteChannel", ("store",),
-        "self.awvalid.eq(present & ~address_sent)", "self.awvalid.eq(present & ~address_sent & self.wready)",
-    ),
-    Mutant(
-        "a fault does not wait for bursts under way", "bench_axi", "an_error_response",
-        "control", "ControlUnit", ("top",),
-        "with m.If(self.quiet):", "with m.If(1):",
-    ),
-    Mutant(
         "nothing is outside its segment", "bench_faults", "a_fault_names_its_instruction/code=SEGMENT",
         "bursts", "ExtentCheck", ("load", "store"),
         "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(0)",
@@ -81,20 +71,5 @@ MUTANTS = (
         "abort is ignored", "bench_faults", "a_hang_ends_by_abort",
         "control", "ControlUnit", ("top",),
         "watchdog | self._control(Control.ABORT)", "watchdog",
-    ),
-    Mutant(
-        "bursts in flight outlive reset", "bench_reset", "reset_in_the_middle_of_a_run",
-        "read_channel", "ReadChannel", ("top",),
-        "flying = Signal(range(c.outstanding + 1))", "flying = Signal(range(c.outstanding + 1), reset_less=True)",
-    ),
-    Mutant(
-        "nothing wraps in a region", "bench_engines", "every_engine_alone/engine=STORE",
-        "store", "Store", ("top",),
-        "Mux(load_offset > use_size, load_offset - use_size - 1, load_offset)", "load_offset",
-    ),
-    Mutant(
-        "a push hides a pop", "bench_tokens", "tokens_order_what_engines_do",
-        "tokens", "Tokens", ("issue",),
-        "count.eq(count + pushed - popped)", "count.eq(count + pushed - (popped & ~pushed))",
     ),
 )  # fmt: skip
