@@ -28,7 +28,7 @@ def _serve(connection: Connection, threads: int) -> None:
 
     with (
         dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
-        LocalCluster(n_workers=1, threads_per_worker=threads, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=threads, dashboard_address="127.0.0.1:0") as cluster,
     ):
         connection.send(cluster.scheduler_address)
         connection.recv()

@@ -51,7 +51,7 @@ class Cluster:
             # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
             with dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
                 self._local = LocalCluster(
-                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None,
+                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},
                 )  # fmt: skip
         try:
