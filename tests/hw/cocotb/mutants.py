@@ -63,6 +63,11 @@ MUTANTS = (
         "room.eq(longest - self.address[: bits_for(longest)])", "room.eq(longest)",
     ),
     Mutant(
+        "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w",
+        "write_channel", "WriteChannel", ("store",),
+        "self.awvalid.eq(present & ~address_sent)", "self.awvalid.eq(present & ~address_sent & self.wready)",
+    ),
+    Mutant(
         "nothing is outside its segment", "bench_faults", "a_fault_names_its_instruction/code=SEGMENT",
         "bursts", "ExtentCheck", ("load", "store"),
         "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(0)",
