@@ -110,6 +110,8 @@ def terms(config: Config) -> dict[str, tuple[Term, ...]]:
         "memories": (
             one, Term(act_row * c.act_banks + acc_row * c.acc_banks, 1, 1),
             Term(act_row * mux_luts(c.act_banks) + acc_row * mux_luts(c.acc_banks), 3),
+            # many write enables make the choice of the writer deep; Yosys then spends a second LUT a bit on speed
+            Term(acc_row * c.acc_banks * (4 * act_parts * c.out_units >= 16), 1),
             Term(8 * c.wgt_entry_bytes, 0, 1), Term(102 * c.block_out * lut_ram(c.prm_entries), 1),
             Term(102 * c.block_out, 0, 2), Term((c.act_banks + c.acc_banks) * addresses / 2, 2),
             Term(c.act_banks * act_parts * row_units + 4 * c.acc_banks * act_parts * c.out_units, 2),
