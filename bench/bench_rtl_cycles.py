@@ -37,7 +37,8 @@ from tilewright.runtime.report import Report
 
 CAUSES = ("load", "store", "alu", "latency")
 CONFIGS = ("pynq-z2", "vta-64", "vta-256", "ultra96")  #: what ``--all`` runs
-#: most cycles over the floor, by config and DRAM latency
+#: most cycles over the floor of the MLPerf Tiny networks, by config and DRAM latency; the digits network is so small
+#: that loading its program, which no floor counts, is a quarter of its time
 PROMISED = {("pynq-z2", 32): 1.25}
 DIGITS = ROOT / "examples" / "digits"
 STALL = 48  #: chances in 256 that a channel of the disturbed DRAM pauses for a cycle
@@ -88,7 +89,7 @@ def measure(model: Path, config: Config, rtl: Device, stalled: Device | None, in
         "network": model.stem, "config": config.name, "dram_latency": config.dram_latency, "inputs": len(x),
         "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles, "floor_cycles": measured.floor_cycles,
         "ratio": round(measured.cycles / measured.floor_cycles, 4),
-        "promised": PROMISED.get((config.name, config.dram_latency)),
+        "promised": PROMISED.get((config.name, config.dram_latency)) if model.stem in NETWORKS else None,
         "outputs_equal": bool(np.array_equal(y_sim, y_rtl)),
         "outputs_exact": bool(np.array_equal(np.asarray(y_rtl).reshape(expected.shape), expected)),
     }  # fmt: skip
