@@ -173,13 +173,13 @@ def test_samplers_learn_from_earlier_batches_and_keep_the_elite(sampler: str) ->
 
     def total(name: str) -> float:
         proposals, found = Proposals(space, ["minimize"] * 2, name, seed=1), []
-        for first in range(0, 12 * BATCH, BATCH):
+        for first in range(0, 8 * BATCH, BATCH):
             points = proposals.propose(first)
             assert proposals.propose(first) == points  # asking does not change the answer
             batch = [Seen(n, p, values(p), 0.0) for n, p in enumerate(points, first)]
             proposals.learn(batch)
             found += [sum(t.values or ()) for t in batch]
-        return statistics.mean(found[-4 * BATCH :])
+        return statistics.mean(found[-2 * BATCH :])
 
     assert total(sampler) < 0.7 * total("random")
 

@@ -66,6 +66,7 @@ def test_the_first_of_two_writers_stays(url: str) -> None:
     assert {n: row.outcome["reason"] for n, row in found.items()} == {0: "second", 1: "first", 2: "second"}
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_server_is_resumed_after_a_kill(postgres: str, tmp_path: Path) -> None:
     url = postgres
     command = [sys.executable, "-c", SWEEP, url, "nsga2", str(ROOT)]
