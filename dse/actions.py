@@ -13,7 +13,6 @@ import numpy as np
 
 from tilewright.config import Config
 from tilewright.dse.latency import Estimate
-from tilewright.dse.shapes import NetworkShape
 from tilewright.dse.tables import BufferRow, NodeRow, build
 from tilewright.isa.codec import COLUMNS, decode_uops
 from tilewright.isa.program import Program
@@ -42,9 +41,9 @@ _WRITES = {
 }  # fmt: skip
 
 
-def count_estimated(shape: NetworkShape, config: Config, found: Estimate) -> Counts:
+def count_estimated(config: Config, found: Estimate) -> Counts:
     """Actions of one inference by the latency model's tables; tensors that ``found`` spilled go through DRAM."""
-    nodes, buffers = build(shape, config, frozenset(found.spilled))
+    nodes, buffers = build(found.shape, config, frozenset(found.spilled))
     counts: Counts = Counter(cycle=found.cycles)
     for node in nodes:
         _count_node(node, config, counts)

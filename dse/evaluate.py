@@ -19,7 +19,6 @@ from tilewright.dse.latency import Estimate, estimate
 from tilewright.dse.networks import Network
 from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
 from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources
-from tilewright.dse.shapes import NetworkShape
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
@@ -203,7 +202,7 @@ class Evaluator:
             if least is not None:
                 raise PlaceError(f"{network.name}: {least}")
             try:
-                found[network.name] = estimate(_shape(network, options), config, policies)
+                found[network.name] = _estimate(network, config, options, policies)
             except PlaceError as error:
                 raise PlaceError(f"{network.name}: {error}") from error
         return found
@@ -212,10 +211,7 @@ class Evaluator:
         self, config: Config, found: Mapping[str, Estimate], options: CompilerOptions | None = None
     ) -> dict[str, Energy]:
         """Per network: energy of one inference, counted from the tables behind ``found`` (:meth:`layers`)."""
-        return {
-            n.name: energy(count_estimated(_shape(n, options), config, found[n.name]), config, self.table)
-            for n in self.networks
-        }
+        return {n.name: energy(count_estimated(config, found[n.name]), config, self.table) for n in self.networks}
 
     def metrics(
         self, config: Config, cycles: Mapping[str, int], spent: Mapping[str, Energy] | None = None
@@ -267,8 +263,19 @@ class Evaluator:
         return f"{self.board}: {counts[worst]:g} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
 
 
-def _shape(network: Network, options: CompilerOptions | None) -> NetworkShape:
-    return network.kept if options is not None and options.keep_intermediates else network.shape
+def _estimate(
+    network: Network, config: Config, options: CompilerOptions | None, policies: tuple[Policy, ...]
+) -> Estimate:
+    """The model's estimate; of the network cut into slices of channels where it does not fit otherwise."""
+    if options is not None and options.keep_intermediates:
+        return estimate(network.kept, config, policies)
+    try:
+        return estimate(network.shape, config, policies)
+    except PlaceError:
+        sliced = network.sliced(config)
+        if sliced is None:
+            raise
+        return estimate(sliced, config, policies)
 
 
 def _counts(used: Resources) -> dict[str, float]:

@@ -66,6 +66,11 @@ class Estimate:
         self.busy = dict(zip(("LOAD", "GEMM", "ALU", "STORE"), busy.astype(np.int64).tolist(), strict=True))
         self._model = model
 
+    @property
+    def shape(self) -> NetworkShape:
+        """The network that was estimated."""
+        return self._model.shape
+
     @cached_property
     def layers(self) -> tuple[LayerEstimate, ...]:
         """What each layer asks for, in the network's order."""

@@ -11,6 +11,7 @@ from tilewright.config import Config
 from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.errors import TilewrightError
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
+from tilewright.jit.slicing import slice_graph
 
 PART = ":"  #: between a model's name and the number of its part
 
@@ -56,6 +57,14 @@ class Network:
     def kept(self) -> NetworkShape:
         """The shape where every layer's output is stored (``keep_intermediates``)."""
         return dataclasses.replace(self.shape, outputs=tuple(layer.output for layer in self.shape.layers))
+
+    def sliced(self, config: Config) -> NetworkShape | None:
+        """The shape with wide tensors cut into slices, as the compiler cuts a network that does not stream whole.
+
+        None if the Config asks for no cut.
+        """
+        cut = slice_graph(self.graph, config)
+        return network_shape(cut.graph) if cut.parts else None
 
     def weight_reason(self, config: Config) -> str | None:
         """Why a Config's weights are too narrow for the network; None if they are not."""

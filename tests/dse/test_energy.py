@@ -30,7 +30,7 @@ from tilewright.sim import simulate_timing
 def test_estimated_actions_are_near_those_of_the_compiled_program(name: str) -> None:
     graph, config = residual_network(), PRESETS[name]
     shape = network_shape(graph)
-    estimated = count_estimated(shape, config, estimate(shape, config))
+    estimated = count_estimated(config, estimate(shape, config))
     program = compile_graph(graph, config).programs[0]
     counted = count_program(program, simulate_timing(program).cycles)
     assert set(estimated) <= set(ACTIONS)
@@ -47,7 +47,7 @@ def test_multiplies_are_those_of_the_network_where_blocks_are_full() -> None:
     """Two 3x3 and one 1x1 convolution on 16 channels fill the blocks; what is counted is at least their MACs."""
     graph = residual_network()
     shape = network_shape(graph)
-    counts = count_estimated(shape, Config(), estimate(shape, Config()))
+    counts = count_estimated(Config(), estimate(shape, Config()))
     full = 2 * 16 * 16 * 9 * 16 * 16 + 8 * 8 * 16 * 32
     assert full < counts["mac"] < 1.3 * full
 

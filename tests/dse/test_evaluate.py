@@ -12,14 +12,17 @@ import pytest
 from tests.dse.test_models import residual_network
 from tests.jit.builder import GraphBuilder
 from tests.jit.onnx_models import QdqBuilder
+from tests.jit.test_large_networks import SMALL, inverted_residuals
 from tests.test_compiling import mixed_model
 from tilewright.config import PRESETS, Config
 from tilewright.dse import clock, synthesis
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator, ObjectiveError, cost
+from tilewright.dse.latency import estimate
 from tilewright.dse.networks import Network, NetworkError, load_networks, parse_weight, split_weight
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.resources import resources
 from tilewright.dse.space import make_space
+from tilewright.jit.kernels.base import PlaceError
 
 ALL = tuple(OBJECTIVES)
 
@@ -47,6 +50,19 @@ def test_objectives_are_what_their_names_say() -> None:
     layers = evaluator.layers(Config())
     spent = evaluator.spent(Config(), layers)
     assert found.values["energy"] == pytest.approx(spent["large"].total + 3 * spent["small"].total, rel=1e-4)
+
+
+def test_a_network_that_fits_in_slices_alone_is_feasible() -> None:
+    """The compiler cuts wide tensors by channels where the network does not stream whole."""
+    network, config = Network.of(inverted_residuals(wide=96), "wide"), SMALL
+    with pytest.raises(PlaceError, match="raise act_bytes"):
+        estimate(network.shape, config)
+    evaluator = Evaluator([network], None, ("latency", "energy"))
+    estimated, confirmed = evaluator(make_space(config, {"block_in": 4}), {}), evaluator.confirm(config)
+    assert estimated.reason is None
+    for name in ("latency", "energy"):
+        assert estimated.values[name] == pytest.approx(confirmed.values[name], rel=0.25)
+    assert network.sliced(Config()) is None
 
 
 def test_the_simulator_gives_the_same_objectives_from_the_compiled_network() -> None:
