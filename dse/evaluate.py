@@ -22,8 +22,8 @@ from tilewright.dse.resources import BOARDS, Resources, excess, limits, resource
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
+from tilewright.jit.actions import Policy
 from tilewright.jit.kernels.base import PlaceError
-from tilewright.jit.schedule import Policy
 from tilewright.sim import simulate_timing
 
 __all__ = ["OBJECTIVES", "Evaluator", "Network", "Objective", "ObjectiveError", "Outcome", "cost"]

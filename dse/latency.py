@@ -27,11 +27,11 @@ from tilewright.dse.buffers import room_for
 from tilewright.dse.lowering import lowered
 from tilewright.dse.shapes import NetworkShape
 from tilewright.isa.timing import DONE_LATENCY
+from tilewright.jit.actions import Policy
 from tilewright.jit.capacity import INPUT_LEAD
 from tilewright.jit.compiler import _SHARES, PLANNED, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
-from tilewright.jit.schedule import Policy
 from tilewright.sim import simulate_timing
 
 #: a subset of the compiler's policies: the others are seldom best by more than a percent

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.config import Config
+from tilewright.jit.actions import Policy, ScheduleError
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.layout import Buffer, origin
-from tilewright.jit.schedule import Policy, ScheduleError, Scheduler
+from tilewright.jit.schedule import Scheduler
 
 INPUT_LEAD = 4  #: rows of a network input that may be loaded ahead of need
 _SLACK = 2  #: rows beyond the least, so that producer and consumer overlap

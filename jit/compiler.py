@@ -14,6 +14,7 @@ from tilewright.config import Config
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
+from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacity
 from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
 from tilewright.jit.floor import layer_floor
@@ -22,7 +23,7 @@ from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import HOST_KINDS, image_shape, lower
 from tilewright.jit.plan import make_plan
-from tilewright.jit.schedule import Action, Policy, ScheduleError, Scheduler
+from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep

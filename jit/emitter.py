@@ -14,11 +14,11 @@ from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import Instruction, encode, encode_uops
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode
+from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, StoreRow
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import Access, HazardTracker, token_high_water
 from tilewright.jit.kernels.base import Node, PlaceError, Uop
 from tilewright.jit.layout import Buffer, twin
-from tilewright.jit.schedule import Action, LoadChunk, LoadRow, RunTask, StoreRow
 from tilewright.jit.uops import UopCache
 
 CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers

@@ -19,67 +19,12 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.isa.spec import Engine
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
-from tilewright.jit.kernels.base import Node, PlaceError, Task
+from tilewright.jit.actions import Action, LoadChunk, LoadRow, Policy, RunTask, ScheduleError, StoreRow
+from tilewright.jit.kernels.base import Node, Task
 from tilewright.jit.layout import Buffer, origin, twin
 from tilewright.jit.memory import Pool
 
 _FAR = 1 << 60
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What the scheduler prefers; the compiler tries several and keeps the fastest program."""
-
-    deep: bool = True  #: of the tasks that can start now, take the one furthest down the network
-    constant_share: float = 0.5  #: share of the bus that constants may take while inputs also wait
-    slack: int | None = None  #: rows that act holds of each tensor beyond the least; None: all rows if they fit
-
-
-@dataclass(frozen=True)
-class LoadChunk:
-    """Load a node's constants to ``wgt`` and ``prm`` from these entries on."""
-
-    node: int
-    chunk: int
-    wgt: int
-    prm: int
-
-
-@dataclass(frozen=True)
-class LoadRow:
-    """Load row ``row`` (padding counted) of an input tensor."""
-
-    tensor: str
-    row: int
-
-
-@dataclass(frozen=True)
-class RunTask:
-    """Run a node's task with its accumulators at ``acc``."""
-
-    node: int
-    task: int
-    acc: int
-
-
-@dataclass(frozen=True)
-class StoreRow:
-    """Store row ``row`` (unpadded) of an output or spilled tensor."""
-
-    tensor: str
-    row: int
-
-
-Action = LoadChunk | LoadRow | RunTask | StoreRow
-
-
-class ScheduleError(PlaceError):
-    """The schedule ran out of a memory; ``memory`` and ``tensors`` say which and who held it."""
-
-    def __init__(self, message: str, memory: str, tensors: list[str]) -> None:
-        super().__init__(message)
-        self.memory = memory
-        self.tensors = tensors
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.config import Config
+from tilewright.jit.actions import Policy
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.reference import evaluate
-from tilewright.jit.schedule import Policy
 from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, UnpackStep
 from tilewright.sim import initial_segments, simulate
 
