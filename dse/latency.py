@@ -29,7 +29,7 @@ from tilewright.dse.shapes import NetworkShape
 from tilewright.isa.timing import DONE_LATENCY
 from tilewright.jit.actions import Policy
 from tilewright.jit.capacity import INPUT_LEAD
-from tilewright.jit.compiler import _SHARES, PLANNED, compile_graph
+from tilewright.jit.compiler import CONSTANT_SHARES, PLANNED, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.sim import simulate_timing
@@ -139,7 +139,7 @@ class _Model:
         group_of, policy = np.zeros(len(network.layers), np.int64), PLANNED[0]
         assert policy.slack is not None
         state, stuck = t.OK, 0
-        for share in _SHARES:
+        for share in CONSTANT_SHARES:
             self.count, _, missing = p.make_plan(
                 network.layers, network.edges, network.tensors, self.nodes, self.c, network.lags, share,
                 policy.slack, self.spills, bound.buffers, bound.edge_buffer, bound.outputs, bound.windows,

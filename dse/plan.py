@@ -15,9 +15,9 @@ from tilewright.dse import buffers as b
 from tilewright.dse import lowering as n
 from tilewright.dse.arrays import compiled
 from tilewright.dse.buffers import bind_buffers
-from tilewright.jit.groups import _CUT, _LONGEST
+from tilewright.jit.groups import CUT_COST, LONGEST_GROUP
 
-if _LONGEST != a.LONGEST:
+if LONGEST_GROUP != a.LONGEST:
     raise ImportError("dse.arrays.LONGEST must be the compiler's longest group")
 
 _FAR = 1 << 60
@@ -109,7 +109,7 @@ def group_layers(
                         break
                 if cost < 0:
                     break
-            total = best[first] + cost + (crossing[stop] + _CUT if stop < count else 0)
+            total = best[first] + cost + (crossing[stop] + CUT_COST if stop < count else 0)
             if total <= best[stop]:
                 best[stop], start[stop] = total, first
     groups, stop = 0, count

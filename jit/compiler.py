@@ -35,7 +35,7 @@ POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Polic
 #: for networks that a plan cuts into groups
 PLANNED = (Policy(False, 0.25, 8),)
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
-_SHARES = (0.5, 0.25, 0.125)
+CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
 _Key = TypeVar("_Key", bound=Hashable)
 Progress = Callable[[str, int, int], None]
@@ -234,7 +234,7 @@ def _program(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> tup
 def _planned(lowered: Lowered, config: Config, policy: Policy, inputs: list[str], stored: list[str]) -> list[Action]:
     """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
     failure: ScheduleError | None = None
-    for share in _SHARES:
+    for share in CONSTANT_SHARES:
         plan = make_plan(lowered, config, stored, share, 8 if policy.slack is None else policy.slack)
         scheduler = Scheduler(
             config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, plan.after

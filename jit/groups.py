@@ -15,8 +15,8 @@ from tilewright.jit.capacity import lag_rows, open_rows, window_rows
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.layout import Buffer, origin
 
-_LONGEST = 16  #: nodes of one group
-_CUT = 300  #: cost of a cut beside its tensors, in units of act moved
+LONGEST_GROUP = 16  #: nodes of one group
+CUT_COST = 300  #: cost of a cut beside its tensors, in units of act moved
 #: rows that rings have beyond the least, and the cost of a group that can have no more
 _COMFORT = ((2, 0), (1, 1000), (0, 4000))
 
@@ -86,11 +86,11 @@ def group_nodes(rings: RingSizes, config: Config, share: float) -> list[tuple[in
     best: list[tuple[float, int]] = [(0.0, 0)]
     for stop in range(1, count + 1):
         choices = []
-        for first in range(stop - 1, max(-1, stop - 1 - _LONGEST), -1):
+        for first in range(stop - 1, max(-1, stop - 1 - LONGEST_GROUP), -1):
             comfort = _comfort(rings, config, share, first, stop - 1)
             if comfort is None:
                 break
-            choices.append((best[first][0] + comfort + (crossing[stop] + _CUT if stop < count else 0), first))
+            choices.append((best[first][0] + comfort + (crossing[stop] + CUT_COST if stop < count else 0), first))
         best.append(min(choices))
     groups = []
     stop = count
