@@ -124,12 +124,13 @@ def block_rams(width: int, depth: int, chunks: int = 1) -> float:
 
 
 def _uop_rams(config: Config, engine: Engine) -> float:
-    """Micro-op memories. Bits that no field uses are not built where a row is one micro-op (seen with Yosys)."""
+    """Micro-op memories. Of a row of GEMM's, Yosys does not build the top bits that no field uses; of ALU's it does."""
     width = uop_width(config, engine)
-    used = sum(field.bits(config) for field in UOP_FIELDS[engine])
     per_row = max(1, config.axi_bits // width)
     chunks = max(width, config.axi_bits) // config.axi_bits
-    row = used if per_row == 1 and chunks == 1 else max(width, config.axi_bits)
+    row = max(width, config.axi_bits)
+    if engine is Engine.GEMM and chunks == 1:
+        row += sum(field.bits(config) for field in UOP_FIELDS[engine]) - width
     return block_rams(row, max(1, uop_depth(config, engine) // per_row), chunks)
 
 
