@@ -261,7 +261,14 @@ def _copy(config: Config):  # type: ignore[no-untyped-def]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("network", "config"), [("autoencoder_toycar", "tiny"), ("dscnn_keywords", "pynq-z2")], ids=["tiny", "pynq-z2"]
+    ("network", "config"),
+    [
+        ("autoencoder_toycar", "tiny"),
+        ("autoencoder_toycar", "pynq-z2"),
+        ("dscnn_keywords", "pynq-z2"),
+        ("mobilenet_person", "pynq-z2"),
+        ("resnet8_cifar10", "pynq-z2"),
+    ],
 )
 def test_real_networks_equal_the_rtl_device(
     network: str, config: str, model_case: Callable[[str], ModelCase], toolchain: None, tmp_path: Path
