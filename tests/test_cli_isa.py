@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.isa.rules.races import gemm_onto_acc_being_filled
 from tests.isa.test_assembler import LEGAL
-from tests.isa.test_verifier_rules import gemm_onto_acc_being_filled
 from tilewright.cli import main
 from tilewright.config import PRESETS, Config
 from tilewright.isa.container import dump

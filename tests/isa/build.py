@@ -113,3 +113,17 @@ class Builder:
             Segment("spill", "scratch", self.size),
         )
         return Program(self.config, encode(self.instructions, self.config), segments)
+
+
+def compute(config: Config = TINY, units: int = 8) -> Builder:
+    """One GEMM and one ALU micro-op of zeros, act, wgt, acc and prm filled; all engines may start."""
+    b = Builder(config)
+    b.uops(GEMM, [{}])
+    b.uops(ALU, [{}])
+    b.load(Memory.PRM, count=4)
+    b.load(Memory.WGT, count=2)
+    b.fill(Memory.ACT, count=units)
+    b.fill(Memory.ACC, count=units, push=[GEMM, ALU, STORE])
+    for engine in (GEMM, ALU, STORE):
+        b.wait(engine, pop=[LOAD])
+    return b

@@ -7,10 +7,9 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 
-from tests.isa.build import ALU, GEMM, LOAD, Builder
+from tests.isa.build import ALU, GEMM, LOAD, Builder, compute
 from tests.isa.strategies import programs
 from tests.isa.synthetic import resnet_sized
-from tests.isa.test_verifier_rules import compute
 from tilewright.config import PRESETS
 from tilewright.isa.assembler import AssemblyError, assemble
 from tilewright.isa.container import dump

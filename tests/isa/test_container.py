@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.isa.test_verifier_rules import compute
+from tests.isa.build import compute
 from tilewright.config import PRESETS
 from tilewright.isa.container import FORMAT_VERSION, MAGIC, ContainerError, dump, load
 from tilewright.isa.program import Program, Segment

@@ -1,0 +1,107 @@
+"""Programs whose ALU or GEMM instruction comes in its own way: banks and distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.isa.build import ALU, GEMM, LOAD, Builder, compute
+from tests.isa.rules.cases import ACC_BANK, PACKED, case
+from tilewright.config import Config
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Combine, Engine, Memory
+from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.isa.verifier import Rule
+
+
+@case(Rule.ALU_BANK)
+def two_operands_of_one_bank(legal: bool) -> Program:
+    b = compute(units=ACC_BANK + 8)
+    b.alu(dst=0, src=ACC_BANK if legal else 1)
+    return b.program()
+
+
+@case(Rule.ALU_BANK)
+def two_operands_at_full_pace(legal: bool) -> Program:
+    b = compute()
+    b.alu(dst=0, src=1, pace=int(legal))
+    return b.program()
+
+
+@case(Rule.ALU_BANK)
+def operands_that_meet_in_a_bank(legal: bool) -> Program:
+    b = compute(units=2 * ACC_BANK)
+    # dst 0.. and src ACC_BANK - 1 + ..: the first vector has both in bank 0, unless src starts one later
+    b.alu(dst=0, src=ACC_BANK - (0 if legal else 1), inner=8, dst_inner=1, src_inner=1)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def dependent_alu_instructions(legal: bool) -> Program:
+    b = compute(units=32)
+    b.alu(use_imm=1, dst=3)
+    b.alu(use_imm=1, dst=10, inner=ALU_DISTANCE - 1 - (not legal), dst_inner=1)
+    b.alu(use_imm=1, dst=3)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def dependence_through_act(legal: bool) -> Program:
+    b = compute(units=32)
+    b.requantize(dst=30)
+    b.wait(ALU, ALU_DISTANCE - 1 if legal else ALU_DISTANCE - 2)
+    b.rescale(src=30, dst=3)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def sum_over_too_few_vectors(legal: bool) -> Program:
+    b = compute(units=32)
+    vectors = ALU_DISTANCE if legal else ALU_DISTANCE - 1
+    b.rescale(outer=3, inner=vectors, dst_inner=1, src_inner=1, combine=Combine.ADD)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def slow_chain(legal: bool) -> Program:
+    b = compute(units=64)
+    # at pace = 1 a vector takes two issue cycles, so 8 vectors are far enough
+    b.alu(dst=8, src=8 - (8 if legal else 7), inner=30, dst_inner=1, src_inner=1, pace=1)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def last_vectors_of_a_long_instruction(legal: bool) -> Program:
+    b = compute(units=64)
+    b.alu(use_imm=1, inner=40, dst_inner=1)
+    b.requantize(src=24 if legal else 25, dst=60)
+    return b.program()
+
+
+def window(config: Config, emits: list[bool], push: Sequence[Engine] = (), **fields: int) -> Builder:
+    b = Builder(config)
+    push_only = config.acc_units - 1
+    b.uops(GEMM, [{"dst": 0 if emit else push_only} for emit in emits])
+    b.load(Memory.WGT)
+    b.fill(Memory.ACT, push=[GEMM])
+    b.gemm([LOAD], push, len(emits), window=1, **fields)
+    return b
+
+
+@case(Rule.EMIT_DISTANCE)
+def emits_one_after_the_other(legal: bool) -> Program:
+    return window(PACKED, [False, True, not legal, False]).program()
+
+
+@case(Rule.EMIT_DISTANCE)
+def emits_around_the_loop(legal: bool) -> Program:
+    return window(PACKED, [True, False, True], inner=1 if legal else 2).program()
+
+
+@case(Rule.EMIT_DISTANCE)
+def emits_at_full_pace(legal: bool) -> Program:
+    return window(PACKED, [True, True], pace=int(legal)).program()
+
+
+@case(Rule.EMIT_DISTANCE)
+def emits_with_packed_multipliers(legal: bool) -> Program:
+    return window(PACKED.replace(dsp_packing=not legal), [True, True]).program()
