@@ -1,0 +1,105 @@
+"""A server on a free port of this machine, and what its tests ask of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from tests.runtime.network import TINY, images, make_artifact, reference
+from tilewright.runtime.device import Allocation, Device, Progress
+from tilewright.runtime.executable import Executable
+from tilewright.runtime.remote import auth
+from tilewright.runtime.remote.client import RemoteDevice
+from tilewright.runtime.remote.frames import MAGIC, PREFIX, Channel
+from tilewright.runtime.remote.server import Limits, Server
+from tilewright.runtime.sim_device import SimDevice
+
+TOKEN = "a token for tests only"
+
+
+@dataclasses.dataclass
+class Running:
+    """A server on a free port of this machine."""
+
+    server: Server
+    device: Device
+    lines: list[str]
+
+    @property
+    def url(self) -> str:
+        return f"pynq://127.0.0.1:{self.server.port}"
+
+    def client(self, **options: object) -> RemoteDevice:
+        return RemoteDevice(TINY, self.url, **{"token": TOKEN, **options})  # type: ignore[arg-type]
+
+    def saw(self, text: str) -> bool:
+        """Whether the log has, or soon gets, a line with ``text``."""
+        return eventually(lambda: any(text in line for line in self.lines))
+
+    def is_well(self) -> bool:
+        """Whether a new client gets right results."""
+        x = images(2)
+        y = Executable(make_artifact(), self.client()).run(x)[0]
+        return np.array_equal(y, reference(x)[1].reshape(2, -1))
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@contextmanager
+def serving(device: Device | None = None, limits: Limits | None = None, **options: object) -> Iterator[Running]:
+    lines: list[str] = []
+    device = device or SimDevice(TINY)
+    server = Server(device, TOKEN, port=0, limits=limits or Limits(), log=lines.append, **options)  # type: ignore[arg-type]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield Running(server, device, lines)
+    finally:
+        server.close()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+class GatedDevice(SimDevice):
+    """A simulator whose launches end when the gate is opened."""
+
+    def __init__(self) -> None:
+        super().__init__(TINY)
+        self.entered, self.gate, self.released = threading.Event(), threading.Event(), 0
+
+    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+        self.entered.set()
+        assert self.gate.wait(30)
+        super()._wait(allocation, inferences, progress)
+
+    def _release(self, allocation: Allocation) -> None:
+        self.released += 1
+        super()._release(allocation)
+
+
+def greeted(running: Running) -> Channel:
+    """A connection that has proven the token."""
+    channel = Channel(socket.create_connection(("127.0.0.1", running.server.port), timeout=20), "server", 1 << 20)
+    greeting, _ = channel.receive()
+    mine = auth.new_nonce()
+    proof = auth.proof(TOKEN, "client", greeting["nonce"], mine)
+    channel.send({"nonce": mine, "purpose": "job", "proof": proof})
+    assert "error" not in channel.receive()[0]
+    return channel
+
+
+def raw(text: bytes, payload: int = 0, magic: bytes = MAGIC) -> bytes:
+    return PREFIX.pack(magic, len(text), payload) + text

@@ -1,0 +1,135 @@
+"""The client over loopback: the same results as here, and what it says when there are none."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+from tests.isa.build import INPUT
+from tests.runtime.network import TINY, images, make_artifact, make_program, reference
+from tests.runtime.remote.serving import TOKEN, Running, serving
+from tilewright.isa.container import dump
+from tilewright.runtime.device import Allocation, DeviceError, DeviceFault, Progress, fault
+from tilewright.runtime.executable import Executable
+from tilewright.runtime.remote import auth
+from tilewright.runtime.remote.client import RemoteDevice
+from tilewright.runtime.remote.frames import Channel, ConnectionLost, RemoteError
+from tilewright.runtime.remote.server import Limits, Server
+from tilewright.runtime.sim_device import SimDevice
+
+
+def test_a_remote_device_gives_the_same_outputs_and_report(running: Running) -> None:
+    x = images(70)
+    finished: list[int] = []
+    here, there = Executable(make_artifact(), SimDevice(TINY)), Executable(make_artifact(), running.client())
+    y_here, report_here = here.run(x)
+    y_there, report_there = there.run(x, progress=finished.append)
+    assert np.array_equal(y_here, y_there)
+    assert sum(finished) == 70
+    mine, theirs = report_here.to_dict(), report_there.to_dict()
+    assert theirs["cycles"] == mine["cycles"] > 0
+    assert theirs["layers"] == mine["layers"]
+    assert report_there.device == f"{running.url} (sim)"
+
+
+def test_the_program_travels_once(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    real = Channel.send
+
+    def counting(self: Channel, header: dict[str, object], payload: bytes = b"") -> None:
+        if header.get("do") == "program":
+            sent.append(len(payload))
+        real(self, header, payload)
+
+    monkeypatch.setattr(Channel, "send", counting)
+    executable = Executable(make_artifact(), running.client())
+    executable.run(images(1))
+    executable.run(images(1))
+    assert sent == [len(dump(make_program()))]
+
+
+def test_large_stacks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = images(5)
+    with serving(limits=Limits(request_bytes=len(dump(make_program())))) as running:
+        device = running.client()
+        monkeypatch.setattr("tilewright.runtime.remote.client._PIECE_BYTES", 20)
+        monkeypatch.setattr("tilewright.runtime.remote.client._UNANSWERED", 2)
+        y, _ = Executable(make_artifact(), device).run(x)
+        assert np.array_equal(y, reference(x)[1].reshape(5, -1))
+        device._max_request = 20  # narrower than one row: rows are cut, too
+        allocation = device.allocate(make_program(), 2)
+        device._max_request = 20
+        rows = np.arange(64, dtype=np.uint8).reshape(2, 32)
+        device.write_stack(allocation, INPUT, 0, rows)
+        assert np.array_equal(device.read_stack(allocation, INPUT, 2, 0, 32), rows)
+        assert np.array_equal(device.read(allocation, INPUT, 1, 3, 4), rows[1, 3:7])
+        device.release(allocation)
+
+
+def test_a_fault_is_told_with_its_layer_and_the_next_run_is_right() -> None:
+    class Failing(SimDevice):
+        fail = True
+
+        def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+            if self.fail:
+                raise fault(self, allocation.program, "BUS_ERROR", 3, "no answer")
+            super()._wait(allocation, inferences, progress)
+
+    board = Failing(TINY)
+    with serving(board) as running:
+        executable = Executable(make_artifact(), running.client())
+        with pytest.raises(DeviceFault) as found:
+            executable.run(images(1))
+        assert str(found.value) == f"{running.url}: fault BUS_ERROR at instruction 3 of layer conv: no answer"
+        assert (found.value.code, found.value.instruction, found.value.layer) == ("BUS_ERROR", 3, "conv")
+        board.fail = False
+        assert np.array_equal(executable.run(images(1))[0], reference(images(1))[1].reshape(1, -1))
+
+
+def test_another_config_is_refused_at_once(running: Running) -> None:
+    with pytest.raises(DeviceError, match=r"is of config tiny, the program of bigger \(act_bytes: 16384 != 8192\)"):
+        RemoteDevice(TINY.replace(name="bigger", act_bytes=16384), running.url, TOKEN)
+
+
+@pytest.mark.parametrize("url", ["pynq://", "pynq://h:99999", "ftp://host", "pynq://host/path", "pynq://[::1"])
+def test_malformed_addresses_are_told(url: str) -> None:
+    with pytest.raises(RemoteError, match=r"write pynq://HOST or pynq://HOST:PORT"):
+        RemoteDevice(TINY, url, TOKEN)
+
+
+def test_nobody_listening_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RemoteError, match=rf"cannot listen on 127.0.0.1 port {port}: address already in use"):
+            Server(SimDevice(TINY), TOKEN, port=port)
+    with pytest.raises(
+        RemoteError, match=r"no connection to 127.0.0.1 port .*: connection refused; is tilewright serve"
+    ):
+        RemoteDevice(TINY, f"pynq://127.0.0.1:{port}", TOKEN)
+
+
+def test_a_server_that_dies_is_told() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def dying() -> None:
+        for allowed in (0, 1):
+            channel = Channel(listener.accept()[0], "client", 1 << 20)
+            nonce = auth.new_nonce()
+            channel.send({"tilewright": 1, "nonce": nonce})
+            hello, _ = channel.receive()
+            proof = auth.proof(TOKEN, "server", nonce, hello["nonce"])
+            channel.send({"proof": proof, "device": "sim", "config": TINY.to_dict(), "max_request": 1 << 20})
+            for _ in range(allowed):
+                channel.receive()
+            channel.close()
+
+    thread = threading.Thread(target=dying)
+    thread.start()
+    executable = Executable(make_artifact(), RemoteDevice(TINY, f"pynq://127.0.0.1:{listener.getsockname()[1]}", TOKEN))
+    with pytest.raises(ConnectionLost):
+        executable.run(images(1))
+    thread.join()
+    listener.close()

@@ -1,0 +1,136 @@
+"""What a client that knows the token can ask for: wrong requests, and more than a server gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+
+import pytest
+
+from tests.isa.build import INPUT
+from tests.runtime.network import images, make_artifact, make_program
+from tests.runtime.remote.serving import Running, eventually, greeted, raw, serving
+from tilewright.isa.container import ContainerError, dump, load
+from tilewright.runtime.device import DeviceError
+from tilewright.runtime.executable import Executable
+from tilewright.runtime.remote.frames import ConnectionLost, RemoteError
+from tilewright.runtime.remote.server import Limits
+
+
+def test_a_request_larger_than_allowed_ends_the_session() -> None:
+    with serving(limits=Limits(request_bytes=1000)) as running:
+        channel = greeted(running)
+        channel.connection.sendall(raw(b'{"do":"program"}', payload=1 << 40))
+        reply, _ = channel.receive()
+        assert reply["error"] == "request"
+        assert "1099511627776 bytes, at most" in reply["message"]
+        with pytest.raises(ConnectionLost):
+            channel.receive()
+        with pytest.raises(RemoteError, match=r"the program has \d+ bytes, the server takes 1000 .*--max-request"):
+            Executable(make_artifact(), running.client()).run(images(1))
+
+
+def test_a_truncated_request_ends_the_session(running: Running) -> None:
+    channel = greeted(running)
+    channel.connection.sendall(raw(b'{"do":"program"}', payload=1000) + b"x" * 10)
+    channel.connection.shutdown(socket.SHUT_WR)
+    assert running.saw("closed the connection")
+    assert eventually(running.is_well)
+
+
+@pytest.mark.parametrize(
+    ("request_", "payload", "message"),
+    [
+        ({"do": "format"}, b"", "request 'format' is not known"),
+        ({}, b"", "request None is not known"),
+        ({"do": "program"}, b"junk", "not a Tilewright program"),
+        ({"do": "allocate", "program": "0" * 64, "inferences": 1}, b"", "the program is not here any more"),
+        ({"do": "allocate", "program": 7}, b"", "allocate: program = 7: must be text"),
+        ({"do": "have"}, b"", "have: program = None: must be text"),
+        ({"do": "launch", "handle": 99, "inferences": 1}, b"", "launch: handle = 99: must be an integer from 0 to"),
+        ({"do": "launch", "handle": 0, "inferences": 1}, b"", "there is no allocation 0"),
+        ({"do": "launch", "handle": 1, "inferences": 2}, b"", "2 inferences: segments are allocated for 1"),
+        ({"do": "launch", "handle": 1, "inferences": True}, b"", "inferences = True: must be an integer"),
+        ({"do": "wait", "handle": 1}, b"", "nothing has been launched"),
+        ({"do": "counters", "handle": 1}, b"", "no launch has finished"),
+        ({"do": "write", "handle": 1, "segment": 0, "first": 0, "rows": 3, "offset": 0}, b"1234",
+         "4 bytes do not make 3 rows"),
+        ({"do": "write", "handle": 1, "segment": 0, "first": 1, "rows": 1, "offset": 0}, b"12",
+         "no segment 0 of inference 1"),
+        ({"do": "write", "handle": 1, "segment": 77, "first": 0, "rows": 1, "offset": 0}, b"12", "segment = 77"),
+        ({"do": "write", "handle": 1, "segment": INPUT, "first": 0, "rows": 1, "offset": 1 << 20}, b"12",
+         "lie outside segment"),
+        ({"do": "read", "handle": 1, "segment": INPUT, "first": 0, "rows": 65536, "offset": 0, "size": 4}, b"",
+         "65536 x 4 bytes from inference 0 on lie outside"),
+        ({"do": "read", "handle": 1, "segment": INPUT, "first": 0, "rows": 1, "offset": -4, "size": 4}, b"",
+         "offset = -4"),
+    ],
+)  # fmt: skip
+def test_wrong_requests_are_answered_and_the_session_goes_on(
+    running: Running, request_: dict[str, object], payload: bytes, message: str
+) -> None:
+    channel = greeted(running)
+    channel.send({"do": "program"}, dump(make_program()))
+    digest = channel.receive()[0]["program"]
+    channel.send({"do": "allocate", "program": digest, "inferences": 1})
+    assert channel.receive()[0] == {"ok": True, "handle": 1}
+    channel.send(request_, payload)
+    reply, _ = channel.receive()
+    assert reply["error"] == "device"
+    assert message in reply["message"]
+    channel.send({"do": "launch", "handle": 1, "inferences": 1})
+    assert channel.receive()[0] == {"ok": True}
+    channel.send({"do": "bye"})
+
+
+def test_an_illegal_program_is_not_run(running: Running) -> None:
+    program = make_program()
+    illegal = dataclasses.replace(program, instructions=program.instructions[: len(program.instructions) // 2])
+    device = running.client()
+    with pytest.raises(DeviceError, match=running.url):
+        device.allocate(illegal, 1)
+    assert running.is_well()
+
+
+def test_memory_is_bounded() -> None:
+    program = make_program()
+    with serving(limits=Limits(memory_bytes=100_000)) as running:
+        device = running.client()
+        with pytest.raises(
+            DeviceError, match=r"\d+ bytes of segments asked for, the server gives 100000 .*--max-memory"
+        ):
+            device.allocate(program, 5000)
+        assert running.is_well()
+
+
+def test_a_container_that_unpacks_to_more_than_allowed_is_refused() -> None:
+    program = make_program()
+    first = program.segments[0]
+    bomb = dataclasses.replace(first, size=1 << 24, data=bytes(1 << 24))
+    container = dump(dataclasses.replace(program, segments=(bomb, *program.segments[1:])))
+    assert len(container) < 1 << 17
+    assert load(container).segments[0].size == 1 << 24
+    with pytest.raises(ContainerError, match="larger when decoded than the bytes accepted here"):
+        load(container, most_bytes=1 << 20)
+
+
+def test_connections_are_bounded() -> None:
+    with serving(limits=Limits(connections=2)) as running:
+        idle = [socket.create_connection(("127.0.0.1", running.server.port)) for _ in range(3)]
+        assert running.saw("refused, 2 connections are open")
+        for connection in idle:
+            connection.close()
+        assert eventually(running.is_well)
+
+
+def test_a_defect_of_the_server_is_logged_and_survived(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("made up")
+
+    device = running.client()
+    with monkeypatch.context() as patched:
+        patched.setattr(running.device, "launch", broken)
+        with pytest.raises(RemoteError, match="internal error: ZeroDivisionError; the server's log says more"):
+            Executable(make_artifact(), device).run(images(1))
+    assert running.saw("made up")
+    assert running.is_well()
