@@ -1,8 +1,9 @@
 """The latency model beside ZigZag and SCALE-Sim on ResNet-18: time of an evaluation, error against the RTL's cycles.
 
-``python bench/bench_explorer_peers.py [--python PATH] [--peer NAME] [--size 224] [--config pynq-z2] [--json FILE]``.
-The truth is the compiled program on the cycle simulator, whose cycles equal the RTL's. All three models run one after
-another; times are those of the processor. The peers get the convolutions and the dense layer, each distinct shape once
+``python bench/bench_explorer_peers.py [--python PATH] [--peer NAME] [--size 224] [--config pynq-z2] [--no-rtl]
+[--json FILE]``. The truth is the compiled program on the Verilated RTL (minutes; ``--no-rtl`` takes the cycle
+simulator's word), which must also give the simulator's outputs. All three models run one after another; times are
+those of the processor. The peers get the convolutions and the dense layer, each distinct shape once
 (identical layers are counted, not repeated); what they do not model, residual adds and pooling, costs Tilewright next
 to nothing beside its array. Both describe a layer by itself and add layers up.
 
@@ -26,12 +27,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import tilewright as tw
 from bench.bench_sim_speed import machine
-from bench.resnet18 import build
+from bench.resnet18 import build, images
 from tilewright.config import Config, load_config
 from tilewright.dse.arrays import config_array, network_arrays
 from tilewright.dse.latency import estimate
@@ -40,6 +43,7 @@ from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.errors import TilewrightError
 from tilewright.jit.importer import import_model
 from tilewright.progress import ProgressReporter
+from tilewright.runtime.device import open_device
 from tilewright.sim import simulate_timing
 
 HERE = Path(__file__).resolve().parent
@@ -110,6 +114,16 @@ def peer_row(name: str, answer: dict[str, Any], counts: Counter[str], array: dic
     }  # fmt: skip
 
 
+def rtl_cycles(executable: Any, config: Config, size: int) -> int:
+    """Cycles of an image on the Verilated RTL. Raises :class:`TilewrightError` if the simulator gives other outputs."""
+    x = images(1, size, seed=0, activations="int8")
+    on_rtl = type(executable)(executable.artifact, open_device("rtl", config), verified=True)
+    (expected, _), (found, report) = executable.run(x), on_rtl.run(x)
+    if not np.array_equal(expected, found):
+        raise TilewrightError(f"ResNet-18 on {config.name}: the RTL's outputs are not the simulator's")
+    return int(report.cycles)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """All rows. Raises :class:`TilewrightError` for a Config that cannot run the network."""
     config = load_config(options.config)
@@ -120,7 +134,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         assert model.graph is not None, model.host_ops
         shape = network_shape(model.graph)
         executable = tw.compile(path, config, progress=progress.update)
-        truth = sum(simulate_timing(program).cycles for program in executable.artifact.programs)
+        simulated = sum(simulate_timing(program).cycles for program in executable.artifact.programs)
+        progress.update("Verilated RTL", 0, 0)
+        truth = rtl_cycles(executable, config, options.size) if options.rtl else simulated
         found = estimate(shape, config)
         seconds = evaluation_seconds(shape, config)
         array = {layer.name: layer.array for layer in found.layers}
@@ -133,16 +149,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             progress.update(name, 0, 0)
             answer = ask_peer(options.python, PEERS[name], config, layers, options.seconds)
             rows.append(peer_row(name, answer, counts, array, truth))
-    return {"machine": machine(), "config": config.name, "size": options.size, "simulated": truth, "rows": rows}
+    return {"machine": machine(), "config": config.name, "size": options.size, "simulated": simulated, "truth": truth,
+            "truth_from": "rtl" if options.rtl else "sim", "rows": rows}  # fmt: skip
 
 
 def main() -> int:
-    """Print the table; exit code 1 if a peer that was asked said nothing."""
+    """Print the table; exit code 1 if a peer that was asked said nothing, or RTL and simulator differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", help="an interpreter that has zigzag-dse and scalesim")
     parser.add_argument("--peer", action="append", choices=list(PEERS), help="only this one (may be repeated)")
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--config", default="pynq-z2")
+    parser.add_argument("--no-rtl", dest="rtl", action="store_false", help="the simulator's cycles, not the RTL's")
     parser.add_argument("--seconds", type=float, default=1500.0, help="stop a peer after this long")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -153,7 +171,9 @@ def main() -> int:
         return 2
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"ResNet-18 at {options.size} x {options.size} on {found['config']}: {found['simulated']:,} cycles simulated")
+    source = "on the RTL" if found["truth_from"] == "rtl" else "on the simulator"
+    print(f"ResNet-18 at {options.size} x {options.size} on {found['config']}: {found['truth']:,} cycles {source}, "
+          f"{found['simulated']:,} simulated")  # fmt: skip
     print(f"{'tool':<20}{'cycles':>12}{'error':>9}{'s/evaluation':>14}{'evaluations/s':>15}")
     for row in found["rows"]:
         off = "-" if row["error"] is None else f"{row['error']:+.1%}"
@@ -163,7 +183,7 @@ def main() -> int:
             print(f"    {row['shapes']} of {row['of']} shapes (array cycles {row['array_cycles']:,}): {row['reason']}")
     if not options.python:
         print("peers: not measured; --python names an interpreter that has them (see the head of this file)")
-    return int(any(row.get("shapes") == 0 for row in found["rows"]))
+    return int(found["truth"] != found["simulated"] or any(row.get("shapes") == 0 for row in found["rows"]))
 
 
 if __name__ == "__main__":
