@@ -13,22 +13,16 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Mux, Signal
 
-from tests.hw.formal import OpenRam, Proof, Recorder, open_ram
-from tilewright.config import PRESETS
+from tests.hw.formal.configs import SMALL
+from tests.hw.formal.opened import OpenRam, Recorder
+from tests.hw.formal.prover import MARKS, Proof
 from tilewright.hw.rtl import tokens
 from tilewright.hw.rtl.queue import Queue
 from tilewright.isa.spec import Engine, others
 
-__all__ = ["open_ram"]
-
-pytestmark = [
-    pytest.mark.slow,
-    # modules are elaborated by hand here, which Amaranth does not notice
-    pytest.mark.filterwarnings("ignore:.*created but never used"),
-]
+pytestmark = MARKS
 
 WIDTH = 2
-SMALL = PRESETS["tiny"].replace(burst_beats=4, outstanding=2, fetch_beats=16, token_depth=3, queue_depth=2)
 
 
 def queue_proof(depth: int, legal: bool = True) -> Proof:
@@ -70,11 +64,13 @@ def queue_proof(depth: int, legal: bool = True) -> Proof:
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 8])
-def test_a_queue_keeps_order_and_count(depth: int, tmp_path: Path, open_ram: type[OpenRam]) -> None:
+@pytest.mark.usefixtures("open_ram")
+def test_a_queue_keeps_order_and_count(depth: int, tmp_path: Path) -> None:
     assert queue_proof(depth).check(tmp_path) == "PASS"
 
 
-def test_the_queue_proof_notices_an_overflow(tmp_path: Path, open_ram: type[OpenRam]) -> None:
+@pytest.mark.usefixtures("open_ram")
+def test_the_queue_proof_notices_an_overflow(tmp_path: Path) -> None:
     assert queue_proof(3, legal=False).check(tmp_path, depth=6) == "FAIL"
 
 
