@@ -94,6 +94,8 @@ class Device(ABC):
             raise DeviceError(f"{self}: the program is of another config than the device ({differing})")
         if inferences < 1:
             raise DeviceError(f"{self}: {inferences} inferences: must be at least 1")
+        if len(program.segments) > self.config.segments:
+            raise DeviceError(f"{self}: {len(program.segments)} segments, the config has {self.config.segments}")
         shared = [s.name for s in program.segments if s.kind in ("input", "output") and not s.repeat_stride]
         if inferences > 1 and shared:
             raise DeviceError(f"{self}: segment {shared[0]} has no repeat stride: one inference per launch only")
@@ -203,7 +205,12 @@ class Device(ABC):
 
 
 def fault(device: Device, program: Program, code: str, instruction: int | None, detail: str = "") -> DeviceFault:
-    """The :class:`DeviceFault` of an instruction, with its layer looked up in the program's meta."""
+    """The :class:`DeviceFault` of an instruction, with its layer looked up in the program's meta.
+
+    ``instruction`` as the device tells it: a number that is none of the program's counts as unknown.
+    """
+    if instruction is not None and not 0 <= instruction < program.instruction_count:
+        instruction = None
     layer = None
     owners = program.meta.get("instruction_layer", [])
     if instruction is not None and instruction < len(owners) and owners[instruction] >= 0:

@@ -5,9 +5,8 @@ It computes every byte and counts no cycles: how long the kernels take is for th
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -18,12 +17,11 @@ from tilewright.hw.hls.build import build_library
 from tilewright.hw.hls.model import KernelModel, Outcome
 from tilewright.isa.program import Program
 from tilewright.runtime.activity import count_traffic
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Progress, fault
+from tilewright.runtime.builds import BuildProgress, print_build_progress
+from tilewright.runtime.device import Allocation, Counters, Device, Progress, fault
 from tilewright.runtime.segments import segment_memories
 
 PAGE = 4096  #: bytes that segments and the program are aligned to in DRAM
-
-BuildProgress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -47,7 +45,8 @@ class HlsDevice(Device):
 
     def __init__(self, config: Config, build_progress: BuildProgress | None = None) -> None:
         super().__init__(config)
-        self._model = KernelModel(build_library(config, build_progress or _print_progress), config)
+        library = build_library(config, build_progress or partial(print_build_progress, self.name))
+        self._model = KernelModel(library, config)
 
     def close(self) -> None:
         """Free the kernels' memories."""
@@ -55,8 +54,6 @@ class HlsDevice(Device):
 
     def _allocate(self, program: Program, inferences: int) -> _State:
         program.table()  # refuses what does not decode: the kernels take every instruction for a valid one
-        if len(program.segments) > self.config.segments:
-            raise DeviceError(f"{self}: {len(program.segments)} segments, the config has {self.config.segments}")
         memories = segment_memories(program, inferences)
         places, end = [], _pages(len(program.instructions))
         for memory in memories:
@@ -101,7 +98,3 @@ class HlsDevice(Device):
 
 def _pages(size: int) -> int:
     return -(-max(size, 1) // PAGE) * PAGE
-
-
-def _print_progress(what: str, done: int, total: int) -> None:
-    print(f"hls: {what} ({done}/{total})", file=sys.stderr, flush=True)

@@ -87,8 +87,6 @@ class PynqDevice(Device):
     # -- memory ----------------------------------------------------------------------------------------
 
     def _allocate(self, program: Program, inferences: int) -> _State:
-        if len(program.segments) > self.config.segments:
-            raise DeviceError(f"{self}: {len(program.segments)} segments, the config has {self.config.segments}")
         kept = self._kept.pop((id(program), inferences), None)
         if kept is not None:
             kept[1].buffers.clear()
@@ -208,8 +206,7 @@ class PynqDevice(Device):
             code, instruction = registers.read("FAULT_CODE"), registers.read("FAULT_INSTRUCTION")
             registers.command(Control.ACKNOWLEDGE)
             name = FaultCode(code).name if code in list(FaultCode) else f"code {code}"
-            known = instruction if instruction < program.instruction_count else None
-            raise fault(self, program, name, known, FAULT_DETAIL.get(code, "").format(watchdog=state.watchdog))
+            raise fault(self, program, name, instruction, FAULT_DETAIL.get(code, "").format(watchdog=state.watchdog))
         state.counters = registers.counters()
         registers.command(Control.ACKNOWLEDGE)
 

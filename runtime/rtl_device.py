@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,13 +16,12 @@ from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import Program
+from tilewright.runtime.builds import BuildProgress, print_build_progress
 from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
 from tilewright.runtime.segments import segment_memories
 from tilewright.runtime.stalls import register_stalls
 
 LOOK_CYCLES = 1 << 17  #: cycles between looks at how many inferences are finished
-
-BuildProgress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -55,7 +53,7 @@ class RtlDevice(Device):
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
-        library = design_library(config, kind, build_progress or print_build_progress)
+        library = design_library(config, kind, build_progress or partial(print_build_progress, self.name))
         self._model = DesignModel(library, config.dram_latency)
         self._driver = Driver(self._model, config)
         if disturbance is not None:
@@ -93,9 +91,7 @@ class RtlDevice(Device):
             self._model.reset()  # the next launch starts afresh
             raise
         if result.fault is not None:
-            known = result.fault_instruction < allocation.program.instruction_count
-            instruction = result.fault_instruction if known else None
-            raise fault(self, allocation.program, result.fault.name, instruction)
+            raise fault(self, allocation.program, result.fault.name, result.fault_instruction)
         allocation.state.result = result
         if progress is not None and inferences > told:
             progress(inferences - told)
@@ -113,8 +109,3 @@ class RtlDevice(Device):
 
     def _cancel(self, allocation: Allocation) -> None:
         self._model.reset()
-
-
-def print_build_progress(what: str, done: int, total: int) -> None:
-    """Tell the error stream of a step of a build."""
-    print(f"rtl: {what} ({done}/{total})" if total else f"rtl: {what}", file=sys.stderr, flush=True)

@@ -80,8 +80,7 @@ class SimDevice(Device):
                 progress(1)
 
     def _fault(self, program: Program, found: Fault) -> Exception:
-        instruction = found.instruction if found.instruction >= 0 else None
-        return fault(self, program, found.code.name, instruction, found.message)
+        return fault(self, program, found.code.name, found.instruction, found.message)
 
     def _counters(self, allocation: Allocation) -> Counters:
         """Cycles, traffic and events of one inference."""
