@@ -51,6 +51,15 @@ class CompiledGraph:
     steps: list[Step]
     placement: dict[str, tuple[str, str]] = field(default_factory=dict)  #: op -> (place, reason)
 
+    @property
+    def host_layers(self) -> tuple[dict[str, str], ...]:
+        """What runs on the host and why, as an artifact keeps it (:class:`~tilewright.runtime.artifact.Artifact`)."""
+        return tuple(
+            {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": self.placement[op.name][1]}
+            for op in self.graph.ops
+            if self.placement[op.name][0] == "host"
+        )
+
 
 def compile_graph(
     graph: Graph,

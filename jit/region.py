@@ -30,11 +30,6 @@ def compile_region(graph: Graph, config: Config, progress: Progress | None = Non
         found = (graph.tensors[name] for name in names)
         return tuple(TensorIo(t.name, t.shape, t.dtype, t.scale, t.zero_point) for t in found)
 
-    host_layers = tuple(
-        {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": compiled.placement[op.name][1]}
-        for op in graph.ops
-        if compiled.placement[op.name][0] == "host"
-    )
     return Artifact(
         name=graph.name,
         config=config,
@@ -42,5 +37,5 @@ def compile_region(graph: Graph, config: Config, progress: Progress | None = Non
         steps=tuple(compiled.steps),
         inputs=specs(graph.inputs),
         outputs=specs(graph.outputs),
-        host_layers=host_layers,
+        host_layers=compiled.host_layers,
     )

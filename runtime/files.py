@@ -44,11 +44,7 @@ def check_writable(path: str | Path) -> None:
     parent = target.parent
     if not parent.is_dir():
         raise FileError(f"{path}: cannot be written: there is no directory {parent}; create it first")
-    try:
-        with tempfile.TemporaryFile(dir=parent):
-            return
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
+    _try_file(parent, path)
 
 
 def check_directory_writable(path: str | Path) -> None:
@@ -58,8 +54,13 @@ def check_directory_writable(path: str | Path) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise FileError(f"{path}: cannot be written: {existing} is not a directory")
+    _try_file(existing, path)
+
+
+def _try_file(directory: Path, path: str | Path) -> None:
+    """Raise :class:`FileError`, naming ``path``, unless a file can be made in ``directory``."""
     try:
-        with tempfile.TemporaryFile(dir=existing):
+        with tempfile.TemporaryFile(dir=directory):
             return
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {_reason(error)}") from error

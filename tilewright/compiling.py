@@ -115,11 +115,6 @@ def build_artifact(model: ImportedModel, compiled: CompiledGraph, seconds: float
     after = [step for edge in model.outputs for step in _output_steps(edge)]
     steps: list[Step] = [*before, *compiled.steps, *after]
     programs = tuple(compiled.programs)
-    host_layers = tuple(
-        {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": compiled.placement[op.name][1]}
-        for op in graph.ops
-        if compiled.placement[op.name][0] == "host"
-    )
     return Artifact(
         name=graph.name,
         config=compiled.config,
@@ -128,7 +123,7 @@ def build_artifact(model: ImportedModel, compiled: CompiledGraph, seconds: float
         inputs=tuple(_tensor(edge) for edge in model.inputs),
         outputs=tuple(_tensor(edge) for edge in model.outputs),
         intermediates=_intermediates(model, compiled) if keep_intermediates else (),
-        host_layers=host_layers,
+        host_layers=compiled.host_layers,
         compile_seconds=seconds,
         options={"keep_intermediates": keep_intermediates},
     )

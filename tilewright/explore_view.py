@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.progress import ProgressReporter
+from tilewright.progress import ProgressReporter, make_bar
 
 if TYPE_CHECKING:
     from tilewright.dse.search import Point
@@ -34,10 +33,7 @@ class ExploreView:
         self.console = console or Console(stderr=True)
         self.objectives, self.name = tuple(objectives), name
         self._lines = ProgressReporter(self.console)
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn(),
-            console=self.console,
-        )  # fmt: skip
+        self._bar = make_bar(self.console)  # drawn above the table, as a part of it
         self._task = self._bar.add_task("", total=None, count="")
         self._table: Table | None = None
         self._live: Live | None = None

@@ -19,6 +19,12 @@ def output_console() -> Console:
     return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
+def make_bar(console: Console) -> Progress:
+    """A bar between what is being done, how far it is (the field ``count``) and the time; it vanishes when stopped."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
 class ProgressReporter:
     """Context manager; :meth:`update` takes what is being done, how far it is, and out of how much (0: unknown)."""
 
@@ -30,13 +36,7 @@ class ProgressReporter:
 
     def __enter__(self) -> ProgressReporter:
         if self.console.is_terminal:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[count]}"),
-                TimeElapsedColumn(),
-            )
-            self._bar = Progress(*columns, console=self.console, transient=True)
+            self._bar = make_bar(self.console)
             self._bar.start()
         return self
 
