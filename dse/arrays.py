@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit  # type: ignore[import-untyped]
+from numba import njit
 from numpy.typing import NDArray
 
 from tilewright.config import Config
@@ -39,7 +39,7 @@ LONGEST = 16  #: layers of one group of the compiler's plan (``jit/groups.py``)
 
 def compiled(function: _Function) -> _Function:
     """Compiled by Numba at its first call, and kept on disk; a division by zero does not raise."""
-    return njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    return njit(cache=True, error_model="numpy")(function)
 
 
 @dataclass(frozen=True)

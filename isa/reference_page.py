@@ -150,7 +150,7 @@ def _fields(fields: tuple[Field, ...], config: Config, position: int) -> Iterato
     for field in fields:
         bits = field.bits(config)
         place = f"{position + bits - 1}:{position}" if bits > 1 else str(position)
-        width = str(field.width) if isinstance(field.width, int) else field.width.__name__  # type: ignore[attr-defined]
+        width = str(field.width) if isinstance(field.width, int) else field.width.__name__
         low, high = field.bounds(config)
         values = f"{field.enum.__name__.strip('_').removesuffix('Field')}" if field.enum else f"{low} to {high}"
         count = " (count)" if field.minus_one else ""

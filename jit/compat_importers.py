@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.error import OpNotImplemented
 from tvm.ir import GenericConst, IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, get_constant
 from tvm.relax.frontend.tflite import from_tflite
@@ -27,7 +28,7 @@ def first_line(error: Exception) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-class TfliteConverter(OperatorConverter):  # type: ignore[misc]
+class TfliteConverter(OperatorConverter):
     """TVM's converter, with each operator's result bound to a variable ``opNNN_NAME`` and errors that say where."""
 
     def check_unsupported_ops(self) -> None:
@@ -87,7 +88,7 @@ def _abandon(builder: Any) -> None:
     builder._end_block()
 
 
-class OnnxImporter(ONNXGraphImporter):  # type: ignore[misc]
+class OnnxImporter(ONNXGraphImporter):
     """TVM's importer, with named results, and Clip, Pad and ``auto_pad`` kept as Relax operators."""
 
     def __init__(self) -> None:
@@ -164,7 +165,7 @@ class OnnxImporter(ONNXGraphImporter):  # type: ignore[misc]
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         try:
             super()._check_for_unsupported_ops(graph)
-        except Exception as error:
+        except OpNotImplemented as error:
             names = str(error).rpartition(":")[2].strip()
             raise Refused(
                 f"unsupported operator{'s' if ',' in names else ''} {names}: TVM's importer has no conversion; replace "

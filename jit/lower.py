@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
-from tilewright.jit.graph import Graph, Op, TensorSpec
+from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node, PlaceError
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
@@ -152,7 +153,10 @@ class _Lowering:
         taps = np.ones((*op.kernel, 1), np.int8)
         self._window(op, out, taps, op.requants, rows[:, None] * columns[None, :], op.strides, 1, op.padding, 0)
 
-    def _window(self, op, out, taps, requants, counts, strides, dilation_y, pad, pad_constant) -> None:  # type: ignore[no-untyped-def]
+    def _window(
+        self, op: Op, out: TensorSpec, taps: NDArray[np.int8], requants: dict[int, Requant], counts: NDArray[np.int64],
+        strides: tuple[int, int], dilation_y: int, pad: tuple[int, int, int, int], pad_constant: int,
+    ) -> None:  # fmt: skip
         self.nodes.append(
             WindowNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=[self.resolve(op.inputs[0])],
@@ -203,7 +207,10 @@ class _Lowering:
             )  # fmt: skip
             first += channels
 
-    def _elementwise(self, op, inputs, out, terms, requant, suffix="", channels=0, **extra) -> None:  # type: ignore[no-untyped-def]
+    def _elementwise(
+        self, op: Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
+        channels: int = 0, **extra: Any,
+    ) -> None:  # fmt: skip
         self.nodes.append(
             ElementwiseNode(
                 name=op.name + suffix, layer=self.layer, config=self.config, inputs=[self.resolve(t) for t in inputs],

@@ -205,8 +205,8 @@ def check_faults(bench: Bench) -> Finding:
 
 def check_interrupt(bench: Bench) -> Finding:
     """The interrupt comes at the end of a program, and not before."""
-    board = getattr(bench.device, "board", None)
-    if board is None:
+    board, registers = getattr(bench.device, "board", None), bench.registers
+    if board is None or registers is None:
         return Finding("interrupt", None, f"the {bench.device} has none")
     if board.interrupt is None:
         return Finding(
@@ -224,7 +224,7 @@ def check_interrupt(bench: Bench) -> Finding:
         bench.device.launch(allocation, 1)
         begin = time.monotonic()
         came = board.interrupt.wait(IRQ_SECONDS)
-        took, done = time.monotonic() - begin, bench.device.registers.status() >> Status.DONE & 1  # type: ignore[attr-defined]
+        took, done = time.monotonic() - begin, registers.status() >> Status.DONE & 1
         bench.device.wait(allocation)
     except FAILURES as error:
         return Finding("interrupt", False, diagnosis.failed_run(error))

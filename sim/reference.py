@@ -48,22 +48,20 @@ class Reference:
 
     def run(self, segments: Sequence[NDArray[np.uint8]]) -> None:
         """Run the program over its segments in program order. Raises :class:`SegmentFault`."""
-        methods = {
-            Opcode.LOAD: self._load,
+        transfers = {Opcode.LOAD: self._load, Opcode.STORE: self._store}
+        others = {
             Opcode.FILL: self._fill,
-            Opcode.STORE: self._store,
             Opcode.GEMM: self._gemm,
             Opcode.ALU: self._alu,
             Opcode.REQUANTIZE: self._requantize,
             Opcode.RESCALE: self._rescale,
         }
         for index, instruction in enumerate(decode(self.program.instructions, self.config)):
-            if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
+            if instruction.opcode in transfers:
                 self._check_extent(index, instruction)
-            if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
-                methods[instruction.opcode](instruction, segments[instruction["segment"]])  # type: ignore[operator]
+                transfers[instruction.opcode](instruction, segments[instruction["segment"]])
             elif instruction.opcode != Opcode.WAIT:
-                methods[instruction.opcode](instruction)  # type: ignore[operator]
+                others[instruction.opcode](instruction)
 
     # -- addresses -------------------------------------------------------------------------------------
 

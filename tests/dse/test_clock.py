@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tilewright.config import PRESETS, Config
@@ -18,7 +20,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("report", load_reports(), ids=lambda report: report["config"])
-def test_logic_delays_are_those_of_the_kept_netlists(report: dict) -> None:  # type: ignore[type-arg]
+def test_logic_delays_are_those_of_the_kept_netlists(report: dict[str, Any]) -> None:
     if report["part"] != "XC7Z020":
         pytest.skip("delays are kept for 7 series")
     config = PRESETS[report["config"]]

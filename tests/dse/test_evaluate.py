@@ -139,7 +139,7 @@ def test_wrong_evaluators_are_named() -> None:
         (("pynq-z2", ()), "one or more"),
     ):
         with pytest.raises(ObjectiveError, match=message):
-            Evaluator([], *arguments)  # type: ignore[arg-type]
+            Evaluator([], *arguments)
 
 
 def test_throughput_is_maximised() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_infeasible_points_name_memory_layer_and_amount(change: dict[str, int], 
 
 
 @pytest.mark.parametrize("path", sorted(REPORTS.glob("*.json")), ids=lambda p: p.stem)
-def test_dsp_and_block_ram_equal_kept_synthesis_reports(path) -> None:  # type: ignore[no-untyped-def]
+def test_dsp_and_block_ram_equal_kept_synthesis_reports(path: Path) -> None:
     report = json.loads(path.read_text())
     if report["config"] not in PRESETS or "DSP" not in report.get("used", {}):
         pytest.skip(f"{path.name}: no report of a preset for a Xilinx part")

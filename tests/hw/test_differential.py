@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tilewright.config import PRESETS
 from tilewright.differential import Bench, Difference, seeded_config, seeded_program
 from tilewright.hw.verilated.model import Disturbance
+from tilewright.isa.program import Program
+from tilewright.sim import SimResult
 
 #: quick to build, and between them: packed and plain multipliers, non-square blocks, BATCH, narrow weights, two
 #: bus widths, both versions of AXI (see `test_the_quick_configs_cover_the_parameters`)
@@ -68,7 +72,7 @@ def test_a_difference_is_found_and_told_with_its_seeds(toolchain: None, monkeypa
 
     real = differential.simulate
 
-    def late(program, segments):  # type: ignore[no-untyped-def]
+    def late(program: Program, segments: list[NDArray[np.uint8]]) -> SimResult:
         result = real(program, segments)
         assert result.timing is not None
         result.timing.retire[-1] += 1

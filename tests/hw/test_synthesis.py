@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_every_board_has_a_part() -> None:
 
 
 @pytest.mark.parametrize("report", synthesis_report.load_reports(), ids=lambda report: report["config"])
-def test_kept_reports_are_of_the_presets_and_fit(report: dict) -> None:  # type: ignore[type-arg]
+def test_kept_reports_are_of_the_presets_and_fit(report: dict[str, Any]) -> None:
     config = PRESETS[report["config"]]
     assert report["fingerprint"] == config.fingerprint, "the preset has changed: make rtl-report"
     assert report["used"] == synthesis.count_resources(report["cells"])

@@ -165,7 +165,7 @@ def softmax(scale: float) -> Callable[[TfliteBuilder], Made]:
     def make(b: TfliteBuilder) -> Made:
         x = b.tensor([1, 37], scale, 5)
         y = b.tensor([1, 37], 1 / 256, -128)
-        b.op("SOFTMAX", [x], y, "SoftmaxOptions", Beta=1.0)  # type: ignore[arg-type]
+        b.op("SOFTMAX", [x], y, "SoftmaxOptions", Beta=1.0)
         return [x], [y]
 
     make.__name__ = f"softmax_{scale}"

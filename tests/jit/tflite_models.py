@@ -40,7 +40,7 @@ class TfliteBuilder:
         self.tensors.append(locals() | {"name": f"t{len(self.tensors)}"})
         return len(self.tensors) - 1
 
-    def op(self, name: str, inputs: list[int], output: int, options: str = "", **fields: int) -> int:
+    def op(self, name: str, inputs: list[int], output: int, options: str = "", **fields: float) -> int:
         self.operators.append({"name": name, "inputs": inputs, "output": output, "options": options, "fields": fields})
         return output
 

@@ -20,6 +20,7 @@ from tests.runtime.board import device, expected, facade, open_board, run_networ
 from tests.runtime.network import TINY, images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.facade import Facade
+from tilewright.isa.program import Program
 from tilewright.isa.registers import register_map
 from tilewright.isa.spec import Memory
 from tilewright.runtime.device import Counters, Device, DeviceFault, open_device
@@ -248,7 +249,7 @@ def test_the_default_config(toolchain: None, tmp_path: Path) -> None:
     assert dataclasses.replace(expected, events=None) == counted
 
 
-def _copy(config: Config):  # type: ignore[no-untyped-def]
+def _copy(config: Config) -> Program:
     b = Builder(config, size=4096)
     b.load(Memory.ACT, count=2, segment=INPUT, push=[STORE])
     b.store(count=2, pop=[LOAD])

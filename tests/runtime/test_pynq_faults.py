@@ -17,6 +17,7 @@ from tests.runtime.board import device, expected, facade, open_board, run_networ
 from tests.runtime.network import TINY, make_program
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
+from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault
 from tilewright.runtime.pynq.buffers import BufferPool
@@ -25,20 +26,20 @@ from tilewright.runtime.pynq_device import PynqDevice
 __all__ = ["device", "expected", "facade", "toolchain"]
 
 
-def copying_program(offset: int = 0):  # type: ignore[no-untyped-def]
+def copying_program(offset: int = 0) -> Program:
     b = Builder(TINY, size=4096)
     b.load(Memory.ACT, count=16, push=[STORE])
     b.store(count=16, offset=offset, pop=[LOAD])
     return b.program()
 
 
-def hanging_program():  # type: ignore[no-untyped-def]
+def hanging_program() -> Program:
     b = Builder(TINY, size=4096)
     b.wait(GEMM, pop=[ALU])
     return b.program()
 
 
-def fails(device: Device, program: Any, error: type[Exception], message: str) -> None:
+def fails(device: Device, program: Program, error: type[Exception], message: str) -> None:
     allocation = device.allocate(program, 1)
     device.launch(allocation, 1)
     with pytest.raises(error, match=message):

@@ -14,8 +14,9 @@ from tests.hw.conftest import toolchain
 from tests.isa.build import CONSTANT, INPUT, LOAD, OUTPUT, STORE, Builder
 from tests.runtime.network import TINY, images, make_program
 from tilewright.config import PRESETS
+from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
-from tilewright.runtime.device import Device, DeviceError, DeviceFault, open_device
+from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.rtl_device import RtlDevice
 
 __all__ = ["toolchain"]
@@ -28,14 +29,14 @@ def rtl(toolchain: None) -> Device:
     return open_device("rtl", TINY)
 
 
-def copying_program(offset: int = 0):  # type: ignore[no-untyped-def]
+def copying_program(offset: int = 0) -> Program:
     b = Builder(TINY, size=4096)
     b.load(Memory.ACT, count=SIZE // 4, push=[STORE])
     b.store(count=SIZE // 4, offset=offset, pop=[LOAD])
     return b.program()
 
 
-def run_copy(device: Device, data: np.ndarray):  # type: ignore[no-untyped-def]
+def run_copy(device: Device, data: np.ndarray) -> tuple[np.ndarray, Counters]:
     program = copying_program()
     allocation = device.allocate(program, 1)
     device.write(allocation, INPUT, 0, 0, data)
