@@ -203,11 +203,8 @@ void tilewright_alu(command_stream &commands, retire_stream &retired, token_stre
 #pragma HLS ARRAY_PARTITION variable=prm complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=prm complete dim=3
 #pragma HLS ARRAY_RESHAPE variable=uops complete dim=2
-    const command_t command = commands.read();
-    const ap_uint<INSTRUCTION_BITS> word = command_word(command);
-    const Header header = decode_Header(word);
-    pop_tokens(header.pop, from_load, from_gemm, from_store);
-    token_mask push = header.push;
-    if (header.opcode != OPCODE_WAIT) push = run(work_of(header, word), push, uops, act, acc, prm);
-    finish(command, push, false, to_load, to_gemm, to_store, retired);
+    const Received now = receive(commands, from_load, from_gemm, from_store);
+    token_mask push = now.header.push;
+    if (now.header.opcode != OPCODE_WAIT) push = run(work_of(now.header, now.word), push, uops, act, acc, prm);
+    finish(now.command, push, false, to_load, to_gemm, to_store, retired);
 }

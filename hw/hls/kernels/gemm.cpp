@@ -165,11 +165,8 @@ void tilewright_gemm(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS ARRAY_RESHAPE variable=wgt complete dim=3
 // LOAD writes a beat of micro-ops at once.
 #pragma HLS ARRAY_RESHAPE variable=uops complete dim=2
-    const command_t command = commands.read();
-    const ap_uint<INSTRUCTION_BITS> word = command_word(command);
-    const Header header = decode_Header(word);
-    pop_tokens(header.pop, from_load, from_alu, from_store);
-    token_mask push = header.push;
-    if (header.opcode == OPCODE_GEMM) push = run(decode_GemmFields(word), push, uops, act, wgt, acc);
-    finish(command, push, false, to_load, to_alu, to_store, retired);
+    const Received now = receive(commands, from_load, from_alu, from_store);
+    token_mask push = now.header.push;
+    if (now.header.opcode == OPCODE_GEMM) push = run(decode_GemmFields(now.word), push, uops, act, wgt, acc);
+    finish(now.command, push, false, to_load, to_alu, to_store, retired);
 }

@@ -208,20 +208,17 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS ARRAY_RESHAPE variable=prm complete dim=3
 #pragma HLS ARRAY_RESHAPE variable=uops_gemm complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=uops_alu complete dim=2
-    const command_t command = commands.read();
-    const ap_uint<INSTRUCTION_BITS> word = command_word(command);
-    const Header header = decode_Header(word);
-    pop_tokens(header.pop, from_gemm, from_alu, from_store);
-    token_mask push = header.push;
+    const Received now = receive(commands, from_gemm, from_alu, from_store);
+    token_mask push = now.header.push;
     bool fault = false;
-    if (header.opcode == OPCODE_LOAD) {
-        const LoadFields f = decode_LoadFields(word);
+    if (now.header.opcode == OPCODE_LOAD) {
+        const LoadFields f = decode_LoadFields(now.word);
         const unsigned beats = row_beats(destination_of(f.memory), f.cols);
-        fault = outside(f.offset, f.rows, f.stride, beats, command_limit(command));
+        fault = outside(f.offset, f.rows, f.stride, beats, command_limit(now.command));
         if (!fault)
-            push = transfer(dram, command_base(command), f, push, act, wgt, acc, prm, uops_gemm, uops_alu);
-    } else if (header.opcode == OPCODE_FILL) {
-        push = fill(decode_FillFields(word), push, act, acc);
+            push = transfer(dram, command_base(now.command), f, push, act, wgt, acc, prm, uops_gemm, uops_alu);
+    } else if (now.header.opcode == OPCODE_FILL) {
+        push = fill(decode_FillFields(now.word), push, act, acc);
     }
-    finish(command, push, fault, to_gemm, to_alu, to_store, retired);
+    finish(now.command, push, fault, to_gemm, to_alu, to_store, retired);
 }

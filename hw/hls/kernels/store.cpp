@@ -76,16 +76,13 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
 #pragma HLS ARRAY_PARTITION variable=act complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=act complete dim=4
-    const command_t command = commands.read();
-    const ap_uint<INSTRUCTION_BITS> word = command_word(command);
-    const Header header = decode_Header(word);
-    pop_tokens(header.pop, from_load, from_gemm, from_alu);
-    token_mask push = header.push;
+    const Received now = receive(commands, from_load, from_gemm, from_alu);
+    token_mask push = now.header.push;
     bool fault = false;
-    if (header.opcode == OPCODE_STORE) {
-        const StoreFields f = decode_StoreFields(word);
-        fault = outside(f.offset, f.rows, f.stride, unsigned(f.cols) * ACT_PARTS, command_limit(command));
-        if (!fault) push = transfer(f, command_base(command), push, act, dram);
+    if (now.header.opcode == OPCODE_STORE) {
+        const StoreFields f = decode_StoreFields(now.word);
+        fault = outside(f.offset, f.rows, f.stride, unsigned(f.cols) * ACT_PARTS, command_limit(now.command));
+        if (!fault) push = transfer(f, command_base(now.command), push, act, dram);
     }
-    finish(command, push, fault, to_load, to_gemm, to_alu, retired);
+    finish(now.command, push, fault, to_load, to_gemm, to_alu, retired);
 }

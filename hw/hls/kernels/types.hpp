@@ -96,6 +96,23 @@ inline void pop_tokens(token_mask mask, token_stream &a, token_stream &b, token_
     if (mask[2]) c.read();
 }
 
+// The start of every instruction: its command, then its tokens.
+struct Received {
+    command_t command;
+    ap_uint<INSTRUCTION_BITS> word;
+    Header header;
+};
+
+inline Received receive(command_stream &commands, token_stream &a, token_stream &b, token_stream &c) {
+#pragma HLS INLINE
+    Received now;
+    now.command = commands.read();
+    now.word = command_word(now.command);
+    now.header = decode_Header(now.word);
+    pop_tokens(now.header.pop, a, b, c);
+    return now;
+}
+
 // Send one token to each marked engine. Callers pass the mask that the finished work returned: that
 // dependence, and not the order of statements, is what keeps a token behind the writes that it announces.
 inline void push_tokens(token_mask mask, token_stream &a, token_stream &b, token_stream &c) {
