@@ -29,7 +29,7 @@ from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
 from tilewright.sim import simulate_timing
 
-#: measured on the MLPerf Tiny networks (bench/policies.py): each is the best of some network on some config
+#: measured on the MLPerf Tiny networks: each is the best of some network on some config
 POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
 
 #: for networks that a plan cuts into groups
