@@ -7,6 +7,7 @@ Programs use every opcode, flag, memory, loop, wrap region and token queue; they
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,33 @@ from tilewright.isa.random_order import TokenOrder
 from tilewright.isa.random_state import INPUT, OUTPUT, SCRATCH, Proposal, State
 from tilewright.isa.spec import Engine
 
-__all__ = ["GrowingProgram", "random_config", "random_program", "random_segments"]
+__all__ = ["DENSE", "LATE", "TRAFFIC", "GrowingProgram", "Style", "random_config", "random_program", "random_segments"]
 
 ATTEMPTS = 10  #: proposals of one kind before another kind is drawn
-EXTRA_TOKENS = 0.08  #: probability of a token that nothing needs, per instruction and other engine
+LONGEST_HOLD = 500  #: cycles for which dispatch is held up at most; most instructions take less
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a random program is drawn. ``name``: for reports.
+
+    ``weights``: of the kinds of :data:`KIND_WEIGHTS`. ``extra_tokens``: probability of a token that nothing needs, per
+    instruction and other engine. ``held``: probability that an instruction is dispatched late, see
+    :meth:`GrowingProgram.hold_dispatch`.
+    """
+
+    name: str
+    weights: Mapping[str, int]
+    extra_tokens: float
+    held: float = 0.0
+
+
+#: instructions follow each other closely: engines and tokens are what they wait for
+DENSE = Style("dense", KIND_WEIGHTS, extra_tokens=0.08)
+#: the same with many more tokens and WAITs
+TRAFFIC = Style("traffic", {**KIND_WEIGHTS, "alu": 8, "wait": 4}, extra_tokens=0.25)
+#: half of the instructions find all engines idle and their tokens waiting
+LATE = Style("late", TRAFFIC.weights, TRAFFIC.extra_tokens, held=0.5)
 
 
 def random_segments(rng: np.random.Generator, program: Program) -> list[NDArray[np.uint8]]:
@@ -35,19 +59,19 @@ def random_segments(rng: np.random.Generator, program: Program) -> list[NDArray[
     return buffers
 
 
-def random_program(rng: np.random.Generator, config: Config, size: int) -> Program:
+def random_program(rng: np.random.Generator, config: Config, size: int, style: Style = DENSE) -> Program:
     """A legal program of about ``size`` instructions; set-up and WAITs that carry tokens come on top."""
-    growing = GrowingProgram(rng, config)
+    growing = GrowingProgram(rng, config, style)
     growing.set_up()
-    growing.grow(KIND_WEIGHTS, size)
+    growing.grow(style.weights, size)
     return growing.finish()
 
 
 class GrowingProgram:
     """A random program in the making: set up once, grown in any number of phases, then finished."""
 
-    def __init__(self, rng: np.random.Generator, config: Config) -> None:
-        self.rng, self.config = rng, config
+    def __init__(self, rng: np.random.Generator, config: Config, style: Style = DENSE) -> None:
+        self.rng, self.config, self.style = rng, config, style
         self.state = State(config, rng)
         self.order = TokenOrder(config, rng)
         self.proposals = Proposals(self.state)
@@ -85,12 +109,24 @@ class GrowingProgram:
                 order.wait(Engine.ALU, missing)
                 state.slot += missing
             state.run_vectors(p)
-        index = order.append(p.opcode, p.engine, p.fields, pops, EXTRA_TOKENS)
+        if self.style.held and state.chance(self.style.held):
+            self.hold_dispatch(p.engine)
+        index = order.append(p.opcode, p.engine, p.fields, pops, self.style.extra_tokens)
         for touch in p.touches:
             state.history[touch.memory].record(p.engine, index, touch)
         if p.uops is not None:
             memory, addresses, values = p.uops
             state.uops[memory][addresses] = values
+
+    def hold_dispatch(self, engine: Engine) -> None:
+        """Let the next instruction, one of ``engine``, be dispatched late: the queue of another engine fills up first.
+
+        It gets as many WAITs as it holds and two more; the last of them has no place until the first is over.
+        """
+        other = Engine.GEMM if engine == Engine.ALU else Engine.ALU
+        self.order.wait(other, self.state.integer(1, LONGEST_HOLD))
+        for _ in range(self.config.queue_depth + 1):
+            self.order.wait(other, 1)
 
     def finish(self) -> Program:
         """The program, all tokens taken."""

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
 from tilewright.isa.codec import COLUMNS, decode
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_config, random_program, random_segments
+from tilewright.isa.random_program import (
+    DENSE,
+    LATE,
+    TRAFFIC,
+    Style,
+    random_config,
+    random_program,
+    random_segments,
+)
 from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, instruction_width, others
 from tilewright.isa.verifier import verify
 
@@ -28,6 +36,25 @@ def test_the_verifier_accepts_every_program(seed: int) -> None:
     program = make(seed)
     verify(program)
     assert program.instruction_count >= 30
+
+
+@pytest.mark.parametrize("style", [LATE, TRAFFIC], ids=lambda style: style.name)
+def test_every_style_gives_legal_programs(style: Style) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        verify(random_program(rng, random_config(rng), 20, style))
+
+
+def test_styles_differ_in_tokens_and_waits() -> None:
+    def count(style: Style) -> tuple[int, int]:
+        tables = [random_program(np.random.default_rng(seed), PRESETS["tiny"], 25, style).table() for seed in range(6)]
+        rows = np.concatenate(tables)
+        return sum(int(mask).bit_count() for mask in rows[:, COLUMNS["push"]]), len(rows)
+
+    tokens, length = count(DENSE)
+    assert count(TRAFFIC)[0] > 1.2 * tokens
+    assert count(LATE)[0] > 1.2 * tokens
+    assert count(LATE)[1] > 3 * length, "WAITs that fill the queues"
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
