@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
-from tests.hw.cocotb.programs import faulty, hanging
+from tests.hw.cocotb.programs import faulty, hanging, to_the_end
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import random_program, random_segments
 from tilewright.isa.registers import Control, FaultCode
@@ -16,7 +16,7 @@ from tilewright.isa.spec import Engine, Opcode
 
 __all__ = [
     "a_fault_names_its_instruction", "a_hang_ends_by_abort", "a_hang_ends_by_watchdog",
-    "registers_hold_still_while_a_program_runs",
+    "a_segment_ends_with_its_last_beat", "registers_hold_still_while_a_program_runs",
 ]  # fmt: skip
 
 NO_INSTRUCTION = (1 << 24) - 1
@@ -39,6 +39,21 @@ async def a_fault_names_its_instruction(dut: Any, code: FaultCode) -> None:
         outcome = await bench.run(program, random_segments(np.random.default_rng(seed), program))
         assert (outcome.fault, outcome.fault_instruction, outcome.completed) == (code, at, 0)
         await agree(bench, good(bench, seed), seed)
+
+
+@cocotb.test()
+async def a_segment_ends_with_its_last_beat(dut: Any) -> None:
+    """A tile may use the last beat of its segment; one that needs one more faults, and writes nothing."""
+    bench = await Bench.open(dut)
+    await agree(bench, to_the_end(bench.config))
+    for at, beyond in enumerate((Engine.LOAD, Engine.STORE)):
+        program = to_the_end(bench.config, beyond)
+        segments = random_segments(np.random.default_rng(at), program)
+        before = segments[2].copy()
+        outcome = await bench.run(program, segments)
+        assert (outcome.fault, outcome.fault_instruction) == (FaultCode.SEGMENT, at)
+        assert np.array_equal(segments[2], before)
+        await agree(bench, to_the_end(bench.config), at)
 
 
 @cocotb.test()

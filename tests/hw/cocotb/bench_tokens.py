@@ -8,19 +8,22 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
-from tests.hw.cocotb.programs import token_ring
+from tests.hw.cocotb.programs import token_ring, token_traffic
 from tilewright.isa.codec import COLUMNS
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, others
 from tilewright.isa.timing import TOKEN_LATENCY
 
-__all__ = ["tokens_order_what_engines_do"]
+__all__ = ["a_token_comes_in_the_cycle_in_which_one_goes", "tokens_order_what_engines_do"]
+
+Times = dict[Engine, list[int]]
+QueueTimes = dict[tuple[Engine, Engine], list[int]]
 
 
-def watch_events(bench: Bench) -> tuple[dict[Engine, list[int]], dict[Engine, list[int]]]:
+def watch_events(bench: Bench) -> tuple[Times, Times]:
     """Cycles in which engines issue and retire, from the event outputs; filled as time goes on."""
-    issued: dict[Engine, list[int]] = {e: [] for e in Engine}
-    retired: dict[Engine, list[int]] = {e: [] for e in Engine}
+    issued: Times = {e: [] for e in Engine}
+    retired: Times = {e: [] for e in Engine}
 
     async def watch() -> None:
         d, now = bench.dut, 0
@@ -38,10 +41,10 @@ def watch_events(bench: Bench) -> tuple[dict[Engine, list[int]], dict[Engine, li
     return issued, retired
 
 
-def check_order(program: Program, issued: dict[Engine, list[int]], retired: dict[Engine, list[int]]) -> int:
-    """The k-th pop of a queue issues after the k-th push retired; returns how many pops came at once."""
-    pushes: dict[tuple[Engine, Engine], list[int]] = {}
-    pops: dict[tuple[Engine, Engine], list[int]] = {}
+def queue_times(program: Program, issued: Times, retired: Times) -> tuple[QueueTimes, QueueTimes]:
+    """When each queue, by source and sink, got its tokens and gave them; as many of both."""
+    pushes: QueueTimes = {}
+    pops: QueueTimes = {}
     index = dict.fromkeys(Engine, 0)
     for row in program.table():
         engine = Engine(int(row[COLUMNS["engine"]]))
@@ -53,6 +56,11 @@ def check_order(program: Program, issued: dict[Engine, list[int]], retired: dict
             if row[COLUMNS["push"]] >> bit & 1:
                 pushes.setdefault((engine, other), []).append(retired[engine][k])
     assert {pair: len(times) for pair, times in pops.items()} == {pair: len(times) for pair, times in pushes.items()}
+    return pushes, pops
+
+
+def check_order(pushes: QueueTimes, pops: QueueTimes) -> int:
+    """The k-th pop of a queue issues after the k-th push retired; returns how many pops came at once."""
     waits = [pop - push for pair in pops for push, pop in zip(pushes[pair], pops[pair])]
     assert min(waits) >= TOKEN_LATENCY
     return sum(wait == TOKEN_LATENCY for wait in waits)
@@ -70,4 +78,18 @@ async def tokens_order_what_engines_do(dut: Any, paused: bool) -> None:
             times.clear()
         program = token_ring(bench.config, rounds)
         await agree(bench, program)
-        assert check_order(program, issued, retired) > rounds
+        assert check_order(*queue_times(program, issued, retired)) > rounds
+
+
+@cocotb.test()
+async def a_token_comes_in_the_cycle_in_which_one_goes(dut: Any) -> None:
+    """In every queue: nothing is lost and nothing stays, else the run would not end."""
+    bench = await Bench.open(dut)
+    issued, retired = watch_events(bench)
+    rounds = 4
+    program = token_traffic(bench.config, rounds)
+    await agree(bench, program)
+    pushes, pops = queue_times(program, issued, retired)
+    check_order(pushes, pops)
+    together = {pair: len(set(pushes[pair]) & set(pops[pair])) for pair in pushes}
+    assert together == dict.fromkeys(((a, b) for a in Engine for b in others(a)), rounds - 1)

@@ -12,9 +12,10 @@ from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.program import Program
 from tilewright.isa.random_engine import random_engine_program
 from tilewright.isa.registers import FaultCode
-from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width
+from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
+from tilewright.isa.timing import LOAD_DEPTH, STORE_DEPTH, TOKEN_LATENCY
 
-__all__ = ["copying", "faulty", "hanging", "reading_and_writing", "token_ring"]
+__all__ = ["copying", "faulty", "hanging", "reading_and_writing", "to_the_end", "token_ring", "token_traffic"]
 
 
 def reading_and_writing(config: Config, seed: int) -> Program:
@@ -31,6 +32,18 @@ def copying(config: Config, offset: int, size: int) -> Program:
     return b.program()
 
 
+def to_the_end(config: Config, beyond: Engine | None = None) -> Program:
+    """Three rows from input to output, up to the last beat of both segments; the tile of ``beyond``, LOAD or STORE,
+    ends one beat later, which is not legal."""
+    b = Builder(config)
+    count, stride = 8, 8 * config.act_unit_bytes // config.beat_bytes + 1
+    first = (b.size - count * config.act_unit_bytes) // config.beat_bytes - 2 * stride
+    tile = {"rows": 3, "sram_row": count, "stride": stride}
+    b.load(Memory.ACT, [], [STORE], count, offset=first + (beyond == LOAD), **tile)
+    b.store([LOAD], [], count, offset=first + (beyond == STORE), **tile)
+    return b.program()
+
+
 def token_ring(config: Config, rounds: int) -> Program:
     """A token goes round all engines, both ways, through all twelve queues; each engine is late in its turn."""
     b = Builder(config)
@@ -43,6 +56,27 @@ def token_ring(config: Config, rounds: int) -> Program:
             pop = [] if k == 0 else [order[k - 1]]
             b.wait(engine, 1 + 7 * (turn + k) % 11, pop=pop, push=[order[(k + 1) % 4]])
         b.wait(LOAD, 1, pop=[order[3]])
+    b.wait(LOAD, 1, push=[STORE])
+    b.store(count=8, pop=[LOAD])
+    return b.program()
+
+
+def token_traffic(config: Config, rounds: int) -> Program:
+    """Through each of the twelve queues in turn: tokens come as often as they are taken, and each of the last
+    ``rounds`` but one comes in the very cycle in which the one before it is taken."""
+    b = Builder(config)
+    period, lead = 32, 100  # cycles: longer than fetching what happens in them
+    drain = {LOAD: LOAD_DEPTH, STORE: STORE_DEPTH, GEMM: 0, ALU: 0}  # what a WAIT takes longer than its cycles
+    b.load(Memory.ACT, count=8)
+    for source in Engine:
+        for sink in others(source):
+            b.wait(sink, 1, push=[source])  # both are free
+            b.wait(source, lead, pop=[sink], push=[sink])  # pushes in r; from there on one every period
+            for turn in range(rounds):
+                b.wait(source, period - drain[source], push=[sink])
+                # pops r + TOKEN_LATENCY, then r + 2, 3, ... periods
+                b.wait(sink, (period if turn else 2 * period - TOKEN_LATENCY) - drain[sink], pop=[source])
+            b.wait(sink, 1, pop=[source])
     b.wait(LOAD, 1, push=[STORE])
     b.store(count=8, pop=[LOAD])
     return b.program()
