@@ -28,18 +28,18 @@ class CoverageError(TilewrightError):
 class Coverage:
     """What a full run has hit and what a quick one must. ``counts``: hits per group, in the order of its bins.
 
-    ``configs``, ``programs``, ``runs``: of the full run, runs on a bus that pauses included. ``levels``: bins per
-    group that the quick run must hit.
+    ``configs``, ``programs`` (on each config, by style), ``runs``: of the full run, runs on a bus that pauses
+    included. ``levels``: bins per group that the quick run must hit.
     """
 
     configs: list[str]
-    programs: int
+    programs: dict[str, int]
     runs: int
     counts: dict[str, list[int]]
     levels: dict[str, int]
 
     @classmethod
-    def of(cls, hits: Hits, quick: Hits, configs: list[str], programs: int, runs: int) -> Coverage:
+    def of(cls, hits: Hits, quick: Hits, configs: list[str], programs: dict[str, int], runs: int) -> Coverage:
         """From the hits of a full and of a quick run."""
         counts = {g.name: [hits[g.name, b] for b in g.bins] for g in GROUPS}
         levels = {g.name: int(LEVEL * covered(g, quick)) for g in GROUPS}
@@ -90,14 +90,22 @@ stall counters among them.
 `python -m tilewright.coverage` runs everything and writes this page (minutes); `--quick` runs the part that the tests
 run and says what it hits. A bin that the instruction set forbids is excluded, with the reason; a bin that was never
 hit is a hole and listed.
+
+The programs come in styles (`isa/random_program.py`): in `dense` ones, those of the differential tests, instructions
+wait for engines and tokens; `traffic` has many more tokens and WAITs; in `late` ones dispatch is held up again and
+again until all engines are idle, so that instructions issue the cycle after it.
 """
 
 
 def _lines(coverage: Coverage) -> Iterator[str]:
     yield _INTRODUCTION
+    bins = sum(len(group.bins) for group in GROUPS)
+    reached = bins - sum(len(holes(group, coverage)) for group in GROUPS)
     yield (
-        f"This run: {coverage.programs} programs on each of {len(coverage.configs)} configs "
-        f"({', '.join(coverage.configs)}), {coverage.runs} runs in all, those on a bus that pauses included."
+        f"This run reached **{reached:,} of {bins:,} bins ({reached / bins:.1%})** with "
+        f"{', '.join(f'{count} {style}' for style, count in coverage.programs.items())} programs on each of "
+        f"{len(coverage.configs)} configs ({', '.join(coverage.configs)}), {coverage.runs:,} runs in all, those on a "
+        "bus that pauses included."
     )
     yield ""
     yield "| group | bins | excluded | hit | holes | hit by the quick run, at least |"

@@ -18,7 +18,7 @@ from tilewright.hw.coverage.model import GROUPS, Bin
 from tilewright.hw.coverage.page import PAGE, Coverage, CoverageError, Hits, covered, holes, page
 from tilewright.hw.coverage.sample import sample
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_segments
+from tilewright.isa.random_program import DENSE, LATE, Style, random_program, random_segments
 from tilewright.isa.spec import AluOp, Engine, Memory, Opcode
 from tilewright.sim import simulate
 
@@ -128,6 +128,19 @@ def test_waiting_is_told_apart() -> None:
     assert {what[3] for what in paused["load"]} == {"paused"}
 
 
+def test_late_programs_find_engines_idle_and_tokens_waiting() -> None:
+    def idle(style: Style) -> float:
+        stalls = Counter[str]()
+        for seed in range(4):
+            found = seen(random_program(np.random.default_rng(seed), TINY, 24, style))
+            for name in ("load", "fill", "store", "gemm", "alu", "requantize", "rescale"):
+                for what, count in found[name].items():
+                    stalls[what[-1]] += count
+        return stalls["none"] / stalls.total()
+
+    assert idle(LATE) > 2 * idle(DENSE)
+
+
 # -- what was kept ---------------------------------------------------------------------------------------
 
 
@@ -174,7 +187,7 @@ def test_a_difference_ends_the_command(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr(coverage, "Bench", Wrong)
     assert main(["--quick"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error: config random-11, program seed 0: segment output")
+    assert said.startswith("error: config random-11, dense program of seed 0: segment output")
     assert len(said.splitlines()) == 1
 
 
