@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,32 +74,49 @@ def _layout(opcode: Opcode) -> tuple[Field, ...]:
 _FIELD_MAPS = {op: {f.name: f for f in _layout(op)} for op in Opcode}
 
 
+class _Slot(NamedTuple):
+    """A field for one Config: widths are functions, and encoding and decoding ask for them all the time."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+    bits: int
+    base: int  #: the value that is stored as 0
+
+
+def _slots(layout: Iterable[Field], config: Config) -> tuple[_Slot, ...]:
+    return tuple(_Slot(f.name, _default(f), *f.bounds(config), f.bits(config), int(f.minus_one)) for f in layout)
+
+
 @lru_cache(maxsize=64)
-def _widths(config: Config) -> dict[Opcode, tuple[int, ...]]:
-    """Bits of every field of every format; widths are functions, and decoding asks for them all the time."""
-    return {op: tuple(f.bits(config) for f in _layout(op)) for op in Opcode}
+def _instruction_slots(config: Config) -> dict[Opcode, tuple[_Slot, ...]]:
+    return {op: _slots(_layout(op), config) for op in Opcode}
+
+
+@lru_cache(maxsize=128)
+def _uop_slots(config: Config, engine: Engine) -> tuple[_Slot, ...]:
+    return _slots(UOP_FIELDS[engine], config)
 
 
 def _field_map(opcode: Opcode) -> dict[str, Field]:
     return _FIELD_MAPS[opcode]
 
 
-def _pack(values: Mapping[str, int], layout: Iterable[Field], config: Config, what: str) -> int:
+def _pack(values: Mapping[str, int], slots: Iterable[_Slot], config: Config, what: str) -> int:
     word, position = 0, 0
-    for spec in layout:
-        value = int(values.get(spec.name, _default(spec)))
-        low, high = spec.bounds(config)
+    for name, default, low, high, bits, base in slots:
+        value = int(values.get(name, default))
         if not low <= value <= high:
-            raise EncodingError(f"{what}: {spec.name} = {value}: must be from {low} to {high} on {config.name}")
-        bits = spec.bits(config)
-        word |= ((value - (1 if spec.minus_one else 0)) & ((1 << bits) - 1)) << position
+            raise EncodingError(f"{what}: {name} = {value}: must be from {low} to {high} on {config.name}")
+        word |= ((value - base) & ((1 << bits) - 1)) << position
         position += bits
     return word
 
 
 def encode(instructions: Sequence[Instruction], config: Config) -> bytes:
     """The bytes of a program. Raises :class:`EncodingError` naming instruction, field, value and range."""
-    size = instruction_width(config) // 8
+    size, slots = instruction_width(config) // 8, _instruction_slots(config)
     out = bytearray()
     for index, instruction in enumerate(instructions):
         what = f"instruction {index} ({instruction.opcode.name})"
@@ -107,7 +125,7 @@ def encode(instructions: Sequence[Instruction], config: Config) -> bytes:
             if name not in known or name == "opcode":
                 raise EncodingError(f"{what}: no field {name!r}; it has {', '.join(list(known)[1:])}")
         values = {**instruction.fields, "opcode": int(instruction.opcode)}
-        out += _pack(values, _layout(instruction.opcode), config, what).to_bytes(size, "little")
+        out += _pack(values, slots[instruction.opcode], config, what).to_bytes(size, "little")
     return bytes(out)
 
 
@@ -140,13 +158,13 @@ def decode_table(data: bytes, config: Config) -> NDArray[np.int64]:
         if rows.size == 0:
             continue
         selected, position = words[rows], 0
-        for spec, bits in zip(_layout(fmt.opcode), _widths(config)[fmt.opcode]):
-            values = _extract(selected, position, spec, bits)
+        for spec, slot in zip(_layout(fmt.opcode), _instruction_slots(config)[fmt.opcode]):
+            values = _extract(selected, position, spec, slot.bits)
             if spec.enum is not None and values.size and values.max() > max(spec.enum):
                 bad = rows[int(np.argmax(values > max(spec.enum)))]
                 raise EncodingError(f"instruction {bad} ({fmt.opcode.name}): {spec.name} = {values.max()} is undefined")
             table[rows, COLUMNS[spec.name]] = values
-            position += bits
+            position += slot.bits
         _reject_high_bits(selected, rows, position, fmt.opcode)
         if fmt.engine is not None:
             table[rows, COLUMNS["engine"]] = fmt.engine
@@ -178,14 +196,14 @@ def decode(data: bytes, config: Config) -> list[Instruction]:
 def encode_uops(uops: Sequence[Mapping[str, int]], engine: Engine, config: Config) -> bytes:
     """The bytes of micro-ops of GEMM or ALU, each given as named fields."""
     size = uop_width(config, engine) // 8
-    layout = UOP_FIELDS[engine]
-    names = {f.name for f in layout}
+    slots = _uop_slots(config, engine)
+    names = {slot.name for slot in slots}
     out = bytearray()
     for index, uop in enumerate(uops):
         what = f"{engine.name} micro-op {index}"
         if unknown := set(uop) - names:
             raise EncodingError(f"{what}: no field {sorted(unknown)[0]!r}; it has {', '.join(sorted(names))}")
-        out += _pack(uop, layout, config, what).to_bytes(size, "little")
+        out += _pack(uop, slots, config, what).to_bytes(size, "little")
     return bytes(out)
 
 
