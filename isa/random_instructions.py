@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import encode_uops
+from tilewright.isa.program import PAGE
 from tilewright.isa.random_order import Addresses, Touch
 from tilewright.isa.random_state import (
     CONSTANT,
     INPUT,
     NAMES,
     OUTPUT,
-    PAGE,
     PRM_ENTRIES,
     SCRATCH,
     SEGMENT_NAMES,

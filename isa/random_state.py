@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.arithmetic import wrap_int32
+from tilewright.isa.program import PAGE
 from tilewright.isa.random_order import Addresses, History, Touch
 from tilewright.isa.spec import Engine, Memory, Opcode, memory_depth
 from tilewright.isa.timing import ALU_DISTANCE
@@ -19,7 +20,6 @@ NAMES = {
     Memory.UOP_GEMM: "uop_gemm", Memory.UOP_ALU: "uop_alu",
 }  # fmt: skip
 SEGMENT_NAMES = {OUTPUT: "output", SCRATCH: "scratch"}
-PAGE = 4096  #: no burst may cross a multiple of this
 PRM_ENTRIES = 8  #: parameter entries of the constant segment, behind random bytes; half of them on each side of a page
 LATENCY_UNKNOWN = -(1 << 40)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tilewright.config import Config
-from tilewright.isa.program import Program, Segment
+from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
 from tilewright.jit.actions import Action, Policy, ScheduleError
@@ -275,8 +275,8 @@ def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Conf
         offsets, position = {}, 0
         for name, count in units.items():
             offsets[name] = position
-            position += -(-count * config.act_unit_bytes // 4096) * 4096
-        sizes[segment] = max(4096, position)
+            position += whole_pages(count * config.act_unit_bytes)
+        sizes[segment] = max(PAGE, position)
         return offsets
 
     buffers = lowered.buffers

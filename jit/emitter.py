@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import Instruction, encode, encode_uops
-from tilewright.isa.program import Program, Segment
+from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode
 from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, StoreRow
 from tilewright.jit.graph import Requant
@@ -98,7 +98,7 @@ class Emitter:
         highest = token_high_water(instructions)
         if highest > self.config.token_depth:
             raise PlaceError(f"{highest} tokens would wait in one queue, token_depth is {self.config.token_depth}")
-        constants = Segment("constants", "constant", max(4096, -(-len(self._constants) // 4096) * 4096))
+        constants = Segment("constants", "constant", whole_pages(max(len(self._constants), 1)))
         constants = Segment(constants.name, constants.kind, constants.size, bytes(self._constants))
         meta = {**meta, "instruction_layer": self._tracker.layers, "uops": self.uop_count}
         return Program(self.config, encode(instructions, self.config), (constants, *segments), meta)

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.hw.hls.build import build_library
 from tilewright.hw.hls.model import KernelModel, Outcome
-from tilewright.isa.program import Program
+from tilewright.isa.program import Program, whole_pages
 from tilewright.runtime.activity import count_traffic
 from tilewright.runtime.builds import BuildProgress, print_build_progress
 from tilewright.runtime.device import Allocation, Counters, Device, Progress, fault
 from tilewright.runtime.segments import segment_memories
-
-PAGE = 4096  #: bytes that segments and the program are aligned to in DRAM
 
 
 @dataclass
@@ -55,10 +53,10 @@ class HlsDevice(Device):
     def _allocate(self, program: Program, inferences: int) -> _State:
         program.table()  # refuses what does not decode: the kernels take every instruction for a valid one
         memories = segment_memories(program, inferences)
-        places, end = [], _pages(len(program.instructions))
+        places, end = [], whole_pages(max(len(program.instructions), 1))
         for memory in memories:
             places.append((end, memory.size))
-            end += _pages(memory.size)
+            end += whole_pages(max(memory.size, 1))
         dram = np.zeros(end, np.uint8)
         dram[: len(program.instructions)] = np.frombuffer(program.instructions, np.uint8)
         for (first, size), memory in zip(places, memories):
@@ -94,7 +92,3 @@ class HlsDevice(Device):
         """Traffic of one inference, from the instructions; no cycles."""
         traffic = count_traffic(allocation.program)
         return Counters(cycles=0, read_bytes=traffic.read_bytes, write_bytes=traffic.write_bytes)
-
-
-def _pages(size: int) -> int:
-    return -(-max(size, 1) // PAGE) * PAGE

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.program import Program
+from tilewright.isa.program import PAGE, Program
 from tilewright.isa.registers import ID_VALUE, Status, register_map
 from tilewright.isa.spec import Engine
 from tilewright.runtime import selftest_diagnosis as diagnosis
@@ -246,7 +246,7 @@ def check_clock(bench: Bench) -> Finding:
     expected = None if board is None else board.clock_mhz
     if expected is None:
         return Finding("clock", None, "the hardware is simulated")
-    program = programs.waits(bench.config, CLOCK_CYCLES, programs.PAGE)
+    program = programs.waits(bench.config, CLOCK_CYCLES, PAGE)
     allocation = bench.device.allocate(program, CLOCK_INFERENCES)
     try:
         begin = time.monotonic()

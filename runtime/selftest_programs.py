@@ -11,7 +11,7 @@ from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding, requantize
 from tilewright.isa.assembler import assemble
 from tilewright.isa.codec import encode_uops
-from tilewright.isa.program import Program
+from tilewright.isa.program import PAGE, Program, whole_pages
 from tilewright.isa.spec import Engine, Memory, entry_bytes
 from tilewright.isa.timing import ALU_DISTANCE
 
@@ -19,7 +19,6 @@ Bytes = NDArray[np.uint8]
 
 CONSTANTS, INPUT, OUTPUT = range(3)  #: segments of every program here
 VECTORS = 8  #: vectors that the engines' programs work on
-PAGE = 4096
 IDENTITY = (1 << 30, 30)  #: multiplier and shift that leave a value as it is
 QUARTER = (1 << 30, 32)  #: those that divide by 4
 MOVED_BYTES = 16 * 1024  #: most bytes of one instruction of the bandwidth programs
@@ -192,7 +191,7 @@ def gemm(config: Config, inferences: int = 1) -> Case:
     sums = vectors.reshape(-1, VECTORS, c.batch, c.block_in).astype(np.int64) @ weights.T
     y = requantize(sums, 0, *QUARTER, 0, Rounding.SINGLE, 0)
     y = y.reshape(-1, VECTORS, c.batch, c.out_units, c.lanes).transpose(0, 1, 3, 2, 4)
-    stride = PAGE * -(-max(x.shape[1], y[0].size) // PAGE)
+    stride = whole_pages(max(x.shape[1], y[0].size))
     program = source.program(x.shape[1], y[0].size, stride if inferences > 1 else 0)
     return Case(program, x, np.ascontiguousarray(y).reshape(inferences, -1).view(np.uint8))
 

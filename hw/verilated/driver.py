@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.hw.verilated.model import DesignModel, ModelError
 from tilewright.isa import registers
-from tilewright.isa.program import Program
+from tilewright.isa.program import PAGE, Program, whole_pages
 from tilewright.isa.registers import Control, FaultCode, Status, counter_registers
 from tilewright.isa.spec import Engine
 
-PAGE = 4096
 PROGRAM_BASE = 1 << 20  #: where programs are put in the model's address space; segments follow, a page apart
 SETTLE_CYCLES = 1 << 20  #: within which an idle design has answered
 
@@ -84,7 +83,7 @@ class Driver:
         self.write("REPEAT", repeat)
         self.write("WATCHDOG", watchdog)
         self.write("INTERRUPT_ENABLE", 1)
-        base = PROGRAM_BASE + -(-code.size // PAGE) * PAGE + PAGE
+        base = PROGRAM_BASE + whole_pages(code.size) + PAGE
         for index in range(self.config.segments):
             used = index < len(program.segments)
             size = program.segments[index].size if used else 0
@@ -94,7 +93,7 @@ class Driver:
             if used:
                 writable = program.segments[index].kind != "constant"
                 regions.append((base, segments[index], writable))
-                base += -(-segments[index].size // PAGE) * PAGE + PAGE  # an unmapped page catches what runs over
+                base += whole_pages(segments[index].size) + PAGE  # an unmapped page catches what runs over
         self.model.set_regions(regions)
         self.model.record(program.instruction_count)
         self.write("CONTROL", 1 << Control.START)

@@ -29,9 +29,9 @@ from tilewright.config import Config
 from tilewright.hw.verilated.build import Progress
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.model import DesignModel, Disturbance
+from tilewright.isa.program import PAGE, whole_pages
 from tilewright.isa.registers import ADDRESS_BITS, Control, Status, offsets
 
-PAGE = 4096
 CACHE_LINE = 64  #: bytes; 32 on a Cortex-A9, where forgetting does less harm
 REGISTER_BASE = 0x4000_0000
 MEMORY_BASE = 0x1000_0000
@@ -151,7 +151,7 @@ class Facade:
     def allocate(self, shape: tuple[int, ...], dtype: Any = "u4", cacheable: int = 0) -> SharedBuffer:
         """Contiguous memory of any content. Raises RuntimeError when there is not enough."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        padded = -(-size // PAGE) * PAGE
+        padded = whole_pages(size)
         if padded > self._free_bytes:
             raise RuntimeError("BO allocation failed: Cannot allocate memory")
         self._free_bytes -= padded

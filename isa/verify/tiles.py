@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import COLUMNS
-from tilewright.isa.program import Program
+from tilewright.isa.program import PAGE, Program
 from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 
 _KINDS = ("constant", "input", "output", "scratch")
-_REPEAT_UNIT = 4096
 
 
 def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
@@ -42,8 +41,8 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
             raise fail(f"{where}: kind {segment.kind!r} is none of {', '.join(_KINDS)}")
         if segment.size < 0 or segment.size % config.beat_bytes:
             raise fail(f"{where}: size {segment.size} is not a whole number of {config.beat_bytes}-byte beats")
-        if segment.repeat_stride < 0 or segment.repeat_stride % _REPEAT_UNIT:
-            raise fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {_REPEAT_UNIT}")
+        if segment.repeat_stride < 0 or segment.repeat_stride % PAGE:
+            raise fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {PAGE}")
         if segment.data is not None and segment.kind != "constant":
             raise fail(f"{where}: has data, but only constant segments may (this is {segment.kind})")
         if segment.data is not None and len(segment.data) > segment.size:

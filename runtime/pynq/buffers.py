@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.program import Program, Segment
+from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
 from tilewright.runtime.device import DeviceError
 
-PAGE = 4096  #: alignment of the program and of every segment
 POOL_BUFFERS = 16  #: most free buffers kept
 POOL_WASTE = 4  #: a free buffer of up to so many times the size is taken
 FULL = (RuntimeError, MemoryError, OSError)  #: what versions of PYNQ raise when there is no memory
@@ -37,7 +36,7 @@ class BufferPool:
 
     def take(self, size: int) -> Any:
         """A buffer of at least ``size`` bytes; its content is anything."""
-        size = -(-max(size, 1) // PAGE) * PAGE
+        size = whole_pages(max(size, 1))
         fitting = [b for b in self._free if size <= b.nbytes <= POOL_WASTE * size]
         if fitting:
             chosen = min(fitting, key=lambda b: int(b.nbytes))
@@ -174,12 +173,12 @@ def place_segments(program: Program, inferences: int, pool: BufferPool) -> Segme
     places: dict[int, tuple[Group, int, int]] = {}
     try:
         for kinds in GROUP_KINDS:
-            end = _pages(len(program.instructions)) if "constant" in kinds else 0
+            end = whole_pages(len(program.instructions)) if "constant" in kinds else 0
             layout = {}
             for index, segment in enumerate(program.segments):
                 if segment.kind in kinds:
                     layout[index] = (end, _span(segment, inferences))
-                    end += _pages(layout[index][1])
+                    end += whole_pages(layout[index][1])
             if not end:
                 continue
             taken.append(pool.take(end))
@@ -203,7 +202,3 @@ def place_segments(program: Program, inferences: int, pool: BufferPool) -> Segme
 
 def _span(segment: Segment, inferences: int) -> int:
     return segment.size + (inferences - 1) * segment.repeat_stride
-
-
-def _pages(size: int) -> int:
-    return -(-size // PAGE) * PAGE
