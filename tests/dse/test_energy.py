@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dse.test_models import residual_network
+from tests.dse.networks import residual_network
 from tilewright.config import PRESETS, Config
 from tilewright.dse.actions import ACTIONS, count_estimated, count_program
 from tilewright.dse.energy import (

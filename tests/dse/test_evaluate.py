@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dse.test_models import residual_network
-from tests.jit.builder import GraphBuilder
+from tests.dse.networks import residual_network, small_network
 from tests.jit.onnx_models import QdqBuilder
 from tests.jit.test_large_networks import SMALL, inverted_residuals
 from tests.test_compiling import mixed_model
@@ -25,12 +24,6 @@ from tilewright.dse.space import make_space
 from tilewright.jit.kernels.base import PlaceError
 
 ALL = tuple(OBJECTIVES)
-
-
-def small_network(name: str = "small", weight: float = 1.0) -> Network:
-    b = GraphBuilder(1, (8, 8, 4))
-    graph = b.graph(b.dense(b.average_pool(b.conv(b.conv("x", 8), 16), (8, 8)), 4))
-    return Network.of(graph, name, weight)
 
 
 def test_objectives_are_what_their_names_say() -> None:

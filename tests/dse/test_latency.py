@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.bench_latency_model import KEPT, Kept, estimated, summary
-from tests.dse.test_models import residual_network
+from tests.dse.networks import residual_network
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.dse import buffers as b

@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.dse.networks import residual_network
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.dse.latency import estimate, simulated_cycles
 from tilewright.dse.resources import BOARDS, REPORTS, block_rams, excess, reported, resources
 from tilewright.dse.shapes import network_shape
-from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
-
-
-def residual_network() -> Graph:
-    b = GraphBuilder(3, (16, 16, 3))
-    x = b.conv("x", 16)
-    x = b.add(x, b.conv(b.conv(x, 16), 16))
-    x = b.depthwise(x, strides=(2, 2), padding=(0, 0, 1, 1))
-    x = b.conv(x, 32, (1, 1), padding=(0, 0, 0, 0))
-    return b.graph(b.dense(b.average_pool(x, (8, 8)), 10))
 
 
 @pytest.mark.parametrize("name", ["pynq-z2", "ultra96", "tiny", "vta-64"])

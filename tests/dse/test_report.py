@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.dse.test_evaluate import small_network
+from tests.dse.networks import small_network
 from tilewright.config import PRESETS, Config, load_config
 from tilewright.dse import report_data
 from tilewright.dse.evaluate import Evaluator
