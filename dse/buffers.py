@@ -104,7 +104,7 @@ def bind_buffers(
         for k in range(2):
             if outputs[layer, k] >= 0 and buffers[outputs[layer, k], B_MAKER] < 0:
                 buffers[outputs[layer, k], B_MAKER] = layer
-    _measure(layers, edges, tensors, nodes, c, spills, buffers[:count], edge_buffer, main)
+    _measure(layers, edges, tensors, c, buffers[:count], edge_buffer, main)
     _sort_readers(buffers[:count], edge_buffer, readers)
     return count
 
@@ -119,9 +119,7 @@ def _add(buffers: Any, number: int, tensor: int, kind: int, user: int, height: i
 
 
 @compiled
-def _measure(
-    layers: Any, edges: Any, tensors: Any, nodes: Any, c: Any, spills: Any, buffers: Any, edge_buffer: Any, main: Any
-) -> None:
+def _measure(layers: Any, edges: Any, tensors: Any, c: Any, buffers: Any, edge_buffer: Any, main: Any) -> None:
     """Padding, rows and units per row. Padding is what the readers want; a tensor in DRAM and its copies are alike."""
     pads = np.zeros((len(buffers), 4), np.int64)
     for e in range(len(edges)):

@@ -9,7 +9,6 @@ and are there to rank Configs. Processor, board and idle DRAM are left out.
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -181,8 +180,3 @@ def sources(table: EnergyTable) -> list[str]:
     named = {**table.values["actions"], **table.values["process"]}
     named |= {name: table.values[name] for name in ("fabric", "clock", "static")}
     return [f"{name}: {entry['source']}" for name, entry in named.items()]
-
-
-def total_counts(parts: list[Counts]) -> Counts:
-    """Actions of several programs together."""
-    return sum(parts, Counter())

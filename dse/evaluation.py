@@ -14,7 +14,7 @@ from tilewright.hw.synthesis import find_tool
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.sources import source_version
 
-ANALYTICAL, SIMULATOR, SYNTHESIS = FIDELITIES = ("analytical", "simulator", "synthesis")
+ANALYTICAL, SIMULATOR, SYNTHESIS = ("analytical", "simulator", "synthesis")
 #: what decides over the outcome of a point
 _PACKAGES = ("tilewright.isa", "tilewright.sim", "tilewright.hw", "tilewright.jit", "tilewright.dse")
 

@@ -38,7 +38,6 @@ class _TensorState:
     rows_ready: int = 0  #: rows (with padding) that program order has produced
     times: list[float] = field(default_factory=list)
     completed: dict[int, int] = field(default_factory=dict)
-    last_read: float = 0.0
     live: bool = False
     dead: bool = False
 

@@ -90,7 +90,7 @@ def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int,
     if len(makers) < 2 or blocks == 1 or sum(isinstance(op, g.Conv2D) for op in makers) > 1:
         return [(0, channels)]
     prm = len(makers) * (block // config.block_out)
-    wgt = sum(_block_weights(graph, op, config) for op in makers)
+    wgt = sum(_block_weights(op, config) for op in makers)
     act = sum(_ring(graph, t, 0) for t in tensors) * (block // config.lanes)
     extra = [op for op in readers if isinstance(op, g.Conv2D)]
     reader_prm = sum(units_for(op.weight.shape[0], config) // config.out_units for op in extra)
@@ -124,7 +124,7 @@ def _ring(graph: Graph, tensor: str, spare: int) -> int:
     return min(height, rows + spare) * (width + 2)
 
 
-def _block_weights(graph: Graph, op: Op, config: Config) -> int:
+def _block_weights(op: Op, config: Config) -> int:
     """wgt entries for one block of the operator's output channels."""
     if isinstance(op, g.Conv2D):
         vectors = units_for(op.weight.shape[0], config) * config.lanes // max(config.block_in, config.block_out)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.codec import COLUMNS
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, instruction_width, others
+from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, others
 from tilewright.runtime.device import Events
 
 Int64 = NDArray[np.int64]
@@ -122,8 +122,3 @@ class Activity:
         """Cycles in which the engine works, WAIT left out."""
         members, begin, end = self.spans(engine)
         return int((end - begin)[self.opcode[members] != Opcode.WAIT].sum())
-
-
-def instruction_bytes(program: Program) -> int:
-    """Bytes of one encoded instruction."""
-    return instruction_width(program.config) // 8

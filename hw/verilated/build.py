@@ -197,8 +197,3 @@ def prune(folder: Path, pattern: str, limit: int = DISK_BYTES) -> None:
         total += size
         if total > limit:
             path.unlink(missing_ok=True)
-
-
-def clear_cache() -> None:
-    """Forget every library."""
-    shutil.rmtree(cache_directory(), ignore_errors=True)
