@@ -76,7 +76,7 @@ def run(
         str | None,
         typer.Option(metavar="NAME|FILE", help="Preset or .toml file (default: pynq-z2, or the artifact's)."),
     ] = None,
-    device: Annotated[str, typer.Option(help="What runs the program.")] = "sim",
+    device: Annotated[str, typer.Option(help="What runs it: sim, rtl, hls, pynq or pynq://HOST.")] = "sim",
     input: Annotated[Path | None, typer.Option("--input", metavar="X.npy", help="N inputs stacked on axis 0.")] = None,
     output: Annotated[Path | None, typer.Option(metavar="Y.npy", help="Write the N outputs.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="R.json", help="Write the report as JSON.")] = None,
