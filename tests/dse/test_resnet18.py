@@ -1,4 +1,4 @@
-"""The study's ResNet-18, at 64 x 64: the same file for the same arguments, exact on the simulator, and a fault is told."""
+"""The study's ResNet-18, at 64 x 64: the same file for the same arguments, exact on the simulator; a fault is told."""
 
 from __future__ import annotations
 
