@@ -29,7 +29,7 @@ QUICK_SEEDS = (11, 22, 37, 54)  #: configs; the differential tests build them to
 MORE_SEEDS = (58, 81)  #: with them, every shape of array on plain and on packed multipliers
 #: programs on each config, by style
 QUICK_PROGRAMS: tuple[tuple[Style, int], ...] = ((DENSE, 8), (LATE, 2))
-FULL_PROGRAMS: tuple[tuple[Style, int], ...] = ((DENSE, 100), (LATE, 100), (TRAFFIC, 40))
+FULL_PROGRAMS: tuple[tuple[Style, int], ...] = ((DENSE, 100), (LATE, 60), (TRAFFIC, 30))
 PAUSED_EACH = 2  #: every so many programs, one runs on a pausing bus too
 STALL = 60  #: chance in 256 that a channel pauses in a cycle
 
