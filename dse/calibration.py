@@ -1,33 +1,44 @@
 """Weights of the area model from Yosys runs, and its error on Configs that the fit has not seen.
 
 ``python -m tilewright.dse.calibration`` (``make calibrate``) synthesises a seeded random set of Configs for 7 series,
-fits the weights of :mod:`tilewright.dse.area` on one part of it and measures the error on the other. Runs are kept in
-``data/calibration.json``, so that a call that was cut short goes on, and one after a change of the RTL does all again.
+and some of them for UltraScale+, fits the weights of :mod:`tilewright.dse.area` on one part of each family's and
+measures the error on the other. Runs are kept in ``data/calibration.json`` and ``data/calibration_xcup.json``, so that
+a call that was cut short goes on, and one after a change of the RTL does all again. With the name of a family only
+its Configs are synthesised; the fits are always of both.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from tilewright.config import PRESETS, Config, ConfigError
-from tilewright.dse.area import AREA, KINDS, terms
+from tilewright.dse.area import AREA, KINDS, Weights, terms, weighed
 from tilewright.errors import TilewrightError
 from tilewright.hw.synthesis import sources_key, synthesise_many
 from tilewright.hw.yosys import YOSYS
 from tilewright.runtime.files import write_atomic
 
-RUNS = AREA.with_name("calibration.json")
-FAMILY = "xc7"
+#: kept runs by Yosys' name of the family. The first has all random Configs; its weights are what is expected of another
+RUNS = {"xc7": AREA.with_name("calibration.json"), "xcup": AREA.with_name("calibration_xcup.json")}
 SEED = 2026
 HELD_OUT, FITTED = 20, 16  #: random Configs that measure, and that are fitted
 #: presets that are fitted too: the smallest, and the default
 FITTED_PRESETS = ("tiny", "pynq-z2")
+#: what of the above a further family runs, and presets; both packings, all widths of weights and both batches in each
+FURTHER: dict[str, dict[str, tuple[str, ...]]] = {
+    "xcup": {
+        "fitted": ("tiny", "random-02", "random-07", "random-12", "random-16", "random-19", "random-30", "random-35"),
+        "held_out": (
+            "ultra96", "kv260", "random-01", "random-04", "random-10", "random-15", "random-18", "random-20",
+        ),
+    }
+}  # fmt: skip
 TRUST = 0.1  #: in the RTL's own account of a weight, against the runs
 TOGETHER = 2  #: Configs in one run of Yosys
 #: what is drawn; one value is drawn of each list
@@ -68,12 +79,16 @@ def random_configs(count: int, seed: int = SEED) -> list[Config]:
     return found
 
 
-def sets() -> tuple[list[Config], list[Config]]:
-    """The Configs that are fitted, and those that are held out."""
+def sets(family: str = "xc7") -> tuple[list[Config], list[Config]]:
+    """The Configs that are fitted for a family, and those that are held out."""
     drawn = random_configs(HELD_OUT + FITTED)
     # in turn, so that a run that is cut short has some of both
     held_out = [config for k, config in enumerate(drawn) if k % 7 in (1, 3, 4, 6)]
     fitted = [config for config in drawn if config not in held_out]
+    if family in FURTHER:
+        known = PRESETS | {config.name: config for config in drawn}
+        part = {name: [known[one] for one in names] for name, names in FURTHER[family].items()}
+        return part["fitted"], part["held_out"]
     return [*(PRESETS[name] for name in FITTED_PRESETS), *fitted], held_out
 
 
@@ -91,24 +106,26 @@ def total(entry: dict[str, Any], kind: str) -> float:
     return float(sum(module[kind] for module in entry["modules"].values()))
 
 
-def fit(entries: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
+def fit(entries: Sequence[dict[str, Any]], expected: Weights | None = None) -> Weights:
     """Weights by module and kind: least squares of the errors relative to each Config's total.
 
-    What the runs do not decide stays near the RTL's own account (``lut`` and ``ff`` of a term): a weight that is off by
-    all of it costs as much as an error of :data:`TRUST` of a Config's total.
+    What the runs do not decide stays near ``expected``, or, if that is not given, near the RTL's own account (``lut``
+    and ``ff`` of a term): a weight that is off by all of it costs as much as an error of :data:`TRUST` of a Config's
+    total.
     """
     shapes = [terms(Config.from_dict(entry["config"])) for entry in entries]
-    weights: dict[str, dict[str, list[float]]] = {}
+    weights: Weights = {}
     for module in shapes[0]:
         amounts = np.array([[term.amount for term in shape[module]] for shape in shapes], dtype=float)
         weights[module] = {}
         for kind in KINDS:
             scale = np.array([1 / total(entry, kind) for entry in entries])
             counts = np.array([entry["modules"].get(module, {}).get(kind, 0.0) for entry in entries])
-            prior = np.array([getattr(term, kind) for term in shapes[0][module]])
-            constant = np.all(amounts == 1, axis=0) & (prior == 0)
+            account = np.array([getattr(term, kind) for term in shapes[0][module]])
+            free = np.all(amounts == 1, axis=0) & (account == 0) & (expected is None)
+            prior = account if expected is None else np.array(expected[module][kind])
             # a pull on every weight but the constant, as strong for a small share of a Config as for a large one
-            pull = TRUST * np.where(constant, 0.0, np.abs(amounts * scale[:, None]).max(axis=0) + 1e-9)
+            pull = TRUST * np.where(free, 0.0, np.abs(amounts * scale[:, None]).max(axis=0) + 1e-9)
             matrix = np.vstack([amounts * scale[:, None], np.diag(pull)])
             values = np.concatenate([counts * scale, pull * prior])
             found = np.linalg.lstsq(matrix, values, rcond=None)[0]
@@ -116,44 +133,46 @@ def fit(entries: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
     return weights
 
 
-def errors(weights: dict[str, Any], entries: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+def errors(weights: Weights, entries: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
     """Relative errors of the totals, one per Config, by kind: 0.1 is 10 % too many."""
     result: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for entry in entries:
-        shape = terms(Config.from_dict(entry["config"]))
+        counts = weighed(Config.from_dict(entry["config"]), weights)
         for kind in KINDS:
-            predicted = sum(
-                weight * term.amount
-                for module, found in shape.items()
-                for weight, term in zip(weights[module][kind], found, strict=True)
-            )
+            predicted = sum(module[kind] for module in counts.values())
             result[kind].append(round(predicted / total(entry, kind) - 1, 4))
     return result
 
 
-def left_out(entries: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+def left_out(entries: Sequence[dict[str, Any]], expected: Weights | None = None) -> dict[str, list[float]]:
     """Errors as :func:`errors` of each run by a fit on all the others."""
-    found = [errors(fit([*entries[:k], *entries[k + 1 :]]), [entries[k]]) for k in range(len(entries))]
+    found = [errors(fit([*entries[:k], *entries[k + 1 :]], expected), [entries[k]]) for k in range(len(entries))]
     return {kind: [one[kind][0] for one in found] for kind in KINDS}
 
 
-def load_runs() -> dict[str, Any]:
-    """The kept runs: ``fitted`` and ``held_out`` by Config name."""
+def load_runs(family: str) -> dict[str, Any]:
+    """The kept runs of a family: ``fitted`` and ``held_out`` by Config name."""
     empty: dict[str, Any] = {"fitted": {}, "held_out": {}}
-    return json.loads(RUNS.read_text()) if RUNS.exists() else empty
+    return json.loads(RUNS[family].read_text()) if RUNS[family].exists() else empty
 
 
-def save_fit(runs: dict[str, Any]) -> dict[str, Any]:
-    """Fit the kept runs, write ``data/area.json``, and return what it holds."""
-    weights = fit(list(runs["fitted"].values()))
-    seen = errors(weights, list(runs["held_out"].values()))
-    each = left_out([*runs["fitted"].values(), *runs["held_out"].values()])
-    result = {
-        "tool": f"Yosys {YOSYS}, synth_xilinx -family {FAMILY}", "fitted": len(runs["fitted"]),
-        "held_out": len(runs["held_out"]), "error": {kind: _summary(seen[kind]) for kind in KINDS},
-        "each_left_out": {kind: _summary(each[kind]) for kind in KINDS}, "weights": weights,
-    }  # fmt: skip
-    write_atomic(AREA, json.dumps(result, indent=1) + "\n")
+def fit_all(runs: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What ``data/area.json`` holds: by family the weights, and the errors on the Configs held out.
+
+    The weights of the first family are what is expected of the others.
+    """
+    result: dict[str, dict[str, Any]] = {}
+    expected: Weights | None = None
+    for family, parts in runs.items():
+        fitted, held_out = list(parts["fitted"].values()), list(parts["held_out"].values())
+        weights = fit(fitted, expected)
+        seen, each = errors(weights, held_out), left_out([*fitted, *held_out], expected)
+        result[family] = {
+            "tool": f"Yosys {YOSYS}, synth_xilinx -family {family}", "fitted": len(fitted), "held_out": len(held_out),
+            "error": {kind: _summary(seen[kind]) for kind in KINDS},
+            "each_left_out": {kind: _summary(each[kind]) for kind in KINDS}, "weights": weights,
+        }  # fmt: skip
+        expected = expected or weights
     return result
 
 
@@ -162,18 +181,17 @@ def _summary(errors: Sequence[float]) -> dict[str, float]:
     return {"worst": float(sizes.max()), "mean": round(float(sizes.mean()), 4)}
 
 
-def main() -> None:
-    """Synthesise what is missing, a few Configs at a time, then fit."""
-    fitted, held_out = sets()
-    runs = load_runs()
-    AREA.parent.mkdir(exist_ok=True)
+def synthesise_missing(family: str) -> None:
+    """Synthesise the Configs of a family of whose Verilog no run is kept, a few at a time, and keep them."""
+    fitted, held_out = sets(family)
+    runs = load_runs(family)
     wanted = [("fitted", config) for config in fitted] + [("held_out", config) for config in held_out]
     wanted.sort(key=lambda item: item[1].name)
     for at in range(0, len(wanted), TOGETHER):
 
         def tell(what: str, done: int, total: int, at: int = at) -> None:
             count = f"{done}/{total}" if total else ""
-            print(f"Config {at + 1} of {len(wanted)}: {what} {count}".rstrip(), file=sys.stderr, flush=True)
+            print(f"{family}: Config {at + 1} of {len(wanted)}: {what} {count}".rstrip(), file=sys.stderr, flush=True)
 
         tell("Verilog", 0, 0)
         chunk = [
@@ -182,17 +200,28 @@ def main() -> None:
             if runs[part].get(config.name, {}).get("verilog") != sources_key(config)
         ]
         if chunk:
-            for (part, config), report in zip(chunk, synthesise_many([c for _, c in chunk], tell, FAMILY)):
+            for (part, config), report in zip(chunk, synthesise_many([c for _, c in chunk], tell, family)):
                 runs[part][config.name] = run_entry(config, report)
-            write_atomic(RUNS, json.dumps(runs, indent=1) + "\n")
-    result = save_fit(runs)
-    for kind, seen in result["error"].items():
-        worst = f"{seen['worst']:.1%} at worst"
-        print(f"{kind.upper()}: {seen['mean']:.1%} on average, {worst}, on {result['held_out']} Configs")
+            write_atomic(RUNS[family], json.dumps(runs, indent=1) + "\n")
+
+
+def main(families: Sequence[str] = ()) -> None:
+    """Synthesise what is missing of some families (none: of all), then fit all of them."""
+    if unknown := set(families) - set(RUNS):
+        raise TilewrightError(f"{min(unknown)}: no such family; the families are {', '.join(RUNS)}")
+    for family in families or RUNS:
+        synthesise_missing(family)
+    result = fit_all({family: load_runs(family) for family in RUNS})
+    write_atomic(AREA, json.dumps(result, indent=1) + "\n")
+    for family, found in result.items():
+        for kind, seen in found["error"].items():
+            worst = f"{seen['worst']:.1%} at worst"
+            told = f"{family} {kind.upper()}: {seen['mean']:.1%} on average, {worst}"
+            print(f"{told}, on {found['held_out']} Configs")
 
 
 if __name__ == "__main__":
     try:
-        main()
+        main(sys.argv[1:])
     except TilewrightError as error:
         sys.exit(f"tilewright: {error}")

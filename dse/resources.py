@@ -8,6 +8,7 @@ fitted. Where a synthesis report of the very same Config is kept (``hw/reports``
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -96,42 +97,47 @@ def resources(config: Config) -> Resources:
     return Resources(modules)
 
 
-def uncertainty() -> dict[str, float]:
-    """Largest relative error of ``lut`` and ``ff`` on Configs that the fit of the area model has not seen."""
-    return {kind: float(seen["worst"]) for kind, seen in fitted()["error"].items()}
+def uncertainty(board: str) -> dict[str, float]:
+    """Largest relative error of ``lut`` and ``ff`` on Configs that the fit for a board's family has not seen."""
+    return {kind: float(seen["worst"]) for kind, seen in fitted(board)["error"].items()}
 
 
-def block_rams(width: int, depth: int, chunks: int = 1) -> float:
+def block_rams(width: int, depth: int, chunks: int = 1, used: int | None = None) -> float:
     """36 Kbit blocks of one memory: the cheapest of the primitive's shapes, a RAMB18 counting one half.
 
     ``chunks`` parts of the width have write enables of their own: a part takes whole 9-bit lanes, of which a
-    narrower primitive than 9 bits has one alone.
+    narrower primitive than 9 bits has one alone. If only the low ``used`` bits are read, the shape is still that of
+    the whole width (Yosys finds out later), and primitives of which no bit is read are not built.
     """
-    part = width // chunks
-    best = float("inf")
-    for bits, rows in _SHAPES:
-        if chunks == 1:
-            across = -(-width // bits)
-            half = -(-width // (bits // 2)) if bits > 1 else 0
-        else:
-            lanes = chunks * -(-part // 9)
-            across = -(-lanes // (bits // 9)) if bits >= 9 else chunks * -(-part // bits)
-            half = -(-lanes // (bits // 18)) if bits >= 18 else 0
-        best = min(best, float(across * -(-depth // rows)))
-        if half:
-            best = min(best, half * -(-depth // rows) / 2)
-    return best
+    return min(_mappings(width, depth, chunks, width if used is None else used))[-1]
+
+
+def _mappings(width: int, depth: int, chunks: int, used: int) -> Iterator[tuple[float, int, float]]:
+    """Of each shape the blocks of the whole width, a rank among equal ones, and the blocks of what is used."""
+    part = -(-(width // chunks) // 9)  # 9-bit lanes of a part
+    for whole, rows in _SHAPES:
+        behind = -(-depth // rows)
+        for bits, size in ((whole, 1.0), (whole // 2, 0.5)):
+            if chunks == 1 and bits:
+                across, kept = -(-width // bits), -(-used // bits)
+            elif chunks > 1 and bits >= 9:
+                across = kept = -(-chunks * part // (bits // 9))
+            elif chunks > 1 and size == 1.0:
+                across = kept = chunks * -(-(width // chunks) // bits)
+            else:
+                continue
+            # few behind each other are better, and one RAMB36 than two RAMB18
+            yield size * across * behind, behind + (size < 1.0), size * kept * behind
 
 
 def _uop_rams(config: Config, engine: Engine) -> float:
-    """Micro-op memories. Of a row of GEMM's, Yosys does not build the top bits that no field uses; of ALU's it does."""
+    """Micro-op memories: of a row, no field uses the top bits of the last micro-op."""
     width = uop_width(config, engine)
     per_row = max(1, config.axi_bits // width)
     chunks = max(width, config.axi_bits) // config.axi_bits
     row = max(width, config.axi_bits)
-    if engine is Engine.GEMM and chunks == 1:
-        row += sum(field.bits(config) for field in UOP_FIELDS[engine]) - width
-    return block_rams(row, max(1, uop_depth(config, engine) // per_row), chunks)
+    used = row - width + sum(field.bits(config) for field in UOP_FIELDS[engine])
+    return block_rams(row, max(1, uop_depth(config, engine) // per_row), chunks, used)
 
 
 def limits(board: str) -> dict[str, int]:

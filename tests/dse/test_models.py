@@ -85,6 +85,12 @@ def test_block_ram_equals_yosys(width: int, depth: int, chunks: int, blocks: flo
     assert block_rams(width, depth, chunks) == blocks
 
 
+@pytest.mark.parametrize("depth,used,blocks", [(512, 34, 1), (1024, 34, 1), (2048, 34, 2), (2048, 64, 4)])
+def test_block_rams_of_which_no_bit_is_read_are_not_built(depth: int, used: int, blocks: float) -> None:
+    """Yosys chooses the shape for all 64 bits: 72, 36 and 18 wide; then it takes out what nothing reads."""
+    assert block_rams(64, depth, 1, used) == blocks
+
+
 def test_board_limits_name_what_is_missing() -> None:
     assert excess(resources(Config()), "pynq-z2") is None
     assert "DSP slices" in str(excess(resources(PRESETS["vta-256"]), "pynq-z1"))
