@@ -27,7 +27,7 @@ REPORTED = {"dsp": "DSP", "bram": "BRAM", "lut": "LUT", "ff": "FF"}
 def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
     """What was explored, and how."""
     evaluator = search.evaluator
-    board = evaluator.board or search.space.base.board
+    errors = uncertainty(search.space.base.board)
     return {
         "board": evaluator.board,
         "limits": None if evaluator.board is None else limits(evaluator.board),
@@ -49,7 +49,7 @@ def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
             "uncertainty": evaluator.table.uncertainty, "table": evaluator.table.source,
             "sources": sources(evaluator.table), "pj": table_rows(search.space.base, evaluator.table),
         },
-        "resource_error": {kind: round(error, 3) for kind, error in uncertainty(board).items()},
+        "resource_error": {kind: round(error, 3) for kind, error in errors.items()},
         "infeasible": reasons(everything),
     }  # fmt: skip
 

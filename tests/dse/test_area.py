@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.dse.networks import small_network
 from tilewright.config import PRESETS, Config
-from tilewright.dse import calibration
+from tilewright.dse import calibration, report_data
 from tilewright.dse.area import AREA, area, fitted, terms, weighed
+from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.resources import REPORTS, resources, uncertainty
+from tilewright.dse.search import Search
+from tilewright.dse.space import make_space
 from tilewright.errors import TilewrightError
 from tilewright.hw.parts import BOARDS, FAMILIES, PARTS
 
@@ -49,6 +54,16 @@ def test_the_stated_errors_are_those_of_the_held_out_configs(family: str) -> Non
         sizes = [abs(error) for error in seen]
         assert uncertainty(board)[kind] == pytest.approx(max(sizes), abs=1e-4)
         assert stated["error"][kind]["mean"] == pytest.approx(sum(sizes) / len(sizes), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "ultra96"])
+def test_a_sweeps_report_states_the_error_of_its_boards_family(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="needs the explore extra: pip install 'tilewright[explore]'")
+    space = make_space(PRESETS[name], {"block_in": [8, 16]})
+    evaluator = Evaluator([small_network("small")], name, ("latency", "lut"))
+    head = report_data.head(Search(space, evaluator, f"sqlite:///{tmp_path}/t.db", 1, "grid"), [])
+    stated = json.loads(AREA.read_text())[FAMILIES[BOARDS[name]]]["error"]
+    assert head["resource_error"] == {kind: round(stated[kind]["worst"], 3) for kind in ("lut", "ff")}
 
 
 @families
