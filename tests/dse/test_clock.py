@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tilewright.config import PRESETS, Config
+from tilewright.dse.calibration import load_runs
 from tilewright.dse.clock import ClockError, estimate, paths
 from tilewright.hw.synthesis_report import load_reports
 
@@ -34,6 +35,18 @@ def test_no_unit_is_deeper_than_the_deepest_path() -> None:
         if report["part"] == "XC7Z020":
             deepest = max(path.logic for path in paths(PRESETS[report["config"]]))
             assert max(module["ps"] for module in report["modules"].values()) <= 1000 * deepest * 1.1
+
+
+@pytest.mark.parametrize("part", ["fitted", "held_out"])
+def test_the_deepest_logic_of_random_configs_is_within_5_percent(part: str) -> None:
+    """The delays were taken from the presets alone."""
+    errors = {}
+    for name, run in load_runs("xc7")[part].items():
+        deepest = max(module["ps"] for module in run["modules"].values())
+        model = max(path.logic for path in paths(Config.from_dict(run["config"])))
+        errors[name] = 1000 * model / deepest - 1
+    assert errors
+    assert max(map(abs, errors.values())) <= 0.05, errors
 
 
 def test_the_range_holds_the_estimate_and_names_a_path() -> None:
