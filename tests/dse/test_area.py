@@ -86,7 +86,7 @@ def test_the_kept_weights_are_those_of_the_kept_runs() -> None:
                 assert counts == pytest.approx(then[module], rel=1e-3, abs=1)
 
 
-@pytest.mark.parametrize("family", ["xc7"])
+@families
 def test_every_config_of_the_sets_has_a_run(family: str) -> None:
     for part, configs in zip(("fitted", "held_out"), calibration.sets(family), strict=True):
         assert set(KEPT[family][part]) == {config.name for config in configs}
