@@ -5,6 +5,8 @@ A bench that fails is told with what it said. ``make test-all`` runs more seeds,
 
 from __future__ import annotations
 
+import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from tests.hw.cocotb.mutants import MUTANTS, Mutant
 TINY = PRESETS["tiny"]
 #: benches that share a simulator process: loading Python into one takes seconds
 GROUPS = (("bench_engines", "bench_tokens", "bench_reset"), ("bench_axi", "bench_faults"))
+ALONE = "bench_counters"  #: of a part of the design
 SLOW_SEEDS = 6
 #: another shape: not square, two images, packed multipliers, narrow weights, AXI3, wide bus, short bursts, small queues
 OTHER = TINY.replace(
@@ -41,7 +44,7 @@ def test_tiny(toolchain: None, benches: tuple[str, ...], tmp_path: Path) -> None
 
 
 def test_token_counters_alone(toolchain: None, tmp_path: Path) -> None:
-    check(tokens_alone(TINY).run(["bench_counters"], tmp_path), ("bench_counters",))
+    check(tokens_alone(TINY).run([ALONE], tmp_path), (ALONE,))
 
 
 @pytest.mark.slow
@@ -59,9 +62,14 @@ def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: P
     from tilewright.hw.rtl.generate import generate_verilog
 
     with mutant.applied():
-        sources = generate_verilog(TINY)
-    results = accelerator(TINY, sources).run([mutant.bench], tmp_path, only=mutant.test)
-    assert any(result.failure for result in results)
+        broken = tokens_alone(TINY) if mutant.bench == ALONE else accelerator(TINY, generate_verilog(TINY))
+    failures = [result.failure for result in broken.run([mutant.bench], tmp_path, only=mutant.test) if result.failure]
+    assert failures, "not noticed"
+    assert any(re.search(mutant.says, failure) for failure in failures), "\n".join(failures)
+
+
+def test_every_bench_has_broken_hardware_to_notice() -> None:
+    assert {mutant.bench for mutant in MUTANTS} == {*chain(*GROUPS), ALONE}
 
 
 # -- the monitor -----------------------------------------------------------------------------------------

