@@ -6,7 +6,7 @@
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
 #   make rtl-report   synthesis of every preset whose RTL has changed (an hour or more); results in hw/reports
-#   make calibrate    the LUT and FF model fitted anew on Yosys runs (an hour or more; goes on where it stopped)
+#   make calibrate    the LUT and FF models fitted anew on Yosys runs (an hour or more; goes on where it stopped)
 #   make clean     remove caches and build output (not .venv)
 #
 # PYTHON=python3.12 make setup    chooses the interpreter of a new .venv.
