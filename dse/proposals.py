@@ -83,7 +83,7 @@ class Proposals:
             points = [self._random_point(rng) for _ in range(self.batch)]
         else:
             points = self._ask(first)
-        base = self._base_point() if first == 0 else None
+        base = self.base_point() if first == 0 else None
         return points if base is None else [base, *points[1:]]
 
     def _ask(self, first: int) -> list[dict[str, Value]]:
@@ -144,7 +144,7 @@ class Proposals:
             point[name] = values[place]
         return {name: point[name] for name in self.space.varied}
 
-    def _base_point(self) -> dict[str, Value] | None:
+    def base_point(self) -> dict[str, Value] | None:
         """The base Config as a point, so that every sweep holds what it is compared with; None if outside."""
         options = {PREFIX + name: value for name, value in dataclasses.asdict(self.space.options({})).items()}
         values = {**self.space.base.to_dict(), **options}

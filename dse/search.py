@@ -85,17 +85,23 @@ class Search:
     ) -> list[Point]:
         """Take up to ``most`` points of the front to a higher fidelity, first objective first; returns the front then.
 
-        Points that fail there leave the front, with the reason kept. It goes in rounds of half of what may still be
-        tried, so that what is chosen depends on whole rounds, not on what finished first or before a kill.
+        The simulator sees the base Config on top of them, wherever its estimate puts it: it is what every user compares
+        with, and must not lose to an answer that is worse. Points that fail there leave the front, with the reason
+        kept. It goes in rounds of half of what may still be tried, so that what is chosen depends on whole rounds, not
+        on what finished first or before a kill.
         """
         attribute, title = _CONFIRMED[fidelity]
         names = self.evaluator.objectives
         known = self._read(fidelity)
         undone: dict[str, Any] = {name: None for name, _ in list(_CONFIRMED.values())[_ORDER.index(fidelity) :]}
         self._points = {n: dataclasses.replace(p, **undone) for n, p in self._points.items()}
+        base = self._base() if fidelity == SIMULATOR else None
+        most += base is not None
         done = 0
         while done < most:
             best = front(self.points(), names)
+            if base is not None and not done:
+                best = [base, *(p for p in best if p.number != base.number)]
             chosen = [p for p in best if getattr(p, attribute) is None][: -(-(most - done) // 2)]
             if not chosen:
                 break
@@ -117,6 +123,11 @@ class Search:
 
     def _proposals(self) -> Proposals:
         return Proposals(self.space, self.evaluator.directions, self.sampler, self.seed, self.batch)
+
+    def _base(self) -> Point | None:
+        """The trial of the base Config, if the space holds it and it is feasible."""
+        params = self._proposals().base_point()
+        return next((p for p in self._points.values() if p.params == params and p.feasible), None)
 
     def _wanted(self, proposals: Proposals, numbers: range, known: Mapping[int, Row]) -> dict[int, dict[str, Value]]:
         """The parameters of these trials; a batch that was begun is proposed once more, and is the same."""

@@ -86,7 +86,7 @@ def explore(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
     ] = None,
-    simulate: Annotated[int, typer.Option(min=0, help="Points of the front to compile and simulate.")] = 8,
+    simulate: Annotated[int, typer.Option(min=0, help="Points of the front to simulate, besides the base Config.")] = 8,
     synthesise: Annotated[
         int, typer.Option(min=0, help="Points of the front to synthesise with Yosys (minutes each).")
     ] = 0,

@@ -245,8 +245,13 @@ def test_infeasible_points_are_kept_with_their_reason(tmp_path: Path) -> None:
 def test_the_front_is_confirmed_by_the_simulator(tmp_path: Path) -> None:
     search = make_search(f"sqlite:///{tmp_path}/a.db", "grid")
     search.run(27)
+    before = front(search.points(), ("latency", "dsp"))
     confirmed = search.confirm_front(2)
-    assert sum(p.simulated is not None for p in search.points()) == 2
+    seen = {p.number for p in search.points() if p.simulated is not None}
+    (base,) = (p for p in search.points() if search.config(p).fingerprint == search.space.base.fingerprint)
+    assert base.number not in {p.number for p in before}
+    assert base.number in seen, "it is simulated on top of the front's points"
+    assert len(seen) == 3
     fastest = confirmed[0]
     assert fastest.simulated is not None
     assert fastest.best_values["latency"] == pytest.approx(fastest.values["latency"], rel=0.15)
