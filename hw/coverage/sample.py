@@ -13,14 +13,13 @@ from tilewright.config import Config
 from tilewright.hw.coverage.model import Bin
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import COLUMNS
-from tilewright.isa.program import Program
+from tilewright.isa.program import PAGE, Program
 from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, entry_bytes, others
 from tilewright.isa.timing import DISPATCH_LATENCY, GEMM_DEPTH, TOKEN_LATENCY
 from tilewright.isa.verify.uops import AluBlock, GemmBlock, UopMemory
 
 __all__ = ["Times", "sample"]
 
-PAGE = 4096
 MOVES = (Opcode.LOAD, Opcode.STORE)
 TILES = (Opcode.LOAD, Opcode.FILL, Opcode.STORE)
 VECTORS = (Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +10,9 @@ from tests.dse.networks import residual_network
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.dse.latency import estimate, simulated_cycles
-from tilewright.dse.resources import BOARDS, REPORTS, block_rams, excess, reported, resources
+from tilewright.dse.resources import BOARDS, block_rams, excess, reported, resources
 from tilewright.dse.shapes import network_shape
+from tilewright.hw.synthesis_report import load_reports
 from tilewright.jit.kernels.base import PlaceError
 
 
@@ -57,11 +57,8 @@ def test_infeasible_points_name_memory_layer_and_amount(change: dict[str, int], 
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("path", sorted(REPORTS.glob("*.json")), ids=lambda p: p.stem)
-def test_dsp_and_block_ram_equal_kept_synthesis_reports(path: Path) -> None:
-    report = json.loads(path.read_text())
-    if report["config"] not in PRESETS or "DSP" not in report.get("used", {}):
-        pytest.skip(f"{path.name}: no report of a preset for a Xilinx part")
+@pytest.mark.parametrize("report", load_reports(), ids=lambda report: report["config"])
+def test_dsp_and_block_ram_equal_kept_synthesis_reports(report: dict[str, Any]) -> None:
     config = PRESETS[report["config"]]
     found = reported(config)
     assert found is not None
