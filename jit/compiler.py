@@ -21,7 +21,7 @@ from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer
-from tilewright.jit.lower import HOST_KINDS, image_shape, lower
+from tilewright.jit.lower import image_shape, lower
 from tilewright.jit.plan import make_plan
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
@@ -141,7 +141,7 @@ def _host_reason(graph: Graph, op: Op, config: Config) -> str | None:
 def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
     """A reshape at the graph's edge, or one that moves channels between pixels, is the host's."""
     consumers = graph.consumers(op.output)
-    if op.output in graph.outputs or not consumers or all(isinstance(c, HOST_KINDS) for c in consumers):
+    if op.output in graph.outputs or not consumers or all(isinstance(c, g.HOST_KINDS) for c in consumers):
         return "no arithmetic; done while unpacking"
     if op.inputs[0] in graph.inputs:
         return "no arithmetic; done while packing"

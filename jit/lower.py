@@ -27,9 +27,6 @@ from tilewright.jit.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
 
-#: host kinds: never on the accelerator
-HOST_KINDS = (g.Softmax, g.HostCast)
-
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """A tensor's shape as (1, H, W, C); vectors become 1x1 images. Raises PlaceError on other ranks or batches."""
