@@ -1,7 +1,7 @@
 """Running host steps: each takes tensors out of the environment and puts its result back.
 
-Environment arrays have the shape ``(N, *shape)`` (see :mod:`tilewright.runtime.steps`). Only :class:`TvmStep`
-needs more than NumPy.
+Environment arrays have the shape ``(N, *shape)`` (see :mod:`tilewright.runtime.steps`). Only
+:class:`InterpreterStep` and :class:`TvmStep` need more than NumPy.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime import host
+from tilewright.runtime import host, interpreters
 from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.interpreter_step import describe, run_interpreter_step
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
+    InterpreterStep,
     QuantizeStep,
     ReshapeStep,
     SoftmaxStep,
@@ -35,7 +37,14 @@ class HostStepError(TilewrightError):
 
 
 def check_host(artifact: Artifact) -> None:
-    """Raise :class:`HostStepError`, naming the operators, if the artifact needs TVM and it is not installed."""
+    """Raise :class:`HostStepError`, naming the operators, if the artifact needs an interpreter that is not here."""
+    for step in artifact.steps:
+        if isinstance(step, InterpreterStep) and not interpreters.is_installed(step.runtime):
+            package = interpreters.PACKAGES[step.runtime][1]
+            raise HostStepError(
+                f"{artifact.name}: {describe(step)} run on the host in {package}, which is not installed here: "
+                f"pip install {package}"
+            )
     operators = artifact.tvm_operators
     if operators and find_spec("tvm") is None:
         raise HostStepError(
@@ -50,6 +59,9 @@ def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes])
         from tilewright.runtime.tvm_step import run_tvm_step
 
         run_tvm_step(step, environment, blobs)
+        return
+    if isinstance(step, InterpreterStep):
+        run_interpreter_step(step, environment, blobs)
         return
     function = _FUNCTIONS.get(type(step))
     if function is None:

@@ -9,7 +9,8 @@ that a board can run it.
 * :class:`LaunchStep` runs a program once per inference;
 * :class:`UnpackStep` turns bytes of an output segment back into a tensor;
 * the remaining steps are host operators: :class:`SoftmaxStep`, :class:`CastStep`, :class:`QuantizeStep`,
-  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep` and :class:`TvmStep`.
+  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep`, :class:`InterpreterStep` and
+  :class:`TvmStep`.
 """
 
 from __future__ import annotations
@@ -287,11 +288,31 @@ class TvmStep(Step):
     operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
 
 
+@dataclass(frozen=True)
+class InterpreterStep(Step):
+    """Operators of the model file in the interpreter that it came from: blob ``model``, run by ``runtime``.
+
+    The model takes the ``inputs`` and gives the ``outputs`` in order, one inference at a time. A ``stateful`` one
+    (variables, recurrent cells) starts each inference from its initial state. ``fast``: the interpreter's optimised
+    kernels, which may differ from its reference kernels by an LSB. An artifact that has such a step is refused, by
+    name, where the interpreter is not installed.
+    """
+
+    kind: ClassVar[str] = "interpreter"
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    model: str
+    runtime: str
+    operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
+    stateful: bool = False
+    fast: bool = False
+
+
 STEP_TYPES: dict[str, type[Step]] = {
     cls.kind: cls
     for cls in (
         PackStep, LaunchStep, UnpackStep, SoftmaxStep, CastStep, QuantizeStep, DequantizeStep, ReshapeStep,
-        TransposeStep, TvmStep,
+        TransposeStep, TvmStep, InterpreterStep,
     )
 }  # fmt: skip
 
