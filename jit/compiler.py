@@ -17,6 +17,7 @@ from tilewright.jit import graph as g
 from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacity
 from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
+from tilewright.jit.errors import NeedsHost, ProofError
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
@@ -25,8 +26,20 @@ from tilewright.jit.lower import image_shape, lower
 from tilewright.jit.plan import make_plan
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
+from tilewright.jit.stages import Stage, stages
 from tilewright.jit.tensors import Lowered
-from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
+from tilewright.runtime.steps import (
+    CastStep,
+    DequantizeStep,
+    InterpreterStep,
+    LaunchStep,
+    QuantizeStep,
+    ReshapeStep,
+    SoftmaxStep,
+    Step,
+    TransposeStep,
+    UnpackStep,
+)
 from tilewright.sim import simulate_timing
 
 #: measured on the MLPerf Tiny networks: each is the best of some network on some config
@@ -43,22 +56,41 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class CompiledGraph:
-    """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs."""
+    """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs.
+
+    ``blobs``: the models that interpreter steps name. ``placement``: operator -> (place, reason).
+    """
 
     graph: Graph
     config: Config
     programs: list[Program]
     steps: list[Step]
-    placement: dict[str, tuple[str, str]] = field(default_factory=dict)  #: op -> (place, reason)
+    placement: dict[str, tuple[str, str]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def host_layers(self) -> tuple[dict[str, str], ...]:
         """What runs on the host and why, as an artifact keeps it (:class:`~tilewright.runtime.artifact.Artifact`)."""
+        from_file = any(op.covers for op in self.graph.ops)  # then changes of form are no layers of the user's
         return tuple(
             {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": self.placement[op.name][1]}
             for op in self.graph.ops
-            if self.placement[op.name][0] == "host"
+            if self.placement[op.name][0] == "host" and (op.covers or not from_file)
         )
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: ``keep_intermediates`` stores every operator's output; ``fast_host`` lets the interpreter use
+    kernels that may differ from its reference kernels by an LSB."""
+
+    keep_intermediates: bool = False
+    fast_host: bool = False
+    policies: tuple[Policy, ...] = POLICIES
+
+
+Cut = Callable[[list[int], list[str], list[str]], tuple[bytes, str, bool]]
+_Best = tuple[Program, Lowered, dict[str, int]]
 
 
 def compile_graph(
@@ -68,73 +100,73 @@ def compile_graph(
     keep_intermediates: bool = False,
     policies: tuple[Policy, ...] = POLICIES,
     progress: Progress | None = None,
+    fast_host: bool = False,
+    cut: Cut | None = None,
+    remembered: dict[Hashable, _Best] | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a Config.
 
     With ``keep_intermediates`` every operator's output is stored and unpacked. ``progress(what, done, total)`` is
-    called as alternatives are tried. Raises :class:`PlaceError` naming the operator that fits neither the
-    accelerator nor a host step.
+    called as alternatives are tried. ``cut(operators, inputs, outputs)`` gives the (model, runtime, whether it keeps
+    state) of a stretch of :class:`~tilewright.jit.graph.Interpreted` operators. ``remembered`` keeps programs for
+    further calls with graphs of the same file. Raises :class:`NeedsHost` for operators of a model file that must be
+    left to its interpreter, :class:`PlaceError` naming an operator that fits neither the accelerator nor a host step.
     """
     result = CompiledGraph(graph, config, [], [])
-    for place, ops in _stages(graph, config, result):
-        if place == "host":
-            result.steps += [_host_step(graph, op) for op in ops]
-            continue
-        part = _subgraph(graph, ops, keep_intermediates)
-        program, lowered, offsets = _best_program(part, config, policies, progress)
-        number = len(result.programs)
-        result.programs.append(program)
-        result.steps += [
-            replace(pack, program=number, offset=offsets[name])
-            for name, pack in lowered.packs.items()
-            if name in offsets
-        ]
-        result.steps.append(LaunchStep(number))
-        result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]
+    options = Options(keep_intermediates, fast_host, policies)
+    memory = {} if remembered is None else remembered
+    for stage in _stages(graph, config, result):
+        if stage.kind == "numpy":
+            result.steps += [_host_step(graph, op) for op in stage.ops]
+        elif stage.kind == "interpreter":
+            _interpret(graph, stage.ops, cut, options, result)
+        else:
+            for part in _programs(_subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
+                _launch(graph, part, config, memory, result)
     return result
 
 
-def accelerator_graphs(graph: Graph, config: Config) -> list[Graph]:
-    """What :func:`compile_graph` makes programs of: the graph without the operators that run on the host."""
-    stages = _stages(graph, config, CompiledGraph(graph, config, [], []))
-    return [_subgraph(graph, ops, False) for place, ops in stages if place == "accelerator"]
+def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph]:
+    """What :func:`compile_graph` makes programs of: the graph without the operators that run on the host.
+
+    Without a ``config``, whatever some Config could take.
+    """
+    stages_ = _stages(graph, config, CompiledGraph(graph, config or Config(), [], []))
+    return [_subgraph(graph, stage.ops, False) for stage in stages_ if stage.kind == "accelerator"]
 
 
 # -- placement -------------------------------------------------------------------------------------------
 
 
-def _stages(graph: Graph, config: Config, result: CompiledGraph) -> list[tuple[str, list[Op]]]:
-    """Alternating host and accelerator stages, each as large as dependencies allow."""
-    place: dict[str, str] = {}
+def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[Stage]:
+    """Stretches of host and accelerator work, each as large as dependencies allow."""
+    refused: dict[int, str] = {}
     for op in graph.ops:
-        reason = _host_reason(graph, op, config)
-        place[op.name] = "host" if reason else "accelerator"
-        result.placement[op.name] = (place[op.name], reason or "exact on the accelerator")
-    stages: list[tuple[str, list[Op]]] = []
-    done, waiting = set(graph.inputs), list(graph.ops)
-    current = "host"
-    while waiting:
-        taken: list[Op] = []
-        for op in list(waiting):
-            if place[op.name] == current and all(t in done for t in op.inputs):
-                taken.append(op)
-                waiting.remove(op)
-                done.add(op.output)
-        if taken:
-            stages.append((current, taken))
-        current = "accelerator" if current == "host" else "host"
-    return stages
+        try:
+            reason = _host_reason(graph, op, config)
+        except PlaceError as error:
+            if not op.covers:
+                raise
+            refused |= dict.fromkeys(op.covers, str(error))
+            continue
+        result.placement[op.name] = ("host" if reason else "accelerator", reason or "exact on the accelerator")
+    if refused:
+        raise NeedsHost(refused, next(iter(refused.values())))
+    return stages(graph, {name: place for name, (place, _) in result.placement.items()})
 
 
-def _host_reason(graph: Graph, op: Op, config: Config) -> str | None:
+def _host_reason(graph: Graph, op: Op, config: Config | None) -> str | None:
     """Why an operator runs on the host; None if the accelerator takes it. Raises PlaceError if it cannot."""
+    if isinstance(op, g.Interpreted):
+        return op.reason
     if isinstance(op, g.Softmax):
         return "softmax is exact integer arithmetic on the host"
-    if isinstance(op, g.HostCast):
+    if isinstance(op, g.HOST_KINDS):
         return "change of representation"
     if isinstance(op, g.Reshape):
         return _reshape_reason(graph, op)
-    lower(_subgraph(graph, [op], False), config)  # refuses what neither side can run
+    if config is not None:
+        lower(_subgraph(graph, [op], False), config)  # refuses what neither side can run
     return None
 
 
@@ -143,9 +175,11 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
     consumers = graph.consumers(op.output)
     if op.output in graph.outputs or not consumers or all(isinstance(c, g.HOST_KINDS) for c in consumers):
         return "no arithmetic; done while unpacking"
-    if op.inputs[0] in graph.inputs:
+    if op.inputs[0] in graph.inputs or isinstance(graph.producer(op.inputs[0]), g.HOST_KINDS):
         return "no arithmetic; done while packing"
     before, after = (graph.tensors[t].shape for t in (op.inputs[0], op.output))
+    if before[0] != 1 or after[0] != 1:
+        return "no arithmetic; done between launches"
     if image_shape(before) == image_shape(after):
         return None
     flattens = image_shape(after)[1:3] == (1, 1)
@@ -154,16 +188,17 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
 
 def _subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
     """The operators as a graph of their own; outputs are what others need (or everything)."""
-    made = {op.output for op in ops}
+    made = {t for op in ops for t in op.outputs}
     inputs = list(dict.fromkeys(t for op in ops for t in op.inputs if t not in made))
     inside = {op.name for op in ops}
     outputs = [
-        op.output
+        tensor
         for op in ops
-        if op.output in graph.outputs
+        for tensor in op.outputs
+        if tensor in graph.outputs
         or keep
-        or any(c.name not in inside for c in graph.consumers(op.output))
-        or not graph.consumers(op.output)
+        or any(c.name not in inside for c in graph.consumers(tensor))
+        or (not graph.consumers(tensor) and not isinstance(op, g.Interpreted))
     ]
     return Graph(graph.name, inputs, outputs, graph.tensors, ops)
 
@@ -175,7 +210,76 @@ def _host_step(graph: Graph, op: Op) -> Step:
         return CastStep(op.inputs[0], op.output, op.offset, op.dtype)
     if isinstance(op, g.Reshape):
         return ReshapeStep(op.inputs[0], op.output, graph.tensors[op.output].shape)
+    if isinstance(op, g.QuantizeFloat):
+        return QuantizeStep(op.inputs[0], op.output, op.scale, op.zero_point, op.dtype, op.rounding)
+    if isinstance(op, g.DequantizeFloat):
+        return DequantizeStep(op.inputs[0], op.output, op.scale, op.zero_point)
+    if isinstance(op, g.Transpose):
+        return TransposeStep(op.inputs[0], op.output, op.permutation)
     raise PlaceError(f"{op.name} ({op.kind}): has neither a lowering nor a host step")
+
+
+def _interpret(graph: Graph, ops: list[Op], cut: Cut | None, options: Options, result: CompiledGraph) -> None:
+    """A stretch of the model file as a model of its own."""
+    if cut is None:
+        raise PlaceError(f"{ops[0].name} ({ops[0].kind}): runs in the interpreter of a model file, and there is none")
+    part = _subgraph(graph, ops, options.keep_intermediates)
+    operators = [index for op in ops for index in op.covers]
+    model, runtime, stateful = cut(operators, part.inputs, part.outputs)
+    blob = f"host{len(result.blobs)}.{'tflite' if runtime == 'litert' else 'onnx'}"
+    result.blobs[blob] = model
+    result.steps.append(
+        InterpreterStep(
+            inputs=tuple(part.inputs), outputs=tuple(part.outputs), model=blob, runtime=runtime,
+            operators=tuple(op.name for op in ops), stateful=stateful, fast=options.fast_host,
+        )
+    )  # fmt: skip
+
+
+# -- programs of a stage ---------------------------------------------------------------------------------
+
+
+def _programs(
+    part: Graph, config: Config, options: Options, memory: dict[Hashable, _Best], progress: Progress | None
+) -> list[Graph]:
+    """The stage as graphs that each became a program (in ``memory``): one, or several where it does not fit as one.
+
+    Raises :class:`NeedsHost` for an operator that fits in no program.
+    """
+    try:
+        if _key(part) not in memory:
+            memory[_key(part)] = _best_program(part, config, options.policies, progress)
+        return [part]
+    except (PlaceError, ProofError) as error:
+        if len(part.ops) == 1:
+            (op,) = part.ops
+            if not op.covers:
+                raise
+            raise NeedsHost(dict.fromkeys(op.covers, str(error)), str(error)) from error
+    middle = len(part.ops) // 2
+    whole = Graph(part.name, part.inputs, part.outputs, part.tensors, part.ops)
+    halves = (part.ops[:middle], part.ops[middle:])
+    return [
+        graph
+        for ops in halves
+        for graph in _programs(_subgraph(whole, ops, options.keep_intermediates), config, options, memory, progress)
+    ]
+
+
+def _key(part: Graph) -> Hashable:
+    return tuple(op.name for op in part.ops), tuple(part.inputs), tuple(part.outputs)
+
+
+def _launch(graph: Graph, part: Graph, config: Config, memory: dict[Hashable, _Best], result: CompiledGraph) -> None:
+    """The steps that pack the inputs of a program, launch it, and unpack its outputs."""
+    program, lowered, offsets = memory[_key(part)]
+    number = len(result.programs)
+    result.programs.append(program)
+    result.steps += [
+        replace(pack, program=number, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets
+    ]
+    result.steps.append(LaunchStep(number))
+    result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]
 
 
 # -- one program -----------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ class _Lowering:
     # -- rules -----------------------------------------------------------------------------------------
 
     def conv(self, op: g.Conv2D) -> None:
+        _require_int8(op)
         weight = _expand_groups(op)
         source = self.spec(op.inputs[0])
         pad, strides, dilation, pad_constant = op.padding, op.strides, op.dilation, op.pad_value
@@ -120,6 +121,7 @@ class _Lowering:
         )  # fmt: skip
 
     def depthwise(self, op: g.DepthwiseConv2D) -> None:
+        _require_int8(op)
         kh, kw, channels = op.weight.shape
         if op.dilation[1] > 1 or kw > self.config.block_in:
             diagonal = np.zeros((channels, kh, kw, channels), np.int8)
@@ -266,6 +268,11 @@ class _Lowering:
                 self.nodes.insert(self.nodes.index(users[0][0]), node)
                 for user, k in users:
                     user.inputs[k] = copy
+
+
+def _require_int8(op: g.Conv2D | g.DepthwiseConv2D) -> None:
+    if op.weight.dtype != np.int8:
+        raise PlaceError(f"{op.name}: weights from {op.weight.min()} to {op.weight.max()} do not fit int8")
 
 
 def _cover(

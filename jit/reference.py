@@ -125,6 +125,9 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
     g.HostCast: lambda op, x: host.cast(x, op.offset, op.dtype),
+    g.QuantizeFloat: lambda op, x: host.quantize(x, op.scale, op.zero_point, op.dtype, op.rounding),
+    g.DequantizeFloat: lambda op, x: host.dequantize(x, op.scale, op.zero_point),
+    g.Transpose: lambda op, x: np.ascontiguousarray(x.transpose(op.permutation)),
 }
 
 
@@ -146,6 +149,8 @@ def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> di
             )
         values[name] = value
     for op in graph.ops:
+        if type(op) not in _EVALUATE:
+            raise ValueError(f"{graph.name}: {op.name} ({op.kind}) runs in an interpreter")
         result = _EVALUATE[type(op)](op, *(values[name] for name in op.inputs))
         spec = graph.tensors[op.output]
         if result.shape != spec.shape or result.dtype != spec.dtype:

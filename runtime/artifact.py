@@ -56,7 +56,7 @@ class Intermediate:
 class Artifact:
     """Programs, host steps and tensor specs of one compiled network.
 
-    ``blobs`` holds the libraries that :class:`TvmStep` names. ``host_layers`` are the report's entries
+    ``blobs`` holds the models and libraries that steps name. ``host_layers`` are the report's entries
     (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled.
     """
 
@@ -166,6 +166,12 @@ def accelerator_layers(artifact: Artifact) -> list[dict[str, Any]]:
     """What the compiler recorded of the layers in the programs, those inside a library of CPU operators included."""
     layers = [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
     return layers + list(artifact.options.get("accelerator_layers", []))
+
+
+def unproven(artifact: Artifact) -> list[dict[str, Any]]:
+    """The operators whose integers are not proven equal to the reference's: their ``name`` and ``exact`` statement."""
+    operators = artifact.options.get("operators", [])
+    return [entry for entry in operators if entry["exact"] not in ("proven", "by construction")]
 
 
 def _tensor(values: dict[str, Any]) -> TensorIo:

@@ -80,16 +80,7 @@ def _cast(step: CastStep, environment: Environment) -> None:
 
 def _quantize(step: QuantizeStep, environment: Environment) -> None:
     x = environment[step.input]
-    if step.rounding == "even":
-        environment[step.output] = host.quantize(x, step.scale, step.zero_point, step.dtype)
-        return
-    info = np.iinfo(step.dtype)
-    quotient = np.asarray(x, np.float32) / np.float32(step.scale)
-    magnitude = np.abs(quotient)
-    # half away from zero without the error of adding 0.5 in float32
-    whole = np.floor(magnitude)
-    rounded = np.copysign(whole + (magnitude - whole >= 0.5), quotient).astype(np.float64) + step.zero_point
-    environment[step.output] = np.clip(rounded, info.min, info.max).astype(step.dtype)
+    environment[step.output] = host.quantize(x, step.scale, step.zero_point, step.dtype, step.rounding)
 
 
 def _dequantize(step: DequantizeStep, environment: Environment) -> None:

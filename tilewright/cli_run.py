@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
-from tilewright.runtime.artifact import Artifact, is_artifact
+from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
 from tilewright.runtime.files import (
@@ -28,6 +28,7 @@ from tilewright.runtime.report import Report
 
 DEFAULT_CONFIG = "pynq-z2"
 
+FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
 EXAMPLE = "Example: tilewright run resnet8.tflite --input x.npy --output y.npy --check --html report.html"
 
 
@@ -101,6 +102,7 @@ def run(
         Path | None, typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust.")
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+    fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
 ) -> None:
@@ -131,7 +133,7 @@ def run(
 
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
-                keep_intermediates=keep_intermediates is not None,
+                keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
             )  # fmt: skip
         x = bind_inputs(executable, given, input, seed, inputs)
         total, finished = x[0].shape[0], 0
@@ -148,6 +150,11 @@ def run(
     print_report(result, output_console())
     if difference is not None:
         typer.echo(f"   check  {difference}")
+        if doubtful := unproven(executable.artifact):
+            count = len(executable.artifact.options["operators"])
+            typer.echo(
+                f"   check  {len(doubtful)} of {count} operators are not proven exact for all inputs; see inspect"
+            )
         if not difference.exact:
             raise typer.Exit(1)
 

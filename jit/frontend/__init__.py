@@ -10,7 +10,6 @@ from tilewright.jit.errors import ModelError
 __all__ = ["load_model"]
 
 
-
 def load_model(path: str | Path) -> Any:
     """The Relax module (``tvm.IRModule``) of a quantised ``.tflite`` or QDQ ``.onnx`` file.
 

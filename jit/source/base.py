@@ -59,3 +59,7 @@ class Source(ABC):
     @abstractmethod
     def is_stateful(self, operators: Sequence[int]) -> bool:
         """Whether a model of these operators keeps something from one inference to the next."""
+
+    @abstractmethod
+    def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
+        """The whole model as its interpreter runs it, whether it keeps state, and the shapes of its inputs."""

@@ -44,6 +44,9 @@ def cut(
             values = getattr(op, name)
             if values is not None:
                 setattr(op, name, [renumbered.get(int(t), -1) for t in values])
+    for i, op in zip(chosen, ops, strict=True):
+        if file.operators[i].kind == "SVDF":
+            _widen_state(schema, tensors, op)
     part = schema.SubGraphT()
     part.name, part.tensors, part.operators = b"main", tensors, ops
     part.inputs, part.outputs = [renumbered[t] for t in inputs], [renumbered[t] for t in outputs]
@@ -58,6 +61,13 @@ def cut(
     builder = flatbuffers.Builder(1 << 16)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())
+
+
+def _widen_state(schema: Any, tensors: list[Any], op: Any) -> None:
+    """SVDF's state as int16. LiteRT's integer kernel takes it for that whatever the file says, and would read and
+    write past the end of an int8 one."""
+    if len(op.inputs) > 4 and op.inputs[4] >= 0 and tensors[op.inputs[4]].type == schema.TensorType.INT8:
+        tensors[op.inputs[4]].type = schema.TensorType.INT16
 
 
 def is_initial(kind: str) -> bool:

@@ -35,8 +35,11 @@ class TfliteSource(Source):
         self.operators = [
             SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind) for op in self.file.operators
         ]
-        self.folded = fold(self.file)
-        self._shapes = self._actual_shapes()
+        try:
+            self.folded = fold(self.file)
+            self._shapes = self._actual_shapes()
+        except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
+            raise ModelError(f"{path}: LiteRT cannot run it: {interpreters.first_line(error)}") from error
         self._keys: dict[str, int] = {}
 
     def build(self, host: Mapping[int, str]) -> Built:
@@ -65,6 +68,13 @@ class TfliteSource(Source):
     def is_stateful(self, operators: Sequence[int]) -> bool:
         ops = [self.file.operators[i] for i in operators]
         return any(op.kind in _STATE or any(self._tensor(t).variable for t in op.inputs if t >= 0) for op in ops)
+
+    def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
+        everything = [op.index for op in self.file.operators]
+        model = self.path.read_bytes()
+        if any(op.kind == "SVDF" for op in self.file.operators):  # see cut: its state is mended there
+            model = cut(self.file, everything, self.file.inputs, self.file.outputs, {})
+        return model, self.is_stateful(everything), [self._tensor(i).shape for i in self.file.inputs]
 
     # -- one operator ----------------------------------------------------------------------------------
 
