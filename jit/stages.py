@@ -165,23 +165,24 @@ def idle_islands(graph: Graph) -> dict[int, str]:
     A connected island of such operators costs a launch and two copies and computes nothing that counts. By position
     in the model file, the reason.
     """
-    interpreted = {t for op in graph.ops if isinstance(op, g.Interpreted) for t in (*op.inputs, *op.outputs)}
-    if not interpreted:
+    foreign = [op for op in graph.ops if isinstance(op, g.Interpreted)]
+    given, taken = {t for op in foreign for t in op.outputs}, {t for op in foreign for t in op.inputs}
+    if not foreign:
         return {}
-    parent: dict[str, str] = {}
+    own = [op for op in graph.ops if not isinstance(op, g.Interpreted)]
+    parent = {op.output: op.output for op in own}
 
     def root(name: str) -> str:
-        while parent.setdefault(name, name) != name:
+        while parent[name] != name:
             name = parent[name]
         return name
 
-    own = [op for op in graph.ops if not isinstance(op, g.Interpreted)]
     for op in own:
-        for tensor in (*op.inputs, *op.outputs):
-            parent[root(tensor)] = root(op.output)
+        for tensor in op.inputs:
+            if tensor in parent:
+                parent[root(tensor)] = root(op.output)
     working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D))}
-    touching = {root(t) for t in interpreted if t in parent}
+    touching = {root(op.output) for op in own if op.output in taken or given & set(op.inputs)}
     reason = "no multiply-accumulates, between operators of the interpreter"
-    return {
-        i: reason for op in own for i in op.covers if root(op.output) in touching and root(op.output) not in working
-    }
+    idle = touching - working
+    return {i: reason for op in own if root(op.output) in idle for i in op.covers}

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
+from tilewright.jit.numbers import NotRepresentable
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,19 @@ class Built:
     sources: dict[str, str] = field(default_factory=dict)
     notes: dict[int, str] = field(default_factory=dict)
     exactness: list[LayerExactness] = field(default_factory=list)
+
+
+#: What a rule may trip over in a form that nobody foresaw: such an operator belongs to the interpreter.
+NOT_UNDERSTOOD = (
+    Unsupported, NotRepresentable, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError,
+)  # fmt: skip
+
+
+def why_not(error: Exception) -> str:
+    """The reason that an operator is left to the interpreter for."""
+    if isinstance(error, (Unsupported, NotRepresentable)):
+        return str(error)
+    return f"a form that the rule does not understand ({type(error).__name__}: {error})"
 
 
 class Source(ABC):

@@ -11,8 +11,7 @@ from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
-from tilewright.jit.numbers import NotRepresentable
-from tilewright.jit.source.base import Built, Source, SourceOperator
+from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
@@ -88,8 +87,8 @@ class TfliteSource(Source):
                 if len(builder.ops) == count:
                     built.notes[op.index] = "no arithmetic; the same elements"
                 return
-            except (Unsupported, NotRepresentable) as error:
-                reason = str(error)
+            except NOT_UNDERSTOOD as error:
+                reason = why_not(error)
                 del builder.exactness[noted:]
         self._interpret(op, name, reason, values)
         if op.outputs:
