@@ -80,7 +80,8 @@ def _weight_bits(graph: Graph) -> tuple[int, str]:
     for op in graph.ops:
         if isinstance(op, Conv2D | DepthwiseConv2D):
             low, high = int(op.weight.min()), int(op.weight.max())
-            bits = next(b for b in (2, 4, 8) if -(1 << b - 1) <= low and high < 1 << b - 1)
+            # weights beyond 8 bits are held as two of 8
+            bits = next((b for b in (2, 4, 8) if -(1 << b - 1) <= low and high < 1 << b - 1), 8)
             least = max(least, (bits, op.name), key=lambda pair: pair[0])
     return least
 

@@ -88,7 +88,7 @@ class Op:
 class Conv2D(Op):
     """Dense or grouped convolution. ``acc = sum x * w`` with padding contributing ``pad_value``.
 
-    ``weight`` is int8, (OC, KH, KW, IC / groups). Biases live in ``requant.bias``, with the input's zero
+    ``weight`` is (OC, KH, KW, IC / groups), int8, or int16 within -255..255 (uint8 less its zero point). Biases live in ``requant.bias``, with the input's zero
     point already folded in (so x is used as stored). ``padding`` is (top, left, bottom, right).
     """
 
@@ -103,8 +103,8 @@ class Conv2D(Op):
 
 @dataclass(kw_only=True)
 class DepthwiseConv2D(Op):
-    """Depthwise convolution, channel multiplier 1: ``weight`` is int8 (KH, KW, C). A multiplier above 1 is a
-    grouped :class:`Conv2D`."""
+    """Depthwise convolution, channel multiplier 1: ``weight`` is (KH, KW, C), as of :class:`Conv2D`. A multiplier
+    above 1 is a grouped :class:`Conv2D`."""
 
     weight: NDArray[np.int8]
     requant: Requant

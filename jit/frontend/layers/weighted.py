@@ -72,7 +72,7 @@ def narrow(weight: NDArray[np.integer]) -> NDArray[np.integer]:
     if values.size == 0:
         raise Unsupported("weights without elements")
     low, high = int(values.min()), int(values.max())
-    if low < -256 or high > 254:
+    if low < -255 or high > 255:
         raise Unsupported(f"weights from {low} to {high}")
     return np.ascontiguousarray(values.astype(np.int8 if low >= -128 and high <= 127 else np.int16))
 
