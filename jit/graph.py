@@ -88,8 +88,9 @@ class Op:
 class Conv2D(Op):
     """Dense or grouped convolution. ``acc = sum x * w`` with padding contributing ``pad_value``.
 
-    ``weight`` is (OC, KH, KW, IC / groups), int8, or int16 within -255..255 (uint8 less its zero point). Biases live in ``requant.bias``, with the input's zero
-    point already folded in (so x is used as stored). ``padding`` is (top, left, bottom, right).
+    ``weight`` is (OC, KH, KW, IC / groups), int8, or int16 within -255..255 (uint8 less its zero point). Biases live
+    in ``requant.bias``, with the input's zero point already folded in (so x is used as stored). ``padding`` is
+    (top, left, bottom, right).
     """
 
     weight: NDArray[np.int8]

@@ -1,13 +1,12 @@
 """Running host steps: each takes tensors out of the environment and puts its result back.
 
 Environment arrays have the shape ``(N, *shape)`` (see :mod:`tilewright.runtime.steps`). Only
-:class:`InterpreterStep` and :class:`TvmStep` need more than NumPy.
+:class:`InterpreterStep` needs more than NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,13 @@ from tilewright.runtime.steps import (
     SoftmaxStep,
     Step,
     TransposeStep,
-    TvmStep,
 )
 
 Environment = dict[str, NDArray[Any]]
 
 
 class HostStepError(TilewrightError):
-    """A host step cannot run: TVM is missing, or the data is not what the step was made for."""
+    """A host step cannot run: its interpreter is missing, or the data is not what the step was made for."""
 
 
 def check_host(artifact: Artifact) -> None:
@@ -45,21 +43,10 @@ def check_host(artifact: Artifact) -> None:
                 f"{artifact.name}: {describe(step)} run on the host in {package}, which is not installed here: "
                 f"pip install {package}"
             )
-    operators = artifact.tvm_operators
-    if operators and find_spec("tvm") is None:
-        raise HostStepError(
-            f"{artifact.name}: {', '.join(operators)} run on the CPU through TVM, which is not installed here; "
-            "install tilewright[compile], or use a model whose operators all run on the accelerator"
-        )
 
 
 def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes]) -> None:
     """Run one host step. Raises :class:`HostStepError` for a step that is none."""
-    if isinstance(step, TvmStep):
-        from tilewright.runtime.tvm_step import run_tvm_step
-
-        run_tvm_step(step, environment, blobs)
-        return
     if isinstance(step, InterpreterStep):
         run_interpreter_step(step, environment, blobs)
         return

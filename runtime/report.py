@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -218,11 +218,10 @@ def build_report(
     inferences: int,
     counters: Mapping[int, Counters],
     timings: Timings,
-    nested: Sequence[ProgramRun] = (),
 ) -> Report:
-    """The report of a run; ``counters`` by program number, ``nested``: programs launched from inside host steps."""
-    own = [ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items())]
-    return Report(artifact, device, inferences, (*own, *nested), timings)
+    """The report of a run; ``counters`` by program number."""
+    runs = [ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items())]
+    return Report(artifact, device, inferences, tuple(runs), timings)
 
 
 def _program_layers(run: ProgramRun, array: int) -> list[dict[str, Any]]:

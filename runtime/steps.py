@@ -9,8 +9,8 @@ that a board can run it.
 * :class:`LaunchStep` runs a program once per inference;
 * :class:`UnpackStep` turns bytes of an output segment back into a tensor;
 * the remaining steps are host operators: :class:`SoftmaxStep`, :class:`CastStep`, :class:`QuantizeStep`,
-  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep`, :class:`InterpreterStep` and
-  :class:`TvmStep`.
+  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep` and
+  :class:`InterpreterStep`.
 """
 
 from __future__ import annotations
@@ -273,22 +273,6 @@ class TransposeStep(Step):
 
 
 @dataclass(frozen=True)
-class TvmStep(Step):
-    """CPU operators through TVM: call ``function`` of the exported library stored in blob ``library``.
-
-    The function takes the ``inputs`` (model batch 1) and returns the ``outputs`` in order. Needs ``tvm``
-    where it runs; an artifact that has one is refused, by name, where ``tvm`` cannot be imported.
-    """
-
-    kind: ClassVar[str] = "tvm"
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    library: str
-    function: str = "main"
-    operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
-
-
-@dataclass(frozen=True)
 class InterpreterStep(Step):
     """Operators of the model file in the interpreter that it came from: blob ``model``, run by ``runtime``.
 
@@ -312,7 +296,7 @@ STEP_TYPES: dict[str, type[Step]] = {
     cls.kind: cls
     for cls in (
         PackStep, LaunchStep, UnpackStep, SoftmaxStep, CastStep, QuantizeStep, DequantizeStep, ReshapeStep,
-        TransposeStep, TvmStep, InterpreterStep,
+        TransposeStep, InterpreterStep,
     )
 }  # fmt: skip
 
