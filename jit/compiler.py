@@ -17,16 +17,18 @@ from tilewright.jit import graph as g
 from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacity
 from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
+from tilewright.jit.errors import ProofError
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import HOST_KINDS, image_shape, lower
 from tilewright.jit.plan import make_plan
+from tilewright.jit.proof import prove
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
-from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
+from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
 from tilewright.sim import simulate_timing
 
 #: measured on the MLPerf Tiny networks: each is the best of some network on some config
@@ -84,13 +86,8 @@ def compile_graph(
         program, lowered, offsets = _best_program(part, config, policies, progress)
         number = len(result.programs)
         result.programs.append(program)
-        result.steps += [
-            replace(pack, program=number, offset=offsets[name])
-            for name, pack in lowered.packs.items()
-            if name in offsets
-        ]
-        result.steps.append(LaunchStep(number))
-        result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]
+        packs, unpacks = _edges(part, lowered, number, offsets, config)
+        result.steps += [*packs, LaunchStep(number), *unpacks]
     return result
 
 
@@ -184,8 +181,11 @@ def _host_step(graph: Graph, op: Op) -> Step:
 def _best_program(
     graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
 ) -> tuple[Program, Lowered, dict[str, int]]:
-    """The fastest of the schedules that the policies give, by simulated cycles."""
-    best: tuple[int, Program, Lowered, dict[str, int]] | None = None
+    """The fastest of the schedules that the policies give, by simulated cycles, that is proven to be right.
+
+    Raises :class:`~tilewright.jit.errors.ProofError` if none is.
+    """
+    found: list[tuple[int, Program, Lowered, dict[str, int]]] = []
     on_chip = _streams(graph, config)
     if not on_chip:
         policies = PLANNED
@@ -193,12 +193,18 @@ def _best_program(
         if progress is not None:
             progress("schedules", number, len(policies))
         program, lowered, offsets = _program(graph, config, policy, on_chip)
-        cycles = simulate_timing(program).cycles
-        if best is None or cycles < best[0]:
-            best = (cycles, program, lowered, offsets)
-    assert best is not None, "at least one policy"
-    verify(best[1])
-    return best[1:]
+        found.append((simulate_timing(program).cycles, program, lowered, offsets))
+    found.sort(key=lambda candidate: candidate[0])
+    failure: ProofError | None = None
+    for _, program, lowered, offsets in found:
+        verify(program)
+        try:
+            prove(graph, program, *_edges(graph, lowered, 0, offsets, config))
+            return program, lowered, offsets
+        except ProofError as error:
+            failure = failure or error
+    assert failure is not None, "at least one policy"
+    raise failure
 
 
 def _streams(graph: Graph, config: Config) -> bool:
@@ -317,6 +323,16 @@ def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
         )  # fmt: skip
     total = max(total_array, -(-total_bytes // config.beat_bytes))
     return {"name": graph.name, "layers": layers, "floor_cycles": total}
+
+
+def _edges(
+    graph: Graph, lowered: Lowered, program: int, offsets: dict[str, int], config: Config
+) -> tuple[list[PackStep], list[UnpackStep]]:
+    """The steps around program number ``program``: those that pack its inputs and those that unpack its outputs."""
+    packs = [
+        replace(pack, program=program, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets
+    ]
+    return packs, [_unpack(graph, name, lowered, program, offsets, config) for name in graph.outputs]
 
 
 def _unpack(
