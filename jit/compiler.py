@@ -11,19 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tilewright.config import Config
+from tilewright.errors import TilewrightError
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
 from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacity
 from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
-from tilewright.jit.errors import NeedsHost, ProofError
+from tilewright.jit.errors import NeedsHost
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import image_shape, lower
 from tilewright.jit.plan import make_plan
+from tilewright.jit.proof import prove
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
 from tilewright.jit.stages import Stage, stages
@@ -33,6 +35,7 @@ from tilewright.runtime.steps import (
     DequantizeStep,
     InterpreterStep,
     LaunchStep,
+    PackStep,
     QuantizeStep,
     ReshapeStep,
     SoftmaxStep,
@@ -58,7 +61,8 @@ Progress = Callable[[str, int, int], None]
 class CompiledGraph:
     """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs.
 
-    ``blobs``: the models that interpreter steps name. ``placement``: operator -> (place, reason).
+    ``blobs``: the models that interpreter steps name. ``placement``: operator -> (place, reason). ``rejected``: why
+    schedules were not taken that the verifier or the proof refused, or that could not be made.
     """
 
     graph: Graph
@@ -67,6 +71,7 @@ class CompiledGraph:
     steps: list[Step]
     placement: dict[str, tuple[str, str]] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
+    rejected: list[str] = field(default_factory=list)
 
     @property
     def host_layers(self) -> tuple[dict[str, str], ...]:
@@ -89,8 +94,21 @@ class Options:
     policies: tuple[Policy, ...] = POLICIES
 
 
+@dataclass(frozen=True)
+class ProvenProgram:
+    """A program shown to compute its graph, and the steps around it (as program 0). ``rejected``: why other
+    schedules, which would have been tried or taken first, were not."""
+
+    program: Program
+    packs: list[PackStep]
+    unpacks: list[UnpackStep]
+    rejected: tuple[str, ...] = ()
+
+
 Cut = Callable[[list[int], list[str], list[str]], tuple[bytes, str, bool]]
-_Best = tuple[Program, Lowered, dict[str, int]]
+
+#: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
+FAILURES = (TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError)
 
 
 def compile_graph(
@@ -102,7 +120,7 @@ def compile_graph(
     progress: Progress | None = None,
     fast_host: bool = False,
     cut: Cut | None = None,
-    remembered: dict[Hashable, _Best] | None = None,
+    remembered: dict[Hashable, ProvenProgram] | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a Config.
 
@@ -122,7 +140,7 @@ def compile_graph(
             _interpret(graph, stage.ops, cut, options, result)
         else:
             for part in _programs(_subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
-                _launch(graph, part, config, memory, result)
+                _launch(memory[_key(part)], result)
     return result
 
 
@@ -240,7 +258,7 @@ def _interpret(graph: Graph, ops: list[Op], cut: Cut | None, options: Options, r
 
 
 def _programs(
-    part: Graph, config: Config, options: Options, memory: dict[Hashable, _Best], progress: Progress | None
+    part: Graph, config: Config, options: Options, memory: dict[Hashable, ProvenProgram], progress: Progress | None
 ) -> list[Graph]:
     """The stage as graphs that each became a program (in ``memory``): one, or several where it does not fit as one.
 
@@ -250,12 +268,12 @@ def _programs(
         if _key(part) not in memory:
             memory[_key(part)] = _best_program(part, config, options.policies, progress)
         return [part]
-    except (PlaceError, ProofError) as error:
+    except FAILURES as error:
         if len(part.ops) == 1:
             (op,) = part.ops
             if not op.covers:
                 raise
-            raise NeedsHost(dict.fromkeys(op.covers, str(error)), str(error)) from error
+            raise NeedsHost(dict.fromkeys(op.covers, _described(error)), _described(error)) from error
     middle = len(part.ops) // 2
     whole = Graph(part.name, part.inputs, part.outputs, part.tensors, part.ops)
     halves = (part.ops[:middle], part.ops[middle:])
@@ -270,16 +288,13 @@ def _key(part: Graph) -> Hashable:
     return tuple(op.name for op in part.ops), tuple(part.inputs), tuple(part.outputs)
 
 
-def _launch(graph: Graph, part: Graph, config: Config, memory: dict[Hashable, _Best], result: CompiledGraph) -> None:
+def _launch(best: ProvenProgram, result: CompiledGraph) -> None:
     """The steps that pack the inputs of a program, launch it, and unpack its outputs."""
-    program, lowered, offsets = memory[_key(part)]
     number = len(result.programs)
-    result.programs.append(program)
-    result.steps += [
-        replace(pack, program=number, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets
-    ]
-    result.steps.append(LaunchStep(number))
-    result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]
+    result.programs.append(best.program)
+    steps = [*best.packs, LaunchStep(), *best.unpacks]
+    result.steps += [replace(step, program=number) for step in steps]
+    result.rejected += best.rejected
 
 
 # -- one program -----------------------------------------------------------------------------------------
@@ -287,22 +302,38 @@ def _launch(graph: Graph, part: Graph, config: Config, memory: dict[Hashable, _B
 
 def _best_program(
     graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
-) -> tuple[Program, Lowered, dict[str, int]]:
-    """The fastest of the schedules that the policies give, by simulated cycles."""
-    best: tuple[int, Program, Lowered, dict[str, int]] | None = None
+) -> ProvenProgram:
+    """The fastest of the schedules that the policies give, by simulated cycles, that is proven to be right.
+
+    Raises what went wrong with the first one if none is.
+    """
+    found: list[tuple[int, ProvenProgram]] = []
+    failures: list[Exception] = []
     on_chip = _streams(graph, config)
     if not on_chip:
         policies = PLANNED
     for number, policy in enumerate(policies):
         if progress is not None:
             progress("schedules", number, len(policies))
-        program, lowered, offsets = _program(graph, config, policy, on_chip)
-        cycles = simulate_timing(program).cycles
-        if best is None or cycles < best[0]:
-            best = (cycles, program, lowered, offsets)
-    assert best is not None, "at least one policy"
-    verify(best[1])
-    return best[1:]
+        try:
+            program, lowered, offsets = _program(graph, config, policy, on_chip)
+            packs, unpacks = _edges(graph, lowered, offsets, config)
+            found.append((simulate_timing(program).cycles, ProvenProgram(program, packs, unpacks)))
+        except FAILURES as error:
+            failures.append(error)
+    found.sort(key=lambda candidate: candidate[0])
+    for _, candidate in found:
+        try:
+            verify(candidate.program)
+            prove(graph, candidate.program, candidate.packs, candidate.unpacks)
+            return replace(candidate, rejected=tuple(_described(error) for error in failures))
+        except FAILURES as error:
+            failures.insert(0, error)
+    raise failures[0]
+
+
+def _described(error: Exception) -> str:
+    return str(error) if isinstance(error, TilewrightError) else f"{type(error).__name__}: {error}"
 
 
 def _streams(graph: Graph, config: Config) -> bool:
@@ -423,14 +454,19 @@ def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
     return {"name": graph.name, "layers": layers, "floor_cycles": total}
 
 
-def _unpack(
-    graph: Graph, tensor: str, lowered: Lowered, program: int, offsets: dict[str, int], config: Config
-) -> UnpackStep:
+def _edges(
+    graph: Graph, lowered: Lowered, offsets: dict[str, int], config: Config
+) -> tuple[list[PackStep], list[UnpackStep]]:
+    """The steps around a program, as number 0: those that pack its inputs and those that unpack its outputs."""
+    packs = [replace(pack, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets]
+    return packs, [_unpack(graph, name, lowered, offsets, config) for name in graph.outputs]
+
+
+def _unpack(graph: Graph, tensor: str, lowered: Lowered, offsets: dict[str, int], config: Config) -> UnpackStep:
     parts = lowered.outputs[tensor]
     shape = lowered.specs[parts[0]].shape
     whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
     return UnpackStep(
         tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
-        units=sum(lowered.buffers[part].units for part in parts), program=program, offset=offsets[tensor],
-        batch=config.batch,
+        units=sum(lowered.buffers[part].units for part in parts), offset=offsets[tensor], batch=config.batch,
     )  # fmt: skip

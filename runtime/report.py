@@ -82,6 +82,7 @@ class Report:
         """What to know before trusting the numbers: what was moved off the accelerator, what is unproven."""
         options = self.artifact.options
         notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
+        notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
         notes += [f"{entry['name']} is not proven exact: {entry['exact']}" for entry in unproven(self.artifact)]
         if options.get("fast_host"):
             notes.append("operators on the host ran in fast kernels, which may differ from the reference by an LSB")

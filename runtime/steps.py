@@ -106,40 +106,47 @@ class PackStep(Step):
 
     def apply(self, x: Array) -> Bytes:
         """``x`` of shape (N, *tensor shape) -> the packed bytes, uint8 of shape (N, size)."""
+        if self.value_offset:
+            x = x.astype(np.int32) + self.value_offset
+        narrow = x.astype(np.int8, copy=False)
+        if narrow.dtype != x.dtype and not np.array_equal(narrow, x):
+            raise StepError(f"pack {self.tensor}: values from {x.min()} to {x.max()} do not fit int8")
+        return self.arrange(narrow).view(np.uint8)
+
+    def arrange(self, x: Array) -> Array:
+        """Values of any dtype, shape (N, *tensor shape), where the segment holds them: (N, size).
+
+        What :meth:`apply` does but for ``value_offset`` and the check for int8.
+        """
         image = self._image(x)
         values = image if self.layout == "rows" else self._patches(image)
         count, rows, columns, channels = values.shape
         width = self.units * self.lanes
         if channels > width:
             raise StepError(f"pack {self.tensor}: {channels} values do not fit {self.units} units of {self.lanes}")
-        packed: NDArray[np.int8] = np.full((count, rows, columns, width), self.channel_pad, np.int8)
+        packed = np.full((count, rows, columns, width), self.channel_pad, x.dtype)
         packed[..., :channels] = values
         if self.batch > 1:
-            batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), np.int8)
+            batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), x.dtype)
             batched[..., 0, :] = packed.reshape(count, rows, columns, self.units, self.lanes)
-            return batched.reshape(count, -1).view(np.uint8)
-        return packed.reshape(count, -1).view(np.uint8)
+            return batched.reshape(count, -1)
+        return packed.reshape(count, -1)
 
-    def _image(self, x: Array) -> NDArray[np.int8]:
-        """The NHWC int8 image, padded: (N, H', W', C)."""
+    def _image(self, x: Array) -> Array:
+        """The NHWC image, padded: (N, H', W', C)."""
         count = x.shape[0]
         if self.permutation is not None:
             x = x.transpose(0, *(axis + 1 for axis in self.permutation))
         if x.size != count * int(np.prod(self.shape)):
             raise StepError(f"pack {self.tensor}: shape {x.shape[1:]} does not hold {self.shape}")
         x = x.reshape(count, *self.shape[1:])
-        if self.value_offset:
-            x = x.astype(np.int32) + self.value_offset
-        narrow = x.astype(np.int8, copy=False)
-        if narrow.dtype != x.dtype and not np.array_equal(narrow, x):
-            raise StepError(f"pack {self.tensor}: values from {x.min()} to {x.max()} do not fit int8")
         top, left, bottom, right = self.padding
         if not any(self.padding):
-            return narrow
+            return x
         spread = ((0, 0), (top, bottom), (left, right), (0, 0))
-        return np.pad(narrow, spread, constant_values=self.pad_value)
+        return np.pad(x, spread, constant_values=self.pad_value)
 
-    def _patches(self, image: NDArray[np.int8]) -> NDArray[np.int8]:
+    def _patches(self, image: Array) -> Array:
         """Patches of the padded image: (N, OH, OW, KH * KW * C)."""
         image = np.ascontiguousarray(image)
         count, _, _, channels = image.shape
@@ -191,15 +198,23 @@ class UnpackStep(Step):
 
     def apply(self, data: Bytes) -> Array:
         """``data``: uint8 of shape (N, size) -> the tensor, shape (N, *tensor_shape)."""
-        count = data.shape[0]
-        _, height, width, channels = self.shape
-        units = data.view(np.int8).reshape(count, height, width, self.units, self.batch, self.lanes)
-        values: Array = units[..., 0, :].reshape(count, 1, height, width, -1)[..., :channels]
+        values = self.collect(data.view(np.int8))
         if self.value_offset:
             values = values.astype(np.int32) + self.value_offset
+        return np.ascontiguousarray(values.astype(self.dtype, copy=False))
+
+    def collect(self, data: Array) -> Array:
+        """Values of any dtype as the segment holds them, shape (N, size) -> the tensor's, (N, *tensor_shape).
+
+        What :meth:`apply` does but for ``value_offset`` and the change of dtype.
+        """
+        count = data.shape[0]
+        _, height, width, channels = self.shape
+        units = data.reshape(count, height, width, self.units, self.batch, self.lanes)
+        values: Array = units[..., 0, :].reshape(count, 1, height, width, -1)[..., :channels]
         if self.permutation is not None:
             values = values.transpose(0, *(axis + 1 for axis in self.permutation))
-        return np.ascontiguousarray(values.astype(self.dtype, copy=False)).reshape(count, *self.tensor_shape)
+        return values.reshape(count, *self.tensor_shape)
 
 
 @dataclass(frozen=True)

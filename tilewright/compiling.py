@@ -100,7 +100,7 @@ def compile_artifact(
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
         compile_seconds=time.perf_counter() - start,
-        options={**options, "operators": result.operators(), "moved": result.moved},
+        options={**options, "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected},
     )
 
 
