@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.preflight import lacking
 from tests.runtime.network import TINY, images, make_artifact, reference
 from tests.runtime.remote.serving import TOKEN, Running, raw, serving
 from tilewright.runtime.device import open_device
@@ -72,6 +73,7 @@ def test_proofs_bind_role_nonces_and_token() -> None:
     assert not auth.proven(None, TOKEN, "client", server, client)
 
 
+@pytest.mark.skipif(bool(lacking("openssl")), reason=lacking("openssl"))
 def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
