@@ -101,6 +101,10 @@ def run(
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust.")
     ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
@@ -121,7 +125,7 @@ def run(
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
     files.check()
     opened: str | Device = device
-    if special := device_options(device, wave, overlay, token_file, ca):
+    if special := device_options(device, wave, overlay, token_file, ca, wait):
         own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
@@ -160,7 +164,12 @@ def run(
 
 
 def device_options(
-    device: str, wave: Path | None, overlay: Path | None, token_file: Path | None, ca: Path | None
+    device: str,
+    wave: Path | None,
+    overlay: Path | None,
+    token_file: Path | None,
+    ca: Path | None,
+    wait: float | None,
 ) -> dict[str, Any]:
     """What the device's constructor gets. Raises :class:`UsageProblem` for options that are another device's."""
     from tilewright.runtime.remote.auth import find_token
@@ -170,6 +179,7 @@ def device_options(
         (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
         (overlay, device == "pynq", "--overlay: only the pynq device has one; add --device pynq"),
         (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
+        (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),
         (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
     ):
         if given is not None and not fits:
@@ -177,7 +187,7 @@ def device_options(
     if wave is not None:
         check_writable(wave)
     token = None if token_file is None else find_token(token_file)
-    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca}
+    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca, "wait": wait}
     return {name: value for name, value in values.items() if value is not None}
 
 
