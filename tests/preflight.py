@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 OLDEST = (3, 11)
 #: everything at once, the same on every release of Debian and Ubuntu; installing it again does no harm
-APT = "apt install python3-venv make g++ libpython3-dev zlib1g-dev tcl openssl"
+APT = "apt install python3-venv make g++ libpython3-dev zlib1g-dev tcl python3-tk openssl"
 
 
 def has_venv() -> bool:
