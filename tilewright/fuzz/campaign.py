@@ -80,6 +80,8 @@ def run_campaign(
     shrunk = {result.failure for result in known.values()}
     with contextlib.ExitStack() as stack:
         file = stack.enter_context((folder / RESULTS).open("a"))
+        if file.tell() and not (folder / RESULTS).read_bytes().endswith(b"\n"):
+            file.write("\n")  # after a line that was cut short
         pool = Pool(min(jobs, max(1, len(waiting))))
         stack.callback(pool.close)
         for result in pool.map_tasks(waiting):

@@ -114,6 +114,15 @@ class Worker:
             message = f"no answer within {CASE_SECONDS:g} s"
         return self._lost(message) if message else None
 
+    def run(self, task: Task) -> Result:
+        """A task from beginning to end."""
+        self.send(task)
+        while True:
+            wait([self.connection], timeout=1.0)
+            result = self.receive()
+            if result is not None:
+                return result
+
     def check(self, recipe: Recipe, config: Config) -> Outcome:
         """Check a recipe in the process. Raises BuildError where its steps do not fit."""
         self.connection.send((recipe, config))
