@@ -15,7 +15,7 @@ from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
 from tilewright.jit.actions import Action, Policy, ScheduleError
-from tilewright.jit.capacity import fit, least_capacity
+from tilewright.jit.capacity import fit, least_capacities
 from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
@@ -205,8 +205,8 @@ def _streams(graph: Graph, config: Config) -> bool:
     """Whether the whole network streams on the chip, with no more than the least of every ring."""
     lowered = lower(graph, config)
     stored = [lowered.outputs[t][0] for t in graph.outputs]
-    for name, buffer in lowered.buffers.items():
-        buffer.capacity = least_capacity(name, buffer, lowered.nodes)
+    for name, rows in least_capacities(lowered.nodes, lowered.buffers).items():
+        lowered.buffers[name].capacity = rows
     try:
         Scheduler(config, lowered.nodes, lowered.buffers, list(lowered.packs), stored, Policy(), {}).run()
     except ScheduleError:
