@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from tilewright.config import Config
@@ -16,7 +17,7 @@ from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
 from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacities
-from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
+from tilewright.jit.emitter import Emitter, Image
 from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
@@ -26,6 +27,8 @@ from tilewright.jit.plan import make_plan
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
+from tilewright.jit.tiled.program import tiled_program
+from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
 from tilewright.sim import simulate_timing
 
@@ -34,6 +37,8 @@ POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Polic
 
 #: for networks that a plan cuts into groups
 PLANNED = (Policy(False, 0.25, 8),)
+#: a schedule within so many times the floor is good enough: tiles, which move every tensor, are not tried
+NEAR = 1.5
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
@@ -184,26 +189,47 @@ def _host_step(graph: Graph, op: Op) -> Step:
 def _best_program(
     graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
 ) -> tuple[Program, Lowered, dict[str, int]]:
-    """The fastest of the schedules that the policies give, by simulated cycles."""
+    """The fastest of the schedules that the policies give, by simulated cycles; in tiles where none is near the floor.
+
+    Tiles fit always.
+    """
     best: tuple[int, Program, Lowered, dict[str, int]] | None = None
+    tries: list[Callable[[], tuple[Program, Lowered, dict[str, int]]]] = []
     on_chip = _streams(graph, config)
-    if not on_chip:
-        policies = PLANNED
-    for number, policy in enumerate(policies):
+    for policy in policies if on_chip else PLANNED:
+        tries.append(partial(_program, graph, config, policy, on_chip))
+    tries.append(partial(_tiled, graph, config))
+    for number, attempt in enumerate(tries):
         if progress is not None:
-            progress("schedules", number, len(policies))
-        program, lowered, offsets = _program(graph, config, policy, on_chip)
+            progress("schedules", number, len(tries))
+        if best is not None and number == len(tries) - 1 and best[0] <= NEAR * best[1].meta["floor_cycles"]:
+            break
+        try:
+            program, lowered, offsets = attempt()
+        except PlaceError:
+            if number == len(tries) - 1 and best is None:
+                raise
+            continue
         cycles = simulate_timing(program).cycles
         if best is None or cycles < best[0]:
             best = (cycles, program, lowered, offsets)
-    assert best is not None, "at least one policy"
+    assert best is not None, "the last attempt gives a program or raises"
     verify(best[1])
     return best[1:]
+
+
+def _tiled(graph: Graph, config: Config) -> tuple[Program, Lowered, dict[str, int]]:
+    """Layer by layer through DRAM, in tiles."""
+    lowered = lower(graph, config, tiled=True)
+    program, offsets = tiled_program(graph, lowered, config, _meta(graph, lowered, config))
+    return program, lowered, offsets
 
 
 def _streams(graph: Graph, config: Config) -> bool:
     """Whether the whole network streams on the chip, with no more than the least of every ring."""
     lowered = lower(graph, config)
+    if any(node.limit for node in lowered.nodes):
+        return False
     stored = [lowered.outputs[t][0] for t in graph.outputs]
     for name, rows in least_capacities(lowered.nodes, lowered.buffers).items():
         lowered.buffers[name].capacity = rows
@@ -218,6 +244,8 @@ def _program(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> tup
     """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan."""
     sliced = None if on_chip else slice_graph(graph, config)
     lowered = lower(graph if sliced is None else sliced, config)
+    if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
+        raise PlaceError(f"{limited.name}: {limited.limit}")
     inputs = list(lowered.packs)
     stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
     if on_chip:
