@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from tilewright.config import Config
+from tilewright.config import Config, ConfigError
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.verifier import verify
 from tilewright.jit import graph as g
@@ -37,8 +37,9 @@ POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Polic
 
 #: for networks that a plan cuts into groups
 PLANNED = (Policy(False, 0.25, 8),)
-#: a schedule within so many times the floor is good enough: tiles, which move every tensor, are not tried
-NEAR = 1.5
+#: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
+#: with the whole network on the chip
+NEAR = {False: 1.1, True: 1.5}
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
@@ -189,25 +190,24 @@ def _host_step(graph: Graph, op: Op) -> Step:
 def _best_program(
     graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
 ) -> tuple[Program, Lowered, dict[str, int]]:
-    """The fastest of the schedules that the policies give, by simulated cycles; in tiles where none is near the floor.
-
-    Tiles fit always.
-    """
+    """The fastest of several schedules by simulated cycles; tiles, which fit always, where none is near the floor."""
     best: tuple[int, Program, Lowered, dict[str, int]] | None = None
-    tries: list[Callable[[], tuple[Program, Lowered, dict[str, int]]]] = []
     on_chip = _streams(graph, config)
-    for policy in policies if on_chip else PLANNED:
-        tries.append(partial(_program, graph, config, policy, on_chip))
-    tries.append(partial(_tiled, graph, config))
-    for number, attempt in enumerate(tries):
+    if on_chip:
+        tries = [partial(_program, graph, config, policy, True) for policy in policies]
+    else:
+        plans = [config, *_smaller(config)]
+        tries = [partial(_program, graph, config, policy, False, plan) for policy in PLANNED for plan in plans]
+    for number, attempt in enumerate([*tries, partial(_tiled, graph, config)]):
         if progress is not None:
-            progress("schedules", number, len(tries))
-        if best is not None and number == len(tries) - 1 and best[0] <= NEAR * best[1].meta["floor_cycles"]:
+            progress("schedules", number, len(tries) + 1)
+        last = number == len(tries)
+        if last and best is not None and best[0] <= NEAR[on_chip] * best[1].meta["floor_cycles"]:
             break
         try:
             program, lowered, offsets = attempt()
         except PlaceError:
-            if number == len(tries) - 1 and best is None:
+            if last and best is None:
                 raise
             continue
         cycles = simulate_timing(program).cycles
@@ -216,6 +216,14 @@ def _best_program(
     assert best is not None, "the last attempt gives a program or raises"
     verify(best[1])
     return best[1:]
+
+
+def _smaller(config: Config) -> list[Config]:
+    """The Config with half of act, if there is one: what is planned for it runs on the whole, sometimes faster."""
+    try:
+        return [config.replace(act_bytes=config.act_bytes // 2)]
+    except ConfigError:
+        return []
 
 
 def _tiled(graph: Graph, config: Config) -> tuple[Program, Lowered, dict[str, int]]:
@@ -240,10 +248,16 @@ def _streams(graph: Graph, config: Config) -> bool:
     return True
 
 
-def _program(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> tuple[Program, Lowered, dict[str, int]]:
-    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan."""
-    sliced = None if on_chip else slice_graph(graph, config)
-    lowered = lower(graph if sliced is None else sliced, config)
+def _program(
+    graph: Graph, config: Config, policy: Policy, on_chip: bool, plan: Config | None = None
+) -> tuple[Program, Lowered, dict[str, int]]:
+    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
+
+    ``plan``: the Config to plan for, with as much of act or less; places in act are spread over all of it, so that
+    buffers share no more banks than planned.
+    """
+    plan = plan or config
+    lowered = lower(graph if on_chip else slice_graph(graph, plan), plan)
     if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
         raise PlaceError(f"{limited.name}: {limited.limit}")
     inputs = list(lowered.packs)
@@ -251,7 +265,9 @@ def _program(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> tup
     if on_chip:
         actions = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
     else:
-        actions = _planned(lowered, config, policy, inputs, stored)
+        actions = _planned(lowered, plan, policy, inputs, stored)
+        for buffer in lowered.buffers.values():
+            buffer.base *= config.act_units // plan.act_units
     layout = _dram_layout(graph, lowered, inputs, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,

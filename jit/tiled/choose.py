@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tilewright.isa.spec import instruction_width
-from tilewright.jit.kernels.base import PlaceError, split_evenly
+from tilewright.isa.spec import LOOP_BITS, instruction_width
+from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.tiled.geometry import Cut
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, TiledLayer
+from tilewright.jit.tiled.windows import WindowLayer
 
 #: cycles that a step costs beside its work: tokens, and the latency that nothing hides
 _STEP = 12
+MOST_LOOPS = 1 << LOOP_BITS
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,14 @@ class Chosen:
     cycles: float
 
 
-def choose(layer: TiledLayer, units: list[int]) -> Chosen:
-    """The best cut; ``units``: units per pixel of each input. Raises :class:`PlaceError` if nothing fits."""
+def choose(layer: TiledLayer, units: list[int]) -> Chosen | None:
+    """The best cut, None if nothing fits; ``units``: units per pixel of each input."""
     model = _Model(layer, units)
     for candidates in _levels(layer):
         found = [chosen for cut in candidates if (chosen := model.judge(cut)) is not None]
         if found:
             return min(found, key=lambda c: c.cycles)
-    raise PlaceError(f"{layer.node.name}: not even one pixel of one vector fits {layer.config.name}")
+    return None
 
 
 def _sizes(count: int) -> list[int]:
@@ -64,6 +66,9 @@ def _levels(layer: TiledLayer) -> Iterator[list[Cut]]:
             for r, c, v, b, (ky, kx), first in product(rows, columns, vectors, parts, kernels, (False, True))
         ]
 
+    if isinstance(layer, WindowLayer):
+        yield cuts([1], [(size, kw) for size in _sizes(kh)])
+        return
     yield cuts(_sizes(blocks)[:3], [(kh, kw)])
     yield cuts(_sizes(blocks), [(kh, kw)])
     yield cuts(_sizes(blocks), [(1, kw)])
@@ -92,7 +97,11 @@ class _Model:
         layer, c = self.layer, self.config
         ranges = split_evenly(layer.vectors, vectors)
         if not isinstance(layer, GemmLayer):
-            found = (vectors * c.out_units, 0, len(layer.sources), 0, vectors * c.out_units == max(self.units))
+            size = vectors * c.out_units
+            blocks_held = [0]
+            if isinstance(layer, WindowLayer):
+                blocks_held = [1 if layer.shared else (hi - lo) * c.out_units for lo, hi in ranges]
+            found = (size, max(blocks_held), len(layer.sources), sum(blocks_held), size == max(self.units))
             self._chunks[key] = found
             return found
         units = entries = parts = total = 0
@@ -121,23 +130,28 @@ class _Model:
         height, width = layer.node.height, layer.node.width
         result = cut.vectors * c.out_units
         pixels = cut.rows * cut.columns
-        kernel_parts = -(-window.kernel[0] // cut.kernel_rows) * -(-window.kernel[1] // cut.kernel_columns)
+        kernel_rows, columns_of_acc = cut.kernel_rows, cut.columns + layer.lead
+        if isinstance(layer, WindowLayer):
+            kernel_rows = min(kernel_rows, layer.most_rows)
+            if columns_of_acc > MOST_LOOPS:
+                return None
+        kernel_parts = -(-window.kernel[0] // kernel_rows) * -(-window.kernel[1] // cut.kernel_columns)
         parts *= kernel_parts
-        pointwise = window.pointwise
+        flat = layer.flat
         # acc: a row of the tile, or where pieces add up all of it
-        if (1 if pointwise and parts == 1 else cut.columns) * result > c.acc_bank_units:
+        if (1 if flat and parts == 1 else columns_of_acc) * result > c.acc_bank_units:
             return None
-        if parts > 1 and pixels * result > c.acc_bank_units:
+        if parts > 1 and cut.rows * columns_of_acc * result > c.acc_bank_units:
             return None
         prm = (1 if layer.uniform else cut.vectors) + layer.scale_entries
         if prm > c.prm_entries:
             return None
         shared = isinstance(layer, GemmLayer) and layer.blocks.shared
-        taps = 1 if shared else cut.kernel_rows * cut.kernel_columns
+        taps = 1 if shared or isinstance(layer, WindowLayer) else kernel_rows * cut.kernel_columns
         weights = min(entries, max(c.in_units, c.out_units)) if shared else entries * taps
         if weights > c.wgt_entries:
             return None
-        rows, columns = window.extent(cut.rows, cut.columns, cut.kernel_rows, cut.kernel_columns)
+        rows, columns = window.extent(cut.rows, cut.columns, kernel_rows, cut.kernel_columns)
         patch, out = self._up(rows * columns * units), self._up(pixels * result)
         regions = self._regions(patch, out)
         if regions is None:
@@ -156,22 +170,33 @@ class _Model:
             loaded = tiles * parts if not per_channel else passes * parts
         burst = c.dram_latency / c.outstanding
         row = max(columns * units * beats, burst) if whole else columns * max(units * beats, burst)
-        bus = loaded * rows * row
+        bus = float(loaded * rows * row)
         everything = total * taps * (kernel_parts if not shared else 1)
         again = 1
         if everything > c.wgt_entries and chunks * parts > 1:
             again = tiles if cut.tiles_first or parts > 1 else 1
         bus += again * everything * c.wgt_entry_bytes / c.beat_bytes
         full = result == layer.node.out_units
-        bus += height * width * layer.vectors * c.out_units * beats if full else (
-            height * width * chunks * max(result * beats, burst)
-        )  # fmt: skip
-        lines = 1 if pointwise else min(cut.rows, cut.vectors)
-        issued = passes * parts * (lines * (len(layer.terms) if isinstance(layer, AluLayer) else 1) + 6)
+        written = float(height * width * layer.vectors * c.out_units * beats)
+        if not full:
+            written = height * width * chunks * max(result * beats, burst)
+        lines = (
+            1 if flat else cut.rows * (1 + 1 / parts) if isinstance(layer, WindowLayer) else min(cut.rows, cut.vectors)
+        )
+        moves = (1 if whole else rows) + (1 if full else cut.rows) / parts
+        terms = len(layer.terms) if isinstance(layer, AluLayer) else 1
+        issued = passes * parts * (lines * terms / parts + moves + 2)
         bus += issued * instruction_width(c) / 8 / c.beat_bytes
         gemm = self.array if isinstance(layer, GemmLayer) else 0
-        alu = height * width * layer.vectors + (0 if isinstance(layer, GemmLayer) else self.array)
+        if isinstance(layer, WindowLayer):
+            line = sum(layer.row_cycles(b - a, kernel_rows) for a, b in split_evenly(width, cut.columns))
+            gemm = height * layer.vectors * c.out_units * line
+        alu = height * width * layer.vectors + (self.array if isinstance(layer, AluLayer) else 0)
+        bus = max(bus, written)  # channels of their own
         work = max(bus, gemm, alu)
+        shared_bank = regions.split % c.act_bank_units > 0  # GEMM waits for a STORE that reads the same bank
+        if shared_bank:
+            work += min(bus, max(gemm, alu)) / 4
         serial = 0.0 if double else min(bus, max(gemm, alu)) + passes * parts * c.dram_latency
         return Chosen(cut, regions, work + serial + passes * parts * _STEP)
 

@@ -66,17 +66,17 @@ class Mover:
 
     def store(self, tile: Tile, stored: Stored, unit: int, units: int, base: int, wrap: dict[str, int]) -> None:
         """A tile of ``units`` units a pixel, compact in act at ``base``, to units from ``unit`` on of the tensor."""
-        whole = units == stored.units
-        if whole and tile.columns == stored.width:
-            self._store(stored, tile, unit, 1, 0, tile.rows * tile.columns * units, base, wrap)
-            return
+        if units == stored.units:
+            rows, cols, step = tile.rows, tile.columns * units, stored.width * units
+            if cols == step:
+                rows, cols, step = 1, rows * cols, 0
+            if self._beats(step) < 1 << STRIDE_BITS:
+                self._store(stored, tile, unit, rows, step, cols, base, wrap)
+                return
         for row in range(tile.top, tile.bottom):
             line = Tile(row, row + 1, tile.left, tile.right)
             place = base + (row - tile.top) * tile.columns * units
-            if whole:
-                self._store(stored, line, unit, 1, 0, tile.columns * units, place, wrap)
-            else:
-                self._store(stored, line, unit, tile.columns, stored.units, units, place, wrap)
+            self._store(stored, line, unit, tile.columns, stored.units, units, place, wrap)
 
     def _store(
         self, stored: Stored, tile: Tile, unit: int, rows: int, step: int, cols: int, base: int, wrap: dict[str, int]

@@ -20,6 +20,7 @@ from tilewright.jit.tiled.dram import Mover, Stored
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile, tiles_of
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
 from tilewright.jit.tiled.residency import Residency, Span, Wanted
+from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.tiled.work import Part, Place, Worker, count_runs, parts_of
 from tilewright.jit.writer import InstructionWriter
 
@@ -106,19 +107,22 @@ class TileEmitter:
 
     def _weights(self, step: Step) -> tuple[list[Run], NDArray[np.int8]]:
         layer = self._layers[step.layer]
-        assert isinstance(layer, GemmLayer)
         key = self._weights_key(step)
         if key not in self._work:
             while len(self._work) >= _CACHED:
                 self._work.pop(next(iter(self._work)))
-            self._work[key] = layer.runs(step.lo, step.hi, step.pieces, step.index)
+            if isinstance(layer, WindowLayer):
+                self._work[key] = [], layer.weights(step.lo, step.hi, step.piece)
+            else:
+                assert isinstance(layer, GemmLayer)
+                self._work[key] = layer.runs(step.lo, step.hi, step.pieces, step.index)
         return self._work[key]
 
     def _weights_key(self, step: Step) -> Hashable:
         return (step.layer, step.lo, step.index)
 
     def _wanted_wgt(self, step: Step) -> list[Wanted]:
-        if not isinstance(self._layers[step.layer], GemmLayer):
+        if isinstance(self._layers[step.layer], AluLayer):
             return []
         return [Wanted(self._weights_key(step), len(self._weights(step)[1]), (0, self.config.wgt_entries))]
 
@@ -197,17 +201,17 @@ class TileEmitter:
         patch = self._patch(step)
         source = Place(act[patch], self._wrap)
         units = (step.hi - step.lo) * c.out_units
-        flat = layer.window.pointwise
-        for part in parts_of(step.tile, units, flat, c):
+        for part in parts_of(step.tile, units, layer):
             if step.index == 0:
                 self._bank = (self._bank + 1) % c.acc_banks
             acc = self._bank * c.acc_bank_units
+            if not isinstance(layer, AluLayer):
+                wgt = self._fetch(step, "wgt", self._wanted_wgt(step), [], True)[self._weights_key(step)]
             if isinstance(layer, GemmLayer):
-                wgt = self._fetch(step, "wgt", self._wanted_wgt(step), [], True)
                 runs = self._weights(step)[0]
-                self._worker.gemm(
-                    layer, step.piece, runs, step.lo, units, part, patch, source, wgt[self._weights_key(step)], acc
-                )
+                self._worker.gemm(layer, step.piece, runs, step.lo, units, part, patch, source, wgt, acc)
+            elif isinstance(layer, WindowLayer):
+                self._worker.windows(layer, step.piece, units, part, patch, source, wgt, acc)
             else:
                 assert isinstance(layer, AluLayer)
                 prm = self._fetch(step, "prm", self._wanted_prm(step, self._count(step)), [], True)
@@ -222,11 +226,7 @@ class TileEmitter:
             self._mover.store(step.tile, stored, unit, units, act["result", step.layer, step.tile, step.lo], self._wrap)
 
     def _finish(self, layer: TiledLayer, step: Step, part: Part, units: int, acc: int, result: Place) -> None:
-        runs = count_runs(layer, step.tile, part)
-        first = runs[0][0]
-        for pixel, pixels, count in runs:
+        for pixel, pixels, count, place in count_runs(layer, step.tile, part):
             wanted = self._wanted_prm(step, count)[-1:]
             prm = self._fetch(step, "prm", wanted, [], True)
-            self._worker.requantize(
-                layer, count, pixel, pixels, units, acc + (pixel - first) * units, result, prm[wanted[0].key]
-            )
+            self._worker.requantize(layer, count, pixel, pixels, units, acc + place * units, result, prm[wanted[0].key])

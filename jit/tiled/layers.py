@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Node, PlaceError, is_uniform, prm_entries, split_evenly
-from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
-from tilewright.jit.kernels.global_pool import GlobalPoolNode
-from tilewright.jit.kernels.window import WindowNode
-from tilewright.jit.tiled.blocks import Blocks, DenseBlocks, DiagonalBlocks
+from tilewright.jit.kernels.base import Node, is_uniform, prm_entries, split_evenly
+from tilewright.jit.kernels.elementwise import Term
+from tilewright.jit.tiled.blocks import Blocks
 from tilewright.jit.tiled.geometry import Cut, Piece, Tile, Window
 
 
@@ -49,6 +46,7 @@ class TiledLayer(ABC):
     first_unit: int = 0
     vectors: int = 0
     uniform: bool = field(init=False)
+    lead: int = field(init=False, default=0)  #: accumulators in front of each row of a tile that nothing reads
 
     def __post_init__(self) -> None:
         self.uniform = all(is_uniform(r) for r in self.requants.values())
@@ -56,6 +54,11 @@ class TiledLayer(ABC):
     @property
     def sources(self) -> list[str]:
         return self.node.inputs
+
+    @property
+    def flat(self) -> bool:
+        """Whether pixels of a tile may be counted through its rows."""
+        return self.window.pointwise
 
     @property
     def scale_entries(self) -> int:
@@ -207,42 +210,3 @@ class AluLayer(TiledLayer):
 
     def array_cycles(self) -> int:
         return self.node.height * self.node.width * self.vectors * len(self.terms)
-
-
-def tiled_layer(node: Node, config: Config) -> TiledLayer:
-    """The node as a tiled layer."""
-    vectors = node.out_units // config.out_units
-    if isinstance(node, ConvNode):
-        window = Window(
-            (node.weight.shape[1], node.weight.shape[2]), node.strides, node.dilation, node.pad[0], node.pad[1],
-            node.pad_constant,
-        )  # fmt: skip
-        dense = DenseBlocks(node.weight, node.in_units, vectors, config)
-        return GemmLayer(
-            node=node, config=config, window=window, requants={0: node.requant}, vectors=vectors, blocks=dense
-        )
-    if isinstance(node, WindowNode):
-        window = Window(
-            (node.taps.shape[0], node.taps.shape[1]), node.strides, (node.dilation_y, 1), node.pad[0], node.pad[1],
-            node.pad_constant,
-        )  # fmt: skip
-        return GemmLayer(
-            node=node, config=config, window=window, requants=node.requants, counts=node.counts, vectors=vectors,
-            blocks=DiagonalBlocks(node.taps, config),
-        )  # fmt: skip
-    if isinstance(node, GlobalPoolNode):
-        taps = np.ones((node.in_height, node.in_width, 1), np.int8)
-        return GemmLayer(
-            node=node, config=config, window=Window((node.in_height, node.in_width)), requants={0: node.requant},
-            vectors=vectors, blocks=DiagonalBlocks(taps, config),
-        )  # fmt: skip
-    if isinstance(node, ElementwiseNode):
-        kernel = (
-            max(term.dy for term in node.terms) + node.pad[0] + 1, max(term.dx for term in node.terms) + node.pad[1] + 1
-        )  # fmt: skip
-        window = Window(kernel, node.strides, (1, 1), node.pad[0], node.pad[1], node.pad_constant)
-        return AluLayer(
-            node=node, config=config, window=window, requants={0: node.requant}, terms=node.terms,
-            vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
-        )  # fmt: skip
-    raise PlaceError(f"{node.name}: {type(node).__name__} has no tiled form")

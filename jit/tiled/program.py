@@ -8,11 +8,13 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.jit.graph import Graph
+from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.tensors import Lowered
-from tilewright.jit.tiled.choose import choose
+from tilewright.jit.tiled.build import tiled_layers
+from tilewright.jit.tiled.choose import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
-from tilewright.jit.tiled.layers import tiled_layer
+from tilewright.jit.tiled.layers import TiledLayer
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 
 
@@ -23,11 +25,19 @@ def tiled_program(
 
     ``lowered`` is bound with nothing in DRAM; its inputs are packed without padding from here on.
     """
-    layers = [tiled_layer(node, config) for node in lowered.nodes]
     for name in lowered.rows_inputs:
         lowered.packs[name] = replace(lowered.packs[name], padding=(0, 0, 0, 0))
     stored, offsets, sizes, rows = _lay_out(graph, lowered, config)
-    chosen = [choose(layer, [stored[name].units for name in layer.sources]) for layer in layers]
+    layers: list[TiledLayer] = []
+    chosen: list[Chosen] = []
+    for node in lowered.nodes:
+        units = [stored[name].units for name in node.inputs]
+        forms = [(layer, found) for layer in tiled_layers(node, config) if (found := choose(layer, units)) is not None]
+        if not forms:
+            raise PlaceError(f"{node.name}: not even one pixel of one vector fits {config.name}")
+        layer, found = min(forms, key=lambda form: form[1].cycles)
+        layers.append(layer)
+        chosen.append(found)
     writer = InstructionWriter(config, rows)
     TileEmitter(config, layers, chosen, stored, writer).run()
     segments = [

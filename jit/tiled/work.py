@@ -14,6 +14,7 @@ from tilewright.isa.spec import Combine
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
+from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.writer import InstructionWriter
 
 
@@ -39,12 +40,13 @@ class Part:
         return self.right - self.left
 
 
-def parts_of(tile: Tile, units: int, flat: bool, config: Config) -> list[Part]:
+def parts_of(tile: Tile, units: int, layer: TiledLayer) -> list[Part]:
     """A tile with ``units`` accumulators a pixel, cut to banks of acc."""
-    if flat:
+    config = layer.config
+    if layer.flat:
         pixels = split_evenly(tile.rows * tile.columns, config.acc_bank_units // units)
         return [Part(0, 1, a, b, True) for a, b in pixels]
-    rows = split_evenly(tile.rows, config.acc_bank_units // (tile.columns * units))
+    rows = split_evenly(tile.rows, config.acc_bank_units // ((tile.columns + layer.lead) * units))
     return [Part(a, b, 0, tile.columns, False) for a, b in rows]
 
 
@@ -98,6 +100,20 @@ class Worker:
                 uops.append((0, offset, entry, int(bool(uops) or not run.begins)))
         return uops
 
+    def windows(
+        self, layer: WindowLayer, piece: Piece, units: int, part: Part, patch: Patch, source: Place, wgt: int, acc: int
+    ) -> None:
+        """Add a piece to a part's accumulators in window mode, row by row."""
+        columns = part.columns + layer.lead
+        for row in range(part.rows):
+            self._writer.gemm(
+                layer.uops(piece, patch), window=1, pace=int(layer.paced(piece.ky_end - piece.ky)), outer=units,
+                inner=columns, dst=acc + row * columns * units, dst_outer=1, dst_inner=units,
+                src=source.base + (part.top + row) * layer.window.strides[0] * patch.stride, src_outer=1,
+                src_inner=layer.window.strides[1] * patch.units, wgt=wgt, wgt_outer=0 if layer.shared else 1,
+                **source.wrap,
+            )  # fmt: skip
+
     def rescale(
         self, layer: AluLayer, piece: Piece, begins: bool, units: int, part: Part, patch: Patch, source: Place,
         prm: dict[object, int], acc: int,
@@ -139,11 +155,16 @@ class Worker:
         )  # fmt: skip
 
 
-def count_runs(layer: TiledLayer, tile: Tile, part: Part) -> list[tuple[int, int, int]]:
-    """(first pixel, pixels, count) of a part's runs of pixels with one requantisation, pixels counted in the tile."""
+def count_runs(layer: TiledLayer, tile: Tile, part: Part) -> list[tuple[int, int, int, int]]:
+    """Runs of a part's pixels with one requantisation: (first pixel of the tile, pixels, count, place in acc)."""
     counts = layer.counts_of(tile).reshape(-1)
     first = part.left if part.flat else part.top * tile.columns
     stop = part.right if part.flat else part.bottom * tile.columns
     values = counts[first:stop]
-    edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-    return [(first + a, b - a, int(values[a])) for a, b in pairwise(edges)]
+    edges = {0, len(values), *(np.flatnonzero(np.diff(values)) + 1).tolist()}
+    if layer.lead:  # rows do not lie side by side
+        edges |= set(range(0, len(values), tile.columns))
+    return [
+        (first + a, b - a, int(values[a]), a + layer.lead * (a // tile.columns + 1))
+        for a, b in pairwise(sorted(edges))
+    ]  # fmt: skip
