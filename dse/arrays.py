@@ -101,7 +101,7 @@ def _extents(layer: Layer) -> tuple[int, ...]:
 
 
 def _lags(shape: NetworkShape) -> Table:
-    """Per edge and first layer of a group: what ``jit.capacity.lag_rows`` says; the last column: no group."""
+    """Per edge and first layer of a group: what ``jit.rings.lag_rows`` says; the last column: no group."""
     rows = []
     for index, layer in enumerate(shape.layers):
         for source in layer.sources:

@@ -25,17 +25,16 @@ _FAR = 1 << 60
 
 @compiled
 def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any, windows: Any) -> Any:
-    """Rows that each edge's reader holds at once (``jit.capacity.window_rows``)."""
+    """Rows that each edge's reader holds at once (``jit.rings.window_rows``)."""
     rows = np.empty(len(edges), np.int64)
     for e in range(len(edges)):
         row, node = buffers[edge_buffer[e]], nodes[edges[e, a.E_LAYER]]
         stride, offset, span = windows[e, 0], windows[e, 1], windows[e, 2]
         rows[e] = (node[n.N_OPEN] - 1) * stride + span
-        if node[n.N_GROUPS]:
-            rows[e] += row[b.B_BOTTOM]
-            continue
         last = row[b.B_HEIGHT] - 1
         position = max(0, (last - offset - span) // stride + 1)
+        if node[n.N_GROUPS]:
+            position = node[n.N_HEIGHT] - node[n.N_OPEN]
         if position < node[n.N_HEIGHT]:
             lowest = max(-row[b.B_TOP], position * stride + offset)
             rows[e] = max(rows[e], last + row[b.B_BOTTOM] - lowest + 1)
@@ -46,22 +45,25 @@ def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any, windows:
 def least_rows(
     row: Any, first: int, last: int, layers: Any, nodes: Any, edges: Any, readers: Any, window: Any, lags: Any
 ) -> int:
-    """Rows that a ring needs if the layers ``first`` to ``last`` stream (``jit.groups.RingSizes.least``)."""
-    rows, made = 1, False
+    """Rows that a ring needs if the layers ``first`` to ``last`` stream (``jit.rings.RingSizes.least``)."""
+    rows, begun = 1, 0
     maker = row[b.B_MAKER]
     while 0 <= maker < len(layers) and layers[maker, a.L_OUTPUT] == row[b.B_TENSOR]:
         if first <= maker <= last:
-            made = True
-            rows = max(rows, nodes[maker, n.N_OPEN])
+            begun = max(begun, nodes[maker, n.N_OPEN])
         maker += 1
-    if made:
-        rows = max(rows, 1 + max(row[b.B_TOP], row[b.B_BOTTOM]))
+    if begun:
+        rows = begun + max(row[b.B_TOP], row[b.B_BOTTOM])
+    inside = 0
+    for k in range(row[b.B_READ], row[b.B_READ] + row[b.B_READS]):
+        inside += first <= edges[readers[k], a.E_LAYER] <= last
+    shared = inside > 1 and row[b.B_MAKER] < 0
     for k in range(row[b.B_READ], row[b.B_READ] + row[b.B_READS]):
         e = readers[k]
         layer = edges[e, a.E_LAYER]
         if first <= layer <= last:
-            rows = max(rows, window[e])
-            if made and layers[layer, a.L_EDGES] > 1:
+            rows = max(rows, window[e] + max(0, begun - 1))
+            if (begun or shared) and layers[layer, a.L_EDGES] > 1:
                 rows = max(rows, lags[e, min(layer - first, a.LONGEST + 1)] + row[b.B_BOTTOM])
     return min(row[b.B_ROWS], rows)
 
@@ -264,7 +266,7 @@ def _choose(
             if first <= layer <= last:
                 left += least_rows(row, layer, layer, layers, nodes, edges, readers, window, lags)
         if row[b.B_KIND] != b.TWIN and first <= row[b.B_MAKER] <= last:
-            left += nodes[row[b.B_MAKER], n.N_OPEN]
+            left += nodes[row[b.B_MAKER], n.N_OPEN] + max(row[b.B_TOP], row[b.B_BOTTOM])
         left *= row[b.B_UNITS]
         size = row[b.B_CAPACITY] * row[b.B_UNITS]
         if size <= left:

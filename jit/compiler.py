@@ -1,60 +1,35 @@
 """Graph in, programs and host steps out: the compiler's top level.
 
-Operators are placed (accelerator or host), consecutive accelerator operators become one program, and for
-each program several schedules are tried on the cycle simulator; the fastest is kept.
+Operators are placed (accelerator or host), and consecutive accelerator operators become one program each
+(:mod:`tilewright.jit.programs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
 from tilewright.config import Config
-from tilewright.errors import TilewrightError
-from tilewright.isa.program import PAGE, Program, Segment, whole_pages
-from tilewright.isa.verifier import verify
+from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.actions import Action, Policy, ScheduleError
-from tilewright.jit.capacity import fit, least_capacity
-from tilewright.jit.emitter import INPUT, OUTPUT, SCRATCH, Emitter, Image
+from tilewright.jit.actions import Policy
 from tilewright.jit.errors import NeedsHost
-from tilewright.jit.floor import layer_floor
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
-from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import image_shape, lower
-from tilewright.jit.plan import make_plan
-from tilewright.jit.proof import prove
-from tilewright.jit.schedule import Scheduler
-from tilewright.jit.slicing import slice_graph
+from tilewright.jit.programs import FAILURES, POLICIES, Progress, ProvenProgram, best_program, described
 from tilewright.jit.stages import Stage, stages
-from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
     InterpreterStep,
     LaunchStep,
-    PackStep,
     QuantizeStep,
     ReshapeStep,
     SoftmaxStep,
     Step,
     TransposeStep,
-    UnpackStep,
 )
-from tilewright.sim import simulate_timing
-
-#: measured on the MLPerf Tiny networks: each is the best of some network on some config
-POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
-
-#: for networks that a plan cuts into groups
-PLANNED = (Policy(False, 0.25, 8),)
-#: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
-CONSTANT_SHARES = (0.5, 0.25, 0.125)
-
-_Key = TypeVar("_Key", bound=Hashable)
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -94,21 +69,7 @@ class Options:
     policies: tuple[Policy, ...] = POLICIES
 
 
-@dataclass(frozen=True)
-class ProvenProgram:
-    """A program shown to compute its graph, and the steps around it (as program 0). ``rejected``: why other
-    schedules, which would have been tried or taken first, were not."""
-
-    program: Program
-    packs: list[PackStep]
-    unpacks: list[UnpackStep]
-    rejected: tuple[str, ...] = ()
-
-
 Cut = Callable[[list[int], list[str], list[str]], tuple[bytes, str, bool]]
-
-#: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
-FAILURES = (TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError)
 
 
 def compile_graph(
@@ -266,14 +227,14 @@ def _programs(
     """
     try:
         if _key(part) not in memory:
-            memory[_key(part)] = _best_program(part, config, options.policies, progress)
+            memory[_key(part)] = best_program(part, config, options.policies, progress)
         return [part]
     except FAILURES as error:
         if len(part.ops) == 1:
             (op,) = part.ops
             if not op.covers:
                 raise
-            raise NeedsHost(dict.fromkeys(op.covers, _described(error)), _described(error)) from error
+            raise NeedsHost(dict.fromkeys(op.covers, described(error)), described(error)) from error
     middle = len(part.ops) // 2
     whole = Graph(part.name, part.inputs, part.outputs, part.tensors, part.ops)
     halves = (part.ops[:middle], part.ops[middle:])
@@ -295,178 +256,3 @@ def _launch(best: ProvenProgram, result: CompiledGraph) -> None:
     steps = [*best.packs, LaunchStep(), *best.unpacks]
     result.steps += [replace(step, program=number) for step in steps]
     result.rejected += best.rejected
-
-
-# -- one program -----------------------------------------------------------------------------------------
-
-
-def _best_program(
-    graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
-) -> ProvenProgram:
-    """The fastest of the schedules that the policies give, by simulated cycles, that is proven to be right.
-
-    Raises what went wrong with the first one if none is.
-    """
-    found: list[tuple[int, ProvenProgram]] = []
-    failures: list[Exception] = []
-    on_chip = _streams(graph, config)
-    if not on_chip:
-        policies = PLANNED
-    for number, policy in enumerate(policies):
-        if progress is not None:
-            progress("schedules", number, len(policies))
-        try:
-            program, lowered, offsets = _program(graph, config, policy, on_chip)
-            packs, unpacks = _edges(graph, lowered, offsets, config)
-            found.append((simulate_timing(program).cycles, ProvenProgram(program, packs, unpacks)))
-        except FAILURES as error:
-            failures.append(error)
-    found.sort(key=lambda candidate: candidate[0])
-    for _, candidate in found:
-        try:
-            verify(candidate.program)
-            prove(graph, candidate.program, candidate.packs, candidate.unpacks)
-            return replace(candidate, rejected=tuple(_described(error) for error in failures))
-        except FAILURES as error:
-            failures.insert(0, error)
-    raise failures[0]
-
-
-def _described(error: Exception) -> str:
-    return str(error) if isinstance(error, TilewrightError) else f"{type(error).__name__}: {error}"
-
-
-def _streams(graph: Graph, config: Config) -> bool:
-    """Whether the whole network streams on the chip, with no more than the least of every ring."""
-    lowered = lower(graph, config)
-    stored = [lowered.outputs[t][0] for t in graph.outputs]
-    for name, buffer in lowered.buffers.items():
-        buffer.capacity = least_capacity(name, buffer, lowered.nodes)
-    try:
-        Scheduler(config, lowered.nodes, lowered.buffers, list(lowered.packs), stored, Policy(), {}).run()
-    except ScheduleError:
-        return False
-    return True
-
-
-def _program(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> tuple[Program, Lowered, dict[str, int]]:
-    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan."""
-    sliced = None if on_chip else slice_graph(graph, config)
-    lowered = lower(graph if sliced is None else sliced, config)
-    inputs = list(lowered.packs)
-    stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
-    if on_chip:
-        actions = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
-    else:
-        actions = _planned(lowered, config, policy, inputs, stored)
-    layout = _dram_layout(graph, lowered, inputs, config)
-    emitter = Emitter(
-        config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
-        layout.sizes[SCRATCH],
-    )  # fmt: skip
-    emitter.run(actions)
-    sizes = layout.sizes
-    segments = [
-        Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
-        Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
-    ]
-    if layout.scratch:
-        segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
-    return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
-
-
-def _planned(lowered: Lowered, config: Config, policy: Policy, inputs: list[str], stored: list[str]) -> list[Action]:
-    """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
-    failure: ScheduleError | None = None
-    for share in CONSTANT_SHARES:
-        plan = make_plan(lowered, config, stored, share, 8 if policy.slack is None else policy.slack)
-        scheduler = Scheduler(
-            config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, plan.after
-        )  # fmt: skip
-        try:
-            scheduler.run()
-            return scheduler.actions
-        except ScheduleError as error:
-            failure = error
-    assert failure is not None
-    raise failure
-
-
-@dataclass(frozen=True)
-class _DramLayout:
-    """Byte offsets of tensors in their segments, and the segments' sizes by number."""
-
-    inputs: dict[str, int]
-    outputs: dict[str, int]  #: by graph tensor
-    images: dict[str, Image]  #: by on-chip tensor: the output itself or a slice of it
-    scratch: dict[str, int]
-    sizes: dict[int, int]
-
-
-def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Config) -> _DramLayout:
-    sizes = {}
-
-    def lay_out(segment: int, units: dict[_Key, int]) -> dict[_Key, int]:
-        offsets, position = {}, 0
-        for name, count in units.items():
-            offsets[name] = position
-            position += whole_pages(count * config.act_unit_bytes)
-        sizes[segment] = max(PAGE, position)
-        return offsets
-
-    buffers = lowered.buffers
-    held = {t: tuple(lowered.outputs[t]) for t in graph.outputs}
-    pixels = {parts: sum(buffers[part].units for part in parts) for parts in held.values()}
-    places = lay_out(OUTPUT, {p: buffers[p[0]].height * buffers[p[0]].width * units for p, units in pixels.items()})
-    images: dict[str, Image] = {}
-    for parts, units in pixels.items():
-        first = 0
-        for part in parts:
-            images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
-            first += buffers[part].units
-    return _DramLayout(
-        lay_out(INPUT, {t: _full_size(buffers[t]) for t in inputs}),
-        {t: places[parts] for t, parts in held.items()},
-        images,
-        lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
-        sizes,
-    )
-
-
-def _full_size(buffer: Buffer) -> int:
-    return buffer.rows * buffer.stride
-
-
-def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
-    layers = []
-    total_array = total_bytes = 0
-    for number, op in enumerate(graph.ops):
-        floor = layer_floor(graph, op, number, lowered, config)
-        total_array += floor.array_cycles
-        total_bytes += floor.bus_bytes
-        layers.append(
-            {
-                "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
-                "array_cycles": floor.array_cycles, "bus_bytes": floor.bus_bytes, "floor_cycles": floor.cycles(config),
-            }
-        )  # fmt: skip
-    total = max(total_array, -(-total_bytes // config.beat_bytes))
-    return {"name": graph.name, "layers": layers, "floor_cycles": total}
-
-
-def _edges(
-    graph: Graph, lowered: Lowered, offsets: dict[str, int], config: Config
-) -> tuple[list[PackStep], list[UnpackStep]]:
-    """The steps around a program, as number 0: those that pack its inputs and those that unpack its outputs."""
-    packs = [replace(pack, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets]
-    return packs, [_unpack(graph, name, lowered, offsets, config) for name in graph.outputs]
-
-
-def _unpack(graph: Graph, tensor: str, lowered: Lowered, offsets: dict[str, int], config: Config) -> UnpackStep:
-    parts = lowered.outputs[tensor]
-    shape = lowered.specs[parts[0]].shape
-    whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
-    return UnpackStep(
-        tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
-        units=sum(lowered.buffers[part].units for part in parts), offset=offsets[tensor], batch=config.batch,
-    )  # fmt: skip

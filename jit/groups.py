@@ -7,71 +7,14 @@ or goes through DRAM. A good partition has few and small tensors across its cuts
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-
 from tilewright.config import Config
-from tilewright.jit.capacity import lag_rows, open_rows, window_rows
 from tilewright.jit.kernels.base import Node
-from tilewright.jit.layout import Buffer, origin
+from tilewright.jit.rings import RingSizes
 
 LONGEST_GROUP = 16  #: nodes of one group
 CUT_COST = 300  #: cost of a cut beside its tensors, in units of act moved
 #: rows that rings have beyond the least, and the cost of a group that can have no more
 _COMFORT = ((2, 0), (1, 1000), (0, 4000))
-
-
-class RingSizes:
-    """Least ring sizes of tensors within a range of nodes, remembered."""
-
-    def __init__(self, nodes: Sequence[Node], buffers: Mapping[str, Buffer]) -> None:
-        self.nodes, self.buffers = nodes, buffers
-        self.producers: dict[str, list[int]] = {name: [] for name in buffers}
-        self.consumers: dict[str, list[tuple[int, int]]] = {name: [] for name in buffers}
-        twins: dict[str, list[str]] = {}
-        for name in buffers:
-            twins.setdefault(origin(name), []).append(name)
-        #: buffers that each node writes
-        self.made = [twins.get(node.output, []) for node in nodes]
-        for index, node in enumerate(nodes):
-            for name in self.made[index]:
-                self.producers[name].append(index)
-            for k, name in enumerate(node.inputs):
-                self.consumers[name].append((index, k))
-        self._windows: dict[tuple[int, int], int] = {}
-        self._lags: dict[tuple[str, int, int], int] = {}
-
-    @cached_property
-    def open(self) -> list[int]:
-        """Output rows of each node that are begun but not complete at once."""
-        return [open_rows(node) for node in self.nodes]
-
-    def least(self, name: str, first: int, last: int) -> int:
-        """Rows that a ring of this tensor needs if the nodes ``first`` to ``last`` stream."""
-        buffer, rows = self.buffers[name], 1
-        for index in self.producers[name]:
-            if first <= index <= last:
-                rows = max(rows, self.open[index])
-        made = any(first <= index <= last for index in self.producers[name])
-        if made:  # the padding is written beside the first and the last row, before STORE has them
-            rows = max(rows, 1 + max(buffer.pad[0], buffer.pad[2]))
-        for index, k in self.consumers[name]:
-            if first <= index <= last:
-                rows = max(rows, self._window(name, index, k))
-                if made and len(self.nodes[index].inputs) > 1:
-                    rows = max(rows, self._lag(name, index, k, first) + buffer.pad[2])
-        return min(buffer.rows, rows)
-
-    def _window(self, name: str, index: int, k: int) -> int:
-        if (index, k) not in self._windows:
-            self._windows[index, k] = window_rows(self.nodes[index], k, self.buffers[name])
-        return self._windows[index, k]
-
-    def _lag(self, name: str, index: int, k: int, first: int) -> int:
-        key = (name, index, first)
-        if key not in self._lags:
-            self._lags[key] = lag_rows(name, self.nodes[index], k, list(self.nodes[first:]))
-        return self._lags[key]
 
 
 def constants(node: Node) -> tuple[int, int]:

@@ -154,21 +154,3 @@ class HazardTracker:
                 values = np.broadcast_to(self._alu_slots + position, access.addresses.shape)
                 self._memories[access.memory].alu_slot[access.addresses] = values
         self._alu_slots += slots
-
-
-def token_high_water(instructions: Sequence[Instruction]) -> int:
-    """The greatest count any token queue reaches in program order."""
-    counts: dict[tuple[Engine, Engine], int] = {}
-    highest = 0
-    for instruction in instructions:
-        engine = instruction.engine
-        for other in Engine:
-            if other == engine:
-                continue
-            bit = token_bit(engine, other)
-            if instruction["pop"] & bit:
-                counts[other, engine] = counts.get((other, engine), 0) - 1
-            if instruction["push"] & bit:
-                counts[engine, other] = counts.get((engine, other), 0) + 1
-                highest = max(highest, counts[engine, other])
-    return highest

@@ -39,7 +39,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 class _Lowering:
-    def __init__(self, sliced: Sliced, config: Config) -> None:
+    def __init__(self, sliced: Sliced, config: Config, tiled: bool) -> None:
+        self.tiled = tiled
         self.sliced, self.graph, self.config = sliced, sliced.graph, config
         self.nodes: list[Node] = []
         self.alias: dict[str, str] = {}
@@ -64,12 +65,13 @@ class _Lowering:
                 message = str(error)
                 prefix = "" if message.startswith(op.name) else f"{op.name}: "
                 raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
-        self._separate_pads()
+        if not self.tiled:
+            self._separate_pads()
         held = {t for n in self.nodes for t in [*n.inputs, n.output]}
         outputs = {t: [self.resolve(t)] for t in self.graph.tensors if self.resolve(t) in held}
         outputs |= {t: [self.resolve(part) for part in parts] for t, parts in self.sliced.parts.items()}
         rows_inputs = [t for t in self.graph.inputs if t in held]
-        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs)
+        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, twins=not self.tiled)
 
     # -- names -----------------------------------------------------------------------------------------
 
@@ -125,7 +127,8 @@ class _Lowering:
 
     def depthwise(self, op: g.DepthwiseConv2D) -> None:
         kh, kw, channels = op.weight.shape
-        if op.dilation[1] > 1 or kw > self.config.block_in:
+        wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
+        if op.dilation[1] > 1 or kw > self.config.block_in or wide:
             diagonal = np.zeros((channels, kh, kw, channels), op.weight.dtype)
             diagonal[np.arange(channels), :, :, np.arange(channels)] = op.weight.transpose(2, 0, 1)
             dense = g.Conv2D(
@@ -190,23 +193,54 @@ class _Lowering:
                           pad_constant=op.pad_value)  # fmt: skip
 
     def concat(self, op: g.Concat) -> None:
+        """Part by part into whole vectors of the output; by selection where a part would start inside of one."""
         out = self.output(op)
         block = max(self.config.block_in, self.config.block_out)
+        if any(self.spec(name).shape[3] % block for name in op.inputs[:-1]):
+            self._select(op, out)
+            return
         first = 0
         for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
             channels = self.spec(name).shape[3]
-            last = k == len(op.inputs) - 1
-            if channels % block and not last:
-                raise PlaceError(
-                    f"{op.name}: input {k} has {channels} channels, no multiple of {block}, so the next one would "
-                    f"start inside a vector"
-                )
             scale, requant = part if part is not None else (IDENTITY_SCALE, identity_requant(channels))
             self._elementwise(
                 op, [name], out, [Term(0, scale, Combine.WRITE)], requant, suffix=f".{k}", channels=channels,
                 first_unit=first // self.config.lanes,
             )  # fmt: skip
             first += channels
+
+    def _select(self, op: g.Concat, out: TensorSpec) -> None:
+        """A 1x1 convolution with a single 1 for each output channel; parts of other scales are rescaled before."""
+        inputs: list[str] = []
+        in_units: list[int] = []
+        columns: list[int] = []
+        first = 0
+        for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
+            shape = self.spec(name).shape
+            tensor = self.resolve(name)
+            if part is not None:
+                tensor = f"{op.output}.{k}"
+                self.specs[tensor] = TensorSpec(tensor, shape, "int8")
+                self.nodes.append(
+                    ElementwiseNode(
+                        name=f"{op.name}.{k}", layer=self.layer, config=self.config, inputs=[self.resolve(name)],
+                        output=tensor, out=self.specs[tensor], terms=[Term(0, part[0], Combine.WRITE)],
+                        requant=part[1], channels=shape[3],
+                    )
+                )  # fmt: skip
+            inputs.append(tensor)
+            in_units.append(units_for(shape[3], self.config))
+            columns += range(first, first + shape[3])
+            first += in_units[-1] * self.config.lanes
+        weight = np.zeros((len(columns), 1, 1, first), np.int8)
+        weight[np.arange(len(columns)), 0, 0, columns] = 1
+        self.nodes.append(
+            ConvNode(
+                name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output, out=out,
+                weight=weight, requant=identity_requant(len(columns)), strides=(1, 1), dilation=(1, 1),
+                pad=(0, 0, 0, 0), pad_constant=0, in_units=in_units, in_width=out.shape[2],
+            )
+        )  # fmt: skip
 
     def _elementwise(
         self, op: Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
@@ -321,11 +355,12 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
 }
 
 
-def lower(graph: Graph | Sliced, config: Config) -> Lowered:
+def lower(graph: Graph | Sliced, config: Config, tiled: bool = False) -> Lowered:
     """Lower a graph of accelerator operators (or a sliced one), no tensor going through DRAM.
 
+    ``tiled``: for the tiled plan, which pads each patch as it loads it and needs no twins and no copies for that.
     Raises :class:`PlaceError` for the first operator that cannot be placed.
     """
     if isinstance(graph, Graph):
         graph = Sliced(graph, {}, {op.name: index for index, op in enumerate(graph.ops)})
-    return _Lowering(graph, config).run()
+    return _Lowering(graph, config, tiled).run()

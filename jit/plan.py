@@ -13,9 +13,10 @@ from enum import IntEnum
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine
-from tilewright.jit.groups import RingSizes, group_nodes
+from tilewright.jit.groups import group_nodes
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer, origin
+from tilewright.jit.rings import RingSizes
 from tilewright.jit.tensors import Lowered, Spill
 
 #: where a buffer finds no place in one piece, the groups it lives in get this much less room; so many times
@@ -145,7 +146,7 @@ class _Planner:
         readers = [i for i, _ in self.rings.consumers[name] if first <= i <= last]
         rows = sum(self.rings.least(name, i, i) for i in readers)
         if name == origin(name) and any(first <= i <= last for i in self.rings.producers[name]):
-            rows += max(self.rings.open[i] for i in self.rings.producers[name])
+            rows += self.rings.made_rows(name)
         return rows * self.lowered.buffers[name].stride
 
     def _set_slacks(self) -> None:

@@ -38,6 +38,7 @@ class _TensorState:
     rows_ready: int = 0  #: rows (with padding) that program order has produced
     times: list[float] = field(default_factory=list)
     completed: dict[int, int] = field(default_factory=dict)
+    complete: int = 0  #: unpadded rows that every producer has written
     live: bool = False
     dead: bool = False
 
@@ -156,7 +157,13 @@ class Scheduler:
         return highest < self._lowest_needed(state) + buffer.capacity
 
     def _lowest_needed(self, state: _TensorState) -> int:
+        """The lowest row (padding counted) that must stay: for a consumer, for another producer, or for STORE.
+
+        STORE takes a row once every producer has written it, and the padding above the image with the first row.
+        """
         lowest = _FAR
+        if state.producers and state.complete < state.buffer.height:
+            lowest = state.complete + state.buffer.pad[0] if state.complete else 0
         for node, k in state.consumers:
             if self._next[node] < len(self.nodes[node].tasks):
                 lowest = min(lowest, max(0, self._lowest[node][k][self._next[node]] + state.buffer.pad[0]))
@@ -195,7 +202,7 @@ class Scheduler:
 
     def _complete_row(self, state: _TensorState, producer: int, row: int, time: float) -> None:
         state.completed[producer] = row + 1
-        rows = min(state.completed.get(p, 0) for p in state.producers)
+        rows = state.complete = min(state.completed.get(p, 0) for p in state.producers)
         buffer = state.buffer
         ready = buffer.rows if rows == buffer.height else buffer.pad[0] + rows if rows else 0
         if ready > state.rows_ready:

@@ -33,6 +33,7 @@ class Lowered:
     rows_inputs: list[str]  #: graph inputs that are packed row by row
     buffers: dict[str, Buffer] = field(default_factory=dict)
     spills: dict[str, str] = field(default_factory=dict)  #: on-chip copy loaded from DRAM -> tensor stored there
+    twins: bool = True  #: whether a tensor that both GEMM and ALU read lies in act twice
     _plain: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -44,7 +45,8 @@ class Lowered:
         for node, names in zip(self.nodes, self._plain, strict=True):
             node.inputs[:] = names
         self._spill(spilled)
-        self._add_twins()
+        if self.twins:
+            self._add_twins()
         self._make_buffers()
         for name in self.rows_inputs:
             if name in self.buffers:

@@ -21,8 +21,8 @@ class UopCache:
 
     def __init__(self, config: Config) -> None:
         self._granule = max(1, config.axi_bits // uop_width(config, Engine.GEMM))
-        self._depth = uop_depth(config, Engine.GEMM)
-        self._pool = Pool(self._depth)
+        self.depth = uop_depth(config, Engine.GEMM)  #: micro-ops that the memory holds
+        self._pool = Pool(self.depth)
         self._resident: OrderedDict[Sequence_, int] = OrderedDict()
 
     def padded(self, count: int) -> int:
@@ -38,8 +38,8 @@ class UopCache:
     def place(self, uops: Sequence_, name: str) -> int:
         """Make room for a sequence and register it. Raises PlaceError if it exceeds the memory."""
         size = self.padded(len(uops))
-        if size > self._depth:
-            raise PlaceError(f"{name}: {size} micro-ops exceed the {self._depth} of uop_gemm; raise uop_gemm_bytes")
+        if size > self.depth:
+            raise PlaceError(f"{name}: {size} micro-ops exceed the {self.depth} of uop_gemm; raise uop_gemm_bytes")
         while (start := self._pool.take(size)) is None:
             old, where = self._resident.popitem(last=False)
             self._pool.release(where, self.padded(len(old)))

@@ -94,6 +94,7 @@ class Node(ABC):
     out: TensorSpec
     tasks: list[Task] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
+    limit: str = ""  #: why whole rows do not fit the memories, so that the node has no tasks and runs in tiles
 
     @property
     def uses_gemm(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, PlaceError, Task, Uop, partition, prm_entries
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, partition, prm_entries
 from tilewright.jit.layout import Buffer
 
 #: weight entries of one chunk of a layer that has a single row: short enough that GEMM starts early
@@ -35,22 +35,20 @@ class ConvNode(Node):
     def __post_init__(self) -> None:
         c = self.config
         vectors = self.out_units // c.out_units
-        blocks = self.weight_blocks()
-        per_vector = blocks.shape[0] // vectors
-        prm = prm_entries(self.requant, c, vectors)
+        per_vector = self.weight.shape[1] * self.weight.shape[2] * sum(self.in_units) // c.in_units
         acc_vectors = c.acc_bank_units // (self.width * c.out_units)
         if acc_vectors < 1:
-            raise PlaceError(
-                f"{self.name}: a row of {self.width} outputs needs {self.width * c.out_units} acc units, a bank has "
-                f"{c.acc_bank_units}; raise acc_bytes or lower acc_banks"
+            self.limit = (
+                f"a row of {self.width} outputs needs {self.width * c.out_units} acc units, a bank has "
+                f"{c.acc_bank_units}"
             )
+            return
+        if per_vector > c.wgt_entries:
+            self.limit = f"{per_vector} weight blocks for one output block exceed the {c.wgt_entries} of wgt"
+            return
+        blocks, prm = self.weight_blocks(), prm_entries(self.requant, c, vectors)
         limit = STREAM_ENTRIES if self.height == 1 else c.wgt_entries // 2
         chunk_vectors = max(1, min(limit // per_vector, c.prm_entries // 4, vectors))
-        if per_vector > c.wgt_entries:
-            raise PlaceError(
-                f"{self.name}: {per_vector} weight blocks for one output block exceed wgt "
-                f"({c.wgt_entries}); raise wgt_bytes"
-            )
         row_units = self.in_width * sum(self.in_units) * self.strides[0] + self.width * self.out_units
         kh, kw = self.weight.shape[1:3]
         rows, columns = self.height * self.strides[0] + kh - 1, self.in_width + self.pad[1] + self.pad[3]

@@ -13,7 +13,6 @@ from tilewright.jit.kernels.base import (
     Chunk,
     Emit,
     Node,
-    PlaceError,
     Task,
     is_uniform,
     prm_entries,
@@ -63,8 +62,8 @@ class ElementwiseNode(Node):
 
     def __post_init__(self) -> None:
         c = self.config
-        self._units = units_for(self.channels, c)
-        vectors = self._units // c.out_units
+        self.channel_units = units_for(self.channels, c)
+        vectors = self.channel_units // c.out_units
         self._uniform = is_uniform(self.requant)
         scales = list(dict.fromkeys(term.scale for term in self.terms))
         self._scale_entry = {scale: i for i, scale in enumerate(scales)}
@@ -78,10 +77,12 @@ class ElementwiseNode(Node):
             )
         ]
         if len(self.chunks[0].prm) > c.prm_entries:
-            raise PlaceError(f"{self.name}: {len(self.chunks[0].prm)} prm entries exceed {c.prm_entries}")
-        columns = c.acc_bank_units // self._units
+            self.limit = f"{len(self.chunks[0].prm)} prm entries exceed the {c.prm_entries} of prm"
+            return
+        columns = c.acc_bank_units // self.channel_units
         if columns < 1:
-            raise PlaceError(f"{self.name}: {self._units} units a pixel exceed an acc bank of {c.acc_bank_units}")
+            self.limit = f"{self.channel_units} units a pixel exceed an acc bank of {c.acc_bank_units}"
+            return
         parts = split_evenly(self.width, columns)
         self.tasks = [
             Task(row, a, b, 0, self.last_part and b == self.width) for row in range(self.height) for a, b in parts
@@ -102,17 +103,17 @@ class ElementwiseNode(Node):
         return min(rows), max(rows)
 
     def acc_units(self, task: Task) -> int:
-        return (task.hi - task.lo) * self._units
+        return (task.hi - task.lo) * self.channel_units
 
     def gemm_cycles(self, task: Task) -> int:
         return 0
 
     def alu_cycles(self, task: Task) -> int:
-        return (task.hi - task.lo) * self._units // self.config.out_units * (len(self.terms) + 1)
+        return (task.hi - task.lo) * self.channel_units // self.config.out_units * (len(self.terms) + 1)
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        vectors, columns = self._units // c.out_units, task.hi - task.lo
+        vectors, columns = self.channel_units // c.out_units, task.hi - task.lo
         for term in self.terms:
             source = e.buffer(self.inputs[term.index])
             x = task.lo * self.strides[1] + term.dx
@@ -122,14 +123,14 @@ class ElementwiseNode(Node):
                 outer=columns, inner=vectors,
                 src=source.offset(task.row * self.strides[0] + term.dy, x), src_outer=self.strides[1] * source.units,
                 src_inner=c.out_units,
-                dst=acc, dst_outer=self._units, dst_inner=c.out_units,
+                dst=acc, dst_outer=self.channel_units, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._scale_entry[term.scale],
             )  # fmt: skip
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
                 outer=columns, inner=vectors,
-                src=acc, src_outer=self._units, src_inner=c.out_units,
+                src=acc, src_outer=self.channel_units, src_inner=c.out_units,
                 dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._requant_entry, prm_inner=0 if self._uniform else 1,
             )  # fmt: skip

@@ -22,10 +22,17 @@ class GlobalPoolNode(Node):
     in_width: int
 
     def __post_init__(self) -> None:
-        vectors = self.out_units // self.config.out_units
+        c = self.config
+        vectors = self.out_units // c.out_units
         self._uniform = is_uniform(self.requant)
-        prm = prm_entries(self.requant, self.config, vectors)
+        prm = prm_entries(self.requant, c, vectors)
         self.chunks = [Chunk(self._identity(), prm[:1] if self._uniform else prm)]
+        if len(self.chunks[0].prm) > c.prm_entries or self.out_units > c.acc_bank_units:
+            self.limit = f"{vectors} vectors of one pixel exceed prm or a bank of acc"
+            return
+        if len(self.chunks[0].weights) > c.wgt_entries:
+            self.limit = f"{len(self.chunks[0].weights)} identity blocks exceed the {c.wgt_entries} of wgt"
+            return
         self.tasks = [Task(0, 0, vectors, 0, True)]
 
     def _identity(self) -> NDArray[np.int8]:

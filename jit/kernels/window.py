@@ -18,7 +18,6 @@ from tilewright.jit.kernels.base import (
     Chunk,
     Emit,
     Node,
-    PlaceError,
     Task,
     Uop,
     int8_parts,
@@ -47,28 +46,33 @@ class WindowNode(Node):
     pad_constant: int
     _splits: list[tuple[int, int]] = field(default_factory=list)
     _parts: list[NDArray[np.int8]] = field(default_factory=list)
+    _columns: int = 0
+    _prime: int = 0
 
     def __post_init__(self) -> None:
         c = self.config
         kh, kw, _ = self.taps.shape
-        if kw > c.block_in:
-            raise PlaceError(f"{self.name}: kernel width {kw} exceeds the window of BLOCK_IN = {c.block_in} taps")
         self._parts = int8_parts(self.taps)  # those beyond int8 take a second pass over the same window
-        self._splits = split_evenly(kh, c.block_in // kw) * len(self._parts)
         self._columns = min(self.strides[1], kw)
+        if kw > c.block_in:
+            self.limit = f"kernel width {kw} exceeds the window of BLOCK_IN = {c.block_in} taps"
+            return
+        self._splits = split_evenly(kh, c.block_in // kw) * len(self._parts)
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
         vectors = self.out_units // c.out_units
         room = c.acc_bank_units // (self.groups * c.out_units)
         if room < 1:
-            raise PlaceError(
-                f"{self.name}: a row of {self.width} outputs needs {self.groups * c.out_units} acc units, a bank has "
-                f"{c.acc_bank_units}; raise acc_bytes or lower acc_banks"
+            self.limit = (
+                f"a row of {self.width} outputs needs {self.groups * c.out_units} acc units, a bank has "
+                f"{c.acc_bank_units}"
             )
+            return
         self._shared = self.taps.shape[2] == 1
         self._uniform = all(is_uniform(r) for r in self.requants.values())
         counts = len(self.requants)
         if counts > c.prm_entries:
-            raise PlaceError(f"{self.name}: {counts} prm entries for counts of valid elements exceed {c.prm_entries}")
+            self.limit = f"{counts} prm entries for counts of valid elements exceed the {c.prm_entries} of prm"
+            return
         limit = vectors if self._uniform else max(1, c.prm_entries // (4 * counts))
         per_vector = 0 if self._shared else c.out_units * len(self._splits)
         if not self._shared:

@@ -21,13 +21,13 @@ from tilewright.dse.plan import group_layers, window_rows
 from tilewright.dse.shapes import network_shape
 from tilewright.dse.tables import build
 from tilewright.jit.actions import Policy
-from tilewright.jit.capacity import lag_rows
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Graph
-from tilewright.jit.groups import RingSizes, group_nodes
+from tilewright.jit.groups import group_nodes
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import lower
+from tilewright.jit.rings import RingSizes, lag_rows
 from tilewright.sim import simulate_timing
 
 CONFIGS = [

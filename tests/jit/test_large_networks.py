@@ -15,7 +15,6 @@ from tilewright.config import PRESETS, Config
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.lower import lower
 from tilewright.jit.plan import make_plan
 from tilewright.jit.reference import evaluate
@@ -105,11 +104,10 @@ def test_the_floor_does_not_depend_on_the_cut() -> None:
     assert programs[0].meta["floor_cycles"] == programs[1].meta["floor_cycles"]
 
 
-def test_what_cannot_fit_is_named() -> None:
+def test_rows_too_wide_for_acc_run_in_tiles() -> None:
     b = GraphBuilder(5, (4, 200, 40))
     graph = b.graph(b.add(b.conv(b.depthwise("x"), 40), "x"))
-    with pytest.raises(PlaceError, match=r"op\d+ .*(act|acc).*raise"):
-        compile_graph(graph, TINY.replace(name="least", act_bytes=2048, act_banks=2))
+    assert assert_exact(graph, TINY.replace(name="least", act_bytes=2048, act_banks=2)) > 0
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ from tilewright.config import PRESETS
 from tilewright.jit import vm
 from tilewright.jit.frontend import load_model
 from tilewright.jit.graph import Graph
-from tilewright.jit.importer import import_model
 from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
 from tilewright.jit.reference import evaluate
 

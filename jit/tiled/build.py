@@ -1,0 +1,61 @@
+"""Nodes to tiled layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.config import Config
+from tilewright.jit.kernels.base import Node, PlaceError
+from tilewright.jit.kernels.conv import ConvNode
+from tilewright.jit.kernels.elementwise import ElementwiseNode
+from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.window import WindowNode
+from tilewright.jit.tiled.blocks import DenseBlocks, DiagonalBlocks
+from tilewright.jit.tiled.geometry import Window
+from tilewright.jit.tiled.layers import AluLayer, GemmLayer, TiledLayer
+from tilewright.jit.tiled.windows import window_layer
+
+
+def tiled_layers(node: Node, config: Config) -> list[TiledLayer]:
+    """The node as tiled layers that compute the same, to choose from; the last one fits always."""
+    vectors = node.out_units // config.out_units
+    in_window = window_layer(node, vectors) if isinstance(node, WindowNode) else None
+    return [*([in_window] if in_window is not None else []), _summed(node, vectors, config)]
+
+
+def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
+    """By sums of whole blocks, or by ALU passes."""
+    if isinstance(node, ConvNode):
+        window = Window(
+            (node.weight.shape[1], node.weight.shape[2]), node.strides, node.dilation, node.pad[0], node.pad[1],
+            node.pad_constant,
+        )  # fmt: skip
+        dense = DenseBlocks(node.weight, node.in_units, vectors, config)
+        return GemmLayer(
+            node=node, config=config, window=window, requants={0: node.requant}, vectors=vectors, blocks=dense
+        )
+    if isinstance(node, WindowNode):
+        window = Window(
+            (node.taps.shape[0], node.taps.shape[1]), node.strides, (node.dilation_y, 1), node.pad[0], node.pad[1],
+            node.pad_constant,
+        )  # fmt: skip
+        return GemmLayer(
+            node=node, config=config, window=window, requants=node.requants, counts=node.counts, vectors=vectors,
+            blocks=DiagonalBlocks(node.taps, config),
+        )  # fmt: skip
+    if isinstance(node, GlobalPoolNode):
+        taps = np.ones((node.in_height, node.in_width, 1), np.int8)
+        return GemmLayer(
+            node=node, config=config, window=Window((node.in_height, node.in_width)), requants={0: node.requant},
+            vectors=vectors, blocks=DiagonalBlocks(taps, config),
+        )  # fmt: skip
+    if isinstance(node, ElementwiseNode):
+        kernel = (
+            max(term.dy for term in node.terms) + node.pad[0] + 1, max(term.dx for term in node.terms) + node.pad[1] + 1
+        )  # fmt: skip
+        window = Window(kernel, node.strides, (1, 1), node.pad[0], node.pad[1], node.pad_constant)
+        return AluLayer(
+            node=node, config=config, window=window, requants={0: node.requant}, terms=node.terms,
+            vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
+        )  # fmt: skip
+    raise PlaceError(f"{node.name}: {type(node).__name__} has no tiled form")

@@ -1,0 +1,129 @@
+"""The plan that every network fits, alone: random graphs of odd shapes on random Configs, and known giants."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tests.jit.execute import assert_exact
+from tests.jit.random_graphs import odd_graph, random_config
+from tilewright.config import PRESETS, Config
+from tilewright.isa.codec import Instruction
+from tilewright.isa.spec import Engine, Opcode, token_bit
+from tilewright.jit import compiler
+from tilewright.jit.graph import Graph
+from tilewright.jit.tiled.residency import Residency, Wanted
+from tilewright.jit.tokens import bound_tokens
+
+TINY = PRESETS["tiny"]
+#: every memory at its least for blocks of 4 x 4
+LEAST = TINY.replace(
+    name="least", act_bytes=1024, act_banks=2, wgt_bytes=1024, acc_bytes=1024, acc_banks=2, prm_entries=4,
+    uop_gemm_bytes=512, uop_alu_bytes=512, token_depth=1, queue_depth=2,
+)  # fmt: skip
+NO_PADDING = (0, 0, 0, 0)
+
+
+@pytest.fixture
+def tiles_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No schedule but the tiled one is tried."""
+    monkeypatch.setattr(compiler, "_streams", lambda *_: False)
+    monkeypatch.setattr(compiler, "PLANNED", ())
+
+
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("seed", range(24))
+def test_random_graphs_in_tiles(seed: int) -> None:
+    b, outputs = odd_graph(seed)
+    assert_exact(b.graph(*outputs), random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % 8], seed)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_many_random_graphs_in_tiles(seed: int) -> None:
+    b, outputs = odd_graph(seed)
+    assert_exact(b.graph(*outputs), random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % 8], seed)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_graphs_of_odd_shapes(seed: int) -> None:
+    b, outputs = odd_graph(1000 + seed)
+    assert_exact(b.graph(*outputs), random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % 8], seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1100, 1400))
+def test_many_random_graphs_of_odd_shapes(seed: int) -> None:
+    b, outputs = odd_graph(seed)
+    assert_exact(b.graph(*outputs), random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % 8], seed)
+
+
+def giant(name: str) -> Graph:
+    """One operator that exceeds some memory of most Configs."""
+    if name == "fully connected":
+        b = GraphBuilder(1, (1, 1, 25088))
+        return b.graph(b.dense("x", 24))
+    if name == "deep kernel":
+        b = GraphBuilder(2, (3, 3, 2048))
+        return b.graph(b.conv("x", 20))
+    if name == "wide row":
+        b = GraphBuilder(3, (3, 5000, 2))
+        return b.graph(b.conv(b.conv("x", 3), 2, (1, 1), padding=NO_PADDING))
+    if name == "large kernel":
+        b = GraphBuilder(4, (40, 40, 3))
+        return b.graph(b.conv("x", 4, (33, 35), padding=(16, 17, 16, 17), strides=(5, 5)))
+    if name == "global pool":
+        b = GraphBuilder(5, (97, 101, 5))
+        return b.graph(b.average_pool("x", (97, 101)))
+    if name == "large pools":
+        b = GraphBuilder(6, (40, 44, 5))
+        x = b.max_pool("x", (17, 19), (3, 3), (8, 9, 8, 9))
+        return b.graph(b.average_pool(x, (9, 11), (2, 2), (4, 5, 4, 5)))
+    b = GraphBuilder(7, (17, 9, 5))
+    parts = [b.conv("x", channels, (1, 1), padding=NO_PADDING) for channels in (1, 7, 13, 3, 30, 2, 5, 11, 4, 9)]
+    return b.graph(b.concat(*parts, "x"), parts[3])
+
+
+@pytest.mark.parametrize("config", [LEAST, PRESETS["pynq-z2"]], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "name",
+    ["fully connected", "deep kernel", "wide row", "large kernel", "global pool", "large pools", "concatenation"],
+)
+def test_what_exceeds_a_memory_is_cut(name: str, config: Config) -> None:
+    assert assert_exact(giant(name), config) > 0
+
+
+def test_tokens_that_do_not_fit_are_taken_early() -> None:
+    """Three tokens from LOAD to GEMM in a queue that holds one."""
+    to_gemm, from_load = token_bit(Engine.LOAD, Engine.GEMM), token_bit(Engine.GEMM, Engine.LOAD)
+    loads = [Instruction(Opcode.LOAD, {"pop": 0, "push": to_gemm}) for _ in range(3)]
+    gemms = [Instruction(Opcode.GEMM, {"pop": from_load, "push": 0}) for _ in range(3)]
+    result, layers = bound_tokens([*loads, *gemms], list(range(6)), 1)
+    assert [i.opcode for i in result] == [Opcode.LOAD, Opcode.WAIT, Opcode.LOAD, Opcode.WAIT, *[Opcode.LOAD][:1],
+                                          Opcode.GEMM, Opcode.GEMM, Opcode.GEMM]  # fmt: skip
+    assert [i["pop"] for i in result if i.opcode == Opcode.GEMM] == [0, 0, from_load]
+    assert layers == [0, 1, 1, 2, 2, 3, 4, 5]
+    assert bound_tokens([*loads, *gemms], list(range(6)), 3)[0] == [*loads, *gemms]
+
+
+def test_blocks_take_turns_and_pinned_ones_stay() -> None:
+    memory = Residency(align=2)
+    region = (0, 10)
+    places = []
+    for key in "abc":
+        taken = memory.take([Wanted(key, 3, region)])
+        assert taken is not None
+        places.append(taken[0][key])
+    assert places == [0, 4, 0]
+    assert memory.take([Wanted("b", 3, region)]) == ({"b": 4}, [])
+    assert memory.take([Wanted("d", 4, region)], pinned=[(4, 7)]) == ({"d": 0}, ["d"])
+    assert memory.take([Wanted("e", 6, region)], pinned=[(4, 7)]) is None
+    again = memory.take([Wanted("e", 6, region), Wanted("b", 3, region)], must=True)
+    assert again is not None
+    spans = sorted((again[0][key], size) for key, size in (("e", 6), ("b", 3)))
+    assert all(a + size <= b for (a, size), (b, _) in pairwise(spans))
+    assert np.all(np.array(spans)[:, 0] % 2 == 0)
