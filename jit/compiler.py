@@ -253,6 +253,7 @@ def _launch(best: ProvenProgram, result: CompiledGraph) -> None:
     """The steps that pack the inputs of a program, launch it, and unpack its outputs."""
     number = len(result.programs)
     result.programs.append(best.program)
-    steps = [*best.packs, LaunchStep(), *best.unpacks]
-    result.steps += [replace(step, program=number) for step in steps]
+    result.steps += [replace(pack, program=number) for pack in best.packs]
+    result.steps.append(LaunchStep(number))
+    result.steps += [replace(unpack, program=number) for unpack in best.unpacks]
     result.rejected += best.rejected

@@ -91,7 +91,7 @@ def make_requant(
     )
 
 
-def reachable(weight: NDArray[np.int8], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:
+def reachable(weight: NDArray[np.integer], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:
     """Smallest and largest ``sum(x * w) + bias`` per channel for x in [lo, hi], as int64.
 
     ``weight``: (..., C), channels last, raw products (zero points folded into the bias).

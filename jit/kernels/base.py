@@ -195,7 +195,8 @@ def partition(
 
 def int8_parts(weight: NDArray[np.integer]) -> list[NDArray[np.int8]]:
     """Weights as the fewest int8 arrays whose sum they are: themselves, or what fits, and what fits of the rest."""
-    parts, rest = [], np.asarray(weight, np.int64)
+    parts: list[NDArray[np.int8]] = []
+    rest = np.asarray(weight, np.int64)
     while not parts or rest.any():
         parts.append(rest.clip(-128, 127).astype(np.int8))
         rest = rest - parts[-1]

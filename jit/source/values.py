@@ -6,6 +6,7 @@ Conversions are host operators, added where a form is first asked for. What nobo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
@@ -98,7 +99,7 @@ class Values:
         return self.files[key]
 
     def _append(
-        self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: object
+        self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: Any
     ) -> str:
         return self.builder.append(kind, name, [read], result, like=spec.quantisation, **fields)
 

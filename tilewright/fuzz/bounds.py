@@ -35,17 +35,10 @@ class Judgement:
 
 def stated_bounds(path: Path, config: Config | str) -> dict[int, int]:
     """Largest difference by number of operator, where the compiler makes a statement (0: proven equal)."""
-    from tilewright.config import load_config
     from tilewright.jit.importer import import_model
-    from tilewright.jit.partition import extract_region, regions
 
-    model = import_model(path, load_config(config))
-    statements = list(model.exactness)
-    if model.graph is None:
-        for name, function in regions(model.partitioned).items():
-            statements += extract_region(function, name).exactness
     bounds: dict[int, int] = {}
-    for statement in statements:
+    for statement in import_model(path).exactness:
         found = _NUMBER.search(f"{statement.name} ")
         if found:
             number = int(found.group(1))

@@ -21,7 +21,7 @@ from tilewright.jit.numbers import make_requant, reachable
 def weighted_requant(
     layer: Layer,
     x: Operand,
-    weight: NDArray[np.int8],
+    weight: NDArray[Any],
     weight_scales: NDArray[np.float64],
     bias: NDArray[np.int64],
     tail: Output,

@@ -29,7 +29,7 @@ def cut(
     ``folded``: values of tensors that become constants. Other subgraphs (of conditions, loops, initialisation) stay
     with it.
     """
-    import flatbuffers
+    import flatbuffers  # type: ignore[import-untyped]
     from ai_edge_litert import schema_py_generated as schema
 
     chosen = _with_handles(file, operators)

@@ -40,8 +40,8 @@ def fold(file: File) -> Folded:
             shaped.append(op.inputs[0])
         elif not all(t in known for t in op.inputs if t >= 0):
             continue
-        outputs = [file.tensors[t] for t in op.outputs]
-        if not all(t.dtype and int(np.prod(t.shape, dtype=np.int64)) <= _LARGEST for t in outputs):
+        made = [file.tensors[t] for t in op.outputs]
+        if not all(t.dtype and int(np.prod(t.shape, dtype=np.int64)) <= _LARGEST for t in made):
             continue
         chosen.append(op.index)
         known |= set(op.outputs)

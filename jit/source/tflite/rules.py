@@ -11,7 +11,7 @@ from tilewright.jit.float_tables import Term, fit
 from tilewright.jit.frontend.builder import Operand, Output
 from tilewright.jit.frontend.layers import elementwise, pool
 from tilewright.jit.frontend.layers.pool import Window
-from tilewright.jit.graph import Concat, Pad, Reshape
+from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
 
@@ -109,7 +109,7 @@ def concatenation(site: Site) -> str:
 def _scaled_concatenation(site: Site, inputs: list[Operand], out: Output) -> str:
     """LiteRT's ``ConcatenationWithScaling``: ``round(x * s + (-z * s)) + z_out`` in float32, half away from zero."""
     f = np.float32
-    parts = []
+    parts: list[tuple[Scale, Requant] | None] = []
     for x in inputs:
         if elementwise.is_copy(x, out):
             parts.append(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class TfliteSource(Source):
         numbers = {"scale": stored.scale, "zero_point": stored.zero_point}
         spec = values.specs[result.index]
         label = name.replace("_", " ", 1)
-        fields = {"source": label, "covers": (op.index,), **numbers}
+        fields: dict[str, Any] = {"source": label, "covers": (op.index,), **numbers}
         if op.kind == "QUANTIZE":
             out = values.builder.append(
                 QuantizeFloat, spec.name, [values.file(source.index)], spec.shape, spec.dtype, like=stored,

@@ -66,7 +66,7 @@ def fully_connected(site: Site) -> str:
     count, inner = int(np.prod(x.shape)), weight.shape[1]
     if count % inner:
         raise Unsupported(f"weights for {inner} inputs on a tensor of {count} elements")
-    rows = (1, 1, count // inner, inner)
+    rows: tuple[int, ...] = (1, 1, count // inner, inner)
     if x.shape[3] == inner:  # every pixel is a row, in its place
         rows = (1, *x.shape[1:])
     x = _reshaped(site, x, rows)
