@@ -22,13 +22,25 @@ KEY := $(shell cksum pyproject.toml | cut -d' ' -f1)
 ALL_STAMP := $(VENV)/.tilewright-all-$(KEY)
 DEMO_STAMP := $(VENV)/.tilewright-demo-$(KEY)
 
+# What pip cannot bring is looked for first, by the Python that will run everything.
+FIRST = $(if $(wildcard $(VENV)/bin/pip),$(PY),$(PYTHON))
+define look
+@command -v $(FIRST) >/dev/null || { echo "There is no $(FIRST): install Python 3.11 or newer, or name another," \
+  "for example: make setup PYTHON=python3.12" >&2; exit 1; }
+@$(FIRST) tests/preflight.py $(1)
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench bitstream rtl-report calibrate clean
+.NOTPARALLEL:
+.PHONY: help check-machine setup demo test test-all lint bench bitstream rtl-report calibrate clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
-setup: $(ALL_STAMP)
+check-machine:
+	$(call look,)
+
+setup: check-machine $(ALL_STAMP)
 
 $(ALL_STAMP): | $(VENV)/bin/pip
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
@@ -43,12 +55,8 @@ $(DEMO_STAMP): | $(VENV)/bin/pip
 
 # An existing .venv is kept as it is. pip is what shows that creating it went through to the end.
 $(VENV)/bin/pip:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  found=$$($(PYTHON) --version 2>/dev/null) || found="not found"; \
-	  echo "Tilewright needs Python 3.11 or newer; '$(PYTHON)' is $$found." >&2; \
-	  echo "Name another, for example: make setup PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { \
-	  echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(call look,demo)
+	@$(PYTHON) -m venv $(VENV)
 
 demo: $(if $(wildcard $(ALL_STAMP)),,$(DEMO_STAMP))
 	@$(PY) examples/digits/demo.py

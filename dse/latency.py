@@ -29,9 +29,10 @@ from tilewright.dse.shapes import NetworkShape
 from tilewright.isa.timing import DONE_LATENCY
 from tilewright.jit.actions import Policy
 from tilewright.jit.capacity import INPUT_LEAD
-from tilewright.jit.compiler import CONSTANT_SHARES, PLANNED, compile_graph
+from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.programs import CONSTANT_SHARES, PLANNED
 from tilewright.sim import simulate_timing
 
 #: a subset of the compiler's policies: the others are seldom best by more than a percent

@@ -80,7 +80,8 @@ def _weight_bits(graph: Graph) -> tuple[int, str]:
     for op in graph.ops:
         if isinstance(op, Conv2D | DepthwiseConv2D):
             low, high = int(op.weight.min()), int(op.weight.max())
-            bits = next(b for b in (2, 4, 8) if -(1 << b - 1) <= low and high < 1 << b - 1)
+            # weights beyond 8 bits are held as two of 8
+            bits = next((b for b in (2, 4, 8) if -(1 << b - 1) <= low and high < 1 << b - 1), 8)
             least = max(least, (bits, op.name), key=lambda pair: pair[0])
     return least
 
@@ -91,28 +92,25 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     Raises :class:`NetworkError` if all of it would run on the CPU, naming the operators, and what the importer
     raises for a file that it cannot read.
     """
+    from tilewright.jit.compiler import accelerator_graphs
     from tilewright.jit.importer import import_model
-    from tilewright.jit.partition import region_to_graph, regions
 
     model = import_model(path)
-    if model.graph is not None:
+    host_ops = tuple(model.host_ops)
+    if not host_ops:
         return [Network.of(model.graph, path.stem, weight)]
-    found = regions(model.partitioned)
-    if not found:
-        shown = "; ".join(f"{name}: {reason}" for name, reason in model.host_ops[:4])
-        more = len(model.host_ops) - 4
+    parts = accelerator_graphs(model.graph)
+    if not parts:
+        shown = "; ".join(f"{name}: {reason}" for name, reason in host_ops[:4])
+        more = len(host_ops) - 4
         raise NetworkError(
             f"{path}: no operator can run on the accelerator, so there is nothing to explore: {shown}"
             + (f"; and {more} more" if more > 0 else "")
         )
-    host_ops = tuple(model.host_ops)
     return [
-        Network.of(
-            region_to_graph(function, name), f"{path.stem}{PART}{number}", weight, float(number == 1),
-            host_ops if number == 1 else (),
-        )
-        for number, (name, function) in enumerate(found.items(), 1)
-    ]  # fmt: skip
+        Network.of(part, f"{path.stem}{PART}{number}", weight, float(number == 1), host_ops if number == 1 else ())
+        for number, part in enumerate(parts, 1)
+    ]
 
 
 def split_weight(text: str) -> tuple[str, float]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit import graph as g
-from tilewright.jit.graph import Graph, Op
+from tilewright.jit.graph import HOST_KINDS, Graph, Op
 from tilewright.jit.kernels.base import is_uniform
-from tilewright.jit.lower import HOST_KINDS, image_shape
+from tilewright.jit.lower import image_shape
 
 
 @dataclass(frozen=True)

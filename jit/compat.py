@@ -229,6 +229,18 @@ def ints(value: Any) -> tuple[int, ...]:
         return (int(value),)
 
 
+def pair(value: Any) -> tuple[int, int]:
+    """An attribute of two integers."""
+    first, second = ints(value)
+    return first, second
+
+
+def quad(value: Any) -> tuple[int, int, int, int]:
+    """An attribute of four integers."""
+    top, left, bottom, right = ints(value)
+    return top, left, bottom, right
+
+
 def attribute(function: Expr, name: str) -> str:
     """A string attribute of a function; "" where it has none."""
     attrs = function.attrs

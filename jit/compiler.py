@@ -1,70 +1,75 @@
 """Graph in, programs and host steps out: the compiler's top level.
 
-Operators are placed (accelerator or host), consecutive accelerator operators become one program, and for
-each program several schedules are tried on the cycle simulator; the fastest is kept.
+Operators are placed (accelerator or host), and consecutive accelerator operators become one program each
+(:mod:`tilewright.jit.programs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar
 
-from tilewright.config import Config, ConfigError
-from tilewright.isa.program import PAGE, Program, Segment, whole_pages
-from tilewright.isa.verifier import verify
+from tilewright.config import Config
+from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.actions import Action, Policy, ScheduleError
-from tilewright.jit.capacity import fit, least_capacities
-from tilewright.jit.emitter import Emitter, Image
-from tilewright.jit.floor import layer_floor
+from tilewright.jit.actions import Policy
+from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import PlaceError
-from tilewright.jit.layout import Buffer
-from tilewright.jit.lower import HOST_KINDS, image_shape, lower
-from tilewright.jit.plan import make_plan
-from tilewright.jit.schedule import Scheduler
-from tilewright.jit.slicing import slice_graph
-from tilewright.jit.tensors import Lowered
-from tilewright.jit.tiled.program import tiled_program
-from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
-from tilewright.runtime.steps import CastStep, LaunchStep, ReshapeStep, SoftmaxStep, Step, UnpackStep
-from tilewright.sim import simulate_timing
-
-#: measured on the MLPerf Tiny networks: each is the best of some network on some config
-POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
-
-#: for networks that a plan cuts into groups
-PLANNED = (Policy(False, 0.25, 8),)
-#: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
-#: with the whole network on the chip
-NEAR = {False: 1.1, True: 1.5}
-#: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
-CONSTANT_SHARES = (0.5, 0.25, 0.125)
-
-_Key = TypeVar("_Key", bound=Hashable)
-Progress = Callable[[str, int, int], None]
+from tilewright.jit.lower import image_shape, lower
+from tilewright.jit.programs import FAILURES, POLICIES, Progress, ProvenProgram, best_program, described
+from tilewright.jit.stages import Stage, stages
+from tilewright.runtime.steps import (
+    CastStep,
+    DequantizeStep,
+    InterpreterStep,
+    LaunchStep,
+    QuantizeStep,
+    ReshapeStep,
+    SoftmaxStep,
+    Step,
+    TransposeStep,
+)
 
 
 @dataclass
 class CompiledGraph:
-    """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs."""
+    """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs.
+
+    ``blobs``: the models that interpreter steps name. ``placement``: operator -> (place, reason). ``rejected``: why
+    schedules were not taken that the verifier or the proof refused, or that could not be made.
+    """
 
     graph: Graph
     config: Config
     programs: list[Program]
     steps: list[Step]
-    placement: dict[str, tuple[str, str]] = field(default_factory=dict)  #: op -> (place, reason)
+    placement: dict[str, tuple[str, str]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    rejected: list[str] = field(default_factory=list)
 
     @property
     def host_layers(self) -> tuple[dict[str, str], ...]:
         """What runs on the host and why, as an artifact keeps it (:class:`~tilewright.runtime.artifact.Artifact`)."""
+        from_file = any(op.covers for op in self.graph.ops)  # then changes of form are no layers of the user's
         return tuple(
             {"name": op.name, "op": op.source or op.kind, "place": "host", "reason": self.placement[op.name][1]}
             for op in self.graph.ops
-            if self.placement[op.name][0] == "host"
+            if self.placement[op.name][0] == "host" and (op.covers or not from_file)
         )
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: ``keep_intermediates`` stores every operator's output; ``fast_host`` lets the interpreter use
+    kernels that may differ from its reference kernels by an LSB."""
+
+    keep_intermediates: bool = False
+    fast_host: bool = False
+    policies: tuple[Policy, ...] = POLICIES
+
+
+Cut = Callable[[list[int], list[str], list[str]], tuple[bytes, str, bool]]
 
 
 def compile_graph(
@@ -74,84 +79,86 @@ def compile_graph(
     keep_intermediates: bool = False,
     policies: tuple[Policy, ...] = POLICIES,
     progress: Progress | None = None,
+    fast_host: bool = False,
+    cut: Cut | None = None,
+    remembered: dict[Hashable, ProvenProgram] | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a Config.
 
     With ``keep_intermediates`` every operator's output is stored and unpacked. ``progress(what, done, total)`` is
-    called as alternatives are tried. Raises :class:`PlaceError` naming the operator that fits neither the
-    accelerator nor a host step.
+    called as alternatives are tried. ``cut(operators, inputs, outputs)`` gives the (model, runtime, whether it keeps
+    state) of a stretch of :class:`~tilewright.jit.graph.Interpreted` operators. ``remembered`` keeps programs for
+    further calls with graphs of the same file. Raises :class:`NeedsHost` for operators of a model file that must be
+    left to its interpreter, :class:`PlaceError` naming an operator that fits neither the accelerator nor a host step.
     """
     result = CompiledGraph(graph, config, [], [])
-    for place, ops in _stages(graph, config, result):
-        if place == "host":
-            result.steps += [_host_step(graph, op) for op in ops]
-            continue
-        part = _subgraph(graph, ops, keep_intermediates)
-        program, lowered, offsets = _best_program(part, config, policies, progress)
-        number = len(result.programs)
-        result.programs.append(program)
-        result.steps += [
-            replace(pack, program=number, offset=offsets[name])
-            for name, pack in lowered.packs.items()
-            if name in offsets
-        ]
-        result.steps.append(LaunchStep(number))
-        result.steps += [_unpack(graph, name, lowered, number, offsets, config) for name in part.outputs]
+    options = Options(keep_intermediates, fast_host, policies)
+    memory = {} if remembered is None else remembered
+    for stage in _stages(graph, config, result):
+        if stage.kind == "numpy":
+            result.steps += [_host_step(graph, op) for op in stage.ops]
+        elif stage.kind == "interpreter":
+            _interpret(graph, stage.ops, cut, options, result)
+        else:
+            for part in _programs(_subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
+                _launch(memory[_key(part)], result)
     return result
 
 
-def accelerator_graphs(graph: Graph, config: Config) -> list[Graph]:
-    """What :func:`compile_graph` makes programs of: the graph without the operators that run on the host."""
-    stages = _stages(graph, config, CompiledGraph(graph, config, [], []))
-    return [_subgraph(graph, ops, False) for place, ops in stages if place == "accelerator"]
+def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph]:
+    """What :func:`compile_graph` makes programs of: the graph without the operators that run on the host.
+
+    Without a ``config``, whatever some Config could take.
+    """
+    stages_ = _stages(graph, config, CompiledGraph(graph, config or Config(), [], []))
+    return [_subgraph(graph, stage.ops, False) for stage in stages_ if stage.kind == "accelerator"]
 
 
 # -- placement -------------------------------------------------------------------------------------------
 
 
-def _stages(graph: Graph, config: Config, result: CompiledGraph) -> list[tuple[str, list[Op]]]:
-    """Alternating host and accelerator stages, each as large as dependencies allow."""
-    place: dict[str, str] = {}
+def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[Stage]:
+    """Stretches of host and accelerator work, each as large as dependencies allow."""
+    refused: dict[int, str] = {}
     for op in graph.ops:
-        reason = _host_reason(graph, op, config)
-        place[op.name] = "host" if reason else "accelerator"
-        result.placement[op.name] = (place[op.name], reason or "exact on the accelerator")
-    stages: list[tuple[str, list[Op]]] = []
-    done, waiting = set(graph.inputs), list(graph.ops)
-    current = "host"
-    while waiting:
-        taken: list[Op] = []
-        for op in list(waiting):
-            if place[op.name] == current and all(t in done for t in op.inputs):
-                taken.append(op)
-                waiting.remove(op)
-                done.add(op.output)
-        if taken:
-            stages.append((current, taken))
-        current = "accelerator" if current == "host" else "host"
-    return stages
+        try:
+            reason = _host_reason(graph, op, config)
+        except PlaceError as error:
+            if not op.covers:
+                raise
+            refused |= dict.fromkeys(op.covers, str(error))
+            continue
+        result.placement[op.name] = ("host" if reason else "accelerator", reason or "exact on the accelerator")
+    if refused:
+        raise NeedsHost(refused, next(iter(refused.values())))
+    return stages(graph, {name: place for name, (place, _) in result.placement.items()})
 
 
-def _host_reason(graph: Graph, op: Op, config: Config) -> str | None:
+def _host_reason(graph: Graph, op: Op, config: Config | None) -> str | None:
     """Why an operator runs on the host; None if the accelerator takes it. Raises PlaceError if it cannot."""
+    if isinstance(op, g.Interpreted):
+        return op.reason
     if isinstance(op, g.Softmax):
         return "softmax is exact integer arithmetic on the host"
-    if isinstance(op, g.HostCast):
+    if isinstance(op, g.HOST_KINDS):
         return "change of representation"
     if isinstance(op, g.Reshape):
         return _reshape_reason(graph, op)
-    lower(_subgraph(graph, [op], False), config)  # refuses what neither side can run
+    if config is not None:
+        lower(_subgraph(graph, [op], False), config)  # refuses what neither side can run
     return None
 
 
 def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
     """A reshape at the graph's edge, or one that moves channels between pixels, is the host's."""
     consumers = graph.consumers(op.output)
-    if op.output in graph.outputs or not consumers or all(isinstance(c, HOST_KINDS) for c in consumers):
+    if op.output in graph.outputs or not consumers or all(isinstance(c, g.HOST_KINDS) for c in consumers):
         return "no arithmetic; done while unpacking"
-    if op.inputs[0] in graph.inputs:
+    if op.inputs[0] in graph.inputs or isinstance(graph.producer(op.inputs[0]), g.HOST_KINDS):
         return "no arithmetic; done while packing"
     before, after = (graph.tensors[t].shape for t in (op.inputs[0], op.output))
+    if before[0] != 1 or after[0] != 1:
+        return "no arithmetic; done between launches"
     if image_shape(before) == image_shape(after):
         return None
     flattens = image_shape(after)[1:3] == (1, 1)
@@ -160,16 +167,17 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
 
 def _subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
     """The operators as a graph of their own; outputs are what others need (or everything)."""
-    made = {op.output for op in ops}
+    made = {t for op in ops for t in op.outputs}
     inputs = list(dict.fromkeys(t for op in ops for t in op.inputs if t not in made))
     inside = {op.name for op in ops}
     outputs = [
-        op.output
+        tensor
         for op in ops
-        if op.output in graph.outputs
+        for tensor in op.outputs
+        if tensor in graph.outputs
         or keep
-        or any(c.name not in inside for c in graph.consumers(op.output))
-        or not graph.consumers(op.output)
+        or any(c.name not in inside for c in graph.consumers(tensor))
+        or (not graph.consumers(tensor) and not isinstance(op, g.Interpreted))
     ]
     return Graph(graph.name, inputs, outputs, graph.tensors, ops)
 
@@ -181,196 +189,71 @@ def _host_step(graph: Graph, op: Op) -> Step:
         return CastStep(op.inputs[0], op.output, op.offset, op.dtype)
     if isinstance(op, g.Reshape):
         return ReshapeStep(op.inputs[0], op.output, graph.tensors[op.output].shape)
+    if isinstance(op, g.QuantizeFloat):
+        return QuantizeStep(op.inputs[0], op.output, op.scale, op.zero_point, op.dtype, op.rounding)
+    if isinstance(op, g.DequantizeFloat):
+        return DequantizeStep(op.inputs[0], op.output, op.scale, op.zero_point)
+    if isinstance(op, g.Transpose):
+        return TransposeStep(op.inputs[0], op.output, op.permutation)
     raise PlaceError(f"{op.name} ({op.kind}): has neither a lowering nor a host step")
 
 
-# -- one program -----------------------------------------------------------------------------------------
+def _interpret(graph: Graph, ops: list[Op], cut: Cut | None, options: Options, result: CompiledGraph) -> None:
+    """A stretch of the model file as a model of its own."""
+    if cut is None:
+        raise PlaceError(f"{ops[0].name} ({ops[0].kind}): runs in the interpreter of a model file, and there is none")
+    part = _subgraph(graph, ops, options.keep_intermediates)
+    operators = [index for op in ops for index in op.covers]
+    model, runtime, stateful = cut(operators, part.inputs, part.outputs)
+    blob = f"host{len(result.blobs)}.{'tflite' if runtime == 'litert' else 'onnx'}"
+    result.blobs[blob] = model
+    result.steps.append(
+        InterpreterStep(
+            inputs=tuple(part.inputs), outputs=tuple(part.outputs), model=blob, runtime=runtime,
+            operators=tuple(op.name for op in ops), stateful=stateful, fast=options.fast_host,
+        )
+    )  # fmt: skip
 
 
-def _best_program(
-    graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
-) -> tuple[Program, Lowered, dict[str, int]]:
-    """The fastest of several schedules by simulated cycles; tiles, which fit always, where none is near the floor."""
-    best: tuple[int, Program, Lowered, dict[str, int]] | None = None
-    on_chip = _streams(graph, config)
-    if on_chip:
-        tries = [partial(_program, graph, config, policy, True) for policy in policies]
-    else:
-        plans = [config, *_smaller(config)]
-        tries = [partial(_program, graph, config, policy, False, plan) for policy in PLANNED for plan in plans]
-    for number, attempt in enumerate([*tries, partial(_tiled, graph, config)]):
-        if progress is not None:
-            progress("schedules", number, len(tries) + 1)
-        last = number == len(tries)
-        if last and best is not None and best[0] <= NEAR[on_chip] * best[1].meta["floor_cycles"]:
-            break
-        try:
-            program, lowered, offsets = attempt()
-        except PlaceError:
-            if last and best is None:
-                raise
-            continue
-        cycles = simulate_timing(program).cycles
-        if best is None or cycles < best[0]:
-            best = (cycles, program, lowered, offsets)
-    assert best is not None, "the last attempt gives a program or raises"
-    verify(best[1])
-    return best[1:]
+# -- programs of a stage ---------------------------------------------------------------------------------
 
 
-def _smaller(config: Config) -> list[Config]:
-    """The Config with half of act, if there is one: what is planned for it runs on the whole, sometimes faster."""
-    try:
-        return [config.replace(act_bytes=config.act_bytes // 2)]
-    except ConfigError:
-        return []
+def _programs(
+    part: Graph, config: Config, options: Options, memory: dict[Hashable, ProvenProgram], progress: Progress | None
+) -> list[Graph]:
+    """The stage as graphs that each became a program (in ``memory``): one, or several where it does not fit as one.
 
-
-def _tiled(graph: Graph, config: Config) -> tuple[Program, Lowered, dict[str, int]]:
-    """Layer by layer through DRAM, in tiles."""
-    lowered = lower(graph, config, tiled=True)
-    program, offsets = tiled_program(graph, lowered, config, _meta(graph, lowered, config))
-    return program, lowered, offsets
-
-
-def _streams(graph: Graph, config: Config) -> bool:
-    """Whether the whole network streams on the chip, with no more than the least of every ring."""
-    lowered = lower(graph, config)
-    if any(node.limit for node in lowered.nodes):
-        return False
-    stored = [lowered.outputs[t][0] for t in graph.outputs]
-    for name, rows in least_capacities(lowered.nodes, lowered.buffers).items():
-        lowered.buffers[name].capacity = rows
-    try:
-        Scheduler(config, lowered.nodes, lowered.buffers, list(lowered.packs), stored, Policy(), {}).run()
-    except ScheduleError:
-        return False
-    return True
-
-
-def _program(
-    graph: Graph, config: Config, policy: Policy, on_chip: bool, plan: Config | None = None
-) -> tuple[Program, Lowered, dict[str, int]]:
-    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
-
-    ``plan``: the Config to plan for, with as much of act or less; places in act are spread over all of it, so that
-    buffers share no more banks than planned.
+    Raises :class:`NeedsHost` for an operator that fits in no program.
     """
-    plan = plan or config
-    lowered = lower(graph if on_chip else slice_graph(graph, plan), plan)
-    if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
-        raise PlaceError(f"{limited.name}: {limited.limit}")
-    inputs = list(lowered.packs)
-    stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
-    if on_chip:
-        actions = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
-    else:
-        actions = _planned(lowered, plan, policy, inputs, stored)
-        for buffer in lowered.buffers.values():
-            buffer.base *= config.act_units // plan.act_units
-    layout = _dram_layout(graph, lowered, inputs, config)
-    emitter = Emitter(
-        config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
-        layout.sizes[SCRATCH],
-    )  # fmt: skip
-    emitter.run(actions)
-    sizes = layout.sizes
-    segments = [
-        Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
-        Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
+    try:
+        if _key(part) not in memory:
+            memory[_key(part)] = best_program(part, config, options.policies, progress)
+        return [part]
+    except FAILURES as error:
+        if len(part.ops) == 1:
+            (op,) = part.ops
+            if not op.covers:
+                raise
+            raise NeedsHost(dict.fromkeys(op.covers, described(error)), described(error)) from error
+    middle = len(part.ops) // 2
+    whole = Graph(part.name, part.inputs, part.outputs, part.tensors, part.ops)
+    halves = (part.ops[:middle], part.ops[middle:])
+    return [
+        graph
+        for ops in halves
+        for graph in _programs(_subgraph(whole, ops, options.keep_intermediates), config, options, memory, progress)
     ]
-    if layout.scratch:
-        segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
-    return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
 
 
-def _planned(lowered: Lowered, config: Config, policy: Policy, inputs: list[str], stored: list[str]) -> list[Action]:
-    """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
-    failure: ScheduleError | None = None
-    for share in CONSTANT_SHARES:
-        plan = make_plan(lowered, config, stored, share, 8 if policy.slack is None else policy.slack)
-        scheduler = Scheduler(
-            config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, plan.after
-        )  # fmt: skip
-        try:
-            scheduler.run()
-            return scheduler.actions
-        except ScheduleError as error:
-            failure = error
-    assert failure is not None
-    raise failure
+def _key(part: Graph) -> Hashable:
+    return tuple(op.name for op in part.ops), tuple(part.inputs), tuple(part.outputs)
 
 
-@dataclass(frozen=True)
-class _DramLayout:
-    """Byte offsets of tensors in their segments, and the segments' sizes by number."""
-
-    inputs: dict[str, int]
-    outputs: dict[str, int]  #: by graph tensor
-    images: dict[str, Image]  #: by on-chip tensor: the output itself or a slice of it
-    scratch: dict[str, int]
-    sizes: dict[int, int]
-
-
-def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Config) -> _DramLayout:
-    sizes = {}
-
-    def lay_out(segment: int, units: dict[_Key, int]) -> dict[_Key, int]:
-        offsets, position = {}, 0
-        for name, count in units.items():
-            offsets[name] = position
-            position += whole_pages(count * config.act_unit_bytes)
-        sizes[segment] = max(PAGE, position)
-        return offsets
-
-    buffers = lowered.buffers
-    held = {t: tuple(lowered.outputs[t]) for t in graph.outputs}
-    pixels = {parts: sum(buffers[part].units for part in parts) for parts in held.values()}
-    places = lay_out(OUTPUT, {p: buffers[p[0]].height * buffers[p[0]].width * units for p, units in pixels.items()})
-    images: dict[str, Image] = {}
-    for parts, units in pixels.items():
-        first = 0
-        for part in parts:
-            images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
-            first += buffers[part].units
-    return _DramLayout(
-        lay_out(INPUT, {t: _full_size(buffers[t]) for t in inputs}),
-        {t: places[parts] for t, parts in held.items()},
-        images,
-        lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
-        sizes,
-    )
-
-
-def _full_size(buffer: Buffer) -> int:
-    return buffer.rows * buffer.stride
-
-
-def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
-    layers = []
-    total_array = total_bytes = 0
-    for number, op in enumerate(graph.ops):
-        floor = layer_floor(graph, op, number, lowered, config)
-        total_array += floor.array_cycles
-        total_bytes += floor.bus_bytes
-        layers.append(
-            {
-                "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
-                "array_cycles": floor.array_cycles, "bus_bytes": floor.bus_bytes, "floor_cycles": floor.cycles(config),
-            }
-        )  # fmt: skip
-    total = max(total_array, -(-total_bytes // config.beat_bytes))
-    return {"name": graph.name, "layers": layers, "floor_cycles": total}
-
-
-def _unpack(
-    graph: Graph, tensor: str, lowered: Lowered, program: int, offsets: dict[str, int], config: Config
-) -> UnpackStep:
-    parts = lowered.outputs[tensor]
-    shape = lowered.specs[parts[0]].shape
-    whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
-    return UnpackStep(
-        tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
-        units=sum(lowered.buffers[part].units for part in parts), program=program, offset=offsets[tensor],
-        batch=config.batch,
-    )  # fmt: skip
+def _launch(best: ProvenProgram, result: CompiledGraph) -> None:
+    """The steps that pack the inputs of a program, launch it, and unpack its outputs."""
+    number = len(result.programs)
+    result.programs.append(best.program)
+    result.steps += [replace(pack, program=number) for pack in best.packs]
+    result.steps.append(LaunchStep(number))
+    result.steps += [replace(unpack, program=number) for unpack in best.unpacks]
+    result.rejected += best.rejected

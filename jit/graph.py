@@ -71,19 +71,26 @@ class Op:
     name: str
     inputs: list[str]
     output: str
-    source: str = ""  #: the operator's name in the model file, for reports (e.g. ``CONV_2D``)
+    source: str = ""  #: the operator's name in the model file, for reports (e.g. ``op003 CONV_2D``)
+    covers: tuple[int, ...] = ()  #: positions in the model file of the operators that this one stands for
 
     @property
     def kind(self) -> str:
         return type(self).__name__
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All tensors it writes; ``output`` alone but for :class:`Interpreted`."""
+        return (self.output,)
 
 
 @dataclass(kw_only=True)
 class Conv2D(Op):
     """Dense or grouped convolution. ``acc = sum x * w`` with padding contributing ``pad_value``.
 
-    ``weight`` is int8, (OC, KH, KW, IC / groups). Biases live in ``requant.bias``, with the input's zero
-    point already folded in (so x is used as stored). ``padding`` is (top, left, bottom, right).
+    ``weight`` is (OC, KH, KW, IC / groups), int8, or int16 within -255..255 (uint8 less its zero point). Biases live
+    in ``requant.bias``, with the input's zero point already folded in (so x is used as stored). ``padding`` is
+    (top, left, bottom, right).
     """
 
     weight: NDArray[np.int8]
@@ -97,8 +104,8 @@ class Conv2D(Op):
 
 @dataclass(kw_only=True)
 class DepthwiseConv2D(Op):
-    """Depthwise convolution, channel multiplier 1: ``weight`` is int8 (KH, KW, C). A multiplier above 1 is a
-    grouped :class:`Conv2D`."""
+    """Depthwise convolution, channel multiplier 1: ``weight`` is (KH, KW, C), as of :class:`Conv2D`. A multiplier
+    above 1 is a grouped :class:`Conv2D`."""
 
     weight: NDArray[np.int8]
     requant: Requant
@@ -189,6 +196,52 @@ class HostCast(Op):
     dtype: str
 
 
+@dataclass(kw_only=True)
+class QuantizeFloat(Op):
+    """Host: float32 -> ``dtype``: ``clamp(round(x / scale) + zero_point)``; ``rounding`` of ties: even or away."""
+
+    scale: float
+    zero_point: int
+    dtype: str
+    rounding: Literal["even", "away"]
+
+
+@dataclass(kw_only=True)
+class DequantizeFloat(Op):
+    """Host: integers -> float32: ``(x - zero_point) * scale``."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(kw_only=True)
+class Transpose(Op):
+    """Host: axes in the order ``permutation``."""
+
+    permutation: tuple[int, ...]
+
+
+@dataclass(kw_only=True)
+class Interpreted(Op):
+    """One operator of the model file that the interpreter the file came from runs on the host.
+
+    ``results`` are all its outputs (``output`` the first, "" where there is none). Operators with a common ``state``
+    must run in one interpreter: they read and write the same variable.
+    """
+
+    results: tuple[str, ...]
+    reason: str
+    state: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.results
+
+
+#: computed on the host in NumPy or by an interpreter, never on the accelerator
+HOST_KINDS = (Softmax, HostCast, QuantizeFloat, DequantizeFloat, Transpose, Interpreted)
+
+
 @dataclass
 class Graph:
     """A topologically ordered list of operators over named tensors."""
@@ -201,7 +254,7 @@ class Graph:
 
     def producer(self, tensor: str) -> Op | None:
         """The operator that writes ``tensor``; None for a graph input."""
-        return next((op for op in self.ops if op.output == tensor), None)
+        return next((op for op in self.ops if tensor in op.outputs), None)
 
     def consumers(self, tensor: str) -> list[Op]:
         """The operators that read ``tensor``, in order."""

@@ -17,7 +17,7 @@ from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
-from tilewright.jit.kernels.base import Node, PlaceError
+from tilewright.jit.kernels.base import Node, PlaceError, int8_parts
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
@@ -26,9 +26,6 @@ from tilewright.jit.layout import units_for
 from tilewright.jit.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
-
-#: host kinds: never on the accelerator
-HOST_KINDS = (g.Softmax, g.HostCast)
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -116,6 +113,10 @@ class _Lowering:
             pad, strides, dilation = (0, 0, 0, 0), (1, 1), (1, 1)
         if ic > sum(in_units) * self.config.lanes:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
+        if weight.dtype != np.int8:  # the input is read once for each part of the weights
+            parts = int8_parts(weight)
+            weight = _side_by_side(parts, sum(in_units) * self.config.lanes)
+            inputs, in_units = inputs * len(parts), in_units * len(parts)
         self.nodes.append(
             ConvNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output,
@@ -126,8 +127,9 @@ class _Lowering:
 
     def depthwise(self, op: g.DepthwiseConv2D) -> None:
         kh, kw, channels = op.weight.shape
-        if op.dilation[1] > 1 or kw > self.config.block_in:
-            diagonal = np.zeros((channels, kh, kw, channels), np.int8)
+        wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
+        if op.dilation[1] > 1 or kw > self.config.block_in or wide:
+            diagonal = np.zeros((channels, kh, kw, channels), op.weight.dtype)
             diagonal[np.arange(channels), :, :, np.arange(channels)] = op.weight.transpose(2, 0, 1)
             dense = g.Conv2D(
                 name=op.name, inputs=op.inputs, output=op.output, weight=diagonal, requant=op.requant,
@@ -304,6 +306,14 @@ class _Lowering:
                     user.inputs[k] = copy
 
 
+def _side_by_side(parts: list[np.ndarray], channels: int) -> np.ndarray:
+    """Weights (OC, KH, KW, IC) over one input each as weights over all inputs together, ``channels`` each."""
+    together = np.zeros((*parts[0].shape[:3], len(parts), channels), np.int8)
+    for k, part in enumerate(parts):
+        together[..., k, : part.shape[3]] = part
+    return together.reshape(*parts[0].shape[:3], len(parts) * channels)
+
+
 def _cover(
     op: g.Conv2D, source: tuple[int, int, int, int], out: tuple[int, int, int, int]
 ) -> tuple[int, int, int, int]:
@@ -323,7 +333,7 @@ def _expand_groups(op: g.Conv2D) -> np.ndarray:
     if op.groups == 1:
         return op.weight
     oc, kh, kw, ic = op.weight.shape
-    dense = np.zeros((oc, kh, kw, ic * op.groups), np.int8)
+    dense = np.zeros((oc, kh, kw, ic * op.groups), op.weight.dtype)
     per_group = oc // op.groups
     for k in range(op.groups):
         dense[k * per_group : (k + 1) * per_group, :, :, k * ic : (k + 1) * ic] = op.weight[

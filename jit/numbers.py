@@ -91,7 +91,7 @@ def make_requant(
     )
 
 
-def reachable(weight: NDArray[np.int8], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:
+def reachable(weight: NDArray[np.integer], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:
     """Smallest and largest ``sum(x * w) + bias`` per channel for x in [lo, hi], as int64.
 
     ``weight``: (..., C), channels last, raw products (zero points folded into the bias).
@@ -115,14 +115,16 @@ def exact_shift(zero_point: int) -> Scale:
     return Scale(bias=-zero_point << RESCALE_LEFT_SHIFT, multiplier=1 << 10, shift=30, rounding="single")
 
 
-def average_requant(count: int, channels: int, lo: int, hi: int) -> Requant:
-    """``sum / count`` rounded half away from zero, as one multiplication.
+def average_requant(count: int, channels: int, lo: int, hi: int, unsigned: bool = False) -> Requant:
+    """``sum / count`` rounded half away from zero, as one multiplication; ``unsigned``: half up, as uint8 averages.
 
-    Uses m = floor(2^t / n) + 1: slightly above 1/n, so that ties move away from zero under half-up rounding.
+    Uses m = floor(2^t / n) + 1: slightly above 1/n, so that ties move away from zero under half-up rounding. Unsigned
+    averages are taken of the values as uint8 has them (128 more, and less again at the end), which are never negative.
     The constants are checked against the division for every sum that ``count`` int8 values can have;
     NotRepresentable is raised where no shift works.
     """
-    sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64)
+    moved = 128 if unsigned else 0
+    sums = np.arange((moved - 128) * count, (moved + 127) * count + 1, dtype=np.int64)
     half = count // 2
     wanted = np.where(sums > 0, (sums + half) // count, -((half - sums) // count))
     for shift in range(30 + int(math.log2(count)), 15, -1):
@@ -130,12 +132,12 @@ def average_requant(count: int, channels: int, lo: int, hi: int) -> Requant:
         if multiplier < 1 << 31 and (scale_round(sums, multiplier, shift, 0, Rounding.SINGLE) == wanted).all():
             full = np.full(channels, multiplier, np.int32)
             return Requant(
-                bias=np.zeros(channels, np.int32),
+                bias=np.full(channels, moved * count, np.int32),
                 multiplier=full,
                 shift=np.full(channels, shift, np.int32),
                 offset=np.zeros(channels, np.int32),
                 rounding="single",
-                zero_point=0,
+                zero_point=-moved,
                 lo=lo,
                 hi=hi,
             )

@@ -42,12 +42,13 @@ def apply_scale(x: Array, scale: g.Scale) -> NDArray[np.int32]:
     return rescale(x, scale.bias, scale.multiplier, scale.shift, scale.offset, _ROUNDING[scale.rounding])
 
 
-def _pad(x: Array, padding: tuple[int, int, int, int], value: int) -> Array:
+def pad(x: Array, padding: tuple[int, int, int, int], value: int) -> Array:
+    """An NHWC image surrounded by ``padding`` = (top, left, bottom, right) pixels of ``value``."""
     top, left, bottom, right = padding
     return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=value)
 
 
-def _windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilation: tuple[int, int] = (1, 1)) -> Array:
+def windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilation: tuple[int, int] = (1, 1)) -> Array:
     """View of shape (N, OH, OW, C, KH, KW)."""
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     view = sliding_window_view(x, extent, axis=(1, 2))
@@ -56,22 +57,22 @@ def _windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilati
 
 def _conv2d(op: g.Conv2D, x: Array) -> Array:
     channels_out, kh, kw, per_group = op.weight.shape
-    windows = _windows(_pad(x, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)
-    n, oh, ow = windows.shape[:3]
+    view = windows(pad(x, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)
+    n, oh, ow = view.shape[:3]
     out_per_group = channels_out // op.groups
     acc = np.empty((n, oh, ow, channels_out), np.int64)
     for group in range(op.groups):
         inputs = slice(group * per_group, (group + 1) * per_group)
         outputs = slice(group * out_per_group, (group + 1) * out_per_group)
-        patches = windows[:, :, :, inputs].reshape(n * oh * ow, per_group * kh * kw).astype(np.float64)
+        patches = view[:, :, :, inputs].reshape(n * oh * ow, per_group * kh * kw).astype(np.float64)
         kernel = op.weight[outputs].transpose(3, 1, 2, 0).reshape(per_group * kh * kw, out_per_group)
         acc[..., outputs] = (patches @ kernel.astype(np.float64)).reshape(n, oh, ow, out_per_group)
     return apply_requant(wrap_int32(acc), op.requant)
 
 
 def _depthwise(op: g.DepthwiseConv2D, x: Array) -> Array:
-    windows = _windows(_pad(x, op.padding, op.pad_value), op.weight.shape[:2], op.strides, op.dilation)
-    acc = np.einsum("nhwcij,ijc->nhwc", windows.astype(np.int32), op.weight.astype(np.int32))
+    view = windows(pad(x, op.padding, op.pad_value), op.weight.shape[:2], op.strides, op.dilation)
+    acc = np.einsum("nhwcij,ijc->nhwc", view.astype(np.int32), op.weight.astype(np.int32))
     return apply_requant(acc, op.requant)
 
 
@@ -82,12 +83,12 @@ def _add(op: g.Add, a: Array, b: Array) -> Array:
 
 def valid_counts(size: tuple[int, int], op: g.AvgPool2D) -> Array:
     """Number of unpadded elements in each window, (OH, OW), for an input of ``size`` (H, W)."""
-    ones = _pad(np.ones((1, *size, 1), np.int64), op.padding, 0)
-    return _windows(ones, op.kernel, op.strides)[0, :, :, 0].sum(axis=(-1, -2))
+    ones = pad(np.ones((1, *size, 1), np.int64), op.padding, 0)
+    return windows(ones, op.kernel, op.strides)[0, :, :, 0].sum(axis=(-1, -2))
 
 
 def _average_pool(op: g.AvgPool2D, x: Array) -> Array:
-    acc = _windows(_pad(x.astype(np.int64), op.padding, 0), op.kernel, op.strides).sum(axis=(-1, -2))
+    acc = windows(pad(x.astype(np.int64), op.padding, 0), op.kernel, op.strides).sum(axis=(-1, -2))
     counts = valid_counts((x.shape[1], x.shape[2]), op)
     result = np.empty(acc.shape, np.int8)
     for count, requant in op.requants.items():
@@ -97,8 +98,8 @@ def _average_pool(op: g.AvgPool2D, x: Array) -> Array:
 
 
 def _max_pool(op: g.MaxPool2D, x: Array) -> Array:
-    windows = _windows(_pad(x, op.padding, -128), op.kernel, op.strides)
-    return np.clip(windows.max(axis=(-1, -2)), op.lo, op.hi)
+    view = windows(pad(x, op.padding, -128), op.kernel, op.strides)
+    return np.clip(view.max(axis=(-1, -2)), op.lo, op.hi)
 
 
 def _requantize(op: g.Requantize, x: Array) -> Array:
@@ -120,11 +121,14 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.AvgPool2D: _average_pool,
     g.MaxPool2D: _max_pool,
     g.Requantize: _requantize,
-    g.Pad: lambda op, x: _pad(x, op.padding, op.pad_value),
+    g.Pad: lambda op, x: pad(x, op.padding, op.pad_value),
     g.Concat: _concat,
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
     g.HostCast: lambda op, x: host.cast(x, op.offset, op.dtype),
+    g.QuantizeFloat: lambda op, x: host.quantize(x, op.scale, op.zero_point, op.dtype, op.rounding),
+    g.DequantizeFloat: lambda op, x: host.dequantize(x, op.scale, op.zero_point),
+    g.Transpose: lambda op, x: np.ascontiguousarray(x.transpose(op.permutation)),
 }
 
 
@@ -146,6 +150,8 @@ def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> di
             )
         values[name] = value
     for op in graph.ops:
+        if type(op) not in _EVALUATE:
+            raise ValueError(f"{graph.name}: {op.name} ({op.kind}) runs in an interpreter")
         result = _EVALUATE[type(op)](op, *(values[name] for name in op.inputs))
         spec = graph.tensors[op.output]
         if result.shape != spec.shape or result.dtype != spec.dtype:

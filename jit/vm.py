@@ -22,7 +22,7 @@ from tilewright.jit.compat_passes import Rewriter
 from tilewright.jit.graph import Graph
 from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
 from tilewright.jit.region import compile_region
-from tilewright.runtime.tvm_step import RUN, register_runner
+from tilewright.runtime.tvm_call import RUN, register_runner
 
 RegionCompiler = Callable[[Graph, Config], bytes]
 

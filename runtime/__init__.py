@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.runtime.device import Device
     from tilewright.runtime.executable import Executable
 
-_LOADED: OrderedDict[tuple[str, str | Device], Executable] = OrderedDict()
+_LOADED: OrderedDict[tuple[str, str], Executable] = OrderedDict()
 _LOADED_LIMIT = 16  #: artifacts kept ready to run
 
 
@@ -23,15 +22,12 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
     """Run an artifact held as bytes (the content of a ``.twa`` file) once.
 
     ``inputs``: arrays of the tensors' own shapes (batch of 1 included), in order. Returns the outputs
-    likewise. Called from inside a host step, it runs on the device of the network around it. Loaded artifacts
-    are kept by hash, so that repeated calls do not parse and verify again.
+    likewise. Loaded artifacts are kept by hash, so that repeated calls do not parse and verify again.
     """
     from tilewright.runtime.artifact import Artifact
     from tilewright.runtime.executable import Executable, element_shape
-    from tilewright.runtime.nested import innermost
 
-    outer = innermost()
-    key = (hashlib.sha256(artifact).hexdigest(), outer.device if outer else device)
+    key = (hashlib.sha256(artifact).hexdigest(), device)
     if key not in _LOADED:
         _LOADED[key] = Executable(Artifact.from_bytes(artifact), key[1])
         while len(_LOADED) > _LOADED_LIMIT:
@@ -41,8 +37,6 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
     stacked = [
         x.reshape(1, *element_shape(t)) if x.shape == t.shape else x for x, t in zip(inputs, executable.inputs)
     ] + inputs[len(executable.inputs) :]
-    outputs, report = executable.run(stacked)
-    if outer is not None:
-        outer.add(key[0], report)
+    outputs, _ = executable.run(stacked)
     several = outputs if isinstance(outputs, list) else [outputs]
     return [y.reshape(t.shape) for y, t in zip(several, executable.outputs)]

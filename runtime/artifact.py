@@ -8,7 +8,7 @@ Layout, little-endian::
     sha256   32 bytes  of the body
     body:    u64 header length, header (JSON, UTF-8), then the blobs one after another
 
-The header describes everything; blobs are the program containers and the libraries of CPU operators, in
+The header describes everything; blobs are the program containers and the models of host operators, in
 the order the header lists them. Nothing in it is executed on loading.
 """
 
@@ -28,7 +28,7 @@ from tilewright.isa.container import dump as dump_program
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.runtime.files import read_bytes, write_atomic
-from tilewright.runtime.steps import Step, TensorIo, TvmStep, step_from_dict, step_to_dict
+from tilewright.runtime.steps import Step, TensorIo, step_from_dict, step_to_dict
 
 MAGIC = b"TWART\r\n\x1a"
 FORMAT_VERSION = 1
@@ -56,7 +56,7 @@ class Intermediate:
 class Artifact:
     """Programs, host steps and tensor specs of one compiled network.
 
-    ``blobs`` holds the libraries that :class:`TvmStep` names. ``host_layers`` are the report's entries
+    ``blobs`` holds the models that interpreter steps name. ``host_layers`` are the report's entries
     (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled.
     """
 
@@ -151,11 +151,6 @@ class Artifact:
             f"compile the model for {config.name}"
         )
 
-    @property
-    def tvm_operators(self) -> tuple[str, ...]:
-        """Names of the operators that need TVM at run time."""
-        return tuple(op for s in self.steps if isinstance(s, TvmStep) for op in (s.operators or (s.function,)))
-
 
 def is_artifact(data: bytes) -> bool:
     """Whether the bytes begin like an artifact of any version."""
@@ -163,9 +158,14 @@ def is_artifact(data: bytes) -> bool:
 
 
 def accelerator_layers(artifact: Artifact) -> list[dict[str, Any]]:
-    """What the compiler recorded of the layers in the programs, those inside a library of CPU operators included."""
-    layers = [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
-    return layers + list(artifact.options.get("accelerator_layers", []))
+    """What the compiler recorded of the layers in the programs."""
+    return [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
+
+
+def unproven(artifact: Artifact) -> list[dict[str, Any]]:
+    """The operators whose integers are not proven equal to the reference's: their ``name`` and ``exact`` statement."""
+    operators = artifact.options.get("operators", [])
+    return [entry for entry in operators if entry["exact"] not in ("proven", "by construction")]
 
 
 def _tensor(values: dict[str, Any]) -> TensorIo:

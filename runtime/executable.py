@@ -19,7 +19,6 @@ from tilewright.runtime.device import Allocation, Counters, Device, Progress, op
 from tilewright.runtime.files import check_directory_writable, make_directory, save_array, write_atomic
 from tilewright.runtime.host_steps import Environment, check_host, run_host_step
 from tilewright.runtime.intermediates import intermediate_index
-from tilewright.runtime.nested import collecting
 from tilewright.runtime.report import Report, Timings, build_report
 from tilewright.runtime.steps import LaunchStep, PackStep, TensorIo, UnpackStep
 
@@ -115,7 +114,6 @@ class Executable:
         parts: dict[str, list[Array]] = {name: [] for name in wanted}
         chunk = self._launch_size(count)
         with ExitStack() as stack:
-            nested = stack.enter_context(collecting(self.device))
             run = _Run(self.device, self._allocate(stack, min(chunk, count)))
             for begin in range(0, count, chunk):
                 piece = {name: value[begin : begin + chunk] for name, value in environment.items()}
@@ -125,9 +123,7 @@ class Executable:
         results = {name: stack_tensor(np.concatenate(parts[name]), tensor) for name, tensor in wanted.items()}
         if keep_intermediates is not None:
             self._store_intermediates(Path(keep_intermediates), results)
-        run.timings.launch_s += nested.launch_seconds
-        run.timings.host_s -= nested.launch_seconds
-        report = build_report(self.artifact, self.device.label, count, run.counters, run.timings, nested.runs(count))
+        report = build_report(self.artifact, self.device.label, count, run.counters, run.timings)
         outputs = [results[tensor.name] for tensor in self.outputs]
         return (outputs[0] if len(outputs) == 1 else outputs), report
 

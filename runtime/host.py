@@ -91,10 +91,19 @@ def cast(x: NDArray[np.generic], offset: int, dtype: str) -> NDArray[np.generic]
     return value.astype(dtype)
 
 
-def quantize(x: NDArray[np.float32], scale: float, zero_point: int, dtype: str = "int8") -> NDArray[np.generic]:
-    """Float to integer as ONNX QuantizeLinear and TFLite QUANTIZE: ``saturate(round_half_even(x / scale) + zp)``."""
+def quantize(
+    x: NDArray[np.float32], scale: float, zero_point: int, dtype: str = "int8", rounding: str = "even"
+) -> NDArray[np.generic]:
+    """Float to integer: ``saturate(round(x / scale) + zp)``, ties to ``even`` (ONNX) or ``away`` from zero (TFLite)."""
     info = np.iinfo(dtype)
-    value = np.rint(np.asarray(x, np.float32) / np.float32(scale)).astype(np.float64) + zero_point
+    quotient = np.asarray(x, np.float32) / np.float32(scale)
+    if rounding == "even":
+        rounded = np.rint(quotient)
+    else:  # without the error of adding 0.5 in float32
+        magnitude = np.abs(quotient)
+        whole = np.floor(magnitude)
+        rounded = np.copysign(whole + (magnitude - whole >= 0.5), quotient)
+    value = rounded.astype(np.float64) + zero_point
     return np.clip(value, info.min, info.max).astype(dtype)
 
 

@@ -1,55 +1,54 @@
 """Running host steps: each takes tensors out of the environment and puts its result back.
 
-Environment arrays have the shape ``(N, *shape)`` (see :mod:`tilewright.runtime.steps`). Only :class:`TvmStep`
-needs more than NumPy.
+Environment arrays have the shape ``(N, *shape)`` (see :mod:`tilewright.runtime.steps`). Only
+:class:`InterpreterStep` needs more than NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime import host
+from tilewright.runtime import host, interpreters
 from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.interpreter_step import describe, run_interpreter_step
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
+    InterpreterStep,
     QuantizeStep,
     ReshapeStep,
     SoftmaxStep,
     Step,
     TransposeStep,
-    TvmStep,
 )
 
 Environment = dict[str, NDArray[Any]]
 
 
 class HostStepError(TilewrightError):
-    """A host step cannot run: TVM is missing, or the data is not what the step was made for."""
+    """A host step cannot run: its interpreter is missing, or the data is not what the step was made for."""
 
 
 def check_host(artifact: Artifact) -> None:
-    """Raise :class:`HostStepError`, naming the operators, if the artifact needs TVM and it is not installed."""
-    operators = artifact.tvm_operators
-    if operators and find_spec("tvm") is None:
-        raise HostStepError(
-            f"{artifact.name}: {', '.join(operators)} run on the CPU through TVM, which is not installed here; "
-            "install tilewright[compile], or use a model whose operators all run on the accelerator"
-        )
+    """Raise :class:`HostStepError`, naming the operators, if the artifact needs an interpreter that is not here."""
+    for step in artifact.steps:
+        if isinstance(step, InterpreterStep) and not interpreters.is_installed(step.runtime):
+            package = interpreters.PACKAGES[step.runtime][1]
+            raise HostStepError(
+                f"{artifact.name}: {describe(step)} run on the host in {package}, which is not installed here: "
+                f"pip install {package}"
+            )
 
 
 def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes]) -> None:
     """Run one host step. Raises :class:`HostStepError` for a step that is none."""
-    if isinstance(step, TvmStep):
-        from tilewright.runtime.tvm_step import run_tvm_step
-
-        run_tvm_step(step, environment, blobs)
+    if isinstance(step, InterpreterStep):
+        run_interpreter_step(step, environment, blobs)
         return
     function = _FUNCTIONS.get(type(step))
     if function is None:
@@ -68,16 +67,7 @@ def _cast(step: CastStep, environment: Environment) -> None:
 
 def _quantize(step: QuantizeStep, environment: Environment) -> None:
     x = environment[step.input]
-    if step.rounding == "even":
-        environment[step.output] = host.quantize(x, step.scale, step.zero_point, step.dtype)
-        return
-    info = np.iinfo(step.dtype)
-    quotient = np.asarray(x, np.float32) / np.float32(step.scale)
-    magnitude = np.abs(quotient)
-    # half away from zero without the error of adding 0.5 in float32
-    whole = np.floor(magnitude)
-    rounded = np.copysign(whole + (magnitude - whole >= 0.5), quotient).astype(np.float64) + step.zero_point
-    environment[step.output] = np.clip(rounded, info.min, info.max).astype(step.dtype)
+    environment[step.output] = host.quantize(x, step.scale, step.zero_point, step.dtype, step.rounding)
 
 
 def _dequantize(step: DequantizeStep, environment: Environment) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine
 from tilewright.runtime.activity import Activity, Traffic, count_traffic
-from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.artifact import Artifact, unproven
 from tilewright.runtime.attribution import CAUSES, Attribution, attribute
 from tilewright.runtime.device import Counters
 from tilewright.runtime.files import write_atomic
@@ -76,6 +76,17 @@ class Report:
         for layer in self.artifact.host_layers:
             entries.append(_layer_entry({**layer, "place": "host"}))
         return entries
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before trusting the numbers: what was moved off the accelerator, what is unproven."""
+        options = self.artifact.options
+        notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
+        notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
+        notes += [f"{entry['name']} is not proven exact: {entry['exact']}" for entry in unproven(self.artifact)]
+        if options.get("fast_host"):
+            notes.append("operators on the host ran in fast kernels, which may differ from the reference by an LSB")
+        return notes
 
     @property
     def timed(self) -> bool:
@@ -158,6 +169,7 @@ class Report:
             "engines": self.engines(),
             "stalls": self._stalls(),
             "layers": self.layers,
+            "notes": self.notes,
         }
 
     def engines(self) -> dict[str, dict[str, Any]]:
@@ -207,11 +219,10 @@ def build_report(
     inferences: int,
     counters: Mapping[int, Counters],
     timings: Timings,
-    nested: Sequence[ProgramRun] = (),
 ) -> Report:
-    """The report of a run; ``counters`` by program number, ``nested``: programs launched from inside host steps."""
-    own = [ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items())]
-    return Report(artifact, device, inferences, (*own, *nested), timings)
+    """The report of a run; ``counters`` by program number."""
+    runs = [ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items())]
+    return Report(artifact, device, inferences, tuple(runs), timings)
 
 
 def _program_layers(run: ProgramRun, array: int) -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ from tilewright.runtime.report import Report
 
 _COLOURS = {"compute": "green", "load": "yellow", "store": "yellow", "alu": "cyan", "latency": "red"}
 
+_MOST_NOTES = 8  #: notes shown on the terminal
+
 _WIDE = 100  #: columns from which on the table shows the operator type beside the layer's name
 
 
@@ -69,3 +71,7 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Text(f"{report.artifact.name} on {data['config']}, device {report.device}", style="bold"))
     for name, value in rows:
         console.print(Text(f"{name:>8}  {value}"), soft_wrap=True)
+    for note in report.notes[:_MOST_NOTES]:
+        console.print(Text(f"    note  {note}", style="yellow"), soft_wrap=True)
+    if len(report.notes) > _MOST_NOTES:
+        console.print(Text(f"    note  and {len(report.notes) - _MOST_NOTES} more; the JSON report has all", "yellow"))

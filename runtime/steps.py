@@ -9,7 +9,8 @@ that a board can run it.
 * :class:`LaunchStep` runs a program once per inference;
 * :class:`UnpackStep` turns bytes of an output segment back into a tensor;
 * the remaining steps are host operators: :class:`SoftmaxStep`, :class:`CastStep`, :class:`QuantizeStep`,
-  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep` and :class:`TvmStep`.
+  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep` and
+  :class:`InterpreterStep`.
 """
 
 from __future__ import annotations
@@ -105,40 +106,47 @@ class PackStep(Step):
 
     def apply(self, x: Array) -> Bytes:
         """``x`` of shape (N, *tensor shape) -> the packed bytes, uint8 of shape (N, size)."""
+        if self.value_offset:
+            x = x.astype(np.int32) + self.value_offset
+        narrow = x.astype(np.int8, copy=False)
+        if narrow.dtype != x.dtype and not np.array_equal(narrow, x):
+            raise StepError(f"pack {self.tensor}: values from {x.min()} to {x.max()} do not fit int8")
+        return self.arrange(narrow).view(np.uint8)
+
+    def arrange(self, x: Array) -> Array:
+        """Values of any dtype, shape (N, *tensor shape), where the segment holds them: (N, size).
+
+        What :meth:`apply` does but for ``value_offset`` and the check for int8.
+        """
         image = self._image(x)
         values = image if self.layout == "rows" else self._patches(image)
         count, rows, columns, channels = values.shape
         width = self.units * self.lanes
         if channels > width:
             raise StepError(f"pack {self.tensor}: {channels} values do not fit {self.units} units of {self.lanes}")
-        packed: NDArray[np.int8] = np.full((count, rows, columns, width), self.channel_pad, np.int8)
+        packed = np.full((count, rows, columns, width), self.channel_pad, x.dtype)
         packed[..., :channels] = values
         if self.batch > 1:
-            batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), np.int8)
+            batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), x.dtype)
             batched[..., 0, :] = packed.reshape(count, rows, columns, self.units, self.lanes)
-            return batched.reshape(count, -1).view(np.uint8)
-        return packed.reshape(count, -1).view(np.uint8)
+            return batched.reshape(count, -1)
+        return packed.reshape(count, -1)
 
-    def _image(self, x: Array) -> NDArray[np.int8]:
-        """The NHWC int8 image, padded: (N, H', W', C)."""
+    def _image(self, x: Array) -> Array:
+        """The NHWC image, padded: (N, H', W', C)."""
         count = x.shape[0]
         if self.permutation is not None:
             x = x.transpose(0, *(axis + 1 for axis in self.permutation))
         if x.size != count * int(np.prod(self.shape)):
             raise StepError(f"pack {self.tensor}: shape {x.shape[1:]} does not hold {self.shape}")
         x = x.reshape(count, *self.shape[1:])
-        if self.value_offset:
-            x = x.astype(np.int32) + self.value_offset
-        narrow = x.astype(np.int8, copy=False)
-        if narrow.dtype != x.dtype and not np.array_equal(narrow, x):
-            raise StepError(f"pack {self.tensor}: values from {x.min()} to {x.max()} do not fit int8")
         top, left, bottom, right = self.padding
         if not any(self.padding):
-            return narrow
+            return x
         spread = ((0, 0), (top, bottom), (left, right), (0, 0))
-        return np.pad(narrow, spread, constant_values=self.pad_value)
+        return np.pad(x, spread, constant_values=self.pad_value)
 
-    def _patches(self, image: NDArray[np.int8]) -> NDArray[np.int8]:
+    def _patches(self, image: Array) -> Array:
         """Patches of the padded image: (N, OH, OW, KH * KW * C)."""
         image = np.ascontiguousarray(image)
         count, _, _, channels = image.shape
@@ -190,15 +198,23 @@ class UnpackStep(Step):
 
     def apply(self, data: Bytes) -> Array:
         """``data``: uint8 of shape (N, size) -> the tensor, shape (N, *tensor_shape)."""
-        count = data.shape[0]
-        _, height, width, channels = self.shape
-        units = data.view(np.int8).reshape(count, height, width, self.units, self.batch, self.lanes)
-        values: Array = units[..., 0, :].reshape(count, 1, height, width, -1)[..., :channels]
+        values = self.collect(data.view(np.int8))
         if self.value_offset:
             values = values.astype(np.int32) + self.value_offset
+        return np.ascontiguousarray(values.astype(self.dtype, copy=False))
+
+    def collect(self, data: Array) -> Array:
+        """Values of any dtype as the segment holds them, shape (N, size) -> the tensor's, (N, *tensor_shape).
+
+        What :meth:`apply` does but for ``value_offset`` and the change of dtype.
+        """
+        count = data.shape[0]
+        _, height, width, channels = self.shape
+        units = data.reshape(count, height, width, self.units, self.batch, self.lanes)
+        values: Array = units[..., 0, :].reshape(count, 1, height, width, -1)[..., :channels]
         if self.permutation is not None:
             values = values.transpose(0, *(axis + 1 for axis in self.permutation))
-        return np.ascontiguousarray(values.astype(self.dtype, copy=False)).reshape(count, *self.tensor_shape)
+        return values.reshape(count, *self.tensor_shape)
 
 
 @dataclass(frozen=True)
@@ -272,26 +288,30 @@ class TransposeStep(Step):
 
 
 @dataclass(frozen=True)
-class TvmStep(Step):
-    """CPU operators through TVM: call ``function`` of the exported library stored in blob ``library``.
+class InterpreterStep(Step):
+    """Operators of the model file in the interpreter that it came from: blob ``model``, run by ``runtime``.
 
-    The function takes the ``inputs`` (model batch 1) and returns the ``outputs`` in order. Needs ``tvm``
-    where it runs; an artifact that has one is refused, by name, where ``tvm`` cannot be imported.
+    The model takes the ``inputs`` and gives the ``outputs`` in order, one inference at a time. A ``stateful`` one
+    (variables, recurrent cells) starts each inference from its initial state. ``fast``: the interpreter's optimised
+    kernels, which may differ from its reference kernels by an LSB. An artifact that has such a step is refused, by
+    name, where the interpreter is not installed.
     """
 
-    kind: ClassVar[str] = "tvm"
+    kind: ClassVar[str] = "interpreter"
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    library: str
-    function: str = "main"
+    model: str
+    runtime: str
     operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
+    stateful: bool = False
+    fast: bool = False
 
 
 STEP_TYPES: dict[str, type[Step]] = {
     cls.kind: cls
     for cls in (
         PackStep, LaunchStep, UnpackStep, SoftmaxStep, CastStep, QuantizeStep, DequantizeStep, ReshapeStep,
-        TransposeStep, TvmStep,
+        TransposeStep, InterpreterStep,
     )
 }  # fmt: skip
 

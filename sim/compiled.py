@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,9 +33,9 @@ def _sources() -> list[Path]:
     return [*(Path(str(m.__file__)) for m in CONSTANT_MODULES), *sorted(Path(__file__).parent.glob("*.py"))]
 
 
-def _source_hash() -> str:
+def _source_hash(more: Sequence[Path] = ()) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in _sources():
+    for path in [*_sources(), *more]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -52,19 +52,19 @@ def _usable(folder: Path) -> bool:
         return False
 
 
-def _candidates() -> list[Path]:
+def _candidates(kind: str) -> list[Path]:
     configured = os.environ.get("NUMBA_CACHE_DIR")
     if configured:
-        return [Path(configured) / "tilewright-kernels"]
+        return [Path(configured) / f"tilewright-{kind}"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return [Path(home) / "tilewright" / "kernels", Path(tempfile.gettempdir()) / f"tilewright-kernels-{user}"]
+    return [Path(home) / "tilewright" / kind, Path(tempfile.gettempdir()) / f"tilewright-{kind}-{user}"]
 
 
-def _cache_folder() -> Path | None:
+def _cache_folder(kind: str = "kernels", more: Sequence[Path] = ()) -> Path | None:
     """The folder for this version of the sources; None if no place is writable (then nothing is cached)."""
-    for base in _candidates():
-        folder = base / _source_hash()
+    for base in _candidates(kind):
+        folder = base / _source_hash(more)
         if _usable(folder):
             try:
                 versions = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
@@ -80,12 +80,24 @@ def _cache_folder() -> Path | None:
 CACHE_FOLDER = _cache_folder()
 
 
-def compiled(function: F) -> F:
-    """``numba.njit`` without bounds checks, cached in :data:`CACHE_FOLDER`."""
-    previous = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = str(CACHE_FOLDER or previous)
-    try:
-        result: F = numba.njit(cache=CACHE_FOLDER is not None)(function)
-        return result
-    finally:
-        numba_config.CACHE_DIR = previous
+def compiler(folder: Path | None, **options: Any) -> Callable[[F], F]:
+    """A decorator: ``numba.njit`` without bounds checks, with these options, cached in ``folder``."""
+
+    def decorate(function: F) -> F:
+        previous = numba_config.CACHE_DIR
+        numba_config.CACHE_DIR = str(folder or previous)
+        try:
+            result: F = numba.njit(cache=folder is not None, **options)(function)
+            return result
+        finally:
+            numba_config.CACHE_DIR = previous
+
+    return decorate
+
+
+def package_folder(kind: str, package: Path) -> Path | None:
+    """The cache folder for kernels of another package, which may use this one's: named by both packages' sources."""
+    return _cache_folder(kind, sorted(package.glob("*.py")))
+
+
+compiled = compiler(CACHE_FOLDER)

@@ -17,12 +17,7 @@ from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder
 from tilewright import cache
 from tilewright.checking import reference_outputs
-from tilewright.compiling import CompileError, _input_steps, _output_steps
 from tilewright.runtime.artifact import accelerator_layers
-from tilewright.runtime.host_steps import run_host_step
-from tilewright.runtime.steps import Step
-
-tvm = pytest.importorskip("tvm")
 
 NETWORKS = ["autoencoder_toycar", "dscnn_keywords"]
 LARGE = ["resnet8_cifar10", "mobilenet_person"]
@@ -57,30 +52,6 @@ def test_an_exported_artifact_gives_the_same(
     assert np.array_equal(exe(case.x), case.y)
 
 
-def steps_between(x: np.ndarray, name: str, steps: list[Step], result: str) -> np.ndarray:
-    environment = {name: x}
-    for step in steps:
-        run_host_step(step, environment, {})
-    return environment[result]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-@pytest.mark.parametrize("permutation", [(0, 1, 2, 3), (0, 2, 3, 1)])
-@pytest.mark.parametrize("tensor", ["user", "graph"])
-def test_edges_quantise_and_permute_as_the_importer_says(dtype: str, permutation: tuple[int, ...], tensor: str) -> None:
-    from tilewright.jit.frontend.edges import EdgeSpec
-
-    edge = EdgeSpec("user", tensor, (1, 2, 3, 4), dtype, 0.25, -3, permutation)
-    rng = np.random.default_rng(1)
-    x = (rng.integers(-99, 99, (2, 1, 2, 3, 4)) * (0.25 if dtype == "float32" else 1)).astype(dtype)
-    packed = steps_between(x, "user", _input_steps(edge, "int8"), tensor)
-    assert packed.dtype == np.int8
-    assert np.array_equal(packed, np.stack([edge.pack(image) for image in x]))
-    back = steps_between(packed, tensor, _output_steps(edge), "user")
-    assert back.dtype == dtype
-    assert np.array_equal(back, np.stack([edge.unpack(image) for image in packed]))
-
-
 def mixed_model(path: Path) -> Path:
     """A convolution, a sigmoid that has no exact integer lowering, and another convolution."""
     b = QdqBuilder(seed=3)
@@ -89,7 +60,7 @@ def mixed_model(path: Path) -> Path:
     return b.save(path, b.quantised(b.conv(z, (4, 8, 1, 1)), 0.02, -5), [1, 4, 6, 6])
 
 
-def test_what_cannot_be_exact_runs_on_the_cpu_and_the_report_says_so(
+def test_what_has_no_integer_form_runs_in_the_interpreter_and_the_report_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
@@ -98,8 +69,7 @@ def test_what_cannot_be_exact_runs_on_the_cpu_and_the_report_says_so(
     x = np.random.default_rng(0).normal(0, 1, (3, 4, 6, 6)).astype(np.float32)
     y, report = exe.run(x)
     (wanted,) = reference_outputs(path, [x])
-    assert y.shape == wanted.shape
-    assert np.abs(y - wanted).max() <= 0.02 * 1.001
+    np.testing.assert_array_equal(y, wanted)
     places = {layer["op"]: (layer["place"], layer.get("reason")) for layer in report.layers}
     assert places["Sigmoid"][0] == "host"
     assert places["Sigmoid"][1]
@@ -110,8 +80,6 @@ def test_what_cannot_be_exact_runs_on_the_cpu_and_the_report_says_so(
     exe.save(tmp_path / "mixed.twa")
     assert np.array_equal(tw.load(tmp_path / "mixed.twa")(x), y)
     assert len(accelerator_layers(exe.artifact)) == sum(layer["place"] == "accelerator" for layer in report.layers)
-    with pytest.raises(CompileError, match="intermediates need a model all on the accelerator; .*run on the CPU"):
-        tw.compile(path, "tiny", keep_intermediates=True)
 
 
 def test_a_mixed_artifact_runs_in_a_process_that_has_no_compiler_loaded(

@@ -32,7 +32,7 @@ BOARD_ENTRIES = (
     "tilewright.runtime.pynq_device", "tilewright.runtime.selftest", "tilewright.isa.verifier",
 )  # fmt: skip
 BOARD_PACKAGES = {"numpy"}
-BOARD_LAZY_PACKAGES = {"numpy", "pynq"}
+BOARD_LAZY_PACKAGES = {"numpy", "pynq", "ai_edge_litert", "onnxruntime"}
 
 
 @dataclass(frozen=True)

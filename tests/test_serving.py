@@ -62,7 +62,7 @@ def test_from_the_line_that_serve_prints_to_a_network_run(
     assert "the token is not the server's" in capsys.readouterr().err
     assert not Path("y.npy").exists()
     monkeypatch.setenv(auth.TOKEN_VARIABLE, told[1])
-    assert main(run) == 0
+    assert main([*run, "--wait", "5"]) == 0
     assert np.array_equal(np.load("y.npy"), reference(images(3))[1].reshape(3, -1))
     assert f"device {device} (sim)" in capsys.readouterr().out
     process.send_signal(signal.SIGTERM)
@@ -106,6 +106,7 @@ def test_numbers_out_of_range_are_told(option: list[str], capsys: pytest.Capture
         (["--wave", "w.fst"], "--wave: only the rtl device"),
         (["--overlay", "o.bit"], "--overlay: only the pynq device"),
         (["--token-file", "token"], "--token-file: only a remote device"),
+        (["--wait", "3"], "--wait: only a remote device"),
         (["--device", "pynq://host", "--ca", "c.pem"], "--ca: only TLS"),
         (["--device", "pynq://host"], "needs the token that its tilewright serve printed"),
         (["--device", "pynqs://host", "--token-file", "token", "--ca", "c.pem"], "c.pem: not usable as trusted"),

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.runtime import interpreters
+from tilewright.runtime.interpreters import Interpreter, InterpreterError
 
 Array = NDArray[Any]
 Progress = Callable[[int], None]
@@ -26,13 +28,15 @@ class CheckError(TilewrightError):
 
 @dataclass(frozen=True)
 class Difference:
-    """How two stacks of outputs differ: counts, and the largest distance in units of the output."""
+    """How two stacks of outputs differ: counts, and the largest distance, in LSB or (float outputs that no operator
+    dequantised) as it is."""
 
     elements: int
     elements_total: int
     inferences: int
     inferences_total: int
     largest: float
+    unit: str = "LSB"
 
     @property
     def exact(self) -> bool:
@@ -44,32 +48,58 @@ class Difference:
             return f"all {self.elements_total:,} elements of {self.inferences_total} outputs equal the reference"
         return (
             f"{self.elements:,} of {self.elements_total:,} elements in {self.inferences} of {self.inferences_total} "
-            f"outputs differ from the reference, by at most {self.largest:g} LSB"
+            f"outputs differ from the reference, by at most {self.largest:g} {self.unit}".rstrip()
         )
 
 
 def compare(outputs: Sequence[Array], expected: Sequence[Array], scales: Sequence[float]) -> Difference:
-    """Compare stacks of outputs; ``scales`` turns float outputs into LSB (integers are LSB already)."""
+    """Compare stacks of outputs; ``scales`` turns float outputs into LSB (integers are LSB already).
+
+    A float output whose scale is 1 was not dequantised from integers: its distance is given as it is.
+    """
     different = total = 0
-    largest = 0.0
+    largest, unit = 0.0, "LSB"
     bad: Array = np.zeros(outputs[0].shape[0], bool)
     for y, reference, scale in zip(outputs, expected, scales, strict=True):
         if y.shape != reference.shape or y.dtype != reference.dtype:
             raise CheckError(f"output {y.dtype}{y.shape}: the reference gives {reference.dtype}{reference.shape}")
-        unequal = (y != reference).reshape(len(y), -1)
-        different, total, bad = different + int(unequal.sum()), total + y.size, bad | unequal.any(axis=1)
+        real = y.dtype.kind == "f"
+        unequal = y != reference
+        if real:
+            unequal &= ~(np.isnan(y) & np.isnan(reference))
+        per_inference = unequal.reshape(len(y), -1)
+        different, total = different + int(unequal.sum()), total + y.size
+        bad = bad | per_inference.any(axis=1)
         if unequal.any():
-            distance = np.abs(y.astype(np.float64) - reference.astype(np.float64)).max()
-            largest = max(largest, float(distance / (scale if y.dtype.kind == "f" else 1.0)))
-    return Difference(different, total, int(bad.sum()), len(bad), round(largest, 3))
+            distance = float(np.abs(y.astype(np.float64) - reference.astype(np.float64))[unequal].max())
+            lsb = distance / scale if real else distance
+            if lsb >= largest:
+                largest, unit = lsb, "" if real and scale == 1.0 else "LSB"
+    return Difference(different, total, int(bad.sum()), len(bad), round(largest, 6), unit)
 
 
 def reference_outputs(model: Path, inputs: Sequence[Array], progress: Progress | None = None) -> list[Array]:
-    """Run N stacked inputs through the reference interpreter of the model's file type; outputs stacked likewise."""
-    run = _litert(model) if model.suffix.lower() == ".tflite" else _onnxruntime(model)
+    """Run N stacked inputs through the reference interpreter of the model's file type; outputs stacked likewise.
+
+    A model that keeps state starts each input afresh. Raises :class:`CheckError`.
+    """
+    from tilewright.jit.source import open_source
+
+    source = open_source(model)
+    package = interpreters.PACKAGES[source.runtime][1]
+    if not interpreters.is_installed(source.runtime):
+        raise CheckError(f"--check of {model} needs {package}: pip install 'tilewright[check]'")
+    content, stateful, shapes = source.reference()
+    interpreter: Interpreter | None = None
     collected: list[list[Array]] = []
     for k in range(inputs[0].shape[0]):
-        collected.append(run([x[k] for x in inputs]))
+        try:
+            if interpreter is None or stateful:
+                interpreter = interpreters.load(source.runtime, content, str(model))
+            values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
+            collected.append([_drop_batch(y) for y in interpreter(values)])
+        except (InterpreterError, ValueError, RuntimeError) as error:
+            raise CheckError(f"--check: {package} cannot run {model}: {interpreters.first_line(error)}") from error
         if progress is not None:
             progress(1)
     return [np.stack([outputs[i] for outputs in collected]) for i in range(len(collected[0]))]
@@ -77,49 +107,3 @@ def reference_outputs(model: Path, inputs: Sequence[Array], progress: Progress |
 
 def _drop_batch(y: Array) -> Array:
     return y[0] if y.shape[:1] == (1,) else y
-
-
-def _litert(model: Path) -> Callable[[list[Array]], list[Array]]:
-    try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    except ImportError as error:
-        raise CheckError(f"--check of {model} needs ai-edge-litert: pip install 'tilewright[check]'") from error
-    try:
-        interpreter = Interpreter(
-            model_path=str(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-        )
-        interpreter.allocate_tensors()
-    except (ValueError, RuntimeError) as error:
-        raise CheckError(f"--check: ai-edge-litert cannot load {model}: {_first_line(error)}") from error
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-
-    def run(values: list[Array]) -> list[Array]:
-        for details, value in zip(inputs, values, strict=True):
-            interpreter.set_tensor(details["index"], value.reshape(details["shape"]))
-        interpreter.invoke()
-        return [_drop_batch(interpreter.get_tensor(details["index"]).copy()) for details in outputs]
-
-    return run
-
-
-def _onnxruntime(model: Path) -> Callable[[list[Array]], list[Array]]:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise CheckError(f"--check of {model} needs onnxruntime: pip install 'tilewright[check]'") from error
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    names = [(i.name, len(i.shape)) for i in session.get_inputs()]
-
-    def run(values: list[Array]) -> list[Array]:
-        feed = {name: v if v.ndim == rank else v[None] for (name, rank), v in zip(names, values, strict=True)}
-        return [_drop_batch(y) for y in session.run(None, feed)]
-
-    return run
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -12,6 +12,7 @@ from tilewright import (
     __version__,
     cli_compile,
     cli_explore,
+    cli_fuzz,
     cli_hw,
     cli_isa,
     cli_models,
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (cli_run, cli_compile, cli_models, cli_isa, cli_hw, cli_explore, cli_serve, cli_selftest):
+for part in (cli_run, cli_compile, cli_models, cli_isa, cli_hw, cli_explore, cli_fuzz, cli_serve, cli_selftest):
     part.register(app)
 
 

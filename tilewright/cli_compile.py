@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli_run import DEFAULT_CONFIG
+from tilewright.cli_run import DEFAULT_CONFIG, FAST_HOST
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact
 from tilewright.runtime.files import check_writable, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +32,7 @@ def compile_model(
         bool, typer.Option("--keep-intermediates", help="Make every operator's output available to run.")
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+    fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
 ) -> None:
     """Compile a model into one artifact file."""
     from tilewright.compiling import compile
@@ -39,8 +41,9 @@ def compile_model(
     check_writable(output)
     with ProgressReporter() as progress:
         executable = compile(
-            model, config, cache=not no_cache, keep_intermediates=keep_intermediates, progress=progress.update
-        )
+            model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
+            progress=progress.update,
+        )  # fmt: skip
     executable.save(output)
     artifact = executable.artifact
     instructions = sum(program.instruction_count for program in artifact.programs)
@@ -71,7 +74,6 @@ def inspect(
 
 def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None:
     """Print an artifact's tensors and layers, and with ``programs`` its programs, segments and steps."""
-    from rich.table import Table
     from rich.text import Text
 
     def line(text: str, style: str = "") -> None:
@@ -82,16 +84,7 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
     for kind, tensors in (("input", artifact.inputs), ("output", artifact.outputs)):
         for t in tensors:
             line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("layer", "op", "place", "why"):
-        table.add_column(column, overflow="fold")
-    for column in ("MACs", "floor"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for layer in [*accelerator_layers(artifact), *artifact.host_layers]:
-        numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
-        cells = [layer["name"], layer.get("op", ""), layer.get("place", "accelerator"), layer.get("reason", "")]
-        table.add_row(*(Text(cell) for cell in cells), *numbers)
-    console.print(table)
+    console.print(_operator_table(artifact))
     if not programs:
         return
     for number, program in enumerate(artifact.programs):
@@ -106,3 +99,23 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
             str(getattr(step, field)) for field in ("input", "output", "tensor", "program") if hasattr(step, field)
         ]
         line(f"  {step.kind} {' '.join(names)}")
+
+
+def _operator_table(artifact: Artifact) -> Table:
+    """One row for each operator of the model file; of an artifact made from a graph, for each layer."""
+    from rich.table import Table
+    from rich.text import Text
+
+    measured = {layer["name"]: layer for layer in accelerator_layers(artifact)}
+    operators = artifact.options.get("operators") or [*measured.values(), *artifact.host_layers]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("operator", "op", "place", "why", "exact"):
+        table.add_column(column, overflow="fold")
+    for column in ("MACs", "floor"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for entry in operators:
+        layer = {**measured.get(entry["name"], {}), **entry}
+        numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
+        keys = (("name", ""), ("op", ""), ("place", "accelerator"), ("reason", ""), ("exact", "-"))
+        table.add_row(*(Text(str(layer.get(key, default))) for key, default in keys), *numbers)
+    return table

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
-from tilewright.runtime.artifact import Artifact, is_artifact
+from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
 from tilewright.runtime.files import (
@@ -28,6 +28,7 @@ from tilewright.runtime.report import Report
 
 DEFAULT_CONFIG = "pynq-z2"
 
+FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
 EXAMPLE = "Example: tilewright run resnet8.tflite --input x.npy --output y.npy --check --html report.html"
 
 
@@ -100,7 +101,12 @@ def run(
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust.")
     ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+    fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
 ) -> None:
@@ -119,7 +125,7 @@ def run(
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
     files.check()
     opened: str | Device = device
-    if special := device_options(device, wave, overlay, token_file, ca):
+    if special := device_options(device, wave, overlay, token_file, ca, wait):
         own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
@@ -131,7 +137,7 @@ def run(
 
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
-                keep_intermediates=keep_intermediates is not None,
+                keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
             )  # fmt: skip
         x = bind_inputs(executable, given, input, seed, inputs)
         total, finished = x[0].shape[0], 0
@@ -148,12 +154,22 @@ def run(
     print_report(result, output_console())
     if difference is not None:
         typer.echo(f"   check  {difference}")
+        if doubtful := unproven(executable.artifact):
+            count = len(executable.artifact.options["operators"])
+            typer.echo(
+                f"   check  {len(doubtful)} of {count} operators are not proven exact for all inputs; see inspect"
+            )
         if not difference.exact:
             raise typer.Exit(1)
 
 
 def device_options(
-    device: str, wave: Path | None, overlay: Path | None, token_file: Path | None, ca: Path | None
+    device: str,
+    wave: Path | None,
+    overlay: Path | None,
+    token_file: Path | None,
+    ca: Path | None,
+    wait: float | None,
 ) -> dict[str, Any]:
     """What the device's constructor gets. Raises :class:`UsageProblem` for options that are another device's."""
     from tilewright.runtime.remote.auth import find_token
@@ -163,6 +179,7 @@ def device_options(
         (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
         (overlay, device == "pynq", "--overlay: only the pynq device has one; add --device pynq"),
         (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
+        (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),
         (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
     ):
         if given is not None and not fits:
@@ -170,7 +187,7 @@ def device_options(
     if wave is not None:
         check_writable(wave)
     token = None if token_file is None else find_token(token_file)
-    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca}
+    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca, "wait": wait}
     return {name: value for name, value in values.items() if value is not None}
 
 

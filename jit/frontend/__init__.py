@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
-from tilewright.jit.frontend import onnx, tflite
 
 __all__ = ["load_model"]
-
-_LOADERS = {".tflite": tflite.load, ".onnx": onnx.load}
 
 
 def load_model(path: str | Path) -> Any:
@@ -24,9 +21,11 @@ def load_model(path: str | Path) -> Any:
         raise ModelError(f"{path}: is a folder; give the model file in it")
     if not path.exists():
         raise ModelError(f"{path}: no such file")
-    loader = _LOADERS.get(path.suffix.lower())
-    if loader is None:
+    if path.suffix.lower() not in (".tflite", ".onnx"):
         raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite or a QDQ .onnx file")
+    from tilewright.jit.frontend import onnx_relax, tflite_relax
+
+    loader = tflite_relax.load if path.suffix.lower() == ".tflite" else onnx_relax.load
     try:
         with path.open("rb"):
             return loader(path)

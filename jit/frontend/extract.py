@@ -13,7 +13,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.edges import Edges, results
 from tilewright.jit.frontend.patterns import BY_NAME
-from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE, GraphBuilder, Site
+from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE, RelaxBuilder, Site
 from tilewright.jit.graph import Graph, Op
 
 
@@ -38,7 +38,7 @@ def extract(
     ``resolve`` gives the composite function behind a callee (None: not a composite). With ``edges`` the graph begins
     and ends inside them. Raises Unsupported at the first binding that is no composite.
     """
-    builder = GraphBuilder(semantics)
+    builder = RelaxBuilder(semantics)
     sources: dict[str, str] = {}
     if edges is None:
         inputs = [builder.add_input(var) for var in function.params]
@@ -76,16 +76,16 @@ def extract(
     return Extraction(graph, builder.exactness, sources)
 
 
-def _lower(builder: GraphBuilder, composite: Expr, args: list[Expr], name: str, sources: dict[str, str]) -> str:
+def _lower(builder: RelaxBuilder, composite: Expr, args: list[Expr], name: str, sources: dict[str, str]) -> str:
     rule = BY_NAME[compat.attribute(composite, "Composite")]
     source = compat.attribute(composite, SOURCE_ATTRIBUTE) or name
     site = Site(
-        builder,
-        compat.result(composite),
-        {b.var: b.value for b in compat.bindings(composite)},
-        dict(zip(composite.params, args, strict=True)),
-        source,
-        source.replace("_", " ", 1) if re.match(r"op\d+_", source) else source,
+        builder=builder,
+        root=compat.result(composite),
+        bound={b.var: b.value for b in compat.bindings(composite)},
+        arguments=dict(zip(composite.params, args, strict=True)),
+        name=source,
+        source=source.replace("_", " ", 1) if re.match(r"op\d+_", source) else source,
     )
     site.root = site.value(site.root)
     tensor = rule.lower(site)

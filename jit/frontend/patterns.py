@@ -9,7 +9,7 @@ from tilewright.jit.compat_passes import Check, Fusion
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.rules import add, concat, conv, dense, move, pool, requantize, softmax
 from tilewright.jit.frontend.rules.common import Rule
-from tilewright.jit.frontend.site import GraphBuilder, Site
+from tilewright.jit.frontend.site import RelaxBuilder, Site
 from tilewright.jit.graph import Graph
 from tilewright.jit.numbers import NotRepresentable
 
@@ -39,8 +39,8 @@ def table(semantics: str, reasons: dict[str, str], refuse: Refusal | None = None
 
     def checker(rule: Rule) -> Check:
         def check(var: Var, root: Expr, bound: Mapping[Var, Expr]) -> bool:
-            builder = GraphBuilder(semantics)
-            site = Site(builder, root, bound, {}, str(var.name))
+            builder = RelaxBuilder(semantics)
+            site = Site(builder=builder, root=root, bound=bound, arguments={}, name=str(var.name))
             try:
                 rule.lower(site)
             except (Unsupported, NotRepresentable) as error:
@@ -56,7 +56,7 @@ def table(semantics: str, reasons: dict[str, str], refuse: Refusal | None = None
     return [(rule.name, pattern, checker(rule)) for rule in RULES for pattern in rule.patterns]
 
 
-def _alone(builder: GraphBuilder) -> Graph:
+def _alone(builder: RelaxBuilder) -> Graph:
     """What a check built, as a graph of its own."""
     made = {op.output for op in builder.ops}
     inputs = dict.fromkeys(t for op in builder.ops for t in op.inputs if t not in made)

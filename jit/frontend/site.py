@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,85 +12,40 @@ from numpy.typing import NDArray
 from tilewright.jit import compat
 from tilewright.jit.compat import Expr, Var
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.graph import Graph, HostCast, Op, Reshape, TensorSpec
+from tilewright.jit.frontend.builder import (
+    LITERT,
+    ONNX_RUNTIME,
+    GraphBuilder,
+    Layer,
+    Operand,
+    Quantisation,
+    QuantisedConstant,
+    nhwc,
+)
+from tilewright.jit.graph import HostCast, Reshape
 
-#: whose arithmetic the integers must equal: LiteRT's reference kernels, or ONNX Runtime's float32 scaling
-LITERT, ONNX_RUNTIME = "litert", "onnxruntime"
 SEMANTICS_ATTRIBUTE = "tilewright.semantics"  #: on main and on regions: one of these
 SOURCE_ATTRIBUTE = "tilewright.source"  #: on composites: the model file's operator
 
-
-@dataclass(frozen=True)
-class Quantisation:
-    """Scale (exactly the file's float32) and zero point; uint8 tensors are held as int8, so theirs is less 128."""
-
-    scale: float
-    zero_point: int
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor a rule reads."""
-
-    name: str
-    shape: tuple[int, ...]  #: NHWC
-    quantisation: Quantisation
-
-    @property
-    def scale(self) -> float:
-        return self.quantisation.scale
-
-    @property
-    def zero_point(self) -> int:
-        return self.quantisation.zero_point
-
-
-@dataclass(frozen=True)
-class QuantisedConstant:
-    """A constant that reaches a float operator through dequantize: integers, and a scale for each of them."""
-
-    values: NDArray[Any]
-    scales: NDArray[np.float32]  #: of the shape of ``values``
-
-    def channel_scales(self, axis: int) -> NDArray[np.float64]:
-        """One scale per index of ``axis``; raises Unsupported where it varies along the others."""
-        rows = np.moveaxis(self.scales, axis, 0).reshape(self.scales.shape[axis], -1)
-        if (rows != rows[:, :1]).any():
-            raise Unsupported("the weight scale varies along an axis other than the output channel")
-        return rows[:, 0].astype(np.float64)
-
-
-def nhwc(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """The graph's shape of a tensor of rank 1 to 4: ones go in after the batch axis."""
-    if len(shape) > 4:
-        raise Unsupported(f"a tensor of rank {len(shape)} (shape {shape})")
-    if len(shape) > 1 and shape[0] != 1:
-        raise Unsupported(f"batch {shape[0]} (shape {shape}); only batch 1 is lowered")
-    rest = shape[1:] if len(shape) > 1 else shape
-    full = (1,) * (4 - len(rest)) + rest
-    return full[0], full[1], full[2], full[3]
+__all__ = [
+    "LITERT",
+    "ONNX_RUNTIME",
+    "SEMANTICS_ATTRIBUTE",
+    "SOURCE_ATTRIBUTE",
+    "Operand",
+    "Quantisation",
+    "QuantisedConstant",
+    "RelaxBuilder",
+    "Site",
+    "nhwc",
+]
 
 
 @dataclass
-class GraphBuilder:
-    """A graph under construction, and the tensor that each Relax variable became."""
+class RelaxBuilder(GraphBuilder):
+    """Also knows the tensor that each Relax variable became."""
 
-    semantics: str = LITERT
-    ops: list[Op] = field(default_factory=list)
-    tensors: dict[str, TensorSpec] = field(default_factory=dict)
     names: dict[Var, str] = field(default_factory=dict)
-    exactness: list[LayerExactness] = field(default_factory=list)
-
-    def declare(self, name: str, shape: tuple[int, ...], dtype: str = "int8", like: Quantisation | None = None) -> str:
-        """A new tensor; its name is made unique."""
-        unique, n = name, 1
-        while unique in self.tensors:
-            n += 1
-            unique = f"{name}_{n}"
-        scale, zero_point = (like.scale, like.zero_point) if like else (1.0, 0)
-        self.tensors[unique] = TensorSpec(unique, shape, dtype, scale, zero_point)
-        return unique
 
     def add_input(self, var: Var, label: str = "", interface: bool = True) -> str:
         """A graph input for ``var``, named ``label``, and the host steps that make it NHWC int8.
@@ -128,59 +83,18 @@ class GraphBuilder:
             )
         return current
 
-    def append(
-        self,
-        kind: type[Op],
-        name: str,
-        inputs: list[str],
-        out_shape: tuple[int, ...],
-        out_dtype: str = "int8",
-        *,
-        like: Quantisation | None = None,
-        source: str = "",
-        **fields: Any,
-    ) -> str:
-        """Appends an operator whose output tensor bears its name; returns that name."""
-        output = self.declare(name, out_shape, out_dtype, like or self.quantisation(inputs[0]))
-        self.ops.append(kind(name=output, inputs=inputs, output=output, source=source, **fields))
-        return output
 
-    def quantisation(self, tensor: str) -> Quantisation:
-        spec = self.tensors[tensor]
-        return Quantisation(spec.scale, spec.zero_point)
-
-    def learn(self, tensor: str, quantisation: Quantisation) -> None:
-        """Records the quantisation under which a consumer reads ``tensor``, also back through host steps."""
-        spec = self.tensors[tensor]
-        self.tensors[tensor] = replace(spec, scale=quantisation.scale, zero_point=quantisation.zero_point)
-        producer = next((op for op in self.ops if op.output == tensor), None)
-        if isinstance(producer, Reshape):
-            self.learn(producer.inputs[0], quantisation)
-        elif isinstance(producer, HostCast):
-            moved = Quantisation(quantisation.scale, quantisation.zero_point - producer.offset)
-            self.learn(producer.inputs[0], moved)
-
-    def finish(self, name: str, inputs: list[str], outputs: list[str]) -> Graph:
-        return Graph(name, inputs, outputs, self.tensors, self.ops)
-
-
-@dataclass
-class Site:
+@dataclass(kw_only=True)
+class Site(Layer):
     """One composite: resolves its expressions and emits operators into ``builder``.
 
     ``arguments`` maps the composite's parameters to the caller's variables (empty where they are the same).
     """
 
-    builder: GraphBuilder
+    builder: RelaxBuilder
     root: Expr
     bound: Mapping[Var, Expr]
     arguments: Mapping[Var, Var]
-    name: str
-    source: str = ""
-
-    @property
-    def semantics(self) -> str:
-        return self.builder.semantics
 
     def value(self, expr: Expr) -> Expr:
         """``expr``, looked up through the composite's bindings."""
@@ -278,9 +192,3 @@ class Site:
         if compat.op_name(call) == "relax.reshape":
             return self._integers(self.argument(call)).reshape(compat.shape(call))
         raise Unsupported("weights that are not constant")
-
-    def emit(
-        self, kind: type[Op], inputs: list[str], out_shape: tuple[int, ...], like: Quantisation, **fields: Any
-    ) -> str:
-        """Appends the composite's operator."""
-        return self.builder.append(kind, self.name, inputs, out_shape, like=like, source=self.source, **fields)

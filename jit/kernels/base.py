@@ -193,6 +193,16 @@ def partition(
     return Partition(ranges * len(groups), tasks)
 
 
+def int8_parts(weight: NDArray[np.integer]) -> list[NDArray[np.int8]]:
+    """Weights as the fewest int8 arrays whose sum they are: themselves, or what fits, and what fits of the rest."""
+    parts: list[NDArray[np.int8]] = []
+    rest = np.asarray(weight, np.int64)
+    while not parts or rest.any():
+        parts.append(rest.clip(-128, 127).astype(np.int8))
+        rest = rest - parts[-1]
+    return parts
+
+
 def prm_entries(requant: Requant, config: Config, vectors: int) -> NDArray[np.int32]:
     """prm entries (vectors, BLOCK_OUT, 4) of a per-channel requantisation; unused lanes give the zero point."""
     entries = np.zeros((vectors * config.block_out, 4), np.int32)

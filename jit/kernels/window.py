@@ -20,6 +20,7 @@ from tilewright.jit.kernels.base import (
     Node,
     Task,
     Uop,
+    int8_parts,
     is_uniform,
     partition,
     prm_entries,
@@ -44,17 +45,19 @@ class WindowNode(Node):
     pad: tuple[int, int, int, int]
     pad_constant: int
     _splits: list[tuple[int, int]] = field(default_factory=list)
+    _parts: list[NDArray[np.int8]] = field(default_factory=list)
     _columns: int = 0
     _prime: int = 0
 
     def __post_init__(self) -> None:
         c = self.config
         kh, kw, _ = self.taps.shape
+        self._parts = int8_parts(self.taps)  # those beyond int8 take a second pass over the same window
         self._columns = min(self.strides[1], kw)
         if kw > c.block_in:
             self.limit = f"kernel width {kw} exceeds the window of BLOCK_IN = {c.block_in} taps"
             return
-        self._splits = split_evenly(kh, c.block_in // kw)
+        self._splits = split_evenly(kh, c.block_in // kw) * len(self._parts)
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
         vectors = self.out_units // c.out_units
         room = c.acc_bank_units // (self.groups * c.out_units)
@@ -99,17 +102,16 @@ class WindowNode(Node):
         c = self.config
         kh, kw, channels = self.taps.shape
         units = 1 if self._shared else self.out_units
-        taps = np.zeros((kh, kw, units * c.lanes), np.int8)
-        if self._shared:
-            taps[:] = self.taps
-        else:
-            taps[:, :, :channels] = self.taps
+        taps = np.zeros((len(self._parts), kh, kw, units * c.lanes), np.int8)
+        for part, values in zip(taps, self._parts, strict=True):
+            part[:, :, : None if self._shared else channels] = values
+        passes = len(self._splits) // len(self._parts)
         entries = np.zeros((units, len(self._splits), c.block_out, c.block_in), np.int8)
         for s, (lo, hi) in enumerate(self._splits):
             for ky in range(lo, hi):
                 for kx in range(kw):
                     slot = (kw - 1 - kx) * (hi - lo) + (hi - 1 - ky)
-                    entries[:, s, : c.lanes, slot] = taps[ky, kx].reshape(units, c.lanes)
+                    entries[:, s, : c.lanes, slot] = taps[s // passes, ky, kx].reshape(units, c.lanes)
         return entries.reshape(-1, c.block_out, c.block_in)
 
     def padding(self, index: int) -> tuple[int, int, int, int]:

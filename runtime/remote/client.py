@@ -2,6 +2,7 @@
 
 The connection is made when segments are allocated and ends when the last are released, so that the board is free
 between runs. Writes are sent without waiting for their replies, which are read before the next request that needs one.
+A fault and every other error that the server tells leave the connection as it is; a message cut short ends it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import hashlib
 import socket
 import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -17,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.errors import TilewrightError
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
 from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, DeviceFault, Events, Progress
@@ -25,25 +30,36 @@ from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError
 from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
 
 SCHEMES = ("pynq", "pynqs")
+_CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
+_RETRY_SECONDS = 0.2
+WAIT_SECONDS = 90.0  #: longer than a client that fell silent keeps a device (``serve --idle``)
 _PAYLOAD_LIMIT = 1 << 31
 _PIECE_BYTES = 4 << 20  #: about how much one write request carries
 _UNANSWERED = 64  #: most requests sent ahead of their replies
+
+
+class ServerFull(RemoteError):
+    """The server has as many connections as it takes."""
 
 
 class RemoteDevice(Device):
     """The accelerator of another machine.
 
     ``token``: what the server was started with; by default from :func:`~tilewright.runtime.remote.auth.find_token`.
-    ``ca``: a PEM file of certificates to trust with ``pynqs://`` (default: the system's). The server is asked for its
-    Config at once. Raises :class:`RemoteError`, :class:`DeviceError` if that is another than ``config``.
+    ``ca``: a PEM file of certificates to trust with ``pynqs://`` (default: the system's). ``wait``: the most seconds
+    to wait for a turn where another client has the device. The server is asked for its Config at once. Raises
+    :class:`RemoteError`, :class:`DeviceError` if that is another than ``config``.
     """
 
     name: ClassVar[str] = "pynq"
 
-    def __init__(self, config: Config, url: str, token: str | None = None, ca: str | Path | None = None) -> None:
+    def __init__(
+        self, config: Config, url: str, token: str | None = None, ca: str | Path | None = None,
+        wait: float = WAIT_SECONDS,
+    ) -> None:  # fmt: skip
         super().__init__(config)
-        self.url = url
+        self.url, self._patience = url, max(0.0, wait)
         self._tls, self._host, self._port = _parse(url)
         self._context = _trust(ca) if self._tls else None
         found = token if token is not None else auth.find_token()
@@ -144,7 +160,8 @@ class RemoteDevice(Device):
         _, data = self._ask({"do": "read", "handle": allocation.state, "segment": segment, "first": first,
                              "rows": rows, "offset": offset, "size": size})  # fmt: skip
         if len(data) != rows * size:
-            raise self._broken(FrameError(f"{self}: sent {len(data)} bytes where {rows * size} were asked for"))
+            self._disconnect()
+            raise FrameError(f"{self}: sent {len(data)} bytes where {rows * size} were asked for")
         return np.frombuffer(data, np.uint8).reshape(rows, size)
 
     # -- running -----------------------------------------------------------------------------------------
@@ -168,86 +185,74 @@ class RemoteDevice(Device):
 
     # -- talking -----------------------------------------------------------------------------------------
 
-    def _post(self, request: dict[str, Any], payload: bytes = b"", patient: bool = False) -> None:
+    def _post(self, request: dict[str, Any], payload: bytes = b"") -> None:
         """Send a request whose reply is read later."""
-        if self._unanswered >= _UNANSWERED and (error := self._catch_up(patient)) is not None:
-            raise error
-        channel = self._connected()
-        try:
-            channel.send(request, payload)
-        except ConnectionLost as lost:
-            raise self._broken(lost) from lost
-        self._unanswered += 1
+        with self._unbroken():
+            earlier = self._catch_up() if self._unanswered >= _UNANSWERED else None
+            if earlier is None:
+                self._send(request, payload)
+                self._unanswered += 1
+        if earlier is not None:
+            raise earlier
 
     def _ask(
         self, request: dict[str, Any], payload: bytes = b"", progress: Progress | None = None, patient: bool = False
     ) -> tuple[dict[str, Any], bytearray]:
         """Send a request and return its reply; an error of a request sent before it is raised instead."""
+        with self._unbroken():
+            self._send(request, payload)
+            error = self._catch_up(patient)
+            reply, data = self._reply(None if error else progress)
+        if error := error or self._error(reply):
+            raise error
+        return reply, data
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        """Give the connection up if what is done ends in the middle of a message: what would come next is not known."""
         try:
-            return self._exchange(request, payload, progress, patient)
-        except DeviceError:
-            raise
-        except BaseException:  # interrupted in the middle of a message: what would come next is not known
+            yield
+        except BaseException:
             self._disconnect()
             raise
 
-    def _exchange(
-        self, request: dict[str, Any], payload: bytes, progress: Progress | None, patient: bool
-    ) -> tuple[dict[str, Any], bytearray]:
-        self._post(request, payload, patient)
-        self._unanswered -= 1
-        if (earlier := self._catch_up(patient)) is not None:
-            if self._channel is not None:
-                self._reply()
-            raise earlier
-        reply, data = self._reply(progress)
-        self._raise_error(reply)
-        return reply, data
+    def _send(self, request: dict[str, Any], payload: bytes) -> None:
+        self._connected().send(request, payload)
 
-    def _catch_up(self, patient: bool = False) -> DeviceError | None:
+    def _catch_up(self, patient: bool = False) -> TilewrightError | None:
         """Read the replies still due; the first error among them."""
-        first: DeviceError | None = None
+        first: TilewrightError | None = None
         self._connected().connection.settimeout(None if patient else _ANSWER_SECONDS)
         while self._unanswered:
             reply, _ = self._reply()
             self._unanswered -= 1
-            try:
-                self._raise_error(reply)
-            except DeviceError as error:
-                first = first or error
+            first = first or self._error(reply)
         return first
 
     def _reply(self, progress: Progress | None = None) -> tuple[dict[str, Any], bytearray]:
-        """The next reply, after what is told on the way to it."""
-        channel = self._connected()
+        """The next reply, after what is told on the way to it. Raises :class:`RemoteError` if it ends the session."""
         while True:
-            try:
-                reply, data = channel.receive()
-            except RemoteError as error:
-                raise self._broken(error) from error
+            reply, data = self._connected().receive()
+            if reply.get("error") in ("request", "internal"):
+                raise RemoteError(f"{self}: {reply.get('message')}; the server's log says more")
             if "progress" not in reply:
                 return reply, data
             if progress is not None:
                 progress(int(reply["progress"]))
 
-    def _raise_error(self, reply: dict[str, Any]) -> None:
+    def _error(self, reply: dict[str, Any]) -> TilewrightError | None:
+        """What a reply tells, if it is an error; the session goes on."""
         kind = reply.get("error")
         if kind == "fault":
-            raise DeviceFault(str(self), str(reply["code"]), reply["instruction"], reply["layer"], str(reply["detail"]))
-        if kind in ("request", "internal"):
-            raise self._broken(RemoteError(f"{self}: {reply['message']}; the server's log says more"))
-        if kind is not None:
-            raise DeviceError(f"{self}: {reply['message']}")
+            return DeviceFault(
+                str(self), str(reply["code"]), reply["instruction"], reply["layer"], str(reply["detail"])
+            )
+        return None if kind is None else DeviceError(f"{self}: {reply['message']}")
 
     def _connected(self) -> Channel:
         if self._channel is None:
             raise RemoteError(f"{self}: the connection was lost, the segments with it; run again")
         return self._channel
-
-    def _broken(self, error: RemoteError) -> RemoteError:
-        """Give the connection up because of ``error``."""
-        self._disconnect()
-        return error
 
     def _disconnect(self) -> None:
         """End the connection without a word; the server frees the segments."""
@@ -266,7 +271,20 @@ class RemoteDevice(Device):
     # -- connecting --------------------------------------------------------------------------------------
 
     def _greet(self, purpose: str) -> tuple[Channel, dict[str, Any]]:
-        """Connect, prove the token, have it proven. Returns the channel and the server's welcome."""
+        """Connect, prove the token, have it proven. Returns the channel and the server's welcome.
+
+        Waits where the server has as many connections as it takes, or where a job's device is another client's.
+        """
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._introduce(purpose, max(0.0, end - time.monotonic()))
+            except ServerFull as full:
+                if time.monotonic() >= end:
+                    raise ServerFull(f"{full}; waited {self._patience:.0f} s") from full
+                time.sleep(min(_RETRY_SECONDS, max(0.0, end - time.monotonic())))
+
+    def _introduce(self, purpose: str, patience: float) -> tuple[Channel, dict[str, Any]]:
         channel = Channel(self._connect(), self.url, payload_limit=_PAYLOAD_LIMIT)
         try:
             try:
@@ -274,32 +292,49 @@ class RemoteDevice(Device):
             except ConnectionLost as error:
                 hint = "" if self._tls else "; does it use TLS? then write pynqs://"
                 raise ConnectionLost(f"{error} before it greeted{hint}") from error
+            if greeting.get("error") == "full":
+                raise ServerFull(f"{self}: {greeting.get('message')}")
             if greeting.get("tilewright") != PROTOCOL:
                 raise RemoteError(
                     f"{self}: speaks protocol {greeting.get('tilewright')!r}, this Tilewright {PROTOCOL}; "
                     f"install the same version on both"
                 )
             theirs, mine = str(greeting.get("nonce")), auth.new_nonce()
-            channel.send({"nonce": mine, "purpose": purpose,
+            channel.send({"nonce": mine, "purpose": purpose, "wait": patience,
                           "proof": auth.proof(self._token, "client", theirs, mine)})  # fmt: skip
-            welcome, _ = channel.receive()
+            welcome = self._welcome(channel, patience)
             if "error" in welcome:
                 raise RemoteError(f"{self}: {welcome.get('message')}")
             if not auth.proven(welcome.get("proof"), self._token, "server", theirs, mine):
                 raise RemoteError(f"{self}: the server does not know the token; is it the right machine?")
-        except RemoteError:
+        except BaseException:
             channel.close()
             raise
         return channel, welcome
 
+    def _welcome(self, channel: Channel, patience: float) -> dict[str, Any]:
+        """The server's welcome, or its error, after the notices that it sends while another client has the device.
+
+        The server keeps the bound on the waiting; a server that does not is left a little later.
+        """
+        end = time.monotonic() + patience + _CONNECT_SECONDS
+        while True:
+            welcome, _ = channel.receive()
+            if "waiting" not in welcome:
+                return welcome
+            if time.monotonic() > end:
+                raise RemoteError(f"{self}: the device is taken: {welcome['waiting']}; waited {patience:.0f} s")
+
     def _connect(self) -> socket.socket:
         try:
-            connection = socket.create_connection((self._host, self._port), timeout=10)
+            connection = socket.create_connection((self._host, self._port), timeout=_CONNECT_SECONDS)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._context is not None:
                 return self._context.wrap_socket(connection, server_hostname=self._host)
             return connection
+        except (ssl.SSLEOFError, ConnectionResetError) as error:  # in the handshake: what a full server does with TLS
+            raise ServerFull(f"{self}: hung up; it may have all the connections that it takes") from error
         except OSError as error:
             raise RemoteError(
                 f"{self}: no connection to {self._host} port {self._port}: {reason(error)}; "

@@ -1,7 +1,7 @@
 """``tilewright serve``: a device of this machine for clients that know the token, one job at a time.
 
-Each connection is greeted, authenticated and served on a thread of its own; the thread that holds the job lock has
-the device, all others are told who has it. Nothing of any size is read from a client before it has proven the token.
+Each connection is greeted, authenticated and served on a thread of its own. One of them has the device, the others wait
+their turn as long as their client asked for. Nothing of any size is read from a client before it has proven the token.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.session import Programs, Session, error_reply
+from tilewright.runtime.remote.turns import TakenError, Turns
 
 PROTOCOL = 1
 DEFAULT_PORT = 7747
 _GREETING_BYTES = 4096
 _GREETING_SECONDS = 10.0
+_LONGEST_WAIT = 86400.0
 
 Log = Callable[[str], None]
 
@@ -39,26 +41,6 @@ class Limits:
     connections: int = 16
 
 
-class _Job:
-    """Who has the device."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder, self._since = "", 0.0
-
-    def take(self, peer: str) -> bool:
-        if not self._lock.acquire(blocking=False):
-            return False
-        self._holder, self._since = peer, time.monotonic()
-        return True
-
-    def give_back(self) -> None:
-        self._lock.release()
-
-    def __str__(self) -> str:
-        return f"{self._holder} has had it for {time.monotonic() - self._since:.0f} s"
-
-
 class Server:
     """Listens on ``host``:``port`` (0: any free one) for clients of ``device``. :meth:`close` ends it.
 
@@ -70,7 +52,7 @@ class Server:
         tls: ssl.SSLContext | None = None, limits: Limits = Limits(), log: Log = lambda line: None,
     ) -> None:  # fmt: skip
         self._device, self._token, self._tls, self._limits, self._log = device, token, tls, limits, log
-        self._programs, self._job = Programs(limits.memory_bytes), _Job()
+        self._programs, self._turns = Programs(limits.memory_bytes), Turns()
         self._slots = threading.BoundedSemaphore(limits.connections)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -85,6 +67,11 @@ class Server:
         """The port it listens on."""
         return int(self._listener.getsockname()[1])
 
+    @property
+    def waiting(self) -> int:
+        """How many clients wait for their turn."""
+        return self._turns.waiting
+
     def serve_forever(self) -> None:
         """Accept clients until :meth:`close`."""
         while not self._closed.is_set():
@@ -98,19 +85,29 @@ class Server:
                 continue
             peer = f"{address[0]}:{address[1]}"
             if not self._slots.acquire(blocking=False):
-                self._log(f"{peer}: refused, {self._limits.connections} connections are open")
-                connection.close()
+                self._refuse(connection, peer)
                 continue
             threading.Thread(target=self._connection, args=(connection, peer), daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening. A session that is being served goes on to its end."""
+        """Stop listening. A session that is being served goes on to its end; doing it again does nothing."""
+        if self._closed.is_set():
+            return
         self._closed.set()
         # wakes accept(), which closing alone does not
         with socket.socket(self._listener.family, socket.SOCK_STREAM) as waker:
             waker.settimeout(1)
             waker.connect_ex(self._listener.getsockname()[:2])
         self._listener.close()
+
+    def _refuse(self, connection: socket.socket, peer: str) -> None:
+        """Hang up on a client too many. Without TLS it is told why; with it that would take a handshake."""
+        why = f"{self._limits.connections} connections are open"
+        self._log(f"{peer}: refused, {why}")
+        if self._tls is None:
+            connection.settimeout(1)
+            self._tell(Channel(connection, peer, payload_limit=0), {"error": "full", "message": why})
+        connection.close()
 
     # -- one connection ----------------------------------------------------------------------------------
 
@@ -142,15 +139,29 @@ class Server:
         if hello.get("purpose") != "job":
             channel.send(welcome)
             return
-        if not self._job.take(channel.peer):
-            channel.send({"error": "busy", "message": f"the device is taken: {self._job}; try again later"})
+        try:
+            self._turns.take(channel.peer, _seconds(hello.get("wait")), lambda taken: self._notice(channel, taken))
+        except TakenError as error:
+            channel.send(error_reply(error, "busy"))
             return
         try:
+            self._check_open(channel)
             channel.send(welcome)
             self._serve(channel)
         finally:
-            self._job.give_back()
+            self._turns.give_back()
         self._tell(channel, {"ok": True})  # only now: the client may come back at once
+
+    def _notice(self, channel: Channel, taken: str) -> None:
+        """Tell a client that it is still waiting; one that has gone is found out by this."""
+        self._check_open(channel)
+        channel.send({"waiting": taken})
+
+    def _check_open(self, channel: Channel) -> None:
+        """A client that has waited is not served any more once the server has been closed."""
+        if self._closed.is_set():
+            self._tell(channel, {"error": "closed", "message": "the server was closed"})
+            raise RemoteError(f"{channel.peer}: waited until the server was closed")
 
     def _serve(self, channel: Channel) -> None:
         channel = Channel(channel.connection, channel.peer, payload_limit=self._limits.request_bytes)
@@ -175,6 +186,12 @@ class Server:
             channel.send(reply)
         except ConnectionLost:
             return
+
+
+def _seconds(asked: Any) -> float:
+    """How long a client would wait for the device; 0 for one that does not say so."""
+    number = isinstance(asked, int | float) and not isinstance(asked, bool)
+    return float(min(max(0.0, asked), _LONGEST_WAIT)) if number else 0.0
 
 
 def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLContext:

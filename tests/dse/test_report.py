@@ -163,7 +163,7 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
 def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
-        pytest.skip("no Chromium on this machine")
+        pytest.skip("no Chromium on this machine: apt install chromium")
     search, best, everything = sweep(tmp_path)
     write_all(tmp_path, search, best, everything)
     page = (tmp_path / "report.html").read_text()

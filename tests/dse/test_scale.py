@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.dse.test_search import ROOT, _count, make_search, trials
@@ -282,16 +283,11 @@ def test_a_sweep_killed_three_times_has_the_front_of_one_left_alone(pool: Worker
 
 def _children(parent: int) -> list[int]:
     """Process ids below ``parent``, at any depth."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    above = {int(pid): int(ppid) for pid, ppid in (line.split() for line in listed.splitlines())}
-    found = [pid for pid, ppid in above.items() if ppid == parent]
-    return found + [deeper for pid in found for deeper in _children(pid)]
+    return [child.pid for child in psutil.Process(parent).children(recursive=True)]
 
 
 def _alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"

@@ -17,6 +17,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.hw.tcl.netlist import write_netlists
+from tests.preflight import APT
 from tilewright.config import PRESETS, Config
 from tilewright.hw.boards import project
 from tilewright.hw.boards.__main__ import main
@@ -33,7 +34,7 @@ BOARDS = board_names()
 
 def python_tclsh(folder: Path) -> str:
     """A shell on Python's interpreter of Tcl; skips the test where Python has none."""
-    pytest.importorskip("tkinter", reason="no Tcl to execute the scripts with: apt install tcl")
+    pytest.importorskip("tkinter", reason=f"no Tcl to execute the scripts with: {APT}")
     path = folder / "tclsh"
     path.write_text(f'#!/bin/sh\nexec {sys.executable} {STUB.parent / "tclsh.py"} "$@"\n')
     path.chmod(0o755)

@@ -76,7 +76,9 @@ class TfliteBuilder:
             tflite.OperatorCodeStart(b)
             tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
             tflite.OperatorCodeAddBuiltinCode(b, code)
-            tflite.OperatorCodeAddVersion(b, {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "RESHAPE": 1}.get(name, 2))
+            tflite.OperatorCodeAddVersion(
+                b, {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "RESHAPE": 1, "SHAPE": 1, "HARD_SWISH": 1}.get(name, 2)
+            )
             codes.append(tflite.OperatorCodeEnd(b))
         parts = [self._offsets(b, items) for items in (tensors, operators)]
         ends = [b.CreateNumpyVector(np.asarray(items, np.int32)) for items in (inputs, outputs)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,18 @@ from tests.runtime.network import images, make_artifact, reference
 from tilewright.config import PRESETS
 from tilewright.isa.verifier import VerifyError
 from tilewright.runtime import executable as executable_module
-from tilewright.runtime import host_steps, run_bytes
+from tilewright.runtime import interpreters, run_bytes
 from tilewright.runtime.artifact import ConfigMismatch
 from tilewright.runtime.device import DeviceFault
 from tilewright.runtime.executable import Executable, InputError, load
 from tilewright.runtime.files import FileError
 from tilewright.runtime.host_steps import HostStepError, run_host_step
+from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.sim_device import SimDevice
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
+    InterpreterStep,
     LaunchStep,
     QuantizeStep,
     ReshapeStep,
@@ -31,7 +32,6 @@ from tilewright.runtime.steps import (
     Step,
     TensorIo,
     TransposeStep,
-    TvmStep,
 )
 
 
@@ -172,44 +172,20 @@ def test_host_steps_compute_what_they_say() -> None:
         run_host_step(LaunchStep(), {}, {})
 
 
-def test_steps_that_need_tvm_are_refused_by_name_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(name: str) -> ModuleSpec | None:
-        assert name == "tvm"
-        return None
-
-    monkeypatch.setattr(host_steps, "find_spec", nowhere)
-    step = TvmStep(("x",), ("y",), "cpu.so", operators=("LSTM_3", "GATHER_4"))
-    with pytest.raises(HostStepError, match="toy: LSTM_3, GATHER_4 run on the CPU through TVM, which is not installed"):
+def test_steps_of_an_interpreter_that_is_not_installed_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreters, "find_spec", lambda name: None)
+    step = InterpreterStep(("x",), ("y",), "host0.tflite", "litert", operators=("LSTM_3", "GATHER_4"))
+    with pytest.raises(HostStepError, match="toy: LSTM_3, GATHER_4 run on the host in ai-edge-litert, which is not"):
         Executable(make_artifact(steps=(step,)))
 
 
-def test_a_library_that_the_artifact_lacks_is_an_error() -> None:
-    pytest.importorskip("tvm")
-    from tilewright.runtime.tvm_step import TvmStepError
-
-    with pytest.raises(TvmStepError, match="library cpu.so: not in the artifact"):
-        run_steps(images(1), TvmStep(("x",), ("y",), "cpu.so"))
+def test_a_model_that_the_artifact_lacks_is_an_error() -> None:
+    with pytest.raises(InterpreterError, match=r"model host0.tflite: not in the artifact"):
+        run_steps(images(1), InterpreterStep(("x",), ("y",), "host0.tflite", "litert"))
 
 
-def test_a_tvm_library_runs_as_a_step(tmp_path: Path) -> None:
-    tvm = pytest.importorskip("tvm")
-    from tvm import relax
-
-    builder = relax.BlockBuilder()
-    v = relax.Var("v", relax.TensorType((1, 4), "float32") if hasattr(relax, "TensorType") else
-                  relax.TensorStructInfo((1, 4), "float32"))  # fmt: skip
-    with builder.function("main", [v]):
-        with builder.dataflow():
-            out = builder.emit_output(builder.emit(relax.op.add(v, v)))
-        builder.emit_func_output(out)
-    path = tmp_path / "lib.so"
-    relax.build(builder.get(), "llvm").export_library(str(path))
-    artifact = make_artifact(
-        programs=(), steps=(TvmStep(("x",), ("y",), "lib"),), inputs=(TensorIo("x", (1, 4), "float32"),),
-        outputs=(TensorIo("y", (1, 4), "float32"),), blobs={"lib": path.read_bytes()},
-    )  # fmt: skip
-    x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    y, report = Executable(artifact).run(x)
-    assert np.array_equal(y, 2 * x)
-    assert report.cycles == 0
-    assert tvm.__version__
+def test_bytes_that_are_no_model_are_an_error() -> None:
+    pytest.importorskip("ai_edge_litert")
+    step = InterpreterStep(("x",), ("y",), "m", "litert", operators=("ADD_1",))
+    with pytest.raises(InterpreterError, match="ADD_1: ai-edge-litert cannot load them"):
+        run_host_step(step, {"x": images(1)}, {"m": b"nothing"})

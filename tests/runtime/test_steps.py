@@ -10,6 +10,7 @@ import pytest
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
+    InterpreterStep,
     LaunchStep,
     PackStep,
     QuantizeStep,
@@ -18,7 +19,6 @@ from tilewright.runtime.steps import (
     Step,
     StepError,
     TransposeStep,
-    TvmStep,
     UnpackStep,
     step_from_dict,
     step_to_dict,
@@ -106,7 +106,7 @@ STEPS: list[Step] = [
     DequantizeStep("b", "c", 0.1, -3),
     ReshapeStep("c", "d", (1, 2, 2)),
     TransposeStep("d", "e", (0, 2, 1)),
-    TvmStep(("e",), ("f", "g"), "cpu.so", operators=("LSTM",)),
+    InterpreterStep(("e",), ("f", "g"), "host0.tflite", "litert", operators=("LSTM",), stateful=True),
 ]
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tilewright.jit import compat
 from tilewright.jit.compat import Expr, Pattern
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.site import Quantisation, Site
+from tilewright.jit.frontend.builder import Output, Quantisation
+from tilewright.jit.frontend.site import Site
 from tilewright.jit.numbers import quantize_value
 
 
@@ -75,14 +76,11 @@ def results_of(*patterns: Pattern) -> tuple[Pattern, ...]:
     return tuple(out)
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Result(Output):
     """The tail of a composite: ``inner`` is the float value before activation and quantisation."""
 
     inner: Expr
-    quantisation: Quantisation
-    lo: int
-    hi: int
 
 
 def integer_clip(site: Site, expr: Expr) -> tuple[Expr, int, int]:
@@ -113,7 +111,7 @@ def result(site: Site) -> Result:
         inner = site.argument(inner)
     if lo > hi:
         raise Unsupported(f"an activation that clamps to nothing ({lo}..{hi})")
-    return Result(inner, out, lo, hi)
+    return Result(quantisation=out, lo=lo, hi=hi, inner=inner)
 
 
 def _bound(value: float, out: Quantisation) -> int:

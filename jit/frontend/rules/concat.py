@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.frontend.layers import elementwise
 from tilewright.jit.frontend.rules.common import Rule, result, results_of, tensor
-from tilewright.jit.frontend.rules.requantize import element_wise
-from tilewright.jit.frontend.site import LITERT, Site
-from tilewright.jit.graph import Concat
+from tilewright.jit.frontend.site import Site
 
 _MAX_INPUTS = 8
 
@@ -22,15 +20,7 @@ def lower(site: Site) -> str:
     if axis is None or int(axis) % len(shape) != len(shape) - 1:
         raise Unsupported("concatenation over an axis other than the channels")
     inputs = [site.dequantised(field) for field in compat.fields(site.argument(concat))]
-    parts = []
-    for x in inputs:
-        same = x.quantisation == tail.quantisation and (tail.lo, tail.hi) == (-128, 127)
-        parts.append(None if same else element_wise(site, x, tail))
-    channels = sum(x.shape[3] for x in inputs)
-    if site.semantics == LITERT:
-        site.builder.exactness.append(LayerExactness(site.name, site.semantics, channels, channels))
-    out_shape = (*inputs[0].shape[:3], channels)
-    return site.emit(Concat, [x.name for x in inputs], out_shape, tail.quantisation, parts=parts)
+    return elementwise.concat(site, inputs, tail)
 
 
 RULES = tuple(

@@ -6,10 +6,9 @@ import numpy as np
 
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.layers.weighted import convolution
 from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
-from tilewright.jit.frontend.scaling import weighted_requant
-from tilewright.jit.frontend.site import QuantisedConstant, Site
-from tilewright.jit.graph import Conv2D, DepthwiseConv2D
+from tilewright.jit.frontend.site import LITERT, Operand, QuantisedConstant, Site
 
 
 def bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, QuantisedConstant | None]:
@@ -20,6 +19,22 @@ def bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, Q
     if site.op(left) != anchor:
         left, right = right, left
     return left, site.constant(right)
+
+
+def integer_bias(
+    bias: QuantisedConstant | None, count: int, x: Operand, scales: np.ndarray, semantics: str
+) -> np.ndarray:
+    """The bias as int64 (OC,). LiteRT adds the integers whatever scale they bear; ONNX Runtime's meaning is the real
+    number, so its scale must be that of the product."""
+    if bias is None:
+        return np.zeros(count, np.int64)
+    values = bias.values.reshape(-1)
+    if values.dtype not in (np.int32, np.int64) or values.size not in (1, count):
+        raise Unsupported(f"a bias of {values.dtype}{bias.values.shape} for {count} channels")
+    wanted = np.float32(x.scale) * scales.astype(np.float32)
+    if semantics != LITERT and not np.allclose(bias.scales.reshape(-1), wanted, rtol=1e-6, atol=0):
+        raise Unsupported("a bias whose scale is not that of the product")
+    return np.broadcast_to(values.astype(np.int64), (count,))
 
 
 def _weight_ohwi(weight: QuantisedConstant, layout: str) -> tuple[np.ndarray, np.ndarray]:
@@ -39,24 +54,18 @@ def lower(site: Site) -> str:
         raise Unsupported(f"convolution in layout {attrs.data_layout}")
     x = site.dequantised(conv.args[0])
     weight, scales = _weight_ohwi(site.constant(conv.args[1]), str(attrs.kernel_layout))
-    groups = int(attrs.groups)
-    channels = weight.shape[0]
-    requant = weighted_requant(
-        site, x, weight.reshape(channels, -1), scales, bias, tail, rounding="double", count=channels
+    return convolution(
+        site,
+        x,
+        weight,
+        scales,
+        integer_bias(bias, weight.shape[0], x, scales, site.semantics),
+        tail,
+        strides=compat.pair(attrs.strides),
+        dilation=compat.pair(attrs.dilation),
+        padding=compat.quad(attrs.padding),
+        groups=int(attrs.groups),
     )
-    depthwise = groups > 1 and groups == x.shape[3] == channels
-    shape = compat.shape(conv)
-    fields = {
-        "requant": requant,
-        "strides": compat.ints(attrs.strides),
-        "dilation": compat.ints(attrs.dilation),
-        "padding": compat.ints(attrs.padding),
-        "pad_value": x.zero_point,
-    }
-    if depthwise:
-        kernel = np.ascontiguousarray(weight[:, :, :, 0].transpose(1, 2, 0))
-        return site.emit(DepthwiseConv2D, [x.name], shape, tail.quantisation, weight=kernel, **fields)
-    return site.emit(Conv2D, [x.name], shape, tail.quantisation, weight=weight, groups=groups, **fields)
 
 
 _CONV = compat.is_op("relax.nn.conv2d")

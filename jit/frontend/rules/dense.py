@@ -6,11 +6,10 @@ import numpy as np
 
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.layers.weighted import dense
 from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
-from tilewright.jit.frontend.rules.conv import bias_of
-from tilewright.jit.frontend.scaling import weighted_requant
+from tilewright.jit.frontend.rules.conv import bias_of, integer_bias
 from tilewright.jit.frontend.site import Site
-from tilewright.jit.graph import Conv2D
 
 
 def lower(site: Site) -> str:
@@ -22,19 +21,9 @@ def lower(site: Site) -> str:
     if weight.values.ndim != 2 or weight.values.dtype != np.int8:
         raise Unsupported(f"a matrix product with {weight.values.dtype} weights of shape {weight.values.shape}")
     kernel = np.ascontiguousarray(weight.values.T)
-    requant = weighted_requant(
-        site, x, kernel, weight.channel_scales(1), bias, tail, rounding="single", count=kernel.shape[0]
-    )
-    shape = (*x.shape[:3], kernel.shape[0])
-    return site.emit(
-        Conv2D,
-        [x.name],
-        shape,
-        tail.quantisation,
-        weight=kernel.reshape(kernel.shape[0], 1, 1, kernel.shape[1]),
-        requant=requant,
-        pad_value=x.zero_point,
-    )
+    scales = weight.channel_scales(1)
+    constants = integer_bias(bias, kernel.shape[0], x, scales, site.semantics)
+    return dense(site, x, kernel, scales, constants, tail)
 
 
 _MATMUL = compat.is_op("relax.matmul")

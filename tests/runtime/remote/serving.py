@@ -90,13 +90,19 @@ class GatedDevice(SimDevice):
         super()._release(allocation)
 
 
-def greeted(running: Running) -> Channel:
-    """A connection that has proven the token."""
+def greet(running: Running, **hello: object) -> Channel:
+    """A connection that has proven the token and asked for the device; the answer is not read yet."""
     channel = Channel(socket.create_connection(("127.0.0.1", running.server.port), timeout=20), "server", 1 << 20)
     greeting, _ = channel.receive()
     mine = auth.new_nonce()
     proof = auth.proof(TOKEN, "client", greeting["nonce"], mine)
-    channel.send({"nonce": mine, "purpose": "job", "proof": proof})
+    channel.send({"nonce": mine, "purpose": "job", "proof": proof, **hello})
+    return channel
+
+
+def greeted(running: Running) -> Channel:
+    """A connection that has the device."""
+    channel = greet(running)
     assert "error" not in channel.receive()[0]
     return channel
 

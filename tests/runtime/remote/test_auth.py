@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.preflight import lacking
 from tests.runtime.network import TINY, images, make_artifact, reference
 from tests.runtime.remote.serving import TOKEN, Running, raw, serving
 from tilewright.runtime.device import open_device
@@ -19,7 +20,7 @@ from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.remote.frames import MAGIC, PREFIX, Channel, RemoteError
-from tilewright.runtime.remote.server import tls_context
+from tilewright.runtime.remote.server import Limits, tls_context
 
 
 def test_a_wrong_token_is_denied(running: Running) -> None:
@@ -72,6 +73,7 @@ def test_proofs_bind_role_nonces_and_token() -> None:
     assert not auth.proven(None, TOKEN, "client", server, client)
 
 
+@pytest.mark.skipif(bool(lacking("openssl")), reason=lacking("openssl"))
 def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
@@ -89,6 +91,15 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tilewright.runtime.remote.server._GREETING_SECONDS", 0.3)
         with pytest.raises(RemoteError, match=r"before it greeted; does it use TLS\? then write pynqs://"):
             RemoteDevice(TINY, running.url, TOKEN)
+    with serving(tls=tls_context(certificate, key), limits=Limits(connections=1)) as running:
+        secure = running.url.replace("pynq:", "pynqs:")
+        with (
+            socket.create_connection(("127.0.0.1", running.server.port)),
+            pytest.raises(RemoteError, match="hung up; it may have all the connections that it takes; waited 0 s"),
+        ):
+            RemoteDevice(TINY, secure, TOKEN, ca=certificate, wait=0)
+        device = RemoteDevice(TINY, secure, TOKEN, ca=certificate)
+        assert np.array_equal(Executable(make_artifact(), device).run(x)[0], reference(x)[1].reshape(2, -1))
     with serving() as plain, pytest.raises(RemoteError, match=r"no connection.*with TLS"):
         RemoteDevice(TINY, plain.url.replace("pynq:", "pynqs:"), TOKEN, ca=certificate)
     with pytest.raises(RemoteError, match="not usable as a TLS certificate"):

@@ -69,24 +69,89 @@ def test_large_stacks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         device.release(allocation)
 
 
+class Failing(SimDevice):
+    """A simulator whose launches end with a fault until it is mended."""
+
+    fail = True
+
+    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+        if self.fail:
+            raise fault(self, allocation.program, "BUS_ERROR", 3, "no answer")
+        super()._wait(allocation, inferences, progress)
+
+
 def test_a_fault_is_told_with_its_layer_and_the_next_run_is_right() -> None:
-    class Failing(SimDevice):
-        fail = True
-
-        def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
-            if self.fail:
-                raise fault(self, allocation.program, "BUS_ERROR", 3, "no answer")
-            super()._wait(allocation, inferences, progress)
-
     board = Failing(TINY)
     with serving(board) as running:
-        executable = Executable(make_artifact(), running.client())
+        executable = Executable(make_artifact(), running.client(wait=0))
         with pytest.raises(DeviceFault) as found:
             executable.run(images(1))
         assert str(found.value) == f"{running.url}: fault BUS_ERROR at instruction 3 of layer conv: no answer"
         assert (found.value.code, found.value.instruction, found.value.layer) == ("BUS_ERROR", 3, "conv")
+        assert sum(line.endswith(": done") for line in running.lines) == 1, "the client said goodbye"
         board.fail = False
         assert np.array_equal(executable.run(images(1))[0], reference(images(1))[1].reshape(1, -1))
+
+
+@pytest.mark.parametrize("faults", [1, 3])
+def test_a_fault_leaves_the_connection_and_its_segments(faults: int) -> None:
+    board = Failing(TINY)
+    with serving(board) as running:
+        device = running.client()
+        allocation = device.allocate(make_program(), 1)
+        rows = np.arange(32, dtype=np.uint8).reshape(1, 32)
+        device.write_stack(allocation, INPUT, 0, rows)
+        for _ in range(faults):
+            device.launch(allocation, 1)
+            with pytest.raises(DeviceFault, match="BUS_ERROR at instruction 3"):
+                device.wait(allocation)
+        board.fail = False
+        device.launch(allocation, 1)
+        device.wait(allocation)
+        assert device.counters(allocation).cycles > 0
+        assert np.array_equal(device.read_stack(allocation, INPUT, 1, 0, 32), rows), "the same segments"
+        device.release(allocation)
+        assert sum(line.endswith(": begins") for line in running.lines) == 1, "the same connection"
+
+
+def test_an_error_of_what_was_sent_ahead_leaves_the_connection(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tilewright.runtime.remote.client._UNANSWERED", 3)
+    device = running.client()
+    allocation = device.allocate(make_program(), 1)
+    far = np.zeros((1, 8), np.uint8)
+    for _ in range(3):
+        device.write_stack(allocation, INPUT, 1 << 20, far)
+    with pytest.raises(DeviceError, match="lie outside segment"):
+        device.write_stack(allocation, INPUT, 0, far)
+    device.write_stack(allocation, INPUT, 1 << 20, far)
+    with pytest.raises(DeviceError, match="lie outside segment"):
+        device.read(allocation, INPUT, 0, 0, 4)
+    device.write_stack(allocation, INPUT, 0, far + 7)
+    assert device.read(allocation, INPUT, 0, 0, 4).tolist() == [7] * 4
+    device.release(allocation)
+    assert sum(line.endswith(": begins") for line in running.lines) == 1, "the same connection"
+
+
+def test_an_interruption_in_the_middle_of_a_message_ends_the_connection(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    device = running.client()
+    allocation = device.allocate(make_program(), 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Channel, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.write_stack(allocation, INPUT, 0, np.zeros((1, 8), np.uint8))
+    with pytest.raises(RemoteError, match="the connection was lost, the segments with it; run again"):
+        device.read(allocation, INPUT, 0, 0, 4)
+    device.release(allocation)
+    assert running.is_well()
+
+
+def interrupted(self: Channel, header: dict[str, object], payload: bytes = b"") -> None:
+    self.connection.sendall(b"TWR")
+    raise KeyboardInterrupt
 
 
 def test_another_config_is_refused_at_once(running: Running) -> None:

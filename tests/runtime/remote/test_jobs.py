@@ -1,4 +1,4 @@
-"""One job at a time: a hasty second one, and clients that die, stop or fall silent."""
+"""One job at a time: others that wait their turn, and clients that die, stop or fall silent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,27 +17,121 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.isa.build import INPUT
 from tests.runtime.network import images, make_artifact, make_program, reference
-from tests.runtime.remote.serving import TOKEN, GatedDevice, Running, eventually, serving
+from tests.runtime.remote.serving import TOKEN, GatedDevice, Running, eventually, greet, serving
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote.frames import ConnectionLost, RemoteError
 from tilewright.runtime.remote.server import Limits
+from tilewright.runtime.remote.turns import Notice, TakenError, Turns
 
 
-def test_a_second_job_is_told_who_has_the_device() -> None:
-    device = GatedDevice()
-    with serving(device) as running:
-        first, results = Executable(make_artifact(), running.client()), []
-        thread = threading.Thread(target=lambda: results.append(first.run(images(1))[0]))
-        thread.start()
+@contextmanager
+def busy(running: Running, device: GatedDevice) -> Iterator[None]:
+    """A first client's launch goes on until the gate is opened; its results are right."""
+    first, results = Executable(make_artifact(), running.client()), []
+    thread = threading.Thread(target=lambda: results.append(first.run(images(1))[0]))
+    thread.start()
+    try:
         assert device.entered.wait(20)
-        second = Executable(make_artifact(), running.client())
-        with pytest.raises(RemoteError, match=r"the device is taken: 127\.0\.0\.1:\d+ has had it for \d+ s"):
-            second.run(images(1))
+        yield
+    finally:
         device.gate.set()
         thread.join()
-        assert np.array_equal(results[0], reference(images(1))[1].reshape(1, -1))
-        assert eventually(lambda: device.released == 1)
+    assert np.array_equal(results[0], reference(images(1))[1].reshape(1, -1))
+
+
+def test_a_second_job_waits_its_turn() -> None:
+    device = GatedDevice()
+    with serving(device) as running:
+        second, results = Executable(make_artifact(), running.client()), []
+        thread = threading.Thread(target=lambda: results.append(second.run(images(2))[0]))
+        with busy(running, device):
+            thread.start()
+            assert eventually(lambda: running.server.waiting == 1)
+            assert not results
+        thread.join()
+        assert np.array_equal(results[0], reference(images(2))[1].reshape(2, -1))
+        assert device.released == 2
+        assert running.server.waiting == 0
+
+
+def test_a_second_job_that_has_waited_long_enough_is_told_who_has_the_device() -> None:
+    device = GatedDevice()
+    with serving(device) as running:
+        with busy(running, device):
+            for patience in (0, 1.2):
+                second = Executable(make_artifact(), running.client(wait=patience))
+                told = rf"the device is taken: 127\.0\.0\.1:\d+ has had it for \d+ s; waited {patience:.0f} s for it"
+                with pytest.raises(RemoteError, match=told):
+                    second.run(images(1))
+            assert running.server.waiting == 0
         assert running.is_well()
+
+
+def test_a_server_that_lets_clients_wait_for_ever_is_left(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: Turns, peer: str, seconds: float, notice: Notice) -> None:
+        while True:
+            notice("nobody")
+            time.sleep(0.05)
+
+    device = running.client(wait=-1)
+    monkeypatch.setattr(Turns, "take", never)
+    monkeypatch.setattr("tilewright.runtime.remote.client._CONNECT_SECONDS", 0.5)
+    with pytest.raises(RemoteError, match="the device is taken: nobody; waited 0 s"):
+        device.allocate(make_program(), 1)
+
+
+def test_clients_that_wait_and_go_are_forgotten() -> None:
+    device = GatedDevice()
+    with serving(device) as running:
+        with busy(running, device):
+            waiting = greet(running, wait=60)
+            assert eventually(lambda: running.server.waiting == 1)
+            assert waiting.receive()[0]["waiting"].startswith("127.0.0.1:")
+            waiting.close()
+            assert eventually(lambda: running.server.waiting == 0)
+        assert running.is_well()
+
+
+def test_clients_that_wait_for_a_server_that_is_closed_are_told() -> None:
+    device = GatedDevice()
+    with serving(device) as running, busy(running, device):
+        waiting = greet(running, wait=60)
+        assert eventually(lambda: running.server.waiting == 1)
+        running.server.close()
+        while "waiting" in (reply := waiting.receive()[0]):
+            assert reply["waiting"]
+        assert reply == {"error": "closed", "message": "the server was closed"}
+
+
+@pytest.mark.parametrize("wait", [None, "60", True, -1, float("nan"), [60]])
+def test_a_client_that_does_not_say_how_long_it_waits_is_told_at_once(wait: object) -> None:
+    device = GatedDevice()
+    with serving(device) as running, busy(running, device):
+        assert greet(running, wait=wait).receive()[0]["error"] == "busy"
+
+
+def test_turns_come_in_order() -> None:
+    turns, order = Turns(), []
+    turns.take("first", 0, lambda taken: None)
+
+    def wait(name: str) -> None:
+        turns.take(name, 60, lambda taken: None)
+        order.append(name)
+        turns.give_back()
+
+    names = [f"client {number}" for number in range(8)]
+    threads = []
+    for number, name in enumerate(names):
+        threads.append(threading.Thread(target=wait, args=(name,)))
+        threads[-1].start()
+        assert eventually(lambda expected=number + 1: turns.waiting == expected)  # type: ignore[misc]
+    with pytest.raises(TakenError, match=r"first has had it for 0 s; waited 0 s for it"):
+        turns.take("hasty", 0, lambda taken: None)
+    turns.give_back()
+    for thread in threads:
+        thread.join()
+    assert order == names
+    turns.take("last", 0, lambda taken: None)
 
 
 CLIENT = """
@@ -71,10 +168,10 @@ def test_an_interrupted_client_can_go_on(running: Running) -> None:
 
 
 def test_a_client_that_falls_silent_loses_the_device() -> None:
-    with serving(limits=Limits(idle_seconds=0.2)) as running:
+    with serving(limits=Limits(idle_seconds=1)) as running:
         device = running.client()
         allocation = device.allocate(make_program(), 1)
-        assert running.saw("nothing came for 0.2 s")
+        assert running.saw("nothing came for 1 s")
         with pytest.raises(ConnectionLost):
             device.read(allocation, INPUT, 0, 0, 4)
         with pytest.raises(RemoteError, match="the connection was lost, the segments with it; run again"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import threading
 
 import pytest
 
@@ -116,11 +117,18 @@ def test_a_container_that_unpacks_to_more_than_allowed_is_refused() -> None:
 
 def test_connections_are_bounded() -> None:
     with serving(limits=Limits(connections=2)) as running:
-        idle = [socket.create_connection(("127.0.0.1", running.server.port)) for _ in range(3)]
+        idle = [socket.create_connection(("127.0.0.1", running.server.port)) for _ in range(2)]
+        with pytest.raises(RemoteError, match="2 connections are open; waited 0 s"):
+            running.client(wait=0)
+        with pytest.raises(RemoteError, match="2 connections are open; waited 1 s"):
+            running.client(wait=0.6)
         assert running.saw("refused, 2 connections are open")
-        for connection in idle:
-            connection.close()
-        assert eventually(running.is_well)
+        leaving = [threading.Timer(0.5, connection.close) for connection in idle]
+        for timer in leaving:
+            timer.start()
+        assert running.is_well(), "a client waits until there is room"
+        for timer in leaving:
+            timer.join()
 
 
 def test_a_defect_of_the_server_is_logged_and_survived(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

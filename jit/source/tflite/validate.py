@@ -1,4 +1,4 @@
-"""``.tflite`` files: validation ahead of TVM's importer, which trusts its input, and operator names kept."""
+"""Validation of ``.tflite`` files ahead of every reader that trusts its input."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.compat import label_main
-from tilewright.jit.compat_importers import Refused, first_line, import_tflite
 from tilewright.jit.errors import ModelError
-from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE
 
 _IDENTIFIER = b"TFL3"
 #: bytes per element of the tensor types that may hold constants; 0: variable or packed, not checked
@@ -39,17 +36,22 @@ class _Checker:
 
     def check(self, model: Any) -> None:
         self.require(model.Version() == 3, f"schema version {model.Version()}, not 3")
-        self.require(model.SubgraphsLength() == 1, f"{model.SubgraphsLength()} subgraphs, not 1")
+        subgraphs = len(self.count(model.SubgraphsLength(), "subgraphs"))
+        self.require(subgraphs > 0, "no subgraph")
         codes = len(self.count(model.OperatorCodesLength(), "operator codes"))
         buffers = len(self.count(model.BuffersLength(), "buffers"))
         sizes = []
         for i in range(buffers):
             buffer = model.Buffers(i)
             self.require(buffer is not None and 0 <= buffer.DataLength() <= len(self.data), f"buffer {i}")
-            self.require(buffer.Offset() <= 1, f"buffer {i} lies outside the flatbuffer")
+            if buffer.Offset() > 1:  # large files keep their constants behind the flatbuffer
+                self.require(buffer.Offset() + buffer.Size() <= len(self.data), f"buffer {i} ends behind the file")
             buffer.DataAsNumpy()
-            sizes.append(buffer.DataLength())
-        subgraph = model.Subgraphs(0)
+            sizes.append(buffer.Size() if buffer.Offset() > 1 else buffer.DataLength())
+        for i in range(subgraphs):
+            self._subgraph(model.Subgraphs(i), codes, sizes, main=i == 0)
+
+    def _subgraph(self, subgraph: Any, codes: int, sizes: list[int], main: bool) -> None:
         tensors = len(self.count(subgraph.TensorsLength(), "tensors"))
         for i in range(tensors):
             self._tensor(subgraph.Tensors(i), i, sizes)
@@ -66,8 +68,9 @@ class _Checker:
             ("inputs", subgraph.InputsLength(), subgraph.InputsAsNumpy),
             ("outputs", subgraph.OutputsLength(), subgraph.OutputsAsNumpy),
         ):
-            self.require(len(self.count(length, what)) > 0, f"no {what}")
-            self._indices(indices(), tensors, f"the graph's {what}", low=0)
+            self.require(not main or len(self.count(length, what)) > 0 or what == "inputs", f"no {what}")
+            if length:
+                self._indices(indices(), tensors, f"the graph's {what}", low=0)
 
     def _indices(self, values: Any, tensors: int, what: str, low: int) -> None:
         array = np.asarray(values)
@@ -99,11 +102,10 @@ class _Checker:
             quantisation.ZeroPointAsNumpy()
 
 
-def read(path: Path) -> Any:
-    """The flatbuffer of a ``.tflite`` file, validated; ModelError also for models that are sound but unusable."""
+def validated(path: Path, data: bytes) -> Any:
+    """The flatbuffer in ``data``, validated; ModelError also for models that are sound but unusable."""
     import tflite
 
-    data = path.read_bytes()
     if len(data) < 32 or data[4:8] != _IDENTIFIER:
         raise ModelError(f"{path}: not a .tflite file (no {_IDENTIFIER.decode()} identifier); is it truncated?")
     checker = _Checker(path, data)
@@ -119,7 +121,7 @@ def read(path: Path) -> Any:
 
 
 def _refuse_unusable(path: Path, model: Any) -> None:
-    """Float models, dynamic shapes and batches, said before the importer says something less clear."""
+    """Float models and dynamic shapes, said before something less clear is."""
     import tflite
 
     subgraph = model.Subgraphs(0)
@@ -135,34 +137,12 @@ def _refuse_unusable(path: Path, model: Any) -> None:
             f"{path}: not quantised: no tensor is int8 with a scale; quantise it with tf.lite.TFLiteConverter "
             "(optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, TFLITE_BUILTINS_INT8)"
         )
-    for i in subgraph.InputsAsNumpy():
+    for i in subgraph.InputsAsNumpy() if subgraph.InputsLength() else ():
         tensor = subgraph.Tensors(int(i))
         name = (tensor.Name() or b"").decode()
         signature = tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() else ()
-        shape = tuple(int(d) for d in tensor.ShapeAsNumpy()) if tensor.ShapeLength() else ()
         if any(int(d) < 0 for d in list(signature)[1:]):
             raise ModelError(
                 f"{path}: input {name!r} has the dynamic shape {tuple(int(d) for d in signature)}; convert the model "
                 "again with a fixed input shape"
             )
-        if len(shape) > 1 and shape[0] != 1:
-            raise ModelError(
-                f"{path}: input {name!r} has batch {shape[0]} (shape {shape}); convert the model again with batch 1, "
-                "several inputs are launched together at run time"
-            )
-
-
-def load(path: Path) -> Any:
-    """The Relax module of a quantised ``.tflite`` file; raises ModelError for any that cannot be imported."""
-    model = read(path)
-    try:
-        mod = import_tflite(model)
-    except Refused as error:
-        raise ModelError(f"{path}: {error}") from error
-    except Exception as error:  # anything the importer trips over is the file's fault to the user
-        raise ModelError(
-            f"{path}: TVM cannot import it: {first_line(error)}; check the file with another runtime"
-        ) from error
-    subgraph = model.Subgraphs(0)
-    outputs = [(subgraph.Tensors(int(i)).Name() or b"").decode() for i in subgraph.OutputsAsNumpy()]
-    return label_main(mod, {SEMANTICS_ATTRIBUTE: LITERT}, outputs)

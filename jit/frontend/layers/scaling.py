@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,36 +12,33 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.float_scaling import tune
 from tilewright.jit.float_tables import Fitted
-from tilewright.jit.frontend.site import LITERT, Operand, QuantisedConstant, Site
+from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.graph import Requant
 from tilewright.jit.graph import Rounding as RoundingName
 from tilewright.jit.numbers import make_requant, reachable
 
-if TYPE_CHECKING:
-    from tilewright.jit.frontend.rules.common import Result
-
 
 def weighted_requant(
-    site: Site,
+    layer: Layer,
     x: Operand,
-    weight: NDArray[np.int8],
+    weight: NDArray[Any],
     weight_scales: NDArray[np.float64],
-    bias: QuantisedConstant | None,
-    tail: Result,
+    bias: NDArray[np.int64],
+    tail: Output,
     *,
     rounding: RoundingName,
     count: int,
 ) -> Requant:
     """Requant of ``sum(x * w) + b`` with the input's zero point folded into the bias.
 
-    ``weight``: (OC, taps). ``rounding`` is LiteRT's for this kind of layer. Adds the layer to the exactness report.
+    ``weight``: (OC, taps); ``bias``: (OC,). ``rounding`` is LiteRT's for this kind of layer. Adds the layer to the
+    exactness report.
     """
-    integer_bias = _integer_bias(bias, count)
-    folded = integer_bias - x.zero_point * weight.astype(np.int64).sum(axis=1)
+    folded = bias - x.zero_point * weight.astype(np.int64).sum(axis=1)
     low, high = reachable(weight.T, folded)
-    if site.semantics != LITERT:
+    if layer.semantics != LITERT:
         scales32 = np.float32(x.scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
-        return float_requant(site, scales32, folded, low, high, tail)
+        return float_requant(layer, scales32, folded, low, high, tail)
     scales = np.float64(x.scale) * weight_scales / np.float64(tail.quantisation.scale)
     requant = make_requant(
         scales,
@@ -53,17 +50,17 @@ def weighted_requant(
         channels=count,
         reach=np.maximum(np.abs(low), np.abs(high)),
     )
-    site.builder.exactness.append(LayerExactness(site.name, site.semantics, count, count))
+    layer.report(LayerExactness(layer.name, layer.semantics, count, count))
     return requant
 
 
 def float_requant(
-    site: Site,
+    layer: Layer,
     scales: NDArray[np.float32],
     bias: NDArray[np.int64],
     low: NDArray[Any],
     high: NDArray[Any],
-    tail: Result,
+    tail: Output,
 ) -> Requant:
     """Requant that equals ONNX Runtime's float32 scaling of accumulators in [low, high] (bias included).
 
@@ -75,10 +72,10 @@ def float_requant(
     count = len(scales)
     zero_point = tail.quantisation.zero_point
     tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi)
-    site.builder.exactness.append(
+    layer.report(
         LayerExactness(
-            site.name,
-            site.semantics,
+            layer.name,
+            layer.semantics,
             count,
             int(tuned.exact.sum()),
             tuned.bound,
@@ -98,12 +95,12 @@ def float_requant(
     )
 
 
-def report_fit(site: Site, fitted: Fitted, channels: int) -> None:
+def report_fit(layer: Layer, fitted: Fitted, channels: int) -> None:
     """Adds an element-wise layer to the exactness report: all its inputs were tried."""
-    site.builder.exactness.append(
+    layer.report(
         LayerExactness(
-            site.name,
-            site.semantics,
+            layer.name,
+            layer.semantics,
             channels,
             0 if fitted.wrong else channels,
             fitted.bound,
@@ -111,12 +108,3 @@ def report_fit(site: Site, fitted: Fitted, channels: int) -> None:
             f"all {fitted.inputs} inputs compared",
         )
     )
-
-
-def _integer_bias(bias: QuantisedConstant | None, count: int) -> NDArray[np.int64]:
-    if bias is None:
-        return np.zeros(count, np.int64)
-    values = bias.values.reshape(-1)
-    if values.dtype not in (np.int32, np.int64) or values.size not in (1, count):
-        raise Unsupported(f"a bias of {values.dtype}{bias.values.shape} for {count} channels")
-    return np.broadcast_to(values.astype(np.int64), (count,))

@@ -1,0 +1,121 @@
+"""Element-wise layers: addition, changes of scale and range, concatenation, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
+from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output, Quantisation
+from tilewright.jit.frontend.layers.scaling import report_fit
+from tilewright.jit.graph import Add, Concat, Requant, Requantize, Scale, Softmax
+from tilewright.jit.numbers import exact_shift, input_scale, make_requant, softmax_constants
+
+
+def add(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
+    """The sum of two tensors of one shape, each with a scale of its own."""
+    if a.shape != b.shape:
+        raise Unsupported(f"addition with broadcasting ({a.shape} and {b.shape})")
+    return _add_litert(layer, a, b, out) if layer.semantics == LITERT else _add_onnx_runtime(layer, a, b, out)
+
+
+def _add_litert(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
+    """TFLite's ADD: left shift 20, both inputs scaled by s / (2 max(s)), the sum by 2 max(s) / (2^20 s_out)."""
+    twice_max = 2.0 * max(a.scale, b.scale)
+    channels = a.shape[3]
+    requant = make_requant(
+        np.float64(twice_max) / ((1 << 20) * np.float64(out.quantisation.scale)),
+        rounding="double",
+        zero_point=out.quantisation.zero_point,
+        lo=out.lo,
+        hi=out.hi,
+        channels=channels,
+        reach=256 << 20,
+    )
+    scale_a = input_scale(a.scale / twice_max, a.zero_point)
+    scale_b = input_scale(b.scale / twice_max, b.zero_point)
+    layer.report_exact(channels)
+    return layer.emit(
+        Add, [a.name, b.name], a.shape, out.quantisation, scale_a=scale_a, scale_b=scale_b, requant=requant
+    )
+
+
+def _add_onnx_runtime(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
+    """QLinearAdd, fitted to its results for all 65,536 pairs of inputs."""
+    q = out.quantisation
+    wanted = add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
+    terms = tuple(Term(x.scale / q.scale, x.zero_point) for x in (a, b))
+    fitted = fit(wanted, terms, q.zero_point, out.lo, out.hi, a.shape[3])
+    report_fit(layer, fitted, a.shape[3])
+    scale_a, scale_b = fitted.scales
+    return layer.emit(Add, [a.name, b.name], a.shape, q, scale_a=scale_a, scale_b=scale_b, requant=fitted.requant)
+
+
+def element_wise(layer: Layer, x: Operand, out: Output) -> tuple[Scale, Requant]:
+    """int8 -> int8 with the scale of ``x`` changed to the result's, one channel's constants for all."""
+    channels = x.shape[3]
+    if layer.semantics != LITERT:
+        return _element_wise_onnx_runtime(layer, x, out)
+    same = x.scale == out.quantisation.scale
+    ratio = 1.0 if same else float(np.float64(x.scale) / np.float64(out.quantisation.scale))
+    requant = make_requant(
+        ratio,
+        rounding="double",
+        zero_point=out.quantisation.zero_point,
+        lo=out.lo,
+        hi=out.hi,
+        channels=channels,
+        reach=255,
+    )
+    return exact_shift(x.zero_point), requant
+
+
+def _element_wise_onnx_runtime(layer: Layer, x: Operand, out: Output) -> tuple[Scale, Requant]:
+    """DequantizeLinear and QuantizeLinear, fitted to their results for all 256 inputs."""
+    q = out.quantisation
+    wanted = requantize_table(x.scale, x.zero_point, q.scale, q.zero_point)
+    fitted = fit(wanted, (Term(x.scale / q.scale, x.zero_point),), q.zero_point, out.lo, out.hi, x.shape[3])
+    report_fit(layer, fitted, x.shape[3])
+    return fitted.scales[0], fitted.requant
+
+
+def is_copy(x: Operand, out: Output) -> bool:
+    """Whether neither scale nor range changes."""
+    return x.quantisation == out.quantisation and (out.lo, out.hi) == (-128, 127)
+
+
+def requantize(layer: Layer, x: Operand, out: Output) -> str:
+    """A change of scale or range; nothing at all where neither changes."""
+    if is_copy(x, out):
+        return x.name
+    scale, requant = element_wise(layer, x, out)
+    if layer.semantics == LITERT:  # fitted ones have been noted already
+        layer.report_exact(x.shape[3])
+    return layer.emit(Requantize, [x.name], x.shape, out.quantisation, scale=scale, requant=requant)
+
+
+def concat(layer: Layer, inputs: Sequence[Operand], out: Output) -> str:
+    """Concatenation over channels; inputs with another scale than the result's are requantised."""
+    if any(x.shape[:3] != inputs[0].shape[:3] for x in inputs):
+        raise Unsupported(f"concatenation of the shapes {', '.join(str(x.shape) for x in inputs)}")
+    parts = [None if is_copy(x, out) else element_wise(layer, x, out) for x in inputs]
+    channels = sum(x.shape[3] for x in inputs)
+    if layer.semantics == LITERT:
+        layer.report_exact(channels)
+    shape = (*inputs[0].shape[:3], channels)
+    return layer.emit(Concat, [x.name for x in inputs], shape, out.quantisation, parts=parts)
+
+
+def softmax(layer: Layer, x: Operand, out: Quantisation, beta: float = 1.0) -> str:
+    """TFLite's integer softmax over the last axis, on the host in NumPy."""
+    if layer.semantics != LITERT:
+        raise Unsupported("ONNX Runtime computes softmax in floating point")
+    if out.scale != 1.0 / 256 or out.zero_point != -128:
+        raise Unsupported(f"softmax with output scale {out.scale} and zero point {out.zero_point}, not 1/256 and -128")
+    multiplier, left_shift, diff_min = softmax_constants(x.scale, beta)
+    layer.report_exact(x.shape[3])
+    return layer.emit(
+        Softmax, [x.name], x.shape, out, multiplier=multiplier, left_shift=left_shift, diff_min=diff_min, beta=beta
+    )

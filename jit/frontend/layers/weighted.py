@@ -1,0 +1,88 @@
+"""Convolution, depthwise convolution and fully connected layers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Layer, Operand, Output
+from tilewright.jit.frontend.layers.scaling import weighted_requant
+from tilewright.jit.graph import Conv2D, DepthwiseConv2D
+from tilewright.jit.graph import Rounding as RoundingName
+
+Quad = tuple[int, int, int, int]
+
+
+def convolution(
+    layer: Layer,
+    x: Operand,
+    weight: NDArray[np.integer],
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    out: Output,
+    *,
+    strides: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    padding: Quad = (0, 0, 0, 0),
+    groups: int = 1,
+    rounding: RoundingName = "double",
+) -> str:
+    """``weight``: (OC, KH, KW, IC / groups) without zero point; ``scales``, ``bias``: (OC,); padding t, l, b, r.
+
+    Raises Unsupported or NotRepresentable where the accelerator's arithmetic cannot give the oracle's integers.
+    """
+    weight = narrow(weight)
+    channels, kh, kw, per_group = weight.shape
+    if per_group * groups != x.shape[3]:
+        raise Unsupported(f"weights for {per_group * groups} channels on a tensor of {x.shape[3]}")
+    shape = (1, *spatial(x.shape, (kh, kw), strides, dilation, padding), channels)
+    requant = weighted_requant(
+        layer, x, weight.reshape(channels, -1), scales, bias, out, rounding=rounding, count=channels
+    )
+    fields = {
+        "requant": requant,
+        "strides": strides,
+        "dilation": dilation,
+        "padding": padding,
+        "pad_value": x.zero_point,
+    }
+    if groups > 1 and groups == x.shape[3] == channels:
+        kernel = np.ascontiguousarray(weight[:, :, :, 0].transpose(1, 2, 0))
+        return layer.emit(DepthwiseConv2D, [x.name], shape, out.quantisation, weight=kernel, **fields)
+    return layer.emit(Conv2D, [x.name], shape, out.quantisation, weight=weight, groups=groups, **fields)
+
+
+def dense(
+    layer: Layer,
+    x: Operand,
+    weight: NDArray[np.integer],
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    out: Output,
+    rounding: RoundingName = "single",
+) -> str:
+    """A fully connected layer on every pixel: ``weight`` (OC, IC) without zero point."""
+    return convolution(layer, x, weight[:, None, None, :], scales, bias, out, rounding=rounding)
+
+
+def narrow(weight: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Weights as int8, or as int16 where some lie beyond: those of uint8 files, less their zero point."""
+    values = np.asarray(weight)
+    if values.size == 0:
+        raise Unsupported("weights without elements")
+    low, high = int(values.min()), int(values.max())
+    if low < -255 or high > 255:
+        raise Unsupported(f"weights from {low} to {high}")
+    return np.ascontiguousarray(values.astype(np.int8 if low >= -128 and high <= 127 else np.int16))
+
+
+def spatial(
+    shape: tuple[int, ...], kernel: tuple[int, int], strides: tuple[int, int], dilation: tuple[int, int], padding: Quad
+) -> tuple[int, int]:
+    """Height and width of a windowed operator's result; Unsupported where there is none."""
+    size = (shape[1] + padding[0] + padding[2], shape[2] + padding[1] + padding[3])
+    out = tuple((n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(size, kernel, dilation, strides, strict=True))
+    if min(out) < 1:
+        raise Unsupported(f"a {kernel[0]}x{kernel[1]} window on a padded image of {size[0]}x{size[1]}")
+    return out[0], out[1]

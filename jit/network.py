@@ -1,0 +1,83 @@
+"""A whole model file for a Config: what does not fit the accelerator goes back to the file's interpreter, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.jit.compiler import CompiledGraph, Progress, compile_graph
+from tilewright.jit.errors import NeedsHost
+from tilewright.jit.graph import Interpreted
+from tilewright.jit.importer import ImportedModel, lower_source
+from tilewright.jit.source import Source
+from tilewright.runtime import interpreters
+
+
+@dataclass
+class CompiledModel:
+    """A model and what it was compiled to. ``moved``: (operator, reason) of what the accelerator would take in
+    principle but this Config, or the proof of the program, did not."""
+
+    model: ImportedModel
+    compiled: CompiledGraph
+    moved: list[tuple[str, str]]
+
+    def operators(self) -> list[dict[str, Any]]:
+        """One entry for each operator of the file: name, kind, where it runs, why, and what is known of exactness."""
+        placed: dict[int, tuple[str, str]] = {}
+        for op in self.model.graph.ops:
+            place, reason = self.compiled.placement[op.name]
+            if isinstance(op, Interpreted):
+                place = "interpreter"
+            for index in op.covers:
+                placed.setdefault(index, (place, reason))
+        known = {layer.name: layer for layer in self.model.exactness}
+        entries = []
+        for operator in self.model.source.operators:
+            note = self.model.built.notes.get(operator.index, "nothing reads its result")
+            place, reason = placed.get(operator.index, ("none", note))
+            layer = known.get(operator.name)
+            exact = "by construction" if place in ("interpreter", "none") else "proven"
+            if place in ("accelerator", "host") and layer is not None and not layer.proven:
+                exact = f"{layer.exact} of {layer.channels} channels, the others within {layer.bound} LSB"
+            entries.append(
+                {"name": operator.name, "op": operator.kind, "place": place, "reason": reason, "exact": exact}
+            )
+        return entries
+
+
+def compile_source(
+    source: Source,
+    config: Config,
+    *,
+    keep_intermediates: bool = False,
+    fast_host: bool = False,
+    progress: Progress | None = None,
+) -> CompiledModel:
+    """Compile every operator of a model file for a Config: any valid model gets a result."""
+    moved: dict[int, str] = {}
+    remembered: dict[Hashable, Any] = {}
+    while True:
+        model = lower_source(source, moved)
+
+        def cut(operators: list[int], inputs: list[str], outputs: list[str]) -> tuple[bytes, str, bool]:
+            part = source.cut(operators, inputs, outputs)
+            names = [source.operators[i].name for i in operators]
+            interpreters.load(source.runtime, part, f"{source.path}: {', '.join(names[:3])}", fast=fast_host)
+            return part, source.runtime, source.is_stateful(operators)
+
+        try:
+            compiled = compile_graph(
+                model.graph, config, keep_intermediates=keep_intermediates, progress=progress, fast_host=fast_host,
+                cut=cut, remembered=remembered,
+            )  # fmt: skip
+        except NeedsHost as refusal:
+            new = {i: reason for i, reason in refusal.operators.items() if i not in moved}
+            if not new:
+                raise
+            moved |= new
+            continue
+        names = {op.index: op.name for op in source.operators}
+        return CompiledModel(model, compiled, [(names[i], reason) for i, reason in sorted(moved.items())])

@@ -1,0 +1,279 @@
+"""One program of a network: several schedules are tried on the cycle simulator, the fastest that is right is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from tilewright.config import Config, ConfigError
+from tilewright.errors import TilewrightError
+from tilewright.isa.program import PAGE, Program, Segment, whole_pages
+from tilewright.isa.verifier import verify
+from tilewright.jit.actions import Action, Policy, ScheduleError
+from tilewright.jit.capacity import fit, least_capacities
+from tilewright.jit.emitter import Emitter, Image
+from tilewright.jit.floor import layer_floor
+from tilewright.jit.graph import Graph
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.layout import Buffer
+from tilewright.jit.lower import lower
+from tilewright.jit.plan import make_plan
+from tilewright.jit.proof import prove
+from tilewright.jit.schedule import Scheduler
+from tilewright.jit.slicing import slice_graph
+from tilewright.jit.tensors import Lowered
+from tilewright.jit.tiled.program import tiled_program
+from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
+from tilewright.runtime.steps import PackStep, UnpackStep
+from tilewright.sim import simulate_timing
+
+#: measured on the MLPerf Tiny networks: each is the best of some network on some config
+POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
+
+#: for networks that a plan cuts into groups
+PLANNED = (Policy(False, 0.25, 8),)
+#: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
+#: with the whole network on the chip
+NEAR = {False: 1.1, True: 1.5}
+#: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
+CONSTANT_SHARES = (0.5, 0.25, 0.125)
+
+_Key = TypeVar("_Key", bound=Hashable)
+Progress = Callable[[str, int, int], None]
+Attempt = Callable[[], tuple[Program, Lowered, dict[str, int]]]
+
+#: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
+FAILURES = (TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError)
+
+
+@dataclass(frozen=True)
+class ProvenProgram:
+    """A program shown to compute its graph, and the steps around it (as program 0). ``rejected``: why other
+    schedules, which would have been tried or taken first, were not."""
+
+    program: Program
+    packs: list[PackStep]
+    unpacks: list[UnpackStep]
+    rejected: tuple[str, ...] = ()
+
+
+def best_program(
+    graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
+) -> ProvenProgram:
+    """The fastest of several schedules, by simulated cycles, that is proven to be right.
+
+    Tiles, which fit always, are tried where no other is near the floor or none is right. Raises what went wrong with
+    the best one if none is.
+    """
+    on_chip = _streams(graph, config)
+    if on_chip:
+        tries = [partial(_program, graph, config, policy, True) for policy in policies]
+    else:
+        plans = [config, *_smaller(config)]
+        tries = [partial(_program, graph, config, policy, False, plan) for policy in PLANNED for plan in plans]
+    found: list[tuple[int, ProvenProgram]] = []
+    failures: list[Exception] = []
+
+    def attempt(number: int, make: Attempt) -> None:
+        if progress is not None:
+            progress("schedules", number, len(tries) + 1)
+        try:
+            program, lowered, offsets = make()
+            packs, unpacks = _edges(graph, lowered, offsets, config)
+            found.append((simulate_timing(program).cycles, ProvenProgram(program, packs, unpacks)))
+        except PlaceError as error:  # it does not fit: no defect
+            refusals.append(error)
+        except FAILURES as error:
+            failures.append(error)
+
+    refusals: list[Exception] = []
+    for number, make in enumerate(tries):
+        attempt(number, make)
+    if not found or min(c for c, _ in found) > NEAR[on_chip] * found[0][1].program.meta["floor_cycles"]:
+        attempt(len(tries), partial(_tiled, graph, config))
+        tiled = True
+    else:
+        tiled = False
+    while True:
+        found.sort(key=lambda candidate: candidate[0])
+        for _, candidate in found:
+            try:
+                verify(candidate.program)
+                prove(graph, candidate.program, candidate.packs, candidate.unpacks)
+                return replace(candidate, rejected=tuple(described(error) for error in failures))
+            except FAILURES as error:
+                failures.append(error)
+        if tiled:
+            raise [*failures, *refusals][0]
+        found, tiled = [], True
+        attempt(len(tries), partial(_tiled, graph, config))
+
+
+def described(error: Exception) -> str:
+    """What went wrong, for the report."""
+    return str(error) if isinstance(error, TilewrightError) else f"{type(error).__name__}: {error}"
+
+
+def _smaller(config: Config) -> list[Config]:
+    """The Config with half of act, if there is one: what is planned for it runs on the whole, sometimes faster."""
+    try:
+        return [config.replace(act_bytes=config.act_bytes // 2)]
+    except ConfigError:
+        return []
+
+
+def _tiled(graph: Graph, config: Config) -> tuple[Program, Lowered, dict[str, int]]:
+    """Layer by layer through DRAM, in tiles."""
+    lowered = lower(graph, config, tiled=True)
+    program, offsets = tiled_program(graph, lowered, config, _meta(graph, lowered, config))
+    return program, lowered, offsets
+
+
+def _streams(graph: Graph, config: Config) -> bool:
+    """Whether the whole network streams on the chip, with no more than the least of every ring."""
+    lowered = lower(graph, config)
+    if any(node.limit for node in lowered.nodes):
+        return False
+    stored = [lowered.outputs[t][0] for t in graph.outputs]
+    for name, rows in least_capacities(lowered.nodes, lowered.buffers).items():
+        lowered.buffers[name].capacity = rows
+    try:
+        Scheduler(config, lowered.nodes, lowered.buffers, list(lowered.packs), stored, Policy(), {}).run()
+    except ScheduleError:
+        return False
+    return True
+
+
+def _program(
+    graph: Graph, config: Config, policy: Policy, on_chip: bool, plan: Config | None = None
+) -> tuple[Program, Lowered, dict[str, int]]:
+    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
+
+    ``plan``: the Config to plan for, with as much of act or less; places in act are spread over all of it, so that
+    buffers share no more banks than planned.
+    """
+    plan = plan or config
+    lowered = lower(graph if on_chip else slice_graph(graph, plan), plan)
+    if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
+        raise PlaceError(f"{limited.name}: {limited.limit}")
+    inputs = list(lowered.packs)
+    stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
+    if on_chip:
+        actions = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
+    else:
+        actions = _planned(lowered, plan, policy, inputs, stored)
+        for buffer in lowered.buffers.values():
+            buffer.base *= config.act_units // plan.act_units
+    layout = _dram_layout(graph, lowered, inputs, config)
+    emitter = Emitter(
+        config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
+        layout.sizes[SCRATCH],
+    )  # fmt: skip
+    emitter.run(actions)
+    sizes = layout.sizes
+    segments = [
+        Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
+        Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
+    ]
+    if layout.scratch:
+        segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
+    return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
+
+
+def _planned(lowered: Lowered, config: Config, policy: Policy, inputs: list[str], stored: list[str]) -> list[Action]:
+    """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
+    failure: ScheduleError | None = None
+    for share in CONSTANT_SHARES:
+        plan = make_plan(lowered, config, stored, share, 8 if policy.slack is None else policy.slack)
+        scheduler = Scheduler(
+            config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, plan.after
+        )  # fmt: skip
+        try:
+            scheduler.run()
+            return scheduler.actions
+        except ScheduleError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+@dataclass(frozen=True)
+class _DramLayout:
+    """Byte offsets of tensors in their segments, and the segments' sizes by number."""
+
+    inputs: dict[str, int]
+    outputs: dict[str, int]  #: by graph tensor
+    images: dict[str, Image]  #: by on-chip tensor: the output itself or a slice of it
+    scratch: dict[str, int]
+    sizes: dict[int, int]
+
+
+def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Config) -> _DramLayout:
+    sizes = {}
+
+    def lay_out(segment: int, units: dict[_Key, int]) -> dict[_Key, int]:
+        offsets, position = {}, 0
+        for name, count in units.items():
+            offsets[name] = position
+            position += whole_pages(count * config.act_unit_bytes)
+        sizes[segment] = max(PAGE, position)
+        return offsets
+
+    buffers = lowered.buffers
+    held = {t: tuple(lowered.outputs[t]) for t in graph.outputs}
+    pixels = {parts: sum(buffers[part].units for part in parts) for parts in held.values()}
+    places = lay_out(OUTPUT, {p: buffers[p[0]].height * buffers[p[0]].width * units for p, units in pixels.items()})
+    images: dict[str, Image] = {}
+    for parts, units in pixels.items():
+        first = 0
+        for part in parts:
+            images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
+            first += buffers[part].units
+    return _DramLayout(
+        lay_out(INPUT, {t: _full_size(buffers[t]) for t in inputs}),
+        {t: places[parts] for t, parts in held.items()},
+        images,
+        lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
+        sizes,
+    )
+
+
+def _full_size(buffer: Buffer) -> int:
+    return buffer.rows * buffer.stride
+
+
+def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
+    layers = []
+    total_array = total_bytes = 0
+    for number, op in enumerate(graph.ops):
+        floor = layer_floor(graph, op, number, lowered, config)
+        total_array += floor.array_cycles
+        total_bytes += floor.bus_bytes
+        layers.append(
+            {
+                "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
+                "array_cycles": floor.array_cycles, "bus_bytes": floor.bus_bytes, "floor_cycles": floor.cycles(config),
+            }
+        )  # fmt: skip
+    total = max(total_array, -(-total_bytes // config.beat_bytes))
+    return {"name": graph.name, "layers": layers, "floor_cycles": total}
+
+
+def _edges(
+    graph: Graph, lowered: Lowered, offsets: dict[str, int], config: Config
+) -> tuple[list[PackStep], list[UnpackStep]]:
+    """The steps around a program, as number 0: those that pack its inputs and those that unpack its outputs."""
+    packs = [replace(pack, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets]
+    return packs, [_unpack(graph, name, lowered, offsets, config) for name in graph.outputs]
+
+
+def _unpack(graph: Graph, tensor: str, lowered: Lowered, offsets: dict[str, int], config: Config) -> UnpackStep:
+    parts = lowered.outputs[tensor]
+    shape = lowered.specs[parts[0]].shape
+    whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
+    return UnpackStep(
+        tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
+        units=sum(lowered.buffers[part].units for part in parts), offset=offsets[tensor], batch=config.batch,
+    )  # fmt: skip

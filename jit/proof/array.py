@@ -1,0 +1,102 @@
+"""GEMM over the algebra: the instruction's sums of products, on field elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, clamp_key, reduce, symbol
+from tilewright.jit.proof.machine import Machine
+from tilewright.jit.proof.native import compiled
+from tilewright.sim.move import act_address
+from tilewright.sim.state import (
+    C_DST,
+    C_DST_INNER,
+    C_DST_OUTER,
+    C_INNER,
+    C_OUTER,
+    C_SRC,
+    C_SRC_INNER,
+    C_SRC_OUTER,
+    C_UOP_BEGIN,
+    C_UOP_COUNT,
+    C_WGT,
+    C_WGT_INNER,
+    C_WGT_OUTER,
+    C_WINDOW,
+    Shape,
+)
+
+
+@compiled
+def linear(first: int, count: int, x: Machine) -> None:
+    """Make accumulators numbers that can be added to: a maximum becomes the function of its set."""
+    for k in range(first, first + count):
+        if x.kind[k] == MAXSET:
+            x.acc[k] = symbol(x.acc[k], clamp_key(x.seed, MAXIMUM, -128, 127))
+        x.kind[k] = LINEAR
+
+
+@compiled
+def _dense(acc: int, act: int, wgt: int, keep: int, total: Any, x: Machine, s: Shape) -> None:
+    """One dense micro-op; acc, act and wgt are the indices of the vectors' and the entry's first elements."""
+    n = s.block_out
+    total[:] = 0.0
+    for k in range(s.block_in):
+        value = x.act[act + k]
+        row = x.weights[wgt + k * n : wgt + k * n + n]
+        for o in range(n):
+            total[o] += value * row[o]
+    if keep:
+        linear(acc, n, x)
+        for o in range(n):
+            x.acc[acc + o] = reduce(x.acc[acc + o] + total[o])
+    else:
+        for o in range(n):
+            x.acc[acc + o] = reduce(total[o])
+            x.kind[acc + o] = LINEAR
+
+
+@compiled
+def _emit(acc: int, recent: Any, newest: int, entry: int, keep: int, x: Machine, s: Shape) -> None:
+    """One window emit: ``recent[(newest - t) % len]`` is where window[t] lies in act, -1 where it is still zero."""
+    if keep:
+        linear(acc, s.lanes, x)
+    wgt = entry * s.block_in * s.block_out
+    for c in range(s.lanes):
+        total = x.acc[acc + c] if keep else 0.0
+        for t in range(x.taps[entry]):
+            act = recent[(newest - t) & (len(recent) - 1)]
+            if act >= 0:
+                total += x.act[act + c] * x.weights[wgt + t * s.block_out + c]
+        x.acc[acc + c] = reduce(total)
+        x.kind[acc + c] = LINEAR
+
+
+@compiled
+def gemm(row: Any, x: Machine, s: Shape) -> None:
+    """Run a GEMM instruction."""
+    window, push_only = row[C_WINDOW] != 0, (1 << s.acc_bits) - 1
+    act_align = 1 if window else s.in_units
+    acc_align = 1 if window else s.out_units
+    total = np.zeros(s.block_out)
+    recent = np.full(s.block_in, -1, np.int64)
+    newest = -1
+    for o in range(row[C_OUTER]):
+        for i in range(row[C_INNER]):
+            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
+            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
+            wgt = row[C_WGT] + o * row[C_WGT_OUTER] + i * row[C_WGT_INNER]
+            for u in range(row[C_UOP_BEGIN], row[C_UOP_BEGIN] + row[C_UOP_COUNT]):
+                uop = x.memories.uop_gemm[u & (s.uop_gemm_depth - 1)]
+                act = (act_address(row, uop[1] + src, s) & ~(act_align - 1)) * s.lanes
+                acc = ((uop[0] + dst) & (s.acc_depth - 1) & ~(acc_align - 1)) * s.lanes
+                entry = (uop[2] + wgt) & (s.wgt_depth - 1)
+                if not window:
+                    _dense(acc, act, entry * s.block_in * s.block_out, uop[3], total, x, s)
+                    continue
+                newest += 1
+                recent[newest & (s.block_in - 1)] = act
+                if uop[0] != push_only:
+                    _emit(acc, recent, newest, entry, uop[3], x, s)

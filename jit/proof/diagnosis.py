@@ -1,0 +1,73 @@
+"""Where a program goes wrong: the first value that has no place in its layer. Only run on programs that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.codec import COLUMNS
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Opcode
+from tilewright.jit.graph import Graph
+from tilewright.jit.proof.elements import residues
+from tilewright.jit.proof.graph_side import Elements, evaluate_elements
+from tilewright.jit.proof.machine import random_elements
+from tilewright.jit.proof.program_side import ProgramSide
+from tilewright.runtime.steps import PackStep
+
+_NONE = "every value computed is an element of its layer's tensors, so it is loaded, kept or stored in the wrong place"
+
+
+def first_stray(
+    graph: Graph, program: Program, packs: Sequence[PackStep], seed: int, generator: np.random.Generator
+) -> str:
+    """The first REQUANTIZE that writes what is no element of its layer's output or inputs, as half a sentence.
+
+    The program runs on two sets of inputs with the same functions: what comes out alike depends on no input, as in the
+    lanes beyond a tensor's channels, and is not judged.
+    """
+    layers = program.meta.get("layers", [])
+    numbers = program.meta.get("instruction_layer", [])
+    inputs = [_inputs(graph, generator) for _ in range(2)]
+    legal = _legal(graph, inputs[0], seed)
+    sides = [ProgramSide(program, packs, i, seed, np.random.default_rng(0)) for i in inputs]
+    table = sides[0].table
+    for n, opcode in enumerate(table[:, COLUMNS["opcode"]].tolist()):
+        for side in sides:
+            side.run(n, n + 1)
+        if opcode != Opcode.REQUANTIZE or n >= len(numbers) or numbers[n] >= len(layers):
+            continue
+        units = _written(table[n], sides[0])
+        first, second = (residues(side.machine.act[units]) for side in sides)
+        stray = (first != second) & ~np.isin(first, legal.get(layers[numbers[n]]["name"], first))
+        if stray.any():
+            return (
+                f"instruction {n} (REQUANTIZE) of layer {layers[numbers[n]]['name']} is the first to write what is no "
+                f"element of its layer's tensors: {int(stray.sum())} of {stray.size} values"
+            )
+    return _NONE
+
+
+def _inputs(graph: Graph, generator: np.random.Generator) -> dict[str, Elements]:
+    shapes = {t: graph.tensors[t].shape for t in graph.inputs}
+    return {t: random_elements(generator, int(np.prod(s))).reshape(s) for t, s in shapes.items()}
+
+
+def _legal(graph: Graph, inputs: Mapping[str, Elements], seed: int) -> dict[str, NDArray[np.int64]]:
+    """By operator: the elements of its output and of its inputs (which a copy with other padding holds)."""
+    values = {t: residues(v) for t, v in evaluate_elements(graph, inputs, seed, keep=True).items()}
+    return {op.name: np.concatenate([values[t] for t in (op.output, *op.inputs)]) for op in graph.ops}
+
+
+def _written(row: NDArray[np.int64], side: ProgramSide) -> NDArray[np.int64]:
+    """Indices into act of the elements that a REQUANTIZE wrote."""
+    shape, uops = side.shape, side.machine.memories.uop_alu
+    field = {name: int(row[column]) for name, column in COLUMNS.items()}
+    picked = uops[(field["uop_begin"] + np.arange(field["uop_count"])) % len(uops), 0]
+    outer, inner = np.arange(field["outer"]), np.arange(field["inner"])
+    offset = field["dst"] + outer[:, None, None] * field["dst_outer"] + inner[:, None] * field["dst_inner"] + picked
+    offset = np.where(offset >= field["wrap_size"], offset - field["wrap_size"], offset).ravel()
+    units = (field["wrap_base"] + offset) % shape.act_depth // shape.out_units * shape.out_units
+    return (units[:, None] * shape.lanes + np.arange(shape.block_out)).ravel()

@@ -1,0 +1,81 @@
+"""Loops over arrays of field elements, for the graph's side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.proof.algebra import (
+    apply_form,
+    keeps_int8,
+    member,
+    reduce,
+    requantize_key,
+    requantized,
+    residue,
+)
+from tilewright.jit.proof.native import compiled
+
+
+@compiled
+def requantize_elements(
+    acc: Any, kind: int, prm: Any, rounding: int, zero_point: int, lo: int, hi: int, seed: int, out: Any
+) -> None:
+    """``out[n, c]``: accumulators (N, C) of one kind requantised; ``prm``: int64 (4, C) bias, multiplier, shift,
+    offset."""
+    count, channels = acc.shape
+    key, keeps = np.empty(channels, np.int64), np.empty(channels, np.bool_)
+    for c in range(channels):
+        bias, m, shift, offset = prm[0, c], prm[1, c], prm[2, c], prm[3, c]
+        key[c] = requantize_key(seed, m, shift, offset, rounding, zero_point, lo, hi)
+        keeps[c] = keeps_int8(bias, m, shift, offset, rounding, zero_point)
+    for n in range(count):
+        for c in range(channels):
+            out[n, c] = requantized(reduce(acc[n, c]), kind, prm[0, c], key[c], keeps[c], lo, hi, seed)
+
+
+@compiled
+def map_elements(values: Any, a: int, b: int, key: int, out: Any) -> None:
+    """A function in the form of :func:`~tilewright.jit.proof.algebra.table_form`, element by element; 1-D."""
+    for n in range(len(values)):
+        out[n] = apply_form(values[n], a, b, key)
+
+
+@compiled
+def members(values: Any, seed: int, out: Any) -> None:
+    """What each value adds to a maximum; 1-D."""
+    for n in range(len(values)):
+        out[n] = member(values[n], seed)
+
+
+@compiled
+def reduce_elements(values: Any) -> None:
+    """Reduce in place; 1-D."""
+    for n in range(len(values)):
+        values[n] = reduce(values[n])
+
+
+@compiled
+def differing(a: Any, b: Any, out: Any) -> int:
+    """``out[n]``: whether two elements differ; how many; 1-D."""
+    count = 0
+    for n in range(len(a)):
+        out[n] = residue(a[n]) != residue(b[n])
+        count += out[n]
+    return count
+
+
+@compiled
+def _residues(values: Any, out: Any) -> None:
+    for n in range(len(values)):
+        out[n] = residue(values[n])
+
+
+def residues(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The integers 0 .. P-1 that elements stand for, as one row."""
+    flat = np.ascontiguousarray(values, np.float64).ravel()
+    out = np.empty(flat.size, np.int64)
+    _residues(flat, out)
+    return out

@@ -1,0 +1,161 @@
+"""What a graph means, in the algebra: every operator from its definition in :mod:`tilewright.jit.graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arithmetic import Rounding
+from tilewright.jit import graph as g
+from tilewright.jit.errors import Unfollowed
+from tilewright.jit.proof.algebra import LINEAR, MAXSET, PLAIN, SUM_TERMS, table_form
+from tilewright.jit.proof.elements import map_elements, members, reduce_elements, requantize_elements
+from tilewright.jit.reference import apply_scale, pad, valid_counts, windows
+
+Elements = NDArray[np.float64]
+
+_BLOCK = 1 << 20  #: elements of one matrix of patches
+_INT8 = np.arange(-128, 128).astype(np.int8)
+
+
+def evaluate_elements(
+    graph: g.Graph, inputs: Mapping[str, Elements], seed: int, keep: bool = False
+) -> dict[str, Elements]:
+    """The graph's outputs by name, reduced; with ``keep`` every tensor.
+
+    ``inputs``: elements in the shape of each graph input. Raises :class:`Unfollowed` for an operator without a meaning
+    in the algebra.
+    """
+    values = dict(inputs)
+    last = {t: number for number, op in enumerate(graph.ops) for t in op.inputs}
+    for number, op in enumerate(graph.ops):
+        rule = _RULES.get(type(op))
+        if rule is None:
+            raise Unfollowed(f"{op.name} ({op.kind}): the operator runs on the host only")
+        result = rule(op, seed, *(values[t] for t in op.inputs))
+        if result.shape != graph.tensors[op.output].shape:
+            raise ValueError(f"{graph.name}: {op.name} gives {result.shape}, not the declared shape")
+        values[op.output] = result
+        if not keep:
+            for t in op.inputs:
+                if last[t] == number and t not in graph.outputs:
+                    values.pop(t, None)
+    return values if keep else {t: values[t] for t in graph.outputs}
+
+
+def _requantize(acc: Elements, kind: int, requant: g.Requant, seed: int) -> Elements:
+    """``acc`` of shape (..., C)."""
+    channels = acc.shape[-1]
+    fields = (requant.bias, requant.multiplier, requant.shift, requant.offset)
+    prm = np.stack([np.broadcast_to(np.asarray(f, np.int64), channels) for f in fields])
+    flat = np.ascontiguousarray(acc, np.float64).reshape(-1, channels)
+    out = np.empty_like(flat)
+    rounding = int(Rounding[requant.rounding.upper()])
+    requantize_elements(flat, kind, prm, rounding, requant.zero_point, requant.lo, requant.hi, seed, out)
+    return out.reshape(acc.shape)
+
+
+def _scale(x: Elements, scale: g.Scale, seed: int) -> tuple[Elements, int]:
+    """Rescaled elements, and what kind of accumulator they are: the table of all int8 values decides."""
+    form = table_form(seed, apply_scale(_INT8, scale).astype(np.int64))
+    out = np.empty(x.size)
+    map_elements(np.ascontiguousarray(x).ravel(), *form, out)
+    return out.reshape(x.shape), PLAIN if tuple(form) == (1, 0, 0) else LINEAR
+
+
+def _products(patches: Elements, kernel: Elements) -> Elements:
+    """``patches @ kernel`` over the field, not reduced; (N, K) and (K, M)."""
+    total = np.zeros((patches.shape[0], kernel.shape[1]))
+    for first in range(0, kernel.shape[0], SUM_TERMS):
+        part = patches[:, first : first + SUM_TERMS] @ kernel[first : first + SUM_TERMS]
+        if kernel.shape[0] > SUM_TERMS:
+            reduce_elements(part.reshape(-1))
+        total += part
+    return total
+
+
+def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
+    channels_out, kh, kw, per_group = op.weight.shape
+    view = windows(pad(x, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)[0]
+    oh, ow = view.shape[:2]
+    out_per_group, depth = channels_out // op.groups, kh * kw * per_group
+    acc = np.empty((oh, ow, channels_out))
+    rows = max(1, _BLOCK // (ow * depth))
+    for group in range(op.groups):
+        inputs = slice(group * per_group, (group + 1) * per_group)
+        outputs = slice(group * out_per_group, (group + 1) * out_per_group)
+        kernel = op.weight[outputs].transpose(1, 2, 3, 0).reshape(depth, out_per_group).astype(np.float64)
+        for y in range(0, oh, rows):
+            part = view[y : y + rows, :, inputs].transpose(0, 1, 3, 4, 2)
+            count = part.shape[0]
+            acc[y : y + rows, :, outputs] = _products(part.reshape(count * ow, depth), kernel).reshape(count, ow, -1)
+    return _requantize(acc[None], LINEAR, op.requant, seed)
+
+
+def _tap_sums(x: Elements, kernel: tuple[int, int], strides: Any, dilation: Any, weight: Any) -> Elements:
+    """``sum x * weight[ky, kx]`` over each window, one tap after another; ``weight`` (KH, KW, C) or None for ones."""
+    view = windows(x, kernel, strides, dilation)
+    acc = np.zeros(view.shape[:4])
+    for tap, (ky, kx) in enumerate(np.ndindex(*kernel)):
+        values = view[..., ky, kx]
+        acc += values if weight is None else values * weight[ky, kx].astype(np.float64)
+        if tap % SUM_TERMS == SUM_TERMS - 1:
+            reduce_elements(acc.reshape(-1))
+    return acc
+
+
+def _depthwise(op: g.DepthwiseConv2D, seed: int, x: Elements) -> Elements:
+    kernel = (op.weight.shape[0], op.weight.shape[1])
+    acc = _tap_sums(pad(x, op.padding, op.pad_value), kernel, op.strides, op.dilation, op.weight)
+    return _requantize(acc, LINEAR, op.requant, seed)
+
+
+def _add(op: g.Add, seed: int, a: Elements, b: Elements) -> Elements:
+    return _requantize(_scale(a, op.scale_a, seed)[0] + _scale(b, op.scale_b, seed)[0], LINEAR, op.requant, seed)
+
+
+def _average_pool(op: g.AvgPool2D, seed: int, x: Elements) -> Elements:
+    acc = _tap_sums(pad(x, op.padding, 0), op.kernel, op.strides, (1, 1), None)
+    counts = valid_counts((x.shape[1], x.shape[2]), op)
+    result = np.full(acc.shape, np.nan)
+    for count, requant in op.requants.items():
+        where = counts == count
+        result[:, where] = _requantize(acc[:, where], LINEAR, requant, seed)
+    return result
+
+
+def _max_pool(op: g.MaxPool2D, seed: int, x: Elements) -> Elements:
+    padded = np.ascontiguousarray(pad(x, op.padding, -128))
+    one, zero = np.array([1], np.int32), np.array([0], np.int32)
+    clamp = g.Requant(zero, one, zero, zero, "single", 0, op.lo, op.hi)
+    if op.kernel == (1, 1):
+        return _requantize(padded[:, :: op.strides[0], :: op.strides[1]], PLAIN, clamp, seed)
+    each = np.empty(padded.size)
+    members(padded.ravel(), seed, each)
+    return _requantize(_tap_sums(each.reshape(padded.shape), op.kernel, op.strides, (1, 1), None), MAXSET, clamp, seed)
+
+
+def _rescaled(x: Elements, scale: g.Scale, requant: g.Requant, seed: int) -> Elements:
+    acc, kind = _scale(x, scale, seed)
+    return _requantize(acc, kind, requant, seed)
+
+
+def _concat(op: g.Concat, seed: int, *inputs: Elements) -> Elements:
+    parts = zip(inputs, op.parts, strict=True)
+    return np.concatenate([x if part is None else _rescaled(x, *part, seed) for x, part in parts], axis=-1)
+
+
+_RULES: dict[type[g.Op], Callable[..., Elements]] = {
+    g.Conv2D: _conv2d,
+    g.DepthwiseConv2D: _depthwise,
+    g.Add: _add,
+    g.AvgPool2D: _average_pool,
+    g.MaxPool2D: _max_pool,
+    g.Requantize: lambda op, seed, x: _rescaled(x, op.scale, op.requant, seed),
+    g.Pad: lambda op, seed, x: pad(x, op.padding, op.pad_value),
+    g.Concat: _concat,
+    g.Reshape: lambda op, seed, x: x.reshape(op.shape),
+}

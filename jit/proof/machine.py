@@ -1,0 +1,119 @@
+"""The accelerator over the algebra: its memories hold field elements where data flows, integers where constants do.
+
+Only batch row 0 is followed: the rows never meet, and the others carry nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.program import Program
+from tilewright.jit.proof.algebra import P
+from tilewright.sim.scaling import ROWS
+from tilewright.sim.state import Memories, Shape, make_shape
+
+
+class Machine(NamedTuple):
+    """Memories of the symbolic run; act, acc and dram hold elements, one per int8 (acc: int32).
+
+    ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT] as float64, ``taps``:
+    for each entry one more than its last input that has a weight. ``dram`` holds all segments but the constant ones,
+    an element per byte, output segments first; ``base`` is where each segment starts, -1 for constant ones, whose
+    bytes lie at the addresses ``constants``. ``writer``: for each element of the output segments one more than the
+    instruction that stored it, negative if there was another before. The last arrays keep what was worked out for prm
+    entries: ``scale_*`` per lane for RESCALE with rounding ``scale_tag``, ``key`` and ``keeps`` for REQUANTIZE with the
+    fields in ``key_tag``; tags are -1 where nothing is known.
+    """
+
+    act: NDArray[np.float64]
+    acc: NDArray[np.float64]
+    kind: NDArray[np.uint8]
+    weights: NDArray[np.float64]
+    taps: NDArray[np.int64]
+    dram: NDArray[np.float64]
+    base: NDArray[np.int64]
+    constants: NDArray[np.int64]
+    writer: NDArray[np.int32]
+    memories: Memories
+    scale_tag: NDArray[np.int64]
+    scale_a: NDArray[np.int64]
+    scale_b: NDArray[np.int64]
+    scale_key: NDArray[np.int64]
+    key_tag: NDArray[np.int64]
+    key: NDArray[np.int64]
+    keeps: NDArray[np.bool_]
+    seed: int
+
+
+def random_elements(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Uniform elements of the field, reduced."""
+    return generator.integers(-(P // 2), P // 2 + 1, count).astype(np.float64)
+
+
+def make_machine(program: Program, seed: int, generator: np.random.Generator) -> tuple[Machine, list[object]]:
+    """Memories with random contents, and the buffers that must live as long as they do.
+
+    What nothing has written is different from everything else, so a read of it that matters shows.
+    """
+    shape = make_shape(program.config)
+    base, size, outputs = _lay_out(program)
+    buffers: list[object] = []
+    constants = np.zeros(max(1, len(program.segments)), np.int64)
+    for index, segment in enumerate(program.segments):
+        if segment.kind == "constant":
+            content = np.zeros(segment.size, np.uint8)
+            data = np.frombuffer(segment.data or b"", np.uint8)
+            content[: data.size] = data
+            buffers.append(content)
+            constants[index] = content.ctypes.data
+    entries = (shape.prm_depth, shape.block_out)
+    machine = Machine(
+        act=random_elements(generator, shape.act_depth * shape.lanes),
+        acc=random_elements(generator, shape.acc_depth * shape.lanes),
+        kind=np.zeros(shape.acc_depth * shape.lanes, np.uint8),
+        weights=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out),
+        taps=np.zeros(shape.wgt_depth, np.int64),
+        dram=random_elements(generator, size),
+        base=base,
+        constants=constants,
+        writer=np.zeros(outputs, np.int32),
+        memories=_constant_memories(shape),
+        scale_tag=np.full(shape.prm_depth, -1, np.int64),
+        scale_a=np.zeros(entries, np.int64),
+        scale_b=np.zeros(entries, np.int64),
+        scale_key=np.zeros(entries, np.int64),
+        key_tag=np.full(shape.prm_depth, -1, np.int64),
+        key=np.zeros(entries, np.int64),
+        keeps=np.zeros(entries, np.bool_),
+        seed=seed,
+    )
+    return machine, buffers
+
+
+def _lay_out(program: Program) -> tuple[NDArray[np.int64], int, int]:
+    """First element of each segment (-1: constant), elements in all, and of the output segments."""
+    base = np.full(max(1, len(program.segments)), -1, np.int64)
+    position = outputs = 0
+    for output in (True, False):
+        for index, segment in enumerate(program.segments):
+            if segment.kind != "constant" and (segment.kind == "output") == output:
+                base[index] = position
+                position += segment.size
+        outputs = outputs or position
+    return base, position, outputs
+
+
+def _constant_memories(shape: Shape) -> Memories:
+    """The simulator's memories, for constants only: nothing of act, acc and the window."""
+    return Memories(
+        act=np.zeros(1, np.int8),
+        acc=np.zeros(1, np.int32),
+        wgt=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out, np.int8),
+        prm=np.zeros((shape.prm_depth, ROWS, shape.block_out), np.int64),
+        uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
+        uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
+        window=np.zeros(1, np.int8),
+    )

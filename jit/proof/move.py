@@ -1,0 +1,127 @@
+"""LOAD, FILL and STORE over the algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.spec import Memory
+from tilewright.jit.proof.algebra import LINEAR, PLAIN
+from tilewright.jit.proof.machine import Machine
+from tilewright.jit.proof.native import compiled
+from tilewright.sim.move import act_address
+from tilewright.sim.move import load as load_constants
+from tilewright.sim.raw import read_int8, read_int32
+from tilewright.sim.state import (
+    C_COLS,
+    C_MEMORY,
+    C_OFFSET,
+    C_ROWS,
+    C_SEGMENT,
+    C_SRAM,
+    C_SRAM_COL,
+    C_SRAM_ROW,
+    C_STRIDE,
+    C_VALUE,
+    Shape,
+)
+
+#: why an instruction cannot be followed; see :data:`tilewright.jit.proof.run.REASONS`
+FOLLOWED, DATA_AS_CONSTANTS, DATA_AS_INT32, NONLINEAR_ALU, MINIMUM, MAXIMUM_OF_SUMS = range(6)
+
+ACT, WGT, ACC, ACC8, PRM = (int(m) for m in (Memory.ACT, Memory.WGT, Memory.ACC, Memory.ACC8, Memory.PRM))
+
+
+@compiled
+def _weights_changed(entry: int, x: Machine, s: Shape) -> None:
+    """A wgt entry was loaded: from the simulator's pair order [BLOCK_IN/2][BLOCK_OUT][2] to [BLOCK_IN][BLOCK_OUT]."""
+    first = entry * s.block_in * s.block_out
+    x.taps[entry] = 0
+    for k in range(s.block_in):
+        for o in range(s.block_out):
+            weight = x.memories.wgt[first + (k // 2) * 2 * s.block_out + 2 * o + (k & 1)]
+            x.weights[first + k * s.block_out + o] = weight
+            if weight != 0:
+                x.taps[entry] = k + 1
+
+
+@compiled
+def _load_constants(row: Any, address: int, x: Machine, s: Shape) -> None:
+    """wgt, prm or micro-ops, by the simulator itself; then what follows from the new entries."""
+    load_constants(row, address, x.memories, s)
+    if row[C_MEMORY] != WGT and row[C_MEMORY] != PRM:
+        return
+    for r in range(row[C_ROWS]):
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            if row[C_MEMORY] == WGT:
+                _weights_changed(a & (s.wgt_depth - 1), x, s)
+            else:
+                x.scale_tag[a & (s.prm_depth - 1)] = -1
+                x.key_tag[a & (s.prm_depth - 1)] = -1
+
+
+@compiled
+def load(row: Any, x: Machine, s: Shape) -> int:
+    """LOAD; returns why it cannot be followed, or FOLLOWED."""
+    memory, segment = row[C_MEMORY], row[C_SEGMENT]
+    constant = x.base[segment] < 0
+    if memory != ACT and memory != ACC and memory != ACC8:
+        if not constant:
+            return DATA_AS_CONSTANTS
+        _load_constants(row, x.constants[segment], x, s)
+        return FOLLOWED
+    if memory == ACC and not constant:
+        return DATA_AS_INT32
+    size = 4 * s.unit if memory == ACC else s.unit
+    for r in range(row[C_ROWS]):
+        source = (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            unit = act_address(row, a, s) if memory == ACT else a & (s.acc_depth - 1)
+            for lane in range(s.lanes):
+                if memory == ACC:
+                    value = np.float64(read_int32(x.constants[segment] + source + 4 * lane))
+                elif constant:
+                    value = np.float64(read_int8(x.constants[segment] + source + lane))
+                else:
+                    value = x.dram[x.base[segment] + source + lane]
+                if memory == ACT:
+                    x.act[unit * s.lanes + lane] = value
+                else:
+                    x.acc[unit * s.lanes + lane] = value
+                    x.kind[unit * s.lanes + lane] = LINEAR if memory == ACC else PLAIN
+            source += size
+    return FOLLOWED
+
+
+@compiled
+def fill(row: Any, x: Machine, s: Shape) -> None:
+    """FILL of act or acc."""
+    value = row[C_VALUE]
+    for r in range(row[C_ROWS]):
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            if row[C_MEMORY] == ACT:
+                first = act_address(row, a, s) * s.lanes
+                x.act[first : first + s.lanes] = ((value & 255) ^ 128) - 128
+            else:
+                first = (a & (s.acc_depth - 1)) * s.lanes
+                x.acc[first : first + s.lanes] = value
+                x.kind[first : first + s.lanes] = LINEAR
+
+
+@compiled
+def store(row: Any, number: int, x: Machine, s: Shape) -> None:
+    """STORE by instruction ``number``."""
+    for r in range(row[C_ROWS]):
+        target = x.base[row[C_SEGMENT]] + (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
+        for c in range(row[C_COLS]):
+            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+            first = act_address(row, a, s) * s.lanes
+            for lane in range(s.lanes):
+                x.dram[target + lane] = x.act[first + lane]
+                if target + lane < len(x.writer):
+                    x.writer[target + lane] = -number - 1 if x.writer[target + lane] else number + 1
+            target += s.unit

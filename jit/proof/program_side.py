@@ -1,0 +1,121 @@
+"""What a program computes, in the algebra: its instructions in program order.
+
+The verifier has shown that program order is one of the orders in which the engines may run, and that all of them
+give the same contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Opcode
+from tilewright.jit.errors import ProofError, Unfollowed
+from tilewright.jit.proof.array import gemm
+from tilewright.jit.proof.machine import Machine, make_machine
+from tilewright.jit.proof.move import (
+    DATA_AS_CONSTANTS,
+    DATA_AS_INT32,
+    FOLLOWED,
+    MAXIMUM_OF_SUMS,
+    MINIMUM,
+    NONLINEAR_ALU,
+    fill,
+    load,
+    store,
+)
+from tilewright.jit.proof.native import compiled
+from tilewright.jit.proof.vector import alu, requantize, rescale
+from tilewright.runtime.steps import PackStep, UnpackStep
+from tilewright.sim.decoded import decode_program
+from tilewright.sim.state import C_OPCODE, Shape, make_shape
+
+LOAD, FILL, STORE, GEMM, ALU, REQUANTIZE, RESCALE = (int(op) for op in Opcode if op != Opcode.WAIT)
+
+#: why an instruction cannot be followed
+REASONS = {
+    DATA_AS_CONSTANTS: "it loads weights, parameters or micro-ops that the program did not bring along",
+    DATA_AS_INT32: "it loads int32 numbers from data, whose elements are bytes",
+    NONLINEAR_ALU: "ALU's MAX, MIN, SHR and products of two accumulators are not linear",
+    MINIMUM: "RESCALE joins by MIN",
+    MAXIMUM_OF_SUMS: "RESCALE joins by MAX what are not plain int8 values",
+}
+
+
+@compiled
+def _run(table: Any, start: int, stop: int, x: Machine, s: Shape) -> tuple[int, int]:
+    """Run instructions ``start`` to ``stop``; the first that cannot be followed and why, or (stop, FOLLOWED)."""
+    for n in range(start, stop):
+        row = table[n]
+        opcode = row[C_OPCODE]
+        reason = FOLLOWED
+        if opcode == LOAD:
+            reason = load(row, x, s)
+        elif opcode == GEMM:
+            gemm(row, x, s)
+        elif opcode == REQUANTIZE:
+            requantize(row, x, s)
+        elif opcode == RESCALE:
+            reason = rescale(row, x, s)
+        elif opcode == ALU:
+            reason = alu(row, x, s)
+        elif opcode == FILL:
+            fill(row, x, s)
+        elif opcode == STORE:
+            store(row, n, x, s)
+        if reason != FOLLOWED:
+            return n, reason
+    return stop, FOLLOWED
+
+
+class ProgramSide:
+    """A program on the memories of the algebra, its inputs packed as the runtime packs them."""
+
+    def __init__(
+        self,
+        program: Program,
+        packs: Sequence[PackStep],
+        inputs: Mapping[str, NDArray[np.float64]],
+        seed: int,
+        generator: np.random.Generator,
+    ) -> None:
+        decoded = decode_program(program)
+        if decoded.fault is not None:
+            raise ProofError(f"{decoded.fault}; only a program that passes the verifier can be proven")
+        self.program, self.table, self.shape = program, decoded.table, make_shape(program.config)
+        self.machine, self._alive = make_machine(program, seed, generator)
+        for pack in packs:
+            place = self._place(pack, "input")
+            values = np.asarray(inputs[pack.tensor], np.float64)[None] + pack.value_offset
+            self.machine.dram[place] = pack.arrange(values)[0]
+
+    def run(self, start: int = 0, stop: int | None = None) -> None:
+        """Run a range of instructions (all). Raises :class:`Unfollowed`."""
+        last = len(self.table) if stop is None else stop
+        number, reason = _run(self.table, start, last, self.machine, self.shape)
+        if reason != FOLLOWED:
+            opcode = Opcode(int(self.table[number, C_OPCODE])).name
+            raise Unfollowed(f"instruction {number} ({opcode}): {REASONS[reason]}")
+
+    def output(self, unpack: UnpackStep) -> NDArray[np.float64]:
+        """The elements that an UnpackStep reads."""
+        return unpack.collect(self.machine.dram[self._place(unpack, "output")][None])[0]
+
+    def writers(self, unpack: UnpackStep) -> NDArray[np.int64]:
+        """For each of them one more than the STORE that wrote it, negative if several did; 0: none."""
+        return unpack.collect(self.machine.writer[self._place(unpack, "output")][None])[0]
+
+    def _place(self, step: PackStep | UnpackStep, kind: str) -> slice:
+        """Where a step's bytes are in ``dram``."""
+        segments = self.program.segments
+        what = f"{step.kind} {step.tensor}"
+        if step.segment >= len(segments) or segments[step.segment].kind != kind:
+            raise ProofError(f"{what}: segment {step.segment} is no {kind} segment of the program")
+        if step.offset < 0 or step.offset + step.size > segments[step.segment].size:
+            raise ProofError(f"{what}: bytes {step.offset} to {step.offset + step.size} reach outside its segment")
+        first = int(self.machine.base[step.segment]) + step.offset
+        return slice(first, first + step.size)

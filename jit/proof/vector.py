@@ -1,0 +1,196 @@
+"""ALU, REQUANTIZE and RESCALE over the algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.arithmetic import Rounding
+from tilewright.isa.spec import AluOp, Combine
+from tilewright.jit.proof.algebra import (
+    LINEAR,
+    MAXSET,
+    PLAIN,
+    apply_form,
+    keeps_int8,
+    member,
+    multiply,
+    reduce,
+    requantize_key,
+    requantized,
+    scale_entry,
+    table_form,
+)
+from tilewright.jit.proof.array import linear
+from tilewright.jit.proof.machine import Machine
+from tilewright.jit.proof.move import FOLLOWED, MAXIMUM_OF_SUMS, MINIMUM, NONLINEAR_ALU
+from tilewright.jit.proof.native import compiled
+from tilewright.sim.move import act_address
+from tilewright.sim.scaling import BIAS, MULTIPLIER, OFFSET, SHIFT
+from tilewright.sim.state import (
+    C_COMBINE,
+    C_DST,
+    C_DST_INNER,
+    C_DST_OUTER,
+    C_FUNCTION,
+    C_HI,
+    C_IMM,
+    C_INNER,
+    C_LO,
+    C_OUTER,
+    C_PRM,
+    C_PRM_INNER,
+    C_PRM_OUTER,
+    C_ROUNDING,
+    C_SRC,
+    C_SRC_INNER,
+    C_SRC_OUTER,
+    C_UOP_BEGIN,
+    C_UOP_COUNT,
+    C_USE_IMM,
+    C_ZERO_POINT,
+    Shape,
+)
+
+ADD, MUL, MOV = int(AluOp.ADD), int(AluOp.MUL), int(AluOp.MOV)
+WRITE, JOIN_ADD, JOIN_MAX, JOIN_MIN = (int(c) for c in Combine)
+CONSTANT = int(Rounding.CONSTANT)
+
+
+@compiled
+def alu(row: Any, x: Machine, s: Shape) -> int:
+    """ALU; the linear functions (ADD, MOV, MUL by an immediate) can be followed."""
+    function, immediate, imm = row[C_FUNCTION], row[C_USE_IMM] != 0, row[C_IMM]
+    if function != ADD and function != MOV and not (function == MUL and immediate):
+        return NONLINEAR_ALU
+    align = ~(s.out_units - 1) & (s.acc_depth - 1)
+    for o in range(row[C_OUTER]):
+        for i in range(row[C_INNER]):
+            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
+            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
+            for u in range(row[C_UOP_COUNT]):
+                uop = x.memories.uop_alu[(row[C_UOP_BEGIN] + u) & (s.uop_alu_depth - 1)]
+                d = ((uop[0] + dst) & align) * s.lanes
+                a = ((uop[1] + src) & align) * s.lanes
+                if function != MOV:
+                    linear(d, s.block_out, x)
+                if function == ADD and not immediate:
+                    linear(a, s.block_out, x)
+                for k in range(s.block_out):
+                    if function == MUL:
+                        x.acc[d + k] = multiply(imm, x.acc[d + k])
+                    elif function == ADD:
+                        x.acc[d + k] = reduce(x.acc[d + k] + (imm if immediate else x.acc[a + k]))
+                    else:
+                        x.acc[d + k] = imm if immediate else x.acc[a + k]
+                        x.kind[d + k] = LINEAR if immediate else x.kind[a + k]
+    return FOLLOWED
+
+
+@compiled
+def _prepare_requantize(entry: int, tag: int, row: Any, x: Machine, s: Shape) -> None:
+    """The functions of a prm entry's lanes, with this instruction's fields."""
+    x.key_tag[entry] = tag
+    rounding, zero_point, lo, hi = row[C_ROUNDING], row[C_ZERO_POINT], row[C_LO], row[C_HI]
+    prm = x.memories.prm[entry]
+    for k in range(s.block_out):
+        m, shift, offset = prm[MULTIPLIER, k], prm[SHIFT, k], prm[OFFSET, k]
+        x.key[entry, k] = requantize_key(x.seed, m, shift, offset, rounding, zero_point, lo, hi)
+        x.keeps[entry, k] = keeps_int8(prm[BIAS, k], m, shift, offset, rounding, zero_point)
+
+
+@compiled
+def requantize(row: Any, x: Machine, s: Shape) -> None:
+    """REQUANTIZE."""
+    rounding, zero_point, lo, hi = row[C_ROUNDING], row[C_ZERO_POINT], row[C_LO], row[C_HI]
+    tag = (rounding << 24) + ((zero_point & 255) << 16) + ((lo & 255) << 8) + (hi & 255)
+    align, n = ~(s.out_units - 1), s.block_out
+    for o in range(row[C_OUTER]):
+        for i in range(row[C_INNER]):
+            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
+            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
+            prm = row[C_PRM] + o * row[C_PRM_OUTER] + i * row[C_PRM_INNER]
+            for u in range(row[C_UOP_COUNT]):
+                uop = x.memories.uop_alu[(row[C_UOP_BEGIN] + u) & (s.uop_alu_depth - 1)]
+                d = (act_address(row, uop[0] + dst, s) & align) * s.lanes
+                if rounding == CONSTANT:
+                    x.act[d : d + n] = min(max(zero_point, lo), hi)
+                    continue
+                a = ((uop[1] + src) & align & (s.acc_depth - 1)) * s.lanes
+                p = (uop[2] + prm) & (s.prm_depth - 1)
+                if x.key_tag[p] != tag:
+                    _prepare_requantize(p, tag, row, x, s)
+                for k in range(n):
+                    x.act[d + k] = requantized(
+                        x.acc[a + k], x.kind[a + k], x.memories.prm[p, BIAS, k], x.key[p, k], x.keeps[p, k], lo, hi,
+                        x.seed,
+                    )  # fmt: skip
+
+
+@compiled
+def _prepare_rescale(entry: int, rounding: int, x: Machine, s: Shape) -> None:
+    """The functions of a prm entry's lanes as RESCALE applies them."""
+    x.scale_tag[entry] = rounding
+    prm = x.memories.prm[entry]
+    table = np.empty(256, np.int64)
+    for k in range(s.block_out):
+        before = k > 0
+        for field in (BIAS, MULTIPLIER, OFFSET, SHIFT):
+            before = before and prm[field, k] == prm[field, k - 1]
+        if before:
+            a, b, key = x.scale_a[entry, k - 1], x.scale_b[entry, k - 1], x.scale_key[entry, k - 1]
+        else:
+            for v in range(-128, 128):
+                table[v + 128] = scale_entry(
+                    v, prm[BIAS, k], prm[MULTIPLIER, k], prm[SHIFT, k], prm[OFFSET, k], rounding
+                )
+            a, b, key = table_form(x.seed, table)
+        x.scale_a[entry, k], x.scale_b[entry, k], x.scale_key[entry, k] = a, b, key
+
+
+@compiled
+def _join_maximum(at: int, value: float, plain: bool, x: Machine) -> bool:
+    """acc = max(acc, value); false unless both are int8 values or maxima of such."""
+    if not plain or x.kind[at] == LINEAR:
+        return False
+    if x.kind[at] == PLAIN:
+        x.acc[at] = member(x.acc[at], x.seed)
+    x.acc[at] = reduce(x.acc[at] + member(value, x.seed))
+    x.kind[at] = MAXSET
+    return True
+
+
+@compiled
+def rescale(row: Any, x: Machine, s: Shape) -> int:
+    """RESCALE."""
+    rounding, combine = row[C_ROUNDING], row[C_COMBINE]
+    if combine == JOIN_MIN:
+        return MINIMUM
+    align, n = ~(s.out_units - 1), s.block_out
+    for o in range(row[C_OUTER]):
+        for i in range(row[C_INNER]):
+            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
+            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
+            prm = row[C_PRM] + o * row[C_PRM_OUTER] + i * row[C_PRM_INNER]
+            for u in range(row[C_UOP_COUNT]):
+                uop = x.memories.uop_alu[(row[C_UOP_BEGIN] + u) & (s.uop_alu_depth - 1)]
+                d = ((uop[0] + dst) & align & (s.acc_depth - 1)) * s.lanes
+                f = (act_address(row, uop[1] + src, s) & align) * s.lanes
+                p = (uop[2] + prm) & (s.prm_depth - 1)
+                if x.scale_tag[p] != rounding:
+                    _prepare_rescale(p, rounding, x, s)
+                if combine == JOIN_ADD:
+                    linear(d, n, x)
+                for k in range(n):
+                    a, b, key = x.scale_a[p, k], x.scale_b[p, k], x.scale_key[p, k]
+                    value = apply_form(x.act[f + k], a, b, key)
+                    plain = key == 0 and a == 1 and b == 0
+                    if combine == JOIN_ADD:
+                        x.acc[d + k] = reduce(x.acc[d + k] + value)
+                    elif combine == WRITE:
+                        x.acc[d + k] = value
+                        x.kind[d + k] = PLAIN if plain else LINEAR
+                    elif not _join_maximum(d + k, value, plain, x):
+                        return MAXIMUM_OF_SUMS
+    return FOLLOWED

@@ -1,0 +1,40 @@
+"""Model files read at their source: operators to the integer graph, and stretches of them as models of their own.
+
+Every operator of the file is either lowered exactly, with every number in it looked at, or left to the interpreter
+that the file came from, which then gives the reference's own integers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.jit.errors import ModelError
+from tilewright.jit.source.base import Built, Source, SourceOperator
+
+__all__ = ["Built", "Source", "SourceOperator", "open_source"]
+
+
+def open_source(path: str | Path) -> Source:
+    """The source of a quantised ``.tflite`` or ``.onnx`` file.
+
+    Raises ModelError, with one line that names the file, the trouble and the way out.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ModelError(f"{path}: is a folder; give the model file in it")
+    if not path.exists():
+        raise ModelError(f"{path}: no such file")
+    suffix = path.suffix.lower()
+    if suffix not in (".tflite", ".onnx"):
+        raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite or a QDQ .onnx file")
+    try:
+        with path.open("rb"):
+            if suffix == ".tflite":
+                from tilewright.jit.source.tflite.source import TfliteSource
+
+                return TfliteSource(path)
+            from tilewright.jit.source.onnx.source import OnnxSource
+
+            return OnnxSource(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error

@@ -1,0 +1,80 @@
+"""What a model file offers the compiler, whatever its format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.graph import Graph
+from tilewright.jit.numbers import NotRepresentable
+
+
+@dataclass(frozen=True)
+class SourceOperator:
+    """One operator of the file: its position, its own name (or ``opNNN_KIND`` where it has none), its kind."""
+
+    index: int
+    name: str
+    kind: str
+
+
+@dataclass
+class Built:
+    """A graph over the user's own tensors, and what became of each operator of the file.
+
+    ``sources``: operator name -> graph tensor that holds its result. ``notes``: for operators that need no work of
+    their own (constants, part of another operator), by position, why. ``exactness``: by name of the lowered layer.
+    """
+
+    graph: Graph
+    sources: dict[str, str] = field(default_factory=dict)
+    notes: dict[int, str] = field(default_factory=dict)
+    exactness: list[LayerExactness] = field(default_factory=list)
+
+
+#: What a rule may trip over in a form that nobody foresaw: such an operator belongs to the interpreter.
+NOT_UNDERSTOOD = (
+    Unsupported, NotRepresentable, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError,
+)  # fmt: skip
+
+
+def why_not(error: Exception) -> str:
+    """The reason that an operator is left to the interpreter for."""
+    if isinstance(error, (Unsupported, NotRepresentable)):
+        return str(error)
+    return f"a form that the rule does not understand ({type(error).__name__}: {error})"
+
+
+class Source(ABC):
+    """A parsed and validated model file."""
+
+    runtime: str  #: the interpreter it came from: ``litert`` or ``onnxruntime``
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.operators: list[SourceOperator] = []
+
+    @abstractmethod
+    def build(self, host: Mapping[int, str]) -> Built:
+        """The integer graph; the operators at the positions in ``host`` are left to the interpreter, for the reasons
+        given there."""
+
+    @abstractmethod
+    def cut(self, operators: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+        """A model of its own from some operators of the file.
+
+        ``inputs``, ``outputs``: names of tensors in the graph of the last :meth:`build`, in the order in which the
+        model takes and gives them.
+        """
+
+    @abstractmethod
+    def is_stateful(self, operators: Sequence[int]) -> bool:
+        """Whether a model of these operators keeps something from one inference to the next."""
+
+    @abstractmethod
+    def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
+        """The whole model as its interpreter runs it, whether it keeps state, and the shapes of its inputs."""

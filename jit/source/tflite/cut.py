@@ -1,0 +1,131 @@
+"""Operators of a ``.tflite`` file as a model of their own, written with the schema's object API."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.source.tflite.file import File
+
+#: operators without which those that read their results mean nothing: they go wherever they are needed
+_HANDLES = ("VAR_HANDLE", "HASHTABLE")
+#: operators that prepare the state of the whole model before its first inference
+_INITIAL = ("CALL_ONCE",)
+
+
+def cut(
+    file: File,
+    operators: Sequence[int],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    folded: Mapping[int, NDArray[Any]],
+) -> bytes:
+    """A model of the main subgraph's ``operators`` that takes and gives these tensors (by index).
+
+    ``folded``: values of tensors that become constants. Other subgraphs (of conditions, loops, initialisation) stay
+    with it.
+    """
+    import flatbuffers  # type: ignore[import-untyped]
+    from ai_edge_litert import schema_py_generated as schema
+
+    chosen = _with_handles(file, operators)
+    main = file.model.subgraphs[0]
+    ops = [copy.copy(main.operators[i]) for i in chosen]
+    used = {int(t) for op in ops for t in _tensors_of(op) if t >= 0} | set(inputs) | set(outputs)
+    order = sorted(used)
+    renumbered = {old: new for new, old in enumerate(order)}
+    tensors = [copy.copy(main.tensors[t]) for t in order]
+    for op in ops:
+        for name in ("inputs", "outputs", "intermediates"):
+            values = getattr(op, name)
+            if values is not None:
+                setattr(op, name, [renumbered.get(int(t), -1) for t in values])
+    for i, op in zip(chosen, ops, strict=True):
+        if file.operators[i].kind == "SVDF":
+            _widen_state(schema, tensors, op)
+    part = schema.SubGraphT()
+    part.name, part.tensors, part.operators = b"main", tensors, ops
+    part.inputs, part.outputs = [renumbered[t] for t in inputs], [renumbered[t] for t in outputs]
+    others = [_copied(subgraph) for subgraph in file.model.subgraphs[1:]] if _calls(file, chosen) else []
+    model = schema.ModelT()
+    model.version, model.description = 3, b"cut by Tilewright"
+    model.operatorCodes = file.model.operatorCodes
+    model.subgraphs = [part, *others]
+    model.buffers = _Buffers(schema, file).collect(
+        model.subgraphs, {renumbered[t]: v for t, v in folded.items() if t in used}
+    )
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
+def _widen_state(schema: Any, tensors: list[Any], op: Any) -> None:
+    """SVDF's state as int16. LiteRT's integer kernel takes it for that whatever the file says, and would read and
+    write past the end of an int8 one."""
+    if len(op.inputs) > 4 and op.inputs[4] >= 0 and tensors[op.inputs[4]].type == schema.TensorType.INT8:
+        tensors[op.inputs[4]].type = schema.TensorType.INT16
+
+
+def is_initial(kind: str) -> bool:
+    """Whether operators of this kind are taken along rather than placed."""
+    return kind in _HANDLES or kind in _INITIAL
+
+
+def _with_handles(file: File, operators: Sequence[int]) -> list[int]:
+    """The operators in file order, with the handles they read and, where there are any, the initialisation."""
+    wanted = {t for i in operators for t in file.operators[i].inputs}
+    handles = [op.index for op in file.operators if op.kind in _HANDLES and wanted & set(op.outputs)]
+    initial = [op.index for op in file.operators if op.kind in _INITIAL] if handles else []
+    return sorted({*operators, *handles, *initial})
+
+
+def _calls(file: File, operators: Sequence[int]) -> bool:
+    """Whether any of these operators runs another subgraph."""
+    options = (file.operators[i].options for i in operators)
+    return any("ubgraphIndex" in name for found in options if found is not None for name in vars(found))
+
+
+def _tensors_of(op: Any) -> list[int]:
+    return [int(t) for values in (op.inputs, op.outputs, op.intermediates) if values is not None for t in values]
+
+
+def _copied(subgraph: Any) -> Any:
+    made = copy.copy(subgraph)
+    made.tensors = [copy.copy(tensor) for tensor in subgraph.tensors]
+    return made
+
+
+class _Buffers:
+    """The buffers that some tensors use, renumbered from 1; buffer 0 is the empty one."""
+
+    def __init__(self, schema: Any, file: File) -> None:
+        self.schema, self.file = schema, file
+        self.kept: list[Any] = [schema.BufferT()]
+        self.number = {0: 0}
+
+    def collect(self, subgraphs: Sequence[Any], folded: Mapping[int, NDArray[Any]]) -> list[Any]:
+        """Points every tensor at its new buffer; ``folded``: values of tensors of the first subgraph."""
+        for position, subgraph in enumerate(subgraphs):
+            for index, tensor in enumerate(subgraph.tensors):
+                if position == 0 and index in folded:
+                    value = np.ascontiguousarray(folded[index])
+                    tensor.shape = list(value.shape)
+                    tensor.shapeSignature = None
+                    tensor.buffer = self._add(value.reshape(-1).view(np.uint8))
+                    continue
+                old = int(tensor.buffer)
+                if old not in self.number:
+                    data = self.file.model.buffers[old].data
+                    self.number[old] = 0 if data is None or not len(data) else self._add(data)
+                tensor.buffer = self.number[old]
+        return self.kept
+
+    def _add(self, data: Any) -> int:
+        buffer = self.schema.BufferT()
+        buffer.data = np.asarray(data, np.uint8)
+        self.kept.append(buffer)
+        return len(self.kept) - 1

@@ -1,0 +1,178 @@
+"""Every operator of TFLite that has an exact integer form: its rule gives the graph tensor with the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.float_tables import Term, fit
+from tilewright.jit.frontend.builder import Operand, Output
+from tilewright.jit.frontend.layers import elementwise, pool
+from tilewright.jit.frontend.layers.pool import Window
+from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
+from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
+from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
+
+
+def add(site: Site) -> str:
+    """ADD of two tensors of one shape."""
+    site.same_kind(0, 1)
+    return elementwise.add(site, site.operand(0), site.operand(1), site.output(site.option("fusedActivationFunction")))
+
+
+def _window(site: Site, x: Operand) -> Window:
+    kernel = site.option("filterHeight"), site.option("filterWidth")
+    strides = site.option("strideH"), site.option("strideW")
+    if min(*kernel, *strides) < 1:
+        raise Unsupported(f"a pooling window {kernel} with strides {strides}")
+    return Window(kernel, strides, same_padding(x.shape, kernel, strides, (1, 1), site.option("padding")))
+
+
+def average_pool_2d(site: Site) -> str:
+    """AVERAGE_POOL_2D."""
+    site.same_kind(0)
+    x, out = site.operand(0), site.output(site.option("fusedActivationFunction"))
+    return pool.average_pool_litert(site, x, _window(site, x), out, unsigned=site.result.dtype == "uint8")
+
+
+def max_pool_2d(site: Site) -> str:
+    """MAX_POOL_2D."""
+    site.same_kind(0)
+    x = site.operand(0)
+    return pool.max_pool(site, x, _window(site, x), site.output(site.option("fusedActivationFunction")))
+
+
+def mean(site: Site) -> str:
+    """MEAN over height and width of an image."""
+    site.same_kind(0)
+    shape = site.tensor(0).shape
+    axes = sorted({int(a) % max(1, len(shape)) for a in site.constant(1).reshape(-1)})
+    if len(shape) != 4 or axes != [1, 2]:
+        raise Unsupported(f"mean over the axes {axes} of shape {shape}")
+    return pool.global_mean(site, site.operand(0), site.output())
+
+
+def reshape(site: Site) -> str:
+    """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements in the same order."""
+    site.same_kind(0)
+    x = site.operand(0)
+    if x.quantisation != site.result.quantisation():
+        raise Unsupported("a change of scale within a reshape")
+    shape = site.values.specs[site.result.index].chip_shape()
+    if int(np.prod(shape)) != int(np.prod(x.shape)):
+        raise Unsupported(f"a reshape of {x.shape} to {shape}")
+    return x.name if shape == x.shape else site.emit(Reshape, [x.name], shape, x.quantisation, shape=shape)
+
+
+def pad(site: Site) -> str:
+    """PAD and PADV2 of height and width."""
+    site.same_kind(0)
+    x, out = site.operand(0), site.output()
+    if x.quantisation != out.quantisation:
+        raise Unsupported("a change of scale within padding")
+    widths = np.zeros((4, 2), np.int64)
+    given = site.constant(1).astype(np.int64)
+    if given.shape != (len(site.tensor(0).shape), 2):
+        raise Unsupported(f"paddings of shape {given.shape}")
+    widths[4 - len(given) :] = given
+    if widths[0].any() or widths[3].any() or (widths < 0).any():
+        raise Unsupported(f"padding {given.tolist()}; only height and width can be padded")
+    value = out.quantisation.zero_point
+    if site.op.kind == "PADV2":
+        fill = site.tensor(2)
+        if fill.dtype != site.result.dtype or fill.quantisation() != out.quantisation:
+            raise Unsupported("a padding value with a scale of its own")
+        value = int(site.constant(2).reshape(())) - (128 if fill.dtype == "uint8" else 0)
+    (top, bottom), (left, right) = widths[1].tolist(), widths[2].tolist()
+    shape = (1, x.shape[1] + top + bottom, x.shape[2] + left + right, x.shape[3])
+    site.report_exact(x.shape[3])
+    return site.emit(Pad, [x.name], shape, x.quantisation, padding=(top, left, bottom, right), pad_value=value)
+
+
+def concatenation(site: Site) -> str:
+    """CONCATENATION over channels; uint8 inputs may have other scales than the result."""
+    positions = range(len(site.op.inputs))
+    site.same_kind(*positions)
+    rank = len(site.result.shape)
+    if site.option("axis") % max(1, rank) != rank - 1 or site.option("fusedActivationFunction") != NONE:
+        raise Unsupported("concatenation over an axis other than the channels")
+    out, inputs = site.output(), [site.operand(k) for k in positions]
+    if all(elementwise.is_copy(x, out) for x in inputs):
+        return elementwise.concat(site, inputs, out)
+    if site.result.dtype != "uint8":
+        raise Unsupported("a change of scale within an int8 concatenation")
+    return _scaled_concatenation(site, inputs, out)
+
+
+def _scaled_concatenation(site: Site, inputs: list[Operand], out: Output) -> str:
+    """LiteRT's ``ConcatenationWithScaling``: ``round(x * s + (-z * s)) + z_out`` in float32, half away from zero."""
+    f = np.float32
+    parts: list[tuple[Scale, Requant] | None] = []
+    for x in inputs:
+        if elementwise.is_copy(x, out):
+            parts.append(None)
+            continue
+        scale = f(x.scale) * (f(1.0) / f(out.quantisation.scale))
+        bias = -f(x.zero_point + 128) * scale
+        real = np.arange(256).astype(f) * scale + bias
+        wanted = np.copysign(np.floor(np.abs(real) + f(0.5)), real).astype(np.int64) + out.quantisation.zero_point
+        term = Term(x.scale / out.quantisation.scale, x.zero_point)
+        fitted = fit(wanted, (term,), out.quantisation.zero_point, out.lo, out.hi, x.shape[3])
+        if fitted.wrong:
+            raise Unsupported("a change of scale that fixed point cannot give exactly")
+        parts.append((fitted.scales[0], fitted.requant))
+    channels = sum(x.shape[3] for x in inputs)
+    if any(x.shape[:3] != inputs[0].shape[:3] for x in inputs):
+        raise Unsupported(f"concatenation of the shapes {', '.join(str(x.shape) for x in inputs)}")
+    site.report_exact(channels, "all 256 inputs compared")
+    shape = (*inputs[0].shape[:3], channels)
+    return site.emit(Concat, [x.name for x in inputs], shape, out.quantisation, parts=parts)
+
+
+def quantize(site: Site) -> str:
+    """QUANTIZE from 8 bits to 8 bits."""
+    return elementwise.requantize(site, site.operand(0), site.output())
+
+
+def activation(kind: int) -> Callable[[Site], str]:
+    """RELU and its kin as operators of their own."""
+
+    def rule(site: Site) -> str:
+        site.same_kind(0)
+        return elementwise.requantize(site, site.operand(0), site.output(kind))
+
+    return rule
+
+
+def softmax(site: Site) -> str:
+    """SOFTMAX over the last axis."""
+    site.same_kind(0)
+    x = site.operand(0)
+    beta = getattr(site.op.options, "beta", None)
+    if beta is None:
+        raise Unsupported("no option beta")
+    return elementwise.softmax(site, x, site.result.quantisation(), float(np.float32(beta)))
+
+
+RULES: dict[str, Callable[[Site], str]] = {
+    "ADD": add,
+    "AVERAGE_POOL_2D": average_pool_2d,
+    "CONCATENATION": concatenation,
+    "CONV_2D": conv_2d,
+    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "EXPAND_DIMS": reshape,
+    "FULLY_CONNECTED": fully_connected,
+    "MAX_POOL_2D": max_pool_2d,
+    "MEAN": mean,
+    "PAD": pad,
+    "PADV2": pad,
+    "QUANTIZE": quantize,
+    "RELU": activation(RELU),
+    "RELU6": activation(RELU6),
+    "RELU_N1_TO_1": activation(RELU_N1_TO_1),
+    "RESHAPE": reshape,
+    "SOFTMAX": softmax,
+    "SQUEEZE": reshape,
+}

@@ -1,0 +1,88 @@
+"""Where a rule works: one operator of a ``.tflite`` file on one side, the graph being built on the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation
+from tilewright.jit.numbers import quantize_value
+from tilewright.jit.source.tflite.file import File, Operator, Tensor
+from tilewright.jit.source.values import Values
+
+NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
+_RANGES = {NONE: (None, None), RELU: (0.0, None), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
+
+
+@dataclass(kw_only=True)
+class Site(Layer):
+    """One operator; ``folded`` holds the values of tensors that depend on constants alone."""
+
+    file: File
+    op: Operator
+    values: Values
+    folded: dict[int, NDArray[np.generic]]
+
+    def tensor(self, position: int) -> Tensor:
+        """Input tensor ``position``; raises Unsupported where it is left out."""
+        if position >= len(self.op.inputs) or self.op.inputs[position] < 0:
+            raise Unsupported(f"no operand {position}")
+        return self.file.tensors[self.op.inputs[position]]
+
+    def has(self, position: int) -> bool:
+        """Whether input ``position`` is given."""
+        return position < len(self.op.inputs) and self.op.inputs[position] >= 0
+
+    def operand(self, position: int) -> Operand:
+        """An activation, NHWC int8."""
+        tensor = self.tensor(position)
+        if tensor.data is not None or tensor.index in self.folded:
+            raise Unsupported("a constant where an activation is expected")
+        return self.values.chip(tensor.index)
+
+    def constant(self, position: int) -> NDArray[np.generic]:
+        """The value of a constant input."""
+        tensor = self.tensor(position)
+        value = self.folded.get(tensor.index, tensor.data)
+        if value is None:
+            raise Unsupported(f"operand {position} is not constant")
+        return value
+
+    @property
+    def result(self) -> Tensor:
+        """The only output."""
+        if len(self.op.outputs) != 1:
+            raise Unsupported(f"{len(self.op.outputs)} results")
+        return self.file.tensors[self.op.outputs[0]]
+
+    def option(self, name: str) -> int:
+        """A field of the operator's options; Unsupported where it has none."""
+        if self.op.options is None or not hasattr(self.op.options, name):
+            raise Unsupported(f"no option {name}")
+        return int(getattr(self.op.options, name))
+
+    def same_kind(self, *positions: int) -> None:
+        """All these inputs and the result are of one 8-bit type; Unsupported otherwise."""
+        kinds = {self.tensor(p).dtype for p in positions} | {self.result.dtype}
+        if len(kinds) != 1 or not kinds <= {"int8", "uint8"}:
+            raise Unsupported(f"tensors of the types {', '.join(sorted(k or 'unknown' for k in kinds))}")
+
+    def output(self, activation: int = NONE) -> Output:
+        """The result's quantisation, and its range under a fused activation."""
+        quantisation = self.result.quantisation()
+        if activation not in _RANGES:
+            raise Unsupported(f"the fused activation {activation}")
+        lo, hi = _RANGES[activation]
+        low = -128 if lo is None else max(-128, quantize(lo, quantisation))
+        high = 127 if hi is None else min(127, quantize(hi, quantisation))
+        if low > high:
+            raise Unsupported(f"an activation that clamps to nothing ({low}..{high})")
+        return Output(quantisation, low, high)
+
+
+def quantize(value: float, quantisation: Quantisation) -> int:
+    """A real number as an integer of this quantisation, unclamped."""
+    return quantize_value(value, quantisation.scale, quantisation.zero_point)

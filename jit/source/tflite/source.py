@@ -1,0 +1,206 @@
+"""A ``.tflite`` file as a :class:`~tilewright.jit.source.base.Source`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.jit.errors import ModelError, Unsupported
+from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.frontend.builder import LITERT, GraphBuilder, Quantisation
+from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
+from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
+from tilewright.jit.source.tflite.cut import cut, is_initial
+from tilewright.jit.source.tflite.file import File, Operator, Tensor
+from tilewright.jit.source.tflite.fold import fold
+from tilewright.jit.source.tflite.rules import RULES
+from tilewright.jit.source.tflite.site import Site
+from tilewright.jit.source.values import FileTensor, Values, without_dead
+from tilewright.runtime import interpreters
+
+_STATE = {"READ_VARIABLE": "variable", "ASSIGN_VARIABLE": "variable"}
+
+
+class TfliteSource(Source):
+    """Main subgraph of a ``.tflite`` file; LiteRT's reference kernels are its meaning."""
+
+    runtime = "litert"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.file = File(path)
+        self.operators = [
+            SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind) for op in self.file.operators
+        ]
+        try:
+            self.folded = fold(self.file)
+            self._shapes = self._actual_shapes()
+        except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
+            raise ModelError(f"{path}: LiteRT cannot run it: {interpreters.first_line(error)}") from error
+        self._keys: dict[str, int] = {}
+
+    def build(self, host: Mapping[int, str]) -> Built:
+        builder = GraphBuilder(LITERT)
+        values = Values(builder, {t.index: self._spec(t) for t in self.file.tensors})
+        inputs = [values.declare_file(i) for i in self.file.inputs]
+        built = Built(builder.finish(self.path.stem, inputs, []))
+        for op in self.file.operators:
+            if op.index in self.folded.operators:
+                built.notes[op.index] = "depends on constants alone"
+            elif is_initial(op.kind):
+                built.notes[op.index] = "goes with the operators that use it"
+            else:
+                self._place(op, host.get(op.index), values, built)
+        graph = built.graph
+        graph.outputs = [self._output(i, values) for i in self.file.outputs]
+        built.graph = without_dead(graph)
+        built.exactness = builder.exactness
+        self._keys = {name: key for key, name in values.files.items() if isinstance(key, int)}
+        return built
+
+    def cut(self, operators: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+        keys = self._keys
+        return cut(self.file, operators, [keys[n] for n in inputs], [keys[n] for n in outputs], self.folded.values)
+
+    def is_stateful(self, operators: Sequence[int]) -> bool:
+        ops = [self.file.operators[i] for i in operators]
+        return any(op.kind in _STATE or any(self._tensor(t).variable for t in op.inputs if t >= 0) for op in ops)
+
+    def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
+        everything = [op.index for op in self.file.operators]
+        model = self.path.read_bytes()
+        if any(op.kind == "SVDF" for op in self.file.operators):  # see cut: its state is mended there
+            model = cut(self.file, everything, self.file.inputs, self.file.outputs, {})
+        return model, self.is_stateful(everything), [self._tensor(i).shape for i in self.file.inputs]
+
+    # -- one operator ----------------------------------------------------------------------------------
+
+    def _place(self, op: Operator, refused: str | None, values: Values, built: Built) -> None:
+        builder, name = values.builder, self.operators[op.index].name
+        reason = refused
+        if reason is None:
+            count, noted = len(builder.ops), len(builder.exactness)
+            try:
+                built.sources[name] = self._lower(op, name, values)
+                if len(builder.ops) == count:
+                    built.notes[op.index] = "no arithmetic; the same elements"
+                return
+            except NOT_UNDERSTOOD as error:
+                reason = why_not(error)
+                del builder.exactness[noted:]
+        self._interpret(op, name, reason, values)
+        if op.outputs:
+            built.sources[name] = values.files[op.outputs[0]]
+
+    def _lower(self, op: Operator, name: str, values: Values) -> str:
+        if op.kind in ("QUANTIZE", "DEQUANTIZE") and (tensor := self._edge(op, name, values)) is not None:
+            return tensor
+        rule = RULES.get(op.kind)
+        if rule is None:
+            raise Unsupported(f"{op.custom or op.kind} has no exact integer form on the accelerator")
+        site = Site(
+            builder=values.builder, name=name, source=name.replace("_", " ", 1), covers=(op.index,), file=self.file,
+            op=op, values=values, folded=self.folded.values,
+        )  # fmt: skip
+        tensor = rule(site)
+        values.set_chip(site.result.index, tensor)
+        return tensor
+
+    def _edge(self, op: Operator, name: str, values: Values) -> str | None:
+        """QUANTIZE of float32, DEQUANTIZE to float32: NumPy steps; None for other forms."""
+        source, result = self._tensor(op.inputs[0]), self._tensor(op.outputs[0])
+        if source.data is not None:
+            return None
+        quantised = result if op.kind == "QUANTIZE" else source
+        real = source if op.kind == "QUANTIZE" else result
+        if real.dtype != "float32" or quantised.dtype not in ("int8", "uint8"):
+            return None
+        q = quantised.quantisation()
+        stored = Quantisation(q.scale, q.zero_point + (128 if quantised.dtype == "uint8" else 0))
+        numbers = {"scale": stored.scale, "zero_point": stored.zero_point}
+        spec = values.specs[result.index]
+        label = name.replace("_", " ", 1)
+        fields: dict[str, Any] = {"source": label, "covers": (op.index,), **numbers}
+        if op.kind == "QUANTIZE":
+            out = values.builder.append(
+                QuantizeFloat, spec.name, [values.file(source.index)], spec.shape, spec.dtype, like=stored,
+                dtype=spec.dtype, rounding="away", **fields,
+            )  # fmt: skip
+        else:
+            out = values.builder.append(
+                DequantizeFloat, spec.name, [values.file(source.index)], spec.shape, "float32", **fields
+            )
+        values.files[result.index] = out
+        values.builder.exactness.append(LayerExactness(name, LITERT, 1, 1))
+        return out
+
+    def _interpret(self, op: Operator, name: str, reason: str, values: Values) -> None:
+        known = self.folded.values
+        inputs = [
+            values.file(t)
+            for t in dict.fromkeys(op.inputs)
+            if t >= 0 and self._tensor(t).data is None and t not in known and not self._is_internal(t)
+        ]
+        results = tuple(values.declare_file(t) for t in op.outputs if not self._is_internal(t))
+        values.builder.ops.append(
+            Interpreted(
+                name=name, inputs=inputs, output=results[0] if results else "", source=name.replace("_", " ", 1),
+                covers=(op.index,), results=results, reason=reason, state=self._state(op),
+            )
+        )  # fmt: skip
+
+    def _is_internal(self, index: int) -> bool:
+        """Whether a tensor never leaves the interpreter: a handle, or the state of a recurrent operator."""
+        tensor = self._tensor(index)
+        return tensor.variable or not tensor.dtype
+
+    def _state(self, op: Operator) -> tuple[str, ...]:
+        """The variables that an operator reads or writes."""
+        if op.kind in _STATE:
+            handle = next((o for o in self.file.operators if op.inputs[0] in o.outputs), None)
+            shared = getattr(handle.options, "sharedName", None) if handle is not None else None
+            return (str(shared or op.inputs[0]),)
+        return tuple(f"tensor {t}" for t in op.inputs if t >= 0 and self._tensor(t).variable)
+
+    def _output(self, index: int, values: Values) -> str:
+        tensor = self._tensor(index)
+        value = self.folded.values.get(index, tensor.data)
+        if value is not None and index not in values.files:
+            raise ModelError(f"{self.path}: output {tensor.name!r} is a constant; remove it from the model's outputs")
+        if index not in values.files and index not in values.chips:
+            raise ModelError(f"{self.path}: output {tensor.name!r} is computed by no operator")
+        return values.file(index)
+
+    # -- tensors ---------------------------------------------------------------------------------------
+
+    def _tensor(self, index: int) -> Tensor:
+        return self.file.tensors[index]
+
+    def _spec(self, tensor: Tensor) -> FileTensor:
+        try:
+            quantisation = tensor.quantisation()
+        except Unsupported:
+            quantisation = None
+        shape = self._shapes.get(tensor.index, tensor.shape)
+        return FileTensor(tensor.name or f"tensor{tensor.index}", shape, tensor.dtype or "object", quantisation)
+
+    def _actual_shapes(self) -> dict[int, tuple[int, ...]]:
+        """Shapes that the file does not tell, because an operator decides them when it runs: found by running."""
+        made = [t for op in self.file.operators if op.index not in self.folded.operators for t in op.outputs]
+        unknown = [t for t in made if self._tensor(t).dtype and not self._is_known(t)]
+        if not unknown:
+            return {}
+        everything = [op.index for op in self.file.operators]
+        model = cut(self.file, everything, self.file.inputs, unknown, {})
+        run = interpreters.load("litert", model, str(self.path), fast=True)
+        values = run([np.zeros(self._tensor(i).shape, self._tensor(i).dtype) for i in self.file.inputs])
+        return {t: value.shape for t, value in zip(unknown, values, strict=True)}
+
+    def _is_known(self, index: int) -> bool:
+        shape = self._tensor(index).shape
+        signature = self.file.model.subgraphs[0].tensors[index].shapeSignature
+        fixed = signature is None or all(int(d) >= 0 for d in list(signature)[1:])
+        return bool(shape) and all(d > 0 for d in shape) and fixed

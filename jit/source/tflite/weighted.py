@@ -1,0 +1,145 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED, int8 and uint8."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Operand
+from tilewright.jit.frontend.layers.weighted import convolution, dense
+from tilewright.jit.graph import Reshape
+from tilewright.jit.source.tflite.site import Site
+
+SAME, VALID = 0, 1
+_MOST_BIAS = 1 << 31
+
+
+def conv_2d(site: Site) -> str:
+    """``weight`` (OC, KH, KW, IC / groups)."""
+    weight, scales = _weight(site, axis=0)
+    x = site.operand(0)
+    strides, dilation = _steps(site)
+    if weight.ndim != 4 or x.shape[3] % weight.shape[3]:
+        raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
+    return convolution(
+        site,
+        x,
+        weight,
+        scales,
+        _bias(site, weight.shape[0]),
+        site.output(site.option("fusedActivationFunction")),
+        strides=strides,
+        dilation=dilation,
+        padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
+        groups=x.shape[3] // weight.shape[3],
+    )
+
+
+def depthwise_conv_2d(site: Site) -> str:
+    """``weight`` (1, KH, KW, C * multiplier): a grouped convolution with one input channel a group."""
+    weight, scales = _weight(site, axis=3)
+    x = site.operand(0)
+    strides, dilation = _steps(site)
+    if weight.ndim != 4 or weight.shape[0] != 1 or weight.shape[3] % x.shape[3]:
+        raise Unsupported(f"depthwise weights of shape {weight.shape} on {x.shape[3]} channels")
+    return convolution(
+        site,
+        x,
+        weight[0].transpose(2, 0, 1)[..., None],
+        scales,
+        _bias(site, weight.shape[3]),
+        site.output(site.option("fusedActivationFunction")),
+        strides=strides,
+        dilation=dilation,
+        padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
+        groups=x.shape[3],
+    )
+
+
+def fully_connected(site: Site) -> str:
+    """``weight`` (OC, IC) on rows of IC elements, whatever the shape of the input."""
+    weight, scales = _weight(site, axis=0)
+    if site.option("weightsFormat") != 0 or weight.ndim != 2:
+        raise Unsupported(f"fully connected weights of shape {weight.shape}, format {site.option('weightsFormat')}")
+    x = site.operand(0)
+    count, inner = int(np.prod(x.shape)), weight.shape[1]
+    if count % inner:
+        raise Unsupported(f"weights for {inner} inputs on a tensor of {count} elements")
+    rows: tuple[int, ...] = (1, 1, count // inner, inner)
+    if x.shape[3] == inner:  # every pixel is a row, in its place
+        rows = (1, *x.shape[1:])
+    x = _reshaped(site, x, rows)
+    out = site.output(site.option("fusedActivationFunction"))
+    wanted = site.values.specs[site.result.index].chip_shape()
+    if int(np.prod(wanted)) != count // inner * weight.shape[0]:
+        raise Unsupported(f"a result of shape {site.result.shape}")
+    result = dense(site, x, weight, scales, _bias(site, weight.shape[0]), out)
+    return _reshaped(site, Operand(result, (*rows[:3], weight.shape[0]), out.quantisation), wanted).name
+
+
+def _reshaped(site: Site, x: Operand, shape: tuple[int, ...]) -> Operand:
+    if x.shape == shape:
+        return x
+    name = site.builder.append(Reshape, f"reshape_{x.name}", [x.name], shape, like=x.quantisation, shape=shape)
+    return Operand(name, shape, x.quantisation)
+
+
+def _weight(site: Site, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
+    """(weights without their zero point, scale per output channel)."""
+    site.same_kind(0)
+    tensor, values = site.tensor(1), site.constant(1)
+    if tensor.dtype != site.tensor(0).dtype:
+        raise Unsupported(f"{tensor.dtype or 'packed'} weights under {site.tensor(0).dtype} activations")
+    count = values.shape[axis] if values.ndim > axis else 0
+    scales, zero_points = tensor.scales.astype(np.float64), tensor.zero_points
+    if scales.size not in (1, count) or zero_points.size not in (0, 1, scales.size):
+        raise Unsupported(f"{scales.size} weight scales for {count} channels")
+    if scales.size > 1 and tensor.axis != axis:
+        raise Unsupported(f"weight scales along axis {tensor.axis}, not {axis}")
+    if not (np.isfinite(scales).all() and (scales >= 0).all()):
+        raise Unsupported("weight scales that are no numbers")
+    moved = int(zero_points[0]) if zero_points.size else 0
+    if tensor.dtype == "int8" and zero_points.any():
+        raise Unsupported("int8 weights with a zero point")
+    if tensor.dtype == "uint8" and scales.size > 1:
+        raise Unsupported("uint8 weights with scales per channel")
+    return values.astype(np.int16) - moved, np.broadcast_to(scales, (count,))
+
+
+def _bias(site: Site, count: int) -> NDArray[np.int64]:
+    """(OC,). The kernels add these integers, whatever scale the file gives them."""
+    if not site.has(2):
+        return np.zeros(count, np.int64)
+    values = site.constant(2)
+    if site.tensor(2).dtype != "int32" or values.size != count:
+        raise Unsupported(f"a bias of {site.tensor(2).dtype}{values.shape} for {count} channels")
+    return values.reshape(-1).astype(np.int64)
+
+
+def _steps(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(strides, dilation)."""
+    strides = site.option("strideH"), site.option("strideW")
+    dilation = site.option("dilationHFactor"), site.option("dilationWFactor")
+    if min(*strides, *dilation) < 1:
+        raise Unsupported(f"strides {strides} and dilation {dilation}")
+    return strides, dilation
+
+
+def same_padding(
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: int,
+) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right) of TFLite's SAME (0) or VALID (1) padding."""
+    if padding == VALID:
+        return 0, 0, 0, 0
+    if padding != SAME:
+        raise Unsupported(f"padding {padding}")
+    total = [
+        max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
+        for size, k, s, d in zip(shape[1:3], kernel, strides, dilation, strict=True)
+    ]
+    return total[0] // 2, total[1] // 2, total[0] - total[0] // 2, total[1] - total[1] // 2

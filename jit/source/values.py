@@ -1,0 +1,118 @@
+"""The forms a model's tensor can have: the file's own, and NHWC int8 as the accelerator holds it.
+
+Conversions are host operators, added where a form is first asked for. What nobody reads is dropped at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
+from tilewright.jit.graph import Graph, HostCast, Interpreted, Op, Reshape, Transpose
+
+
+@dataclass(frozen=True)
+class FileTensor:
+    """A tensor as the file has it. ``order``: its axes as NHWC has them (NCHW files: (0, 2, 3, 1)); None as they are.
+
+    ``quantisation`` as of int8 (uint8 less 128); None where it is no 8-bit activation.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quantisation: Quantisation | None = None
+    order: tuple[int, ...] | None = None
+
+    def chip_shape(self) -> tuple[int, int, int, int]:
+        """NHWC; raises Unsupported where there is none."""
+        shape = self.shape if self.order is None else tuple(self.shape[a] for a in self.order)
+        return nhwc(shape)
+
+
+@dataclass
+class Values:
+    """Graph tensors of each file tensor, by the file's key for it."""
+
+    builder: GraphBuilder
+    specs: dict[object, FileTensor] = field(default_factory=dict)
+    files: dict[object, str] = field(default_factory=dict)  #: graph tensor in the file's own form
+    chips: dict[object, str] = field(default_factory=dict)  #: graph tensor in NHWC int8
+
+    def declare_file(self, key: object) -> str:
+        """The graph tensor that will hold ``key`` in the file's form: an input, or what a host operator makes."""
+        spec = self.specs[key]
+        q = spec.quantisation
+        if q is not None and spec.dtype == "uint8":
+            q = Quantisation(q.scale, q.zero_point + 128)
+        self.files[key] = self.builder.declare(spec.name, spec.shape, spec.dtype, q)
+        return self.files[key]
+
+    def set_chip(self, key: object, tensor: str) -> None:
+        """``key`` is computed on the chip, in ``tensor``. Raises Unsupported where that has another shape."""
+        have, wanted = self.builder.tensors[tensor].shape, self.specs[key].chip_shape()
+        if have != wanted:
+            raise Unsupported(f"a result of shape {have} where the file says {self.specs[key].shape}")
+        self.chips[key] = tensor
+
+    def chip(self, key: object) -> Operand:
+        """``key`` as an operand of the accelerator. Raises Unsupported where it is no 8-bit image of batch 1."""
+        spec = self.specs[key]
+        if spec.quantisation is None or spec.dtype not in ("int8", "uint8"):
+            raise Unsupported(f"an operand of type {spec.dtype or 'unknown'} without 8-bit quantisation")
+        shape = spec.chip_shape()
+        if key not in self.chips:
+            current = self.files[key]
+            if spec.dtype == "uint8":
+                current = self._append(
+                    HostCast, f"cast_{current}", current, spec.shape, spec, offset=-128, dtype="int8"
+                )
+            if spec.order is not None and spec.order != tuple(range(len(spec.order))):
+                moved = tuple(spec.shape[a] for a in spec.order)
+                current = self._append(Transpose, f"nhwc_{current}", current, moved, spec, permutation=spec.order)
+            if self.builder.tensors[current].shape != shape:
+                current = self._append(Reshape, f"reshape_{current}", current, shape, spec, shape=shape)
+            self.chips[key] = current
+        return Operand(self.chips[key], shape, spec.quantisation)
+
+    def file(self, key: object) -> str:
+        """``key`` in the file's own form."""
+        if key not in self.files:
+            spec = self.specs[key]
+            current = self.chips[key]
+            order = spec.order or tuple(range(len(spec.shape)))
+            moved = tuple(spec.shape[a] for a in order)
+            if self.builder.tensors[current].shape != moved:
+                current = self._append(Reshape, f"reshape_{current}", current, moved, spec, shape=moved)
+            if order != tuple(range(len(order))):
+                inverse = tuple(order.index(axis) for axis in range(len(order)))
+                current = self._append(Transpose, spec.name, current, spec.shape, spec, permutation=inverse)
+            if spec.dtype == "uint8":
+                assert spec.quantisation is not None
+                q = Quantisation(spec.quantisation.scale, spec.quantisation.zero_point + 128)
+                current = self.builder.append(
+                    HostCast, spec.name, [current], spec.shape, "uint8", like=q, offset=128, dtype="uint8"
+                )
+            self.files[key] = current
+        return self.files[key]
+
+    def _append(
+        self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: Any
+    ) -> str:
+        return self.builder.append(kind, name, [read], result, like=spec.quantisation, **fields)
+
+
+def without_dead(graph: Graph) -> Graph:
+    """The graph without operators whose results nobody reads; what keeps state stays."""
+    needed = set(graph.outputs)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        lasting = isinstance(op, Interpreted) and (op.state or not op.results)
+        if lasting or needed & set(op.outputs):
+            kept.append(op)
+            needed |= set(op.inputs)
+    kept.reverse()
+    used = needed | set(graph.inputs) | {t for op in kept for t in op.outputs}
+    return Graph(graph.name, graph.inputs, graph.outputs, {n: t for n, t in graph.tensors.items() if n in used}, kept)

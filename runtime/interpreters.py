@@ -1,0 +1,104 @@
+"""The interpreters that model files come from, for the operators that stay on the host.
+
+LiteRT runs its reference kernels on one thread, ONNX Runtime with ``session.x64quantprecision=1``: these are the
+references whose integers the whole network must equal, so what runs here is exact by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import TilewrightError
+
+Array = NDArray[Any]
+
+#: runtime -> (module, package to install)
+PACKAGES = {"litert": ("ai_edge_litert", "ai-edge-litert"), "onnxruntime": ("onnxruntime", "onnxruntime")}
+
+
+class InterpreterError(TilewrightError):
+    """An interpreter is not installed, or cannot load or run its part of a model."""
+
+
+class Interpreter(Protocol):
+    """A loaded model: all inputs of one inference in, all outputs out."""
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run one inference."""
+
+
+def is_installed(runtime: str) -> bool:
+    """Whether the package behind a runtime can be imported."""
+    return find_spec(PACKAGES[runtime][0]) is not None
+
+
+def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interpreter:
+    """An interpreter with fresh state. ``what`` names the operators in errors.
+
+    ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB. Raises InterpreterError.
+    """
+    if not is_installed(runtime):
+        raise InterpreterError(
+            f"{what}: need {PACKAGES[runtime][1]}, which is not installed: pip install {PACKAGES[runtime][1]}"
+        )
+    try:
+        return _Litert(model, fast) if runtime == "litert" else _OnnxRuntime(model, fast)
+    except (ValueError, RuntimeError) as error:
+        raise InterpreterError(f"{what}: {PACKAGES[runtime][1]} cannot load them: {first_line(error)}") from error
+    except Exception as error:
+        if type(error).__module__.startswith("onnxruntime"):  # its errors have no common public base
+            raise InterpreterError(f"{what}: onnxruntime cannot load them: {first_line(error)}") from error
+        raise
+
+
+class _Litert:
+    def __init__(self, model: bytes, fast: bool) -> None:
+        from ai_edge_litert.interpreter import Interpreter as Litert
+        from ai_edge_litert.interpreter import OpResolverType
+
+        resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if fast else OpResolverType.BUILTIN_REF
+        self._interpreter = Litert(model_content=model, experimental_op_resolver_type=resolver, num_threads=1)
+        self._interpreter.allocate_tensors()
+        self._inputs = self._interpreter.get_input_details()
+        self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        for detail, value in zip(self._inputs, inputs):
+            self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(value).reshape(detail["shape"]))
+        self._interpreter.invoke()
+        return [self._interpreter.get_tensor(index).copy() for index in self._outputs]
+
+
+class _OnnxRuntime:
+    def __init__(self, model: bytes, fast: bool) -> None:
+        import onnxruntime
+
+        self._session = onnxruntime.InferenceSession(
+            model, onnxruntime_options(fast), providers=["CPUExecutionProvider"]
+        )
+        self._names = [value.name for value in self._session.get_inputs()]
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        return [np.asarray(y) for y in self._session.run(None, dict(zip(self._names, inputs)))]
+
+
+def onnxruntime_options(fast: bool = False) -> Any:
+    """Session options of the reference: one thread, and no saturating products on CPUs without VNNI."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    if not fast:
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,44 @@
+"""Random networks of both front ends, every integer against the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tilewright.fuzz.cases import EXACT, WITHIN
+from tilewright.fuzz.seeds import RANDOM
+from tilewright.fuzz.workers import Pool, Task, Worker
+
+QUICK = range(25)
+MANY = range(1000, 2500)
+GOOD = {"tflite": (EXACT,), "onnx": (EXACT, WITHIN)}
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    """A process of its own: a network that ends it fails one test."""
+    made = Worker()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize("frontend", GOOD)
+def test_small_network(frontend: str, seed: int, worker: Worker) -> None:
+    config = "pynq-z2" if seed % 2 else RANDOM
+    result = worker.run(Task(frontend, seed, config, "small"))
+    assert result.outcome.kind in GOOD[frontend], f"{result.outcome.message} {result.outcome.where}\n{result.recipe}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frontend", GOOD)
+def test_many_networks(frontend: str) -> None:
+    pool = Pool(1)
+    try:
+        results = list(pool.map_tasks([Task(frontend, seed, RANDOM) for seed in MANY]))
+    finally:
+        pool.close()
+    failures = [f"seed {r.task.seed}: {r.failure}" for r in results if r.outcome.kind not in GOOD[frontend]]
+    assert len(results) == len(MANY)
+    assert not failures, "\n".join(failures)

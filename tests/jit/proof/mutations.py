@@ -1,0 +1,297 @@
+"""Mistakes planted in the compiler: wrong addresses, sizes, constants, orders. Each is one small function replaced.
+
+A mutation gets the function it replaces and gives the broken one. Names say where and what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.isa.arithmetic import Rounding
+from tilewright.isa.spec import Memory
+from tilewright.jit import compiler, emitter, lower, slicing, tensors
+from tilewright.jit.emitter import Emitter
+from tilewright.jit.hazards import HazardTracker
+from tilewright.jit.kernels import conv, elementwise, global_pool, window
+from tilewright.jit.layout import Buffer
+from tilewright.jit.schedule import Scheduler
+from tilewright.jit.uops import UopCache
+
+Replace = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """``change`` makes the broken function out of ``owner.name``."""
+
+    label: str
+    owner: Any
+    name: str
+    change: Replace
+
+    def apply(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = self.owner.__dict__[self.name]
+        broken = property(self.change(original.fget)) if isinstance(original, property) else self.change(original)
+        monkeypatch.setattr(self.owner, self.name, broken)
+
+
+MUTATIONS: list[Mutation] = []
+
+
+def mutation(owner: Any, name: str, label: str) -> Callable[[Replace], Replace]:
+    """Register a change of ``owner.name``."""
+
+    def register(change: Replace) -> Replace:
+        where = getattr(owner, "__name__", str(owner)).rpartition(".")[2]
+        MUTATIONS.append(Mutation(f"{where}.{name}: {label}", owner, name, change))
+        return change
+
+    return register
+
+
+def result(owner: Any, name: str, label: str, change: Callable[..., Any]) -> None:
+    """Register a change of what ``owner.name`` returns: ``change(result, *arguments)``."""
+    mutation(owner, name, label)(lambda old: lambda *a, **k: change(old(*a, **k), *a))
+
+
+def fields(name: str, label: str, change: Callable[[dict[str, int], Any], dict[str, int]]) -> None:
+    """Register a change of the fields that a kernel hands to the emitter's ``name``: ``change(fields, config)``."""
+
+    def broken(old: Any) -> Any:
+        return lambda self, what, *rest, **given: old(self, what, *rest, **{**given, **change(given, self.config)})
+
+    mutation(Emitter, name, label)(broken)
+
+
+# -- where tensors lie -----------------------------------------------------------------------------------
+
+mutation(Buffer, "offset", "the row after")(lambda old: lambda b, row, *rest: old(b, row + (row > 0), *rest))
+mutation(Buffer, "offset", "the column after")(
+    lambda old: lambda b, row, column=0, unit=0: old(b, row, column + (column == 0), unit)
+)
+mutation(Buffer, "offset", "always the first channels")(
+    lambda old: lambda b, row, column=0, unit=0: old(b, row, column)
+)
+mutation(Buffer, "offset", "padding above not counted")(
+    lambda old: lambda b, row, column=0, unit=0: old(b, row - b.pad[0], column, unit)
+)
+mutation(Buffer, "wrap", "a row short")(lambda old: lambda b: {**old(b), "wrap_size": max(b.stride, b.size - b.stride)})
+mutation(Buffer, "wrap", "a row on")(lambda old: lambda b: {**old(b), "wrap_base": b.base + b.stride})
+mutation(Emitter, "_row_in_dram", "the row after")(lambda old: lambda e, b, t, row: old(e, b, t, row + (row > 1)))
+mutation(Emitter, "_row_in_dram", "every second row")(lambda old: lambda e, b, t, row: old(e, b, t, row // 2 * 2))
+mutation(compiler, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
+mutation(compiler, "Image", "slices as wide as the tensor")(
+    lambda old: lambda offset, units: old(offset // 64 * 64, units)
+)
+
+# -- constants -------------------------------------------------------------------------------------------
+
+result(Emitter, "weight_base", "the entry after", lambda base, e, chunk: base + 1)
+result(Emitter, "prm_base", "the entry after", lambda base, e, chunk: base + 1)
+mutation(Emitter, "weight_base", "of the first chunk")(lambda old: lambda e, chunk: old(e, 0))
+mutation(Emitter, "prm_base", "of the first chunk")(lambda old: lambda e, chunk: old(e, 0))
+result(emitter, "pack_weights", "an entry late", lambda data, w, bits, name: data[-w[0].size :] + data[: -w[0].size])
+mutation(emitter, "pack_weights", "blocks transposed")(
+    lambda old: lambda w, bits, name: old(np.ascontiguousarray(w.transpose(0, 2, 1)).reshape(w.shape), bits, name)
+)
+mutation(emitter, "_MAX_LOAD_ENTRIES", "no piece after the first")(lambda old: 2)
+result(conv, "prm_entries", "the next channel's bias", lambda p, *_: np.dstack([np.roll(p[..., :1], 1, 1), p[..., 1:]]))
+result(conv, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
+result(window, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
+result(elementwise, "prm_entries", "another shift", lambda p, *_: p + np.array([0, 0, 0, 1], np.int32))
+result(slicing, "_channels", "the first slice's", lambda r, q, a, b: replace(r, bias=q.bias[: b - a]))
+result(lower, "_expand_groups", "groups exchanged", lambda w, op: np.roll(w, op.weight.shape[3], 3))
+result(conv.ConvNode, "weight_blocks", "kernel upside down", lambda blocks, node: _flipped(blocks, node))
+result(window.WindowNode, "_weight_entries", "taps backwards", lambda w, node: _backwards(w, node.taps.shape))
+result(global_pool.GlobalPoolNode, "_identity", "lanes rolled", lambda blocks, node: np.roll(blocks, 1, 1))
+
+
+def _flipped(blocks: Any, node: Any) -> Any:
+    kh = node.weight.shape[1]
+    return np.ascontiguousarray(
+        blocks.reshape(-1, kh, blocks.shape[0] // _vectors(node) // kh, *blocks.shape[1:])[:, ::-1]
+    ).reshape(blocks.shape)
+
+
+def _vectors(node: Any) -> int:
+    return int(node.out_units // node.config.out_units)
+
+
+def _backwards(entries: Any, shape: tuple[int, ...]) -> Any:
+    used = shape[0] * shape[1]
+    return np.concatenate([entries[..., :used][..., ::-1], entries[..., used:]], axis=-1)
+
+
+@mutation(Emitter, "_load", "blobs of one size taken for equal")
+def _load_by_size(old: Any) -> Any:
+    def broken(e: Any, memory: Any, base: int, count: int, data: bytes, layer: int) -> None:
+        same = next((blob for blob in e._blobs if len(blob) == len(data)), data)
+        old(e, memory, base, count, same if memory == Memory.WGT else data, layer)
+
+    return broken
+
+
+@mutation(elementwise.ElementwiseNode, "emit", "the first term's scale for all")
+def _first_scale(old: Any) -> Any:
+    def broken(node: Any, *rest: Any) -> None:
+        node._scale_entry = dict.fromkeys(node._scale_entry, 0)
+        old(node, *rest)
+
+    return broken
+
+
+# -- micro-ops -------------------------------------------------------------------------------------------
+
+result(conv.ConvNode, "_uops", "columns before rows", lambda uops, node, *_: _columns_first(uops, node))
+result(conv.ConvNode, "_uops", "first one accumulates", lambda uops, *_: [(d, s, w, 1) for d, s, w, _ in uops])
+result(conv.ConvNode, "_uops", "last one overwrites", lambda uops, *_: [*uops[:-1], (*uops[-1][:3], 0)])
+result(
+    conv.ConvNode,
+    "_uops",
+    "last weights twice",
+    lambda uops, *_: [(d, s, min(w, len(uops) - 2), a) for d, s, w, a in uops],
+)
+result(window.WindowNode, "_uops", "rows exchanged", lambda uops, *_: [*_swapped(uops)])
+result(
+    window.WindowNode,
+    "_uops",
+    "emit one early",
+    lambda uops, *_: [(0 if k == len(uops) - 2 else -1, *u[1:]) for k, u in enumerate(uops)],
+)
+result(
+    global_pool.GlobalPoolNode,
+    "_uops",
+    "the last pixel left out",
+    lambda uops, node, *_: uops[: -node.config.out_units],
+)
+result(Emitter, "_resident", "one too far", lambda begin, e, uops, node: begin + (len(uops) > 1))
+
+
+def _columns_first(uops: Any, node: Any) -> Any:
+    _, kh, kw, _ = node.weight.shape
+    if len(uops) % (kh * kw):
+        return uops
+    order = (
+        np.arange(len(uops)).reshape(kh, kw, -1).transpose(1, 0, 2).ravel().tolist() if kh == kw else range(len(uops))
+    )
+    return [(u[0], uops[k][1], u[2], u[3]) for u, k in zip(uops, order, strict=True)]
+
+
+def _swapped(uops: Any) -> Any:
+    sources = [u[1] for u in uops]
+    sources[:2] = sources[:2][::-1]
+    return [(u[0], s, *u[2:]) for u, s in zip(uops, sources, strict=True)]
+
+
+@mutation(UopCache, "find", "any sequence as long")
+def _find_by_length(old: Any) -> Any:
+    def broken(cache: Any, uops: Any) -> int | None:
+        return next((at for known, at in cache._resident.items() if len(known) == len(uops)), None)
+
+    return broken
+
+
+# -- the kernels' instructions ---------------------------------------------------------------------------
+
+fields("gemm", "a unit more from pixel to pixel", lambda f, c: {"src_inner": f.get("src_inner", 0) + c.in_units})
+fields("gemm", "source a vector on", lambda f, c: {"src": f["src"] + c.in_units})
+fields("gemm", "the first vector's weights for all", lambda f, c: {"wgt_outer": 0})
+fields("gemm", "weights an entry on", lambda f, c: {"wgt": f["wgt"] + 1})
+fields("gemm", "a column less", lambda f, c: {"inner": max(1, f["inner"] - 1)})
+fields("gemm", "results of vectors exchanged", lambda f, c: {"dst_outer": f["dst_inner"], "dst_inner": f["dst_outer"]})
+fields("requantize", "the first vector's constants for all", lambda f, c: {"prm_outer": 0, "prm_inner": 0})
+fields("requantize", "constants an entry on", lambda f, c: {"prm": f["prm"] + 1})
+fields(
+    "requantize",
+    "loops exchanged at the source",
+    lambda f, c: {"src_outer": f.get("src_inner", 0), "src_inner": f.get("src_outer", 0)},
+)
+fields("requantize", "a column less", lambda f, c: {"inner": max(1, f.get("inner", 1) - 1)})
+fields("requantize", "destination a vector on", lambda f, c: {"dst": f["dst"] + c.out_units})
+fields("rescale", "terms written, not joined", lambda f, c: {"combine": 0})
+fields("rescale", "terms added, whatever the join", lambda f, c: {"combine": min(1, f["combine"])})
+fields("rescale", "another rounding", lambda f, c: {"rounding": 2})
+fields("rescale", "source a pixel on", lambda f, c: {"src": f["src"] + f["src_outer"]})
+fields("rescale", "scale an entry on", lambda f, c: {"prm": f["prm"] + 1})
+
+
+def requant(label: str, change: Callable[[Any], Any]) -> None:
+    """Register a change of the requantisation that a kernel hands to the emitter."""
+    mutation(Emitter, "requantize", label)(lambda old: lambda e, r, out, **f: old(e, change(r), out, **f))
+
+
+requant("another rounding", lambda r: replace(r, rounding="single" if r.rounding == "double" else "double"))
+requant("no lower clamp", lambda r: replace(r, lo=-128))
+requant("zero point one up", lambda r: replace(r, zero_point=min(127, r.zero_point + 1)))
+
+
+# -- padding ---------------------------------------------------------------------------------------------
+
+
+@mutation(Emitter, "_requantize", "padding one up")
+def _padding_up(old: Any) -> Any:
+    def broken(e: Any, f: dict[str, int], layer: int) -> None:
+        value = min(127, f["zero_point"] + 1)
+        constant = f["rounding"] == Rounding.CONSTANT
+        old(e, {**f, "zero_point": value, "lo": value, "hi": value} if constant else f, layer)
+
+    return broken
+
+
+mutation(Emitter, "_fill_columns", "none at the sides")(
+    lambda old: lambda e, out, layer: e._fill_rows(out, -out.pad[0], out.pad[0], layer)
+)
+mutation(Emitter, "_fill_rows", "one row less")(
+    lambda old: lambda e, out, first, count, layer: old(e, out, first, count - 1, layer)
+)
+mutation(Emitter, "_fill_rows", "one row further")(
+    lambda old: lambda e, out, first, count, layer: old(e, out, first + 1, count, layer)
+)
+result(elementwise.ElementwiseNode, "pad_value", "one up", lambda v, *_: None if v is None else v + 1)
+mutation(lower._Lowering, "_separate_pads", "one copy for two padding values")(lambda old: lambda self: None)
+mutation(lower, "valid_counts", "padding counted")(
+    lambda old: lambda size, out, kernel, stride, before: old(size, out, kernel, stride, 0)
+)
+
+# -- the schedule ----------------------------------------------------------------------------------------
+
+
+result(Scheduler, "_lowest_needed", "a row too early", lambda row, *_: row + 1)
+mutation(Scheduler, "_has_room", "always")(lambda old: lambda self, state, row: True)
+mutation(Scheduler, "_free_chunk", "frees the first entries")(
+    lambda old: lambda self, node, index: self._chunk_at.update({(node, index): (0, 0)})
+)
+
+
+@mutation(Scheduler, "_place_all", "earlier tenants not waited for")
+def _no_waiting(old: Any) -> Any:
+    return lambda self, states: True if self._after is not None else old(self, states)
+
+
+mutation(HazardTracker, "add", "no tokens for constants")(
+    lambda old: lambda t, i, accesses, layer: old(t, i, [a for a in accesses if a.memory not in ("wgt", "prm")], layer)
+)
+mutation(HazardTracker, "add", "no tokens for act")(
+    lambda old: lambda t, i, accesses, layer: old(t, i, [a for a in accesses if a.memory != "act"], layer)
+)
+
+# -- what the host packs and unpacks ---------------------------------------------------------------------
+
+mutation(lower, "PackStep", "another padding")(lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1}))
+mutation(lower, "PackStep", "padding turned")(
+    lambda old: lambda **f: old(**{**f, "padding": (f["padding"][2], f["padding"][3], *f["padding"][:2])})
+)
+mutation(lower, "PackStep", "lanes beyond the patch hold 1")(lambda old: lambda **f: old(**{**f, "channel_pad": 1}))
+mutation(tensors, "PackStep", "lanes beyond the channels hold 1")(
+    lambda old: lambda **f: old(**{**f, "channel_pad": 1})
+)
+mutation(tensors, "PackStep", "another padding")(lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1}))
+mutation(compiler, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
+mutation(compiler, "UnpackStep", "turned")(
+    lambda old: lambda **f: old(**{**f, "shape": (1, f["shape"][2], f["shape"][1], f["shape"][3])})
+)

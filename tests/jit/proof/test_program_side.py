@@ -1,0 +1,101 @@
+"""The program in the algebra is the program: equal symbols hold equal values, on random programs and Configs.
+
+What the algebra calls equal must be equal for every input: elements of act, acc and DRAM with the same symbol hold the
+same number in every run on the simulator. Numbers that depend on no input tie the two down completely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tilewright.config import PRESETS
+from tilewright.isa.arithmetic import wrap_int32
+from tilewright.isa.codec import decode, encode
+from tilewright.isa.program import Program
+from tilewright.isa.random_instructions import KIND_WEIGHTS
+from tilewright.isa.random_program import Style, random_config, random_program, random_segments
+from tilewright.isa.spec import Memory, Opcode
+from tilewright.jit.errors import Unfollowed
+from tilewright.jit.proof.algebra import MAXSET, P
+from tilewright.jit.proof.elements import residues
+from tilewright.jit.proof.program_side import ProgramSide
+from tilewright.sim import Functional
+
+RUNS = 4
+LINEAR_KINDS = {"load": 6, "load_uops": 2, "fill": 2, "store": 3, "dense": 6, "window": 6, "wait": 1, "alu": 2}
+NONLINEAR = (Opcode.REQUANTIZE, Opcode.RESCALE)
+
+
+def followed(program: Program, known: Sequence[NDArray[np.uint8]] = ()) -> tuple[ProgramSide, Program]:
+    """A symbolic run, and the program of the instructions that could be followed.
+
+    ``known``: segments whose bytes stand for themselves, as does the zero that fills the memories then; what is not
+    linear is left out.
+    """
+    rng = np.random.default_rng(0)
+    side = ProgramSide(program, [], {}, int(rng.integers(1 << 62)), rng)
+    if known:
+        side.machine.act[:] = 0
+        side.machine.acc[:] = 0
+        for base, content in zip(side.machine.base.tolist(), known, strict=True):
+            if base >= 0:
+                side.machine.dram[base : base + content.size] = content.view(np.int8)
+    kept = []
+    for n, instruction in enumerate(decode(program.instructions, program.config)):
+        if known and instruction.opcode in NONLINEAR:
+            continue
+        try:
+            side.run(n, n + 1)
+            kept.append(instruction)
+        except Unfollowed:
+            continue
+    return side, replace(program, instructions=encode(kept, program.config))
+
+
+def row_0(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Batch row 0 of a memory (units, batch, lanes), as the algebra holds it."""
+    return values[:, 0].reshape(-1).astype(np.int64)
+
+
+def random_case(seed: int, weights: Mapping[str, int]) -> Program:
+    rng = np.random.default_rng(seed)
+    config = random_config(rng) if seed % 2 else list(PRESETS.values())[seed // 2 % len(PRESETS)]
+    return random_program(rng, config, 60, Style("followed", weights, extra_tokens=0.0))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_equal_symbols_hold_equal_values(seed: int) -> None:
+    side, program = followed(random_case(seed, {**KIND_WEIGHTS, "alu": 1}))
+    machine = side.machine
+    symbols = np.concatenate([residues(machine.act), residues(machine.acc)])
+    maxima = np.concatenate([np.zeros(machine.act.size, np.bool_), machine.kind == MAXSET])
+    _, group = np.unique(np.stack([symbols, maxima]), axis=1, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    same = np.diff(group.ravel()[order]) == 0
+    assert same.any()
+    functional = Functional(program)
+    for run in range(RUNS):
+        functional.run(random_segments(np.random.default_rng(run), program))
+        values = np.concatenate([row_0(functional.memory(m)) for m in (Memory.ACT, Memory.ACC)])[order]
+        assert not (same & (np.diff(values) != 0)).any()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_known_numbers_give_the_numbers_of_the_simulator(seed: int) -> None:
+    """Linear programs on known bytes, modulo 2^32: addresses, loops, windows, wrap regions, rows of the batch."""
+    made = random_case(seed, LINEAR_KINDS)
+    segments = random_segments(np.random.default_rng(seed), made)
+    side, program = followed(made, segments)
+    functional = Functional(program)
+    functional.run(segments)
+    act, acc = (residues(v) for v in (side.machine.act, side.machine.acc))
+    assert np.array_equal(np.where(act > P // 2, act - P, act), row_0(functional.memory(Memory.ACT)))
+    written = row_0(functional.memory(Memory.ACC))
+    assert np.array_equal(wrap_int32(np.where(acc > P // 2, acc - P, acc)), written)
+    assert written.any()

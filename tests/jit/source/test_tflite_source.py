@@ -1,0 +1,223 @@
+"""``.tflite`` files read at their source: what runs where, and that all of it equals LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.jit.tflite_models import NONE, RELU, SAME, VALID, TfliteBuilder, litert
+from tilewright.jit.importer import import_model
+
+POOL = {"Padding": VALID, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
+
+
+def conv(b: TfliteBuilder, x: int, channels: int, shape: list[int], scale: float = 0.09) -> int:
+    entry = b.tensors[x]
+    w, scales = b.weights([channels, 3, 3, entry["shape"][3]], 0)
+    y = b.tensor([*shape[:3], channels], scale, 4)
+    steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    operands = [x, w, b.bias(x, scales, channels)]
+    return b.op("CONV_2D", operands, y, "Conv2DOptions", Padding=SAME, FusedActivationFunction=NONE, **steps)
+
+
+def assert_equal(path: Path, seed: int = 0, count: int = 3, config: str = "tiny") -> Any:
+    """Compile, run some random inputs, compare every output with LiteRT; returns the artifact."""
+    exe = tw.compile(path, config, cache=False)
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        values = []
+        for tensor in exe.inputs:
+            if tensor.dtype == "float32":
+                values.append(rng.normal(0, 2, tensor.shape).astype(np.float32))
+            else:
+                info = np.iinfo(tensor.dtype)
+                values.append(rng.integers(info.min, info.max + 1, tensor.shape).astype(tensor.dtype))
+        stacked = [v if v.shape[:1] == (1,) else v[None] for v in values]
+        outputs, _ = exe.run(stacked)
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        for got, wanted in zip(outputs, litert(path, values), strict=True):
+            np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
+    return exe.artifact
+
+
+def places(artifact: Any) -> dict[str, str]:
+    return {entry["op"]: entry["place"] for entry in artifact.options["operators"]}
+
+
+@pytest.mark.parametrize("first", ["PAD", "MAX_POOL_2D", "AVERAGE_POOL_2D", "RELU"])
+def test_float_input_ahead_of_an_operator_that_keeps_the_scale(first: str, tmp_path: Path) -> None:
+    """The input must be quantised with the scale that the file's QUANTIZE gives it."""
+    b = TfliteBuilder(seed=2)
+    x = b.tensor([1, 6, 6, 3], dtype="float32")
+    q = b.op("QUANTIZE", [x], b.tensor([1, 6, 6, 3], 0.031, 12), "QuantizeOptions")
+    if first == "PAD":
+        widths = b.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+        middle = b.op("PAD", [q, widths], b.tensor([1, 8, 8, 3], 0.031, 12), "PadOptions")
+    elif first == "RELU":
+        middle = b.op("RELU", [q], b.tensor([1, 6, 6, 3], 0.031, 12))
+    else:
+        out = b.tensor([1, 3, 3, 3], 0.031, 12)
+        middle = b.op(first, [q], out, "Pool2DOptions", FusedActivationFunction=NONE, **POOL)
+    y = conv(b, middle, 5, b.tensors[middle]["shape"])
+    z = b.op("DEQUANTIZE", [y], b.tensor(b.tensors[y]["shape"], dtype="float32"), "DequantizeOptions")
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [z]))
+    assert places(artifact)["CONV_2D"] == "accelerator"
+
+
+def unary(kind: str, tmp_path: Path) -> Any:
+    b = TfliteBuilder(seed=3)
+    x = b.tensor([1, 6, 6, 4], 0.04, -3)
+    y = conv(b, x, 6, [1, 6, 6])
+    fixed = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}.get(kind, (0.05, 7))
+    options = {"LEAKY_RELU": "LeakyReluOptions", "HARD_SWISH": "HardSwishOptions"}.get(kind, "")
+    extra = {"Alpha": 0.3} if kind == "LEAKY_RELU" else {}
+    z = b.op(kind, [y], b.tensor([1, 6, 6, 6], *fixed), options, **extra)
+    return assert_equal(b.save(tmp_path / "m.tflite", [x], [conv(b, z, 5, [1, 6, 6])]))
+
+
+@pytest.mark.parametrize("kind", ["LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"])
+def test_an_operator_of_the_cpu_between_convolutions_is_exact(kind: str, tmp_path: Path) -> None:
+    artifact = unary(kind, tmp_path)
+    assert places(artifact) == {"CONV_2D": "accelerator", kind: "interpreter"}
+    (step,) = [s for s in artifact.steps if s.kind == "interpreter"]
+    assert step.operators == (f"op001_{kind}",)
+
+
+@pytest.mark.parametrize("kind,options", [("SUB", "SubOptions"), ("MUL", "MulOptions"), ("MAXIMUM", "")])
+def test_an_operator_of_two_operands_on_the_cpu_is_exact(kind: str, options: str, tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=5)
+    x = b.tensor([1, 6, 6, 4], 0.04, -3)
+    left, right = conv(b, x, 6, [1, 6, 6], 0.07), conv(b, x, 6, [1, 6, 6], 0.07)
+    z = b.op(kind, [left, right], b.tensor([1, 6, 6, 6], 0.07, 4), options)
+    assert_equal(b.save(tmp_path / "m.tflite", [x], [z]))
+
+
+def test_a_lone_transpose_and_a_reshape_at_the_end(tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=6)
+    x = b.tensor([1, 5, 6, 4], 0.04, -3, "uint8")
+    axes = b.constant(np.array([0, 3, 1, 2], np.int32))
+    y = b.op("TRANSPOSE", [x, axes], b.tensor([1, 4, 5, 6], 0.04, -3, "uint8"), "TransposeOptions")
+    shape = b.constant(np.array([1, 120], np.int32))
+    z = b.op("RESHAPE", [y, shape], b.tensor([1, 120], 0.04, -3, "uint8"))
+    assert not assert_equal(b.save(tmp_path / "m.tflite", [x], [z])).programs
+
+
+def test_shapes_computed_in_the_file_are_constants(tmp_path: Path) -> None:
+    """SHAPE -> STRIDED_SLICE -> PACK -> RESHAPE, as converters of dynamic batches write it."""
+    b = TfliteBuilder(seed=7)
+    x = b.tensor([1, 4, 4, 4], 0.04, -3)
+    y = conv(b, x, 5, [1, 4, 4])
+    shape = b.op("SHAPE", [y], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
+    ends = [b.constant(np.array([v], np.int32)) for v in (0, 1, 1)]
+    first = b.op("STRIDED_SLICE", [shape, *ends], b.tensor([], dtype="int32"), "StridedSliceOptions", ShrinkAxisMask=1)
+    rest = b.constant(np.array(80, np.int32))
+    wanted = b.op("PACK", [first, rest], b.tensor([2], dtype="int32"), "PackOptions", ValuesCount=2, Axis=0)
+    flat = b.op("RESHAPE", [y, wanted], b.tensor([1, 80], 0.09, 4))
+    w, scales = b.weights([7, 80], None)
+    z = b.op("FULLY_CONNECTED", [flat, w, b.bias(flat, scales, 7)], b.tensor([1, 7], 0.5, 1), "FullyConnectedOptions")
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [z]))
+    found = places(artifact)
+    assert found["SHAPE"] == found["PACK"] == "none"
+    assert found["FULLY_CONNECTED"] == "accelerator"
+    assert not artifact.blobs
+
+
+@pytest.mark.parametrize("shape", [[1, 2, 3, 10], [3, 10], [1, 1, 1, 60]])
+def test_fully_connected_layers_of_any_rank(shape: list[int], tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=8)
+    x = b.tensor(shape, 0.05, 9)
+    inner = 60 if shape[-1] == 60 else 10
+    rows = int(np.prod(shape)) // inner
+    w, scales = b.weights([12, inner], None)
+    y = b.tensor([rows, 12], 0.11, -3)
+    b.op("FULLY_CONNECTED", [x, w, b.bias(x, scales, 12)], y, "FullyConnectedOptions", FusedActivationFunction=RELU)
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]))
+    assert places(artifact)["FULLY_CONNECTED"] == "accelerator"
+
+
+def test_weights_beside_float_activations_run_in_the_interpreter(tmp_path: Path) -> None:
+    """A dynamic-range model: int8 weights, float tensors."""
+    b = TfliteBuilder(seed=9)
+    x = b.tensor([1, 20], dtype="float32")
+    w, _ = b.weights([6, 20], None)
+    y = b.op("FULLY_CONNECTED", [x, w], b.tensor([1, 6], dtype="float32"), "FullyConnectedOptions")
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]))
+    assert places(artifact) == {"FULLY_CONNECTED": "interpreter"}
+
+
+def uint8_conv(b: TfliteBuilder, zero_point: int) -> tuple[list[int], list[int]]:
+    x = b.tensor([1, 6, 7, 9], np.float32(0.04), 131, "uint8")
+    values = b.rng.integers(0, 256, [11, 3, 3, 9]).astype(np.uint8)
+    w = b.tensor([11, 3, 3, 9], np.float32(0.01), zero_point, "uint8", data=values)
+    bias = b.tensor([11], 0.0004, 0, "int32", data=b.rng.integers(-3000, 3000, 11).astype(np.int32))
+    y = b.tensor([1, 6, 7, 11], 0.2, 90, "uint8")
+    steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    b.op("CONV_2D", [x, w, bias], y, "Conv2DOptions", Padding=SAME, FusedActivationFunction=RELU, **steps)
+    return [x], [y]
+
+
+@pytest.mark.parametrize("zero_point", [0, 1, 77, 128, 203, 255])
+def test_uint8_weights_of_any_zero_point(zero_point: int, tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=zero_point)
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", *uint8_conv(b, zero_point)))
+    assert places(artifact) == {"CONV_2D": "accelerator"}
+
+
+@pytest.mark.parametrize("kind,kernel", [("AVERAGE_POOL_2D", 3), ("AVERAGE_POOL_2D", 2), ("MAX_POOL_2D", 3)])
+def test_uint8_pools(kind: str, kernel: int, tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=4)
+    x = b.tensor([1, 9, 10, 6], 0.04, 12, "uint8")
+    y = b.tensor([1, 5, 5, 6], 0.04, 12, "uint8")
+    window = {"Padding": SAME, "StrideH": 2, "StrideW": 2, "FilterHeight": kernel, "FilterWidth": kernel}
+    b.op(kind, [x], y, "Pool2DOptions", FusedActivationFunction=NONE, **window)
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]), count=8)
+    assert places(artifact) == {kind: "accelerator"}
+
+
+def test_uint8_concatenation_of_other_scales(tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=12)
+    a = b.tensor([1, 4, 4, 16], 0.031, 100, "uint8")
+    c = b.tensor([1, 4, 4, 16], 0.05, 13, "uint8")
+    y = b.tensor([1, 4, 4, 32], 0.05, 30, "uint8")
+    b.op("CONCATENATION", [a, c], y, "ConcatenationOptions", Axis=3)
+    assert_equal(b.save(tmp_path / "m.tflite", [a, c], [y]), count=6)
+
+
+def test_an_input_that_is_an_output_and_one_that_nobody_reads(tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=13)
+    x = b.tensor([1, 4, 4, 4], 0.04, -3)
+    unused = b.tensor([1, 3], 0.04, -3)
+    y = conv(b, x, 5, [1, 4, 4])
+    assert_equal(b.save(tmp_path / "m.tflite", [x, unused], [y, x]))
+
+
+def test_every_operator_is_listed_with_its_place_and_reason(tmp_path: Path) -> None:
+    artifact = unary("LOGISTIC", tmp_path)
+    entries = artifact.options["operators"]
+    assert [e["name"] for e in entries] == ["op000_CONV_2D", "op001_LOGISTIC", "op002_CONV_2D"]
+    assert entries[1]["reason"] == "LOGISTIC has no exact integer form on the accelerator"
+    assert [e["exact"] for e in entries] == ["proven", "by construction", "proven"]
+
+
+def test_intermediates_of_a_model_that_is_partly_on_the_cpu(tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=3)
+    x = b.tensor([1, 6, 6, 4], 0.04, -3)
+    y = conv(b, x, 6, [1, 6, 6])
+    z = b.op("TANH", [y], b.tensor([1, 6, 6, 6], 1 / 128, 0))
+    path = b.save(tmp_path / "m.tflite", [x], [conv(b, z, 5, [1, 6, 6])])
+    exe = tw.compile(path, "tiny", keep_intermediates=True, cache=False)
+    value = np.random.default_rng(0).integers(-128, 128, (1, 6, 6, 4)).astype(np.int8)
+    exe.run(value, keep_intermediates=tmp_path / "layers")
+    assert len(list((tmp_path / "layers").glob("*.npy"))) == 3
+
+
+def test_a_refused_operator_goes_to_the_interpreter(tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=3)
+    x = b.tensor([1, 6, 6, 4], 0.04, -3)
+    path = b.save(tmp_path / "m.tflite", [x], [conv(b, conv(b, x, 6, [1, 6, 6]), 5, [1, 6, 6])])
+    model = import_model(path, {1: "because"})
+    assert model.host_ops == [("op001_CONV_2D", "because")]

@@ -1,0 +1,77 @@
+"""Stretches of accelerator, NumPy and interpreter work, and variables that must not be torn apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tilewright.jit import graph as g
+from tilewright.jit.errors import NeedsHost
+from tilewright.jit.stages import idle_islands, stages
+
+
+def interpreted(name: str, inputs: list[str], results: list[str], index: int, state: tuple[str, ...] = ()) -> g.Op:
+    return g.Interpreted(
+        name=name, inputs=inputs, output=results[0] if results else "", results=tuple(results), reason="test",
+        covers=(index,), state=state,
+    )  # fmt: skip
+
+
+def requantize(b: GraphBuilder, x: str, index: int) -> str:
+    y = b.requantize(x)
+    b.ops[-1].covers = (index,)
+    return y
+
+
+def tensor(b: GraphBuilder, name: str) -> str:
+    b.tensors[name] = g.TensorSpec(name, b.tensors["x"].shape)
+    return name
+
+
+def kinds(graph: g.Graph) -> list[tuple[str, list[str]]]:
+    place = {op.name: "accelerator" for op in graph.ops}
+    return [(stage.kind, [op.name.split()[-1] for op in stage.ops]) for stage in stages(graph, place)]
+
+
+def test_stretches_are_as_large_as_dependencies_allow() -> None:
+    b = GraphBuilder(0, (4, 4, 8))
+    a, c = b.conv("x", 8), b.conv("x", 8)
+    b.ops.append(interpreted("i", [a], [tensor(b, "h")], 2))
+    last = b.add(b.conv(c, 8), b.conv("h", 8))
+    assert [(kind, len(ops)) for kind, ops in kinds(b.graph(last))] == [
+        ("accelerator", 3),
+        ("interpreter", 1),
+        ("accelerator", 2),
+    ]
+
+
+def test_reads_and_writes_of_a_variable_share_a_stretch() -> None:
+    b = GraphBuilder(0, (4, 4, 8))
+    b.ops.append(interpreted("read1", [], [tensor(b, "r1")], 0, ("v1",)))
+    b.ops.append(interpreted("read2", [], [tensor(b, "r2")], 1, ("v2",)))
+    b.ops.append(interpreted("write1", ["x"], [], 2, ("v1",)))
+    y = b.conv("r1", 8)
+    b.ops.append(interpreted("write2", [y], [], 4, ("v2",)))
+    z = b.conv("r2", 8)
+    found = kinds(b.graph(z))
+    assert found[0] == ("interpreter", ["read1", "write1"])
+    assert ("interpreter", ["read2", "write2"]) in found
+
+
+def test_an_accelerator_operator_between_read_and_write_goes_to_the_host() -> None:
+    b = GraphBuilder(0, (4, 4, 8))
+    b.ops.append(interpreted("read", [], [tensor(b, "r")], 0, ("v",)))
+    y = b.conv("r", 8)
+    b.ops[-1].covers = (1,)
+    b.ops.append(interpreted("write", [y], [], 2, ("v",)))
+    with pytest.raises(NeedsHost) as caught:
+        kinds(b.graph(y))
+    assert list(caught.value.operators) == [1]
+
+
+def test_islands_without_arithmetic_stay_with_the_interpreter() -> None:
+    b = GraphBuilder(0, (4, 4, 8))
+    b.ops.append(interpreted("i", ["x"], [tensor(b, "h")], 0))
+    y = requantize(b, "h", 1)
+    z = requantize(b, b.conv("h", 8), 3)
+    assert list(idle_islands(b.graph(y, z))) == [1]

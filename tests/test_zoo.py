@@ -1,0 +1,52 @@
+"""The zoo of odd real networks: every one runs, and all outputs equal the reference interpreter's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import cache
+
+SMALL = [
+    "cifar10_tinymaix", "dcgan_discriminator", "hello_world", "keyword_svdf", "lstm_mnist_keras", "lstm_mnist_tflm",
+    "micro_speech", "mnist_resnet", "mul_int8", "split_concat", "ssd_head_uint8", "toy_transpose_conv",
+    "wakeword_nabu",
+]  # fmt: skip
+LARGE = [
+    "dcgan_generator", "deeplab_dm05_uint8", "detection_mcunet", "lenet300", "mobilenet_v1_025_128_uint8",
+    "mobilenet_v1_025_96", "movenet_lightning", "vww_mcunet",
+]  # fmt: skip
+
+
+def numbered(data: np.lib.npyio.NpzFile, letter: str) -> list[np.ndarray]:
+    """``x``, ``x1``, ``x2``, ... in order."""
+    names = [name for name in data.files if name[0] == letter and (name[1:] or "0").isdigit()]
+    return [data[name] for name in sorted(names, key=lambda name: int(name[1:] or 0))]
+
+
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE)])
+def test_every_output_is_equal(name: str, shared_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert")
+    path = shared_models / "zoo" / f"{name}.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    with np.load(path.with_suffix(".npz")) as data:
+        inputs, expected = numbered(data, "x"), numbered(data, "y")
+    exe = tw.compile(path)
+    given = [
+        x.reshape(len(x), *(t.shape[1:] if t.shape[:1] == (1,) else t.shape))
+        for x, t in zip(inputs, exe.inputs, strict=True)
+    ]
+    outputs, report = exe.run(given)
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    for got, wanted in zip(outputs, expected, strict=True):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
+    operators = exe.artifact.options["operators"]
+    assert all(entry["exact"] in ("proven", "by construction") for entry in operators)
+    assert [entry["name"] for entry in operators] == sorted(entry["name"] for entry in operators)
+    assert report.notes == [] or all("runs on the CPU, exactly" in note for note in report.notes)

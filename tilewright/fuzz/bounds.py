@@ -1,0 +1,84 @@
+"""Where outputs begin to differ from the reference, and whether that is within what the compiler states.
+
+A statement (:class:`LayerExactness`) is about one layer given its inputs, but a difference in one layer moves
+everything behind it. So the network is compiled once more with every quantised tensor as an output: then each tensor
+is compared with the reference where all that it depends on directly is equal.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.checking import reference_outputs
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.fuzz.expose import expose
+from tilewright.fuzz.tensors import Array
+
+_NUMBER = re.compile(r"op(\d+)[_ ]")
+_EDGES = ("QuantizeLinear", "DequantizeLinear")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether the differences are all within the statements; if not, where the first that is not begins."""
+
+    within: bool
+    operators: str = ""
+    message: str = ""
+
+
+def stated_bounds(path: Path, config: Config | str) -> dict[int, int]:
+    """Largest difference by number of operator, where the compiler makes a statement (0: proven equal)."""
+    from tilewright.jit.importer import import_model
+
+    bounds: dict[int, int] = {}
+    for statement in import_model(path).exactness:
+        found = _NUMBER.search(f"{statement.name} ")
+        if found:
+            number = int(found.group(1))
+            bounds[number] = max(bounds.get(number, 0), 0 if statement.proven else statement.bound)
+    return bounds
+
+
+def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
+    """Find the first tensor that differs from equal inputs by more than is stated."""
+    import tilewright
+
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        target = Path(folder) / path.name
+        exposed = expose(path, target)
+        try:
+            bounds = stated_bounds(target, config)
+            expected = reference_outputs(target, inputs)
+            executable = tilewright.compile(target, config, cache=False)
+            results = executable.run(inputs[0] if len(executable.inputs) == 1 else inputs)[0]
+        except TilewrightError as error:
+            reason = " ".join(str(error).replace(str(target), "model").split())[:200]
+            return Judgement(False, "unknown", f"with all tensors as outputs: {reason}")
+    outputs = results if isinstance(results, list) else [results]
+    equal = {
+        e.name: y.shape == r.shape and np.array_equal(y, r, equal_nan=y.dtype.kind == "f")
+        for e, y, r in zip(exposed, outputs, expected, strict=True)
+    }
+    if all(equal.values()):
+        return Judgement(False, "unknown", "all is equal with all tensors as outputs")
+    for entry, y, reference in zip(exposed, outputs, expected, strict=True):
+        if equal[entry.name] or not all(equal.get(source, True) for source in entry.sources):
+            continue
+        kinds = [entry.operators[n] for n in sorted(entry.operators)]
+        operators = "+".join(sorted({k for k in kinds if k not in _EDGES} or set(kinds)))
+        if y.shape != reference.shape:
+            return Judgement(False, operators, f"shape {y.shape}, the reference gives {reference.shape}")
+        distance = np.abs(y.astype(np.float64) - reference.astype(np.float64)).max()
+        stated = [bounds[n] for n in entry.operators if n in bounds]
+        if not stated or distance > max(stated):
+            claim = f"{max(stated)} is stated" if stated else "nothing is stated"
+            share = f"{np.mean(y != reference):.2g} of the elements by at most {distance:g}, {claim}"
+            return Judgement(False, operators, f"from equal inputs differ {share}")
+    return Judgement(True)

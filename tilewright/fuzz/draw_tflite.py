@@ -1,0 +1,367 @@
+"""Random ``.tflite`` networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.fuzz.draw import Drawer, Menu, Size, draw_steps
+from tilewright.fuzz.recipe import Recipe
+from tilewright.fuzz.tensors import limits
+
+ACTIVATIONS = ["none", "relu", "relu6", "relu_n1_to_1"]
+
+
+def draw_tflite(rng: np.random.Generator, size: Size) -> Recipe:
+    """One random network."""
+    options = {
+        "dtype": str(rng.choice(["int8", "uint8"], p=[0.75, 0.25])),
+        "power_of_two": bool(rng.random() < 0.25),
+    }
+    d = Drawer("tflite", rng, size, options)
+    for _ in range(d.pick([1, 2, 3], [0.75, 0.2, 0.05])):
+        _input(d)
+    draw_steps(d, _menu)
+    if d.chance(0.3):
+        _tail(d)
+    return d.recipe()
+
+
+def _input(d: Drawer) -> None:
+    shape = d.input_shape(d.pick([4, 2, 3], [0.85, 0.08, 0.07]), channels_last=True)
+    edge = d.pick(["same", "float", "other"], [0.7, 0.2, 0.1])
+    if edge == "float":
+        x = d.step("input", shape=shape, dtype="float32")
+        d.step("quantize", x, scale=d.scale(), zero_point=d.zero_point())
+    elif edge == "other":
+        kind = "uint8" if d.dtype == "int8" else "int8"
+        x = d.step("input", shape=shape, dtype=kind, scale=d.scale(), zero_point=d.zero_point(kind))
+        if d.chance(0.5):
+            d.step("reinterpret", x, dtype=d.dtype)
+        else:
+            d.step("quantize", x, dtype=d.dtype, **d.out())
+    else:
+        d.step("input", shape=shape, scale=d.scale(), zero_point=d.zero_point())
+
+
+def _tail(d: Drawer) -> None:
+    x = d.live[-1]
+    style = d.pick(["softmax", "logistic", "dequantize", "reinterpret", "arg_max"])
+    if style in ("softmax", "logistic"):
+        x = d.step(style, x)
+        if d.chance(0.5):
+            d.step("dequantize", x)
+    elif style == "reinterpret":
+        d.step("reinterpret", x, dtype="uint8" if d.dtype == "int8" else "int8")
+    else:
+        d.step(style, x)
+
+
+def _menu(d: Drawer, x: str) -> Menu[Drawer]:
+    common: Menu[Drawer] = [
+        (3, _binary_constant), (4, _binary), (4, _activation), (1, _float_island), (2, _fixed), (1, _reshape),
+        (1, _transpose), (2, _concat), (1, _split), (1, _slices), (1.5, _requantize), (1, _pad), (0.4, _packing),
+        (0.3, _gather), (1, _reduce), (3, _dense),
+    ]  # fmt: skip
+    if len(d.shape(x)) < 2:
+        return [(1, _activation), (1, _requantize)]
+    if len(d.shape(x)) == 4:
+        return [
+            (14, _conv), (7, _depthwise), (2, _transpose_conv), (5, _pool), (2, _mean), (2, _resize), (1, _blocks),
+            (3, _residual), (2, _branches), (1.5, _excite), (1, _classify), (0.7, _by_batches), *common,
+        ]  # fmt: skip
+    if len(d.shape(x)) == 3:
+        return [(1.5, _lstm), (2, _to_map), *common]
+    return [(6, _dense), (2, _to_map), *common]
+
+
+def _layer(d: Drawer) -> dict[str, Any]:
+    args: dict[str, Any] = {"activation": d.pick(ACTIVATIONS, [0.5, 0.25, 0.2, 0.05]), **d.out()}
+    if d.dtype == "uint8":
+        args["weight_zero_point"] = d.pick([128, d.between(0, 255), d.between(100, 156)])
+    elif d.chance(0.25):
+        args["per_channel"] = False
+    return args
+
+
+def _window(d: Drawer) -> dict[str, Any]:
+    args: dict[str, Any] = {
+        "kernel": d.kernel(), "stride": d.stride(), "padding": d.pick(["same", "valid"], [0.65, 0.35]),
+    }  # fmt: skip
+    if args["stride"] == [1, 1] and d.chance(0.12):
+        args["dilation"] = [d.between(1, 4), d.between(1, 4)]
+    return args
+
+
+def _conv(d: Drawer, x: str) -> str:
+    args = {"channels": d.channels(), **_window(d), **_layer(d)}
+    depth = d.shape(x)[3]
+    if d.dtype == "int8" and depth > 1 and d.chance(0.1):
+        groups = d.pick([g for g in range(2, depth + 1) if depth % g == 0])
+        args |= {"groups": groups, "channels": groups * d.between(1, max(1, args["channels"] // groups))}
+    return d.step("conv", x, **args)
+
+
+def _depthwise(d: Drawer, x: str) -> str:
+    return d.step("depthwise", x, multiplier=d.pick([1, 2, 3, 4], [0.75, 0.15, 0.05, 0.05]), **_window(d), **_layer(d))
+
+
+def _transpose_conv(d: Drawer, x: str) -> str:
+    args = _window(d)
+    args.pop("dilation", None)
+    return d.step("transpose_conv", x, channels=d.channels(), bias=d.chance(0.7), **args, **_layer(d))
+
+
+def _dense(d: Drawer, x: str) -> str:
+    flatten = d.chance(0.75)
+    keep = not flatten and d.chance(0.6)
+    args = _layer(d)
+    args["per_channel"] = d.dtype == "int8" and d.chance(0.15)
+    return d.step(
+        "fully_connected", x, channels=d.channels(), flatten=flatten, keep_num_dims=keep, bias=d.chance(0.85), **args
+    )
+
+
+def _pool(d: Drawer, x: str) -> str:
+    args = _window(d)
+    args.pop("dilation", None)
+    if d.chance(0.5):
+        args["kernel"] = args["stride"] = [2, 2]
+    activation = d.pick(ACTIVATIONS, [0.85, 0.06, 0.07, 0.02])
+    return d.step(d.pick(["average_pool", "max_pool"]), x, **args, activation=activation)
+
+
+def _mean(d: Drawer, x: str) -> str:
+    return d.step("mean", x, axes=[1, 2], keep_dims=d.chance(0.5), **(d.out() if d.chance(0.5) else _same(d, x)))
+
+
+def _same(d: Drawer, x: str) -> dict[str, Any]:
+    """The numbers of ``x`` for an output."""
+    return {"scale": d.tensor(x).scale, "zero_point": d.tensor(x).zero_point}
+
+
+def _reduce(d: Drawer, x: str) -> str:
+    rank = len(d.shape(x))
+    axes = sorted(d.rng.choice(np.arange(1, rank), size=d.between(1, rank - 1), replace=False).tolist())
+    kind = d.pick(["mean", "sum", "reduce_max"], [0.5, 0.2, 0.3])
+    return d.step(kind, x, axes=axes, keep_dims=d.chance(0.6), **({} if kind == "reduce_max" else d.out()))
+
+
+def _binary(d: Drawer, x: str) -> str:
+    kind = d.pick(["add", "sub", "mul", "maximum", "minimum"], [0.5, 0.13, 0.17, 0.1, 0.1])
+    y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
+    return _with(d, kind, x, y)
+
+
+def _with(d: Drawer, kind: str, x: str, y: str) -> str:
+    a, b = (x, y) if d.chance(0.7) else (y, x)
+    if kind in ("maximum", "minimum"):
+        if d.tensor(a).scale != d.tensor(b).scale or d.tensor(a).zero_point != d.tensor(b).zero_point:
+            b = d.step("requantize", b, **_same(d, a))
+        return d.step(kind, a, b)
+    return d.step(kind, a, b, activation=d.pick(ACTIVATIONS, [0.6, 0.25, 0.12, 0.03]), **d.out())
+
+
+def _binary_constant(d: Drawer, x: str) -> str:
+    kind = d.pick(["add", "sub", "mul", "maximum", "minimum"], [0.3, 0.15, 0.35, 0.1, 0.1])
+    full = d.shape(x)
+    last = [1] * (len(full) - 1) + [full[-1]]
+    shape = d.pick([[full[-1]], last, [1], [], list(full)], [0.35, 0.25, 0.15, 0.1, 0.15])
+    numbers = _same(d, x) if kind in ("maximum", "minimum") else {"scale": d.scale(), "zero_point": d.zero_point()}
+    c = d.step("constant_tensor", shape=shape, **numbers)
+    return _with(d, kind, x, c)
+
+
+def _activation(d: Drawer, x: str) -> str:
+    kind = d.pick(
+        ["relu", "relu6", "relu_n1_to_1", "leaky_relu", "prelu", "hard_swish", "abs", "exp", "rsqrt"],
+        [3, 3, 1, 2, 1, 3, 0.3, 0.3, 0.2],
+    )
+    if kind == "rsqrt":
+        x = d.step("relu", x, zero_point=limits(d.dtype)[0])  # its kernel takes nothing below zero
+    if kind == "leaky_relu":
+        return d.step(kind, x, alpha=d.pick([0.1, 0.01, 0.3, 0.25, 0.5]), **d.out())
+    return d.step(kind, x, **d.out())
+
+
+def _fixed(d: Drawer, x: str) -> str:
+    return d.step(d.pick(["logistic", "tanh", "softmax", "l2_normalization", "log_softmax"], [4, 3, 3, 1, 0.4]), x)
+
+
+def _float_island(d: Drawer, x: str) -> str:
+    y = d.step("dequantize", x)
+    if d.chance(0.6):
+        y = d.step(d.pick(["neg", "logistic", "relu", "hard_swish", "abs", "tanh"]), y)
+    return d.step("quantize", y, **d.out())
+
+
+def _requantize(d: Drawer, x: str) -> str:
+    if d.chance(0.3):
+        y = d.step("reinterpret", x, dtype="uint8" if d.dtype == "int8" else "int8")
+        return d.step("quantize", y, dtype=d.dtype, **d.out())
+    return d.step("requantize", x, **d.out())
+
+
+def _reshape(d: Drawer, x: str) -> str:
+    shape = d.shape(x)
+    if len(shape) == 4 and d.chance(0.3):
+        return d.step("flatten_by_shape", x)
+    rest = int(np.prod(shape[1:]))
+    divisors = [n for n in range(1, min(rest, 64) + 1) if rest % n == 0]
+    a = d.pick(divisors)
+    b = d.pick([n for n in divisors if (rest // a) % n == 0])
+    wanted = d.pick([[shape[0], rest], [shape[0], -1], [shape[0], a, rest // a], [shape[0], a, b, rest // a // b]])
+    if 1 in shape[1:] and d.chance(0.3):
+        return d.step("squeeze", x, axes=[a for a in range(1, len(shape)) if shape[a] == 1][:2])
+    if len(shape) < 4 and d.chance(0.3):
+        return d.step("expand_dims", x, axis=d.between(1, len(shape)))
+    return d.step("reshape", x, shape=wanted)
+
+
+def _to_map(d: Drawer, x: str) -> str:
+    rest = int(np.prod(d.shape(x)[1:]))
+    h = d.pick([n for n in range(1, 13) if rest % n == 0])
+    w = d.pick([n for n in range(1, 13) if rest // h % n == 0])
+    return d.step("reshape", x, shape=[d.shape(x)[0], h, w, rest // h // w])
+
+
+def _transpose(d: Drawer, x: str) -> str:
+    rank = len(d.shape(x))
+    return d.step("transpose", x, permutation=[0, *(d.rng.permutation(rank - 1) + 1).tolist()])
+
+
+def _pad(d: Drawer, x: str) -> str:
+    shape = d.shape(x)
+    spread = [[0, 0], *([d.between(0, 3), d.between(0, 3)] if d.chance(0.6) else [0, 0] for _ in shape[1:])]
+    kind = d.pick(["pad", "pad_value", "mirror_pad"], [0.6, 0.2, 0.2])
+    if kind == "mirror_pad":
+        spread = [[min(b, n - 1), min(a, n - 1)] for (b, a), n in zip(spread, shape, strict=True)]
+        return d.step(kind, x, paddings=spread, symmetric=d.chance(0.5))
+    return d.step(kind, x, paddings=spread, **({"value": d.zero_point()} if kind == "pad_value" else {}))
+
+
+def _concat(d: Drawer, x: str) -> str:
+    shape = d.shape(x)
+    axis = d.between(1, len(shape) - 1) if d.chance(0.5) else len(shape) - 1
+    rest = [n for a, n in enumerate(shape) if a != axis]
+
+    def fits(t: Any) -> bool:
+        return len(t.shape) == len(shape) and [n for a, n in enumerate(t.shape) if a != axis] == rest
+
+    parts = [x]
+    for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])):
+        y = d.partner(x, fits) or x
+        parts.append(y)
+    if d.dtype == "int8":
+        parts = [p if _same(d, p) == _same(d, x) else d.step("requantize", p, **_same(d, x)) for p in parts]
+        return d.step("concatenation", *parts, axis=axis)
+    return d.step("concatenation", *parts, axis=axis, gain=1.0)
+
+
+def _split(d: Drawer, x: str) -> object:
+    shape = d.shape(x)
+    axis = d.between(1, len(shape) - 1)
+    if d.chance(0.25) and shape[axis] <= 8:
+        parts = d.steps_of("unpack", x, axis=axis)
+    else:
+        parts = d.steps_of("split", x, parts=d.pick([n for n in range(1, 9) if shape[axis] % n == 0]), axis=axis)
+    return _rejoin(d, parts)
+
+
+def _rejoin(d: Drawer, parts: list[str]) -> object:
+    if len(parts) > 1 and d.chance(0.6):
+        return d.step("add", parts[0], parts[-1], **d.out())
+    return parts
+
+
+def _slices(d: Drawer, x: str) -> str:
+    shape = d.shape(x)
+    begin = [0] + [d.between(0, (n - 1) // 2) for n in shape[1:]]
+    end = [shape[0]] + [d.between(b + 1, n) for b, n in zip(begin[1:], shape[1:], strict=True)]
+    if d.chance(0.4):
+        return d.step("slice", x, begin=begin, size=[e - b for b, e in zip(begin, end, strict=True)])
+    strides = [1] + [d.pick([1, 1, 2, 3]) for _ in shape[1:]]
+    shrink = 0
+    if d.chance(0.25):
+        axis = d.between(1, len(shape) - 1)
+        end[axis], strides[axis], shrink = begin[axis] + 1, 1, 1 << axis
+    return d.step("strided_slice", x, begin=begin, end=end, strides=strides, shrink=shrink)
+
+
+def _packing(d: Drawer, x: str) -> str:
+    y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
+    if _same(d, y) != _same(d, x):
+        y = d.step("requantize", y, **_same(d, x))
+    return d.step("pack", x, y, axis=d.between(1, len(d.shape(x))))
+
+
+def _gather(d: Drawer, x: str) -> str:
+    axis = d.between(1, len(d.shape(x)) - 1)
+    count = d.shape(x)[axis]
+    return d.step("gather", x, indices=[d.between(0, count - 1) for _ in range(d.between(1, 6))], axis=axis)
+
+
+def _resize(d: Drawer, x: str) -> str:
+    _, h, w, _ = d.shape(x)
+    size = [2 * h, 2 * w] if d.chance(0.5) else [d.between(1, 24), d.between(1, 24)]
+    style = d.pick([{}, {"align_corners": True}, {"half_pixel_centers": True}])
+    return d.step(d.pick(["resize_bilinear", "resize_nearest"]), x, size=size, **style)
+
+
+def _blocks(d: Drawer, x: str) -> str:
+    return d.step(d.pick(["space_to_depth", "depth_to_space"]), x, block=d.pick([2, 3, 4], [0.8, 0.1, 0.1]))
+
+
+def _by_batches(d: Drawer, x: str) -> str:
+    return d.step(
+        "dilated_by_batches",
+        x,
+        dilation=d.between(2, 4),
+        channels=d.channels(),
+        kernel=d.pick([1, 3, 3, 5]),
+        **_layer(d),
+    )
+
+
+def _residual(d: Drawer, x: str) -> str:
+    depth = d.shape(x)[3]
+    y = d.step("conv", x, channels=d.channels(), kernel=d.pick([1, 3]), **_layer(d))
+    if d.chance(0.5):
+        y = d.step("depthwise", y, kernel=3, **_layer(d))
+    y = d.step("conv", y, channels=depth, kernel=d.pick([1, 3]), **_layer(d))
+    return d.step("add", x, y, activation=d.pick(ACTIVATIONS, [0.5, 0.4, 0.08, 0.02]), **d.out())
+
+
+def _branches(d: Drawer, x: str) -> str:
+    numbers = {"scale": 0.04, "zero_point": d.zero_point()} if d.dtype == "int8" else {}
+    layer = {k: v for k, v in _layer(d).items() if k not in ("gain", "zero_point")}
+    parts = [
+        d.step("conv", x, channels=d.channels(), kernel=d.kernel(), **layer, **numbers) for _ in range(d.between(2, 4))
+    ]
+    return d.step("concatenation", *parts, axis=3, **({} if d.dtype == "int8" else {"gain": 1.0}))
+
+
+def _excite(d: Drawer, x: str) -> str:
+    depth = d.shape(x)[3]
+    keep = d.chance(0.7)
+    y = d.step("mean", x, axes=[1, 2], keep_dims=keep)
+    for channels, activation in ((max(1, depth // 4), "relu"), (depth, "none")):
+        if keep:
+            y = d.step("conv", y, channels=channels, kernel=1, activation=activation)
+        else:
+            y = d.step("fully_connected", y, channels=channels, activation=activation)
+    if not keep:
+        y = d.step("reshape", y, shape=[1, 1, 1, depth])
+    y = d.step("logistic", y)
+    return d.step("mul", x, y, **d.out())
+
+
+def _classify(d: Drawer, x: str) -> str:
+    y = d.step("mean", x, axes=[1, 2], keep_dims=False, **d.out())
+    y = d.step("fully_connected", y, channels=d.channels(), **d.out())
+    return d.step("softmax", y)
+
+
+def _lstm(d: Drawer, x: str) -> str:
+    return d.step("lstm", x, units=d.between(1, 24))

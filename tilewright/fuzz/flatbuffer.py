@@ -1,0 +1,135 @@
+"""Writing ``.tflite`` files: tensors and operators by index, through the schema's object API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import flatbuffers  # type: ignore[import-untyped]
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.fuzz.tensors import Array
+
+#: operators whose first version does not know int8, or a field that is used here
+_VERSIONS = {
+    "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "TRANSPOSE_CONV": 3, "ADD": 2, "SUB": 2, "MUL": 2,
+    "AVERAGE_POOL_2D": 2, "MAX_POOL_2D": 2, "MEAN": 2, "SUM": 2, "REDUCE_MAX": 2, "PAD": 2, "PADV2": 2,
+    "CONCATENATION": 2, "SPLIT": 2, "STRIDED_SLICE": 2, "SLICE": 2, "TRANSPOSE": 2, "LEAKY_RELU": 2, "RELU": 2,
+    "RELU6": 2, "LOGISTIC": 2, "TANH": 2, "SOFTMAX": 2, "DEQUANTIZE": 2, "RESIZE_BILINEAR": 2,
+    "RESIZE_NEAREST_NEIGHBOR": 2, "SPACE_TO_BATCH_ND": 2, "BATCH_TO_SPACE_ND": 2, "SPACE_TO_DEPTH": 2,
+    "ARG_MAX": 2, "L2_NORMALIZATION": 2, "GATHER": 2, "MAXIMUM": 2, "MINIMUM": 2, "LOG_SOFTMAX": 2,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": 3, "RSQRT": 2, "ABS": 2,
+}  # fmt: skip
+_CODES = {
+    "float32": "FLOAT32", "int32": "INT32", "uint8": "UINT8", "int64": "INT64", "int16": "INT16", "int8": "INT8",
+    "bool": "BOOL",
+}  # fmt: skip
+
+
+class FormatError(TilewrightError):
+    """The schema's classes are not installed."""
+
+
+def schema() -> Any:
+    """The classes of the TFLite schema."""
+    try:
+        import ai_edge_litert.schema_py_generated as generated
+    except ImportError as error:
+        raise FormatError("writing .tflite files needs ai-edge-litert: pip install 'tilewright[check]'") from error
+    return generated
+
+
+@dataclass
+class StoredTensor:
+    """One tensor of the file; ``data`` makes it a constant, ``variable`` a state."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scales: Array | None = None
+    zero_points: Array | None = None
+    axis: int = 0
+    data: Array | None = None
+    variable: bool = False
+
+
+@dataclass
+class StoredOperator:
+    """One operator of the file; ``options`` names the schema's table and its fields."""
+
+    name: str
+    inputs: list[int]
+    outputs: list[int]
+    options: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    intermediates: list[int] = field(default_factory=list)
+
+
+def write_tflite(
+    path: Path, tensors: list[StoredTensor], operators: list[StoredOperator], inputs: list[int], outputs: list[int]
+) -> Path:
+    """Write a model of one subgraph."""
+    s = schema()
+    model = s.ModelT()
+    model.version, model.description = 3, "tilewright"
+    model.buffers = [s.BufferT()]
+    names = sorted({operator.name for operator in operators})
+    model.operatorCodes = [_code(s, name) for name in names]
+    graph = s.SubGraphT()
+    graph.name = "main"
+    graph.inputs, graph.outputs = inputs, outputs
+    graph.tensors = [_tensor(s, tensor, model.buffers) for tensor in tensors]
+    graph.operators = [_operator(s, operator, names) for operator in operators]
+    model.subgraphs = [graph]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    return path
+
+
+def _code(s: Any, name: str) -> Any:
+    code = s.OperatorCodeT()
+    code.builtinCode = getattr(s.BuiltinOperator, name)
+    code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+    code.version = _VERSIONS.get(name, 1)
+    return code
+
+
+def _tensor(s: Any, stored: StoredTensor, buffers: list[Any]) -> Any:
+    tensor = s.TensorT()
+    tensor.name, tensor.shape = stored.name, list(stored.shape)
+    tensor.type = getattr(s.TensorType, _CODES[stored.dtype])
+    tensor.isVariable = stored.variable
+    tensor.buffer = 0
+    if stored.data is not None:
+        buffer = s.BufferT()
+        buffer.data = np.frombuffer(np.ascontiguousarray(stored.data).tobytes(), np.uint8)
+        buffers.append(buffer)
+        tensor.buffer = len(buffers) - 1
+    if stored.scales is not None:
+        quantisation = s.QuantizationParametersT()
+        quantisation.scale = np.atleast_1d(np.asarray(stored.scales, np.float32))
+        zero_points = np.zeros(1) if stored.zero_points is None else np.asarray(stored.zero_points)
+        quantisation.zeroPoint = np.broadcast_to(zero_points, quantisation.scale.shape).astype(np.int64)
+        quantisation.quantizedDimension = stored.axis
+        tensor.quantization = quantisation
+    return tensor
+
+
+def _operator(s: Any, stored: StoredOperator, names: list[str]) -> Any:
+    operator = s.OperatorT()
+    operator.opcodeIndex = names.index(stored.name)
+    operator.inputs, operator.outputs = stored.inputs, stored.outputs
+    if stored.intermediates:
+        operator.intermediates = stored.intermediates
+    if stored.options:
+        options = getattr(s, f"{stored.options}T")()
+        for name, value in stored.fields.items():
+            if not hasattr(options, name):
+                raise AttributeError(f"{stored.options} has no field {name}")
+            setattr(options, name, value)
+        operator.builtinOptionsType = getattr(s.BuiltinOptions, stored.options)
+        operator.builtinOptions = options
+    return operator

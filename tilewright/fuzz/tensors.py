@@ -1,0 +1,170 @@
+"""Tensors of a network under construction, and the choice of their quantisation.
+
+Each tensor carries an estimate of its real values (mean and standard deviation), which every operator carries on,
+so that scales fit: with the default ``gain`` few values saturate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import TilewrightError
+
+Array = NDArray[Any]
+
+#: real values that each fused activation lets through
+ACTIVATION_RANGES = {
+    "none": (-math.inf, math.inf),
+    "relu": (0.0, math.inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+}
+SPAN = 3.0  #: standard deviations that a scale covers
+
+
+class BuildError(TilewrightError):
+    """An operator does not fit the tensors it is given; names the operator and the shapes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value of the network. ``key`` is the builder's own handle; ``scale`` is None where it is not quantised."""
+
+    key: Any
+    shape: tuple[int, ...]
+    dtype: str
+    scale: float | None = None
+    zero_point: int = 0
+    mean: float = 0.0
+    std: float = 1.0
+    stored: Any = None  #: ONNX: the quantised tensor behind ``key``, None where there is none
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean square of the values."""
+        return math.hypot(self.mean, self.std)
+
+
+@dataclass(frozen=True)
+class Range:
+    """What is known of the values that a scale must cover: estimate and hard limits."""
+
+    mean: float
+    std: float
+    low: float = -math.inf
+    high: float = math.inf
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Smallest and largest value of an integer type."""
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def choose_quantisation(
+    values: Range, dtype: str, gain: float = 1.0, zero_point: int | None = None, power_of_two: bool = False
+) -> tuple[float, int]:
+    """Scale and zero point that cover the values; ``gain`` below 1 saturates, above 1 wastes bits."""
+    smallest, largest = limits(dtype)
+    low = min(0.0, max(values.low, values.mean - SPAN * values.std))
+    high = max(0.0, min(values.high, values.mean + SPAN * values.std))
+    if high - low < 1e-6:
+        low, high = -0.5, 0.5
+    if zero_point is None:
+        scale = (high - low) / (largest - smallest)
+        zero_point = min(largest, max(smallest, round(smallest - low / scale)))
+    above, below = largest - zero_point, zero_point - smallest
+    needed = [high / above if above else 0.0, -low / below if below else 0.0]
+    scale = max(needed) if max(needed) > 0 else (high - low) / (largest - smallest)
+    scale *= gain
+    if power_of_two:
+        scale = 2.0 ** round(math.log2(scale))
+    return float(np.float32(scale)), zero_point
+
+
+def clipped(values: Range, scale: float | None, zero_point: int, dtype: str) -> tuple[float, float]:
+    """Mean and standard deviation of what is left of the values in the range of a quantised tensor."""
+    low, high = values.low, values.high
+    if scale is not None:
+        smallest, largest = limits(dtype)
+        low, high = max(low, scale * (smallest - zero_point)), min(high, scale * (largest - zero_point))
+    if math.isinf(low) and math.isinf(high):
+        return values.mean, values.std
+    # a normal distribution at nine equally likely places is close enough
+    places = values.mean + values.std * np.array([-1.6, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.6])
+    kept = np.clip(places, low, high)
+    return float(kept.mean()), float(max(kept.std(), 1e-6, 0.01 * (scale or 0.0)))
+
+
+def pair(value: int | tuple[int, int] | list[int]) -> tuple[int, int]:
+    """``3`` as (3, 3)."""
+    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
+
+def broadcast(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an element-wise operator's result."""
+    try:
+        return tuple(int(d) for d in np.broadcast_shapes(*shapes))
+    except ValueError as error:
+        raise BuildError(f"{name}: shapes {shapes} do not go together") from error
+
+
+def same_output(size: int, stride: int) -> int:
+    """Positions of a window over a padded axis ("same")."""
+    return -(-size // stride)
+
+
+def window_output(name: str, size: int, kernel: int, stride: int, dilation: int = 1, pads: int = 0) -> int:
+    """Positions of a window over an axis."""
+    count = (size + pads - ((kernel - 1) * dilation + 1)) // stride + 1
+    if count < 1:
+        raise BuildError(f"{name}: a window of {kernel} (dilation {dilation}) does not fit {size} + {pads}")
+    return count
+
+
+def random_weights(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, zero_point: int = 0, symmetric: bool = True
+) -> Array:
+    """Stored weights: mostly bell-shaped, sometimes flat, sparse, or at the ends of the range."""
+    low, high = limits(dtype)
+    if symmetric and dtype == "int8":
+        low = -127
+    style = rng.choice(["normal", "flat", "sparse", "ends"], p=[0.7, 0.15, 0.1, 0.05])
+    if style == "normal":
+        values = np.rint(rng.normal(zero_point, 40, shape))
+    elif style == "flat":
+        values = rng.integers(low, high + 1, shape).astype(np.float64)
+    elif style == "sparse":
+        values = np.where(rng.random(shape) < 0.7, zero_point, rng.integers(low, high + 1, shape))
+    else:
+        values = np.where(rng.random(shape) < 0.5, low, high)
+    return np.clip(values, low, high).astype(dtype)
+
+
+def weight_scales(
+    rng: np.random.Generator, real: Array, taps: int, x: Tensor, channels: int, power_of_two: bool
+) -> NDArray[np.float32]:
+    """Scales (one, or one per channel) that bring ``taps`` products of ``x`` to a standard deviation of about 2."""
+    rms = max(float(np.sqrt(np.mean(np.square(real)))), 1.0)
+    base = 2.0 / (rms * math.sqrt(taps) * max(x.rms, 1e-6))
+    scales = base * np.exp(rng.uniform(-0.7, 0.7, channels))
+    if power_of_two:
+        scales = 2.0 ** np.rint(np.log2(scales))
+    return scales.astype(np.float32)
+
+
+def products(x: Tensor, sums: Array, squares: Array, bias: Array, dtype_range: tuple[float, float]) -> Range:
+    """The range of sums of products: ``sums`` and ``squares`` of the real weights per channel."""
+    means = x.mean * sums + bias
+    std = math.sqrt(float(np.mean(squares)) * x.std**2 + float(np.var(means)))
+    return Range(float(np.mean(means)), std, *dtype_range)
