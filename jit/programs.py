@@ -37,6 +37,9 @@ PLANNED = (Policy(False, 0.25, 8),)
 #: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
 #: with the whole network on the chip
 NEAR = {False: 1.1, True: 1.5}
+#: schedules for less memory are tried unless a program takes at most so many times the floor, and for still less
+#: memory until one takes so many times the cycles of the best
+BEST, STEEP = 1.02, 1.05
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
@@ -68,34 +71,48 @@ def best_program(
     the best one if none is.
     """
     on_chip = _streams(graph, config)
-    if on_chip:
-        tries = [partial(_program, graph, config, policy, True) for policy in policies]
-    else:
-        plans = [config, *_smaller(config)]
-        tries = [partial(_program, graph, config, policy, False, plan) for policy in PLANNED for plan in plans]
+    tries = [
+        partial(_program, graph, config, policy, config, on_chip) for policy in (policies if on_chip else PLANNED)
+    ]  # fmt: skip
     found: list[tuple[int, ProvenProgram]] = []
     failures: list[Exception] = []
+    refusals: list[Exception] = []
 
-    def attempt(number: int, make: Attempt) -> None:
+    def attempt(number: int, make: Attempt) -> int | None:
+        """Cycles of a schedule, None if there is none."""
         if progress is not None:
-            progress("schedules", number, len(tries) + 1)
+            progress("schedules", number, max(number, len(tries)) + 1)
         try:
             program, lowered, offsets = make()
             packs, unpacks = _edges(graph, lowered, offsets, config)
-            found.append((simulate_timing(program).cycles, ProvenProgram(program, packs, unpacks)))
+            cycles = simulate_timing(program).cycles
         except PlaceError as error:  # it does not fit: no defect
             refusals.append(error)
+            return None
         except FAILURES as error:
             failures.append(error)
+            return None
+        found.append((cycles, ProvenProgram(program, packs, unpacks)))
+        return cycles
 
-    refusals: list[Exception] = []
-    for number, make in enumerate(tries):
-        attempt(number, make)
-    if not found or min(c for c, _ in found) > NEAR[on_chip] * found[0][1].program.meta["floor_cycles"]:
-        attempt(len(tries), partial(_tiled, graph, config))
-        tiled = True
-    else:
-        tiled = False
+    def descend(make: Callable[[Config], Attempt], field: str) -> None:
+        """Plans for less and less of a memory, as long as they are not much slower than the best."""
+        for plan in _smaller(config, field):
+            cycles = attempt(len(tries), make(plan))
+            if cycles is None or cycles > STEEP * min(c for c, _ in found):
+                break
+
+    cycles = [attempt(number, make) for number, make in enumerate(tries)]
+    if policies == POLICIES and not _near(found, BEST):
+        fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if found else 0
+        policy = policies[fastest] if on_chip else PLANNED[0]
+        for field in ("act_bytes", "prm_entries"):
+            descend(lambda plan: partial(_program, graph, config, policy, plan, None), field)
+    tiled = not _near(found, NEAR[on_chip])
+    if tiled:
+        attempt(len(tries), partial(_tiled, graph, config, config))
+        for field in ("act_bytes", "acc_bytes"):
+            descend(lambda plan: partial(_tiled, graph, config, plan), field)
     while True:
         found.sort(key=lambda candidate: candidate[0])
         for _, candidate in found:
@@ -108,7 +125,7 @@ def best_program(
         if tiled:
             raise [*failures, *refusals][0]
         found, tiled = [], True
-        attempt(len(tries), partial(_tiled, graph, config))
+        attempt(len(tries), partial(_tiled, graph, config, config))
 
 
 def described(error: Exception) -> str:
@@ -116,18 +133,29 @@ def described(error: Exception) -> str:
     return str(error) if isinstance(error, TilewrightError) else f"{type(error).__name__}: {error}"
 
 
-def _smaller(config: Config) -> list[Config]:
-    """The Config with half of act, if there is one: what is planned for it runs on the whole, sometimes faster."""
-    try:
-        return [config.replace(act_bytes=config.act_bytes // 2)]
-    except ConfigError:
-        return []
+def _near(found: list[tuple[int, ProvenProgram]], times: float) -> bool:
+    """Whether the fastest program takes at most so many times the floor."""
+    return bool(found) and min(c for c, _ in found) <= times * found[0][1].program.meta["floor_cycles"]
 
 
-def _tiled(graph: Graph, config: Config) -> tuple[Program, Lowered, dict[str, int]]:
-    """Layer by layer through DRAM, in tiles."""
+def _smaller(config: Config, field: str) -> list[Config]:
+    """The Config with half of a memory, a quarter, and an eighth.
+
+    What is planned for less runs on the whole, sometimes faster. So more memory is never a loss.
+    """
+    result = []
+    for shift in (1, 2, 3):
+        try:
+            result.append(config.replace(**{field: getattr(config, field) >> shift}))
+        except ConfigError:
+            break
+    return result
+
+
+def _tiled(graph: Graph, config: Config, plan: Config) -> tuple[Program, Lowered, dict[str, int]]:
+    """Layer by layer through DRAM, in tiles whose sizes are chosen for ``plan``."""
     lowered = lower(graph, config, tiled=True)
-    program, offsets = tiled_program(graph, lowered, config, _meta(graph, lowered, config))
+    program, offsets = tiled_program(graph, lowered, config, plan, _meta(graph, lowered, config))
     return program, lowered, offsets
 
 
@@ -147,25 +175,26 @@ def _streams(graph: Graph, config: Config) -> bool:
 
 
 def _program(
-    graph: Graph, config: Config, policy: Policy, on_chip: bool, plan: Config | None = None
+    graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None
 ) -> tuple[Program, Lowered, dict[str, int]]:
     """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
-    ``plan``: the Config to plan for, with as much of act or less; places in act are spread over all of it, so that
-    buffers share no more banks than planned.
+    ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
+    that buffers share no more banks than scheduled.
     """
-    plan = plan or config
+    if on_chip is None:
+        on_chip = _streams(graph, plan)
     lowered = lower(graph if on_chip else slice_graph(graph, plan), plan)
     if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
         raise PlaceError(f"{limited.name}: {limited.limit}")
     inputs = list(lowered.packs)
     stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
     if on_chip:
-        actions = fit(config, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
+        actions = fit(plan, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
     else:
         actions = _planned(lowered, plan, policy, inputs, stored)
-        for buffer in lowered.buffers.values():
-            buffer.base *= config.act_units // plan.act_units
+    for buffer in lowered.buffers.values():
+        buffer.base *= config.act_units // plan.act_units
     layout = _dram_layout(graph, lowered, inputs, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,

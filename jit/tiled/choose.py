@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from tilewright.config import Config
 from tilewright.isa.spec import LOOP_BITS, instruction_width
 from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.tiled.geometry import Cut
@@ -33,13 +34,17 @@ class Chosen:
     cycles: float
 
 
-def choose(layer: TiledLayer, units: list[int]) -> Chosen | None:
-    """The best cut, None if nothing fits; ``units``: units per pixel of each input."""
-    model = _Model(layer, units)
+def choose(layer: TiledLayer, units: list[int], plan: Config) -> Chosen | None:
+    """The best cut for the memories of ``plan``, at most the layer's own, and its regions; None if nothing fits.
+
+    ``units``: units per pixel of each input.
+    """
+    model = _Model(layer, units, plan)
     for candidates in _levels(layer):
         found = [chosen for cut in candidates if (chosen := model.judge(cut)) is not None]
         if found:
-            return min(found, key=lambda c: c.cycles)
+            best = min(found, key=lambda c: c.cycles)
+            return best if plan == layer.config else _Model(layer, units, layer.config).judge(best.cut)
     return None
 
 
@@ -83,8 +88,8 @@ def _most_blocks(layer: TiledLayer) -> int:
 
 
 class _Model:
-    def __init__(self, layer: TiledLayer, units: list[int]) -> None:
-        self.layer, self.units, self.config = layer, units, layer.config
+    def __init__(self, layer: TiledLayer, units: list[int], config: Config) -> None:
+        self.layer, self.units, self.config = layer, units, config
         self.align = max(self.config.in_units, self.config.out_units)
         self.array = layer.array_cycles()
         self._chunks: dict[tuple[int, int], tuple[int, int, int, int, bool]] = {}

@@ -19,11 +19,12 @@ from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 
 
 def tiled_program(
-    graph: Graph, lowered: Lowered, config: Config, meta: dict[str, Any]
+    graph: Graph, lowered: Lowered, config: Config, plan: Config, meta: dict[str, Any]
 ) -> tuple[Program, dict[str, int]]:
     """The program, and the byte offsets of its inputs (by packed tensor) and outputs (by graph tensor).
 
-    ``lowered`` is bound with nothing in DRAM; its inputs are packed without padding from here on.
+    Tiles are chosen as if the memories were ``plan``'s. ``lowered`` is bound with nothing in DRAM; its inputs are
+    packed without padding from here on.
     """
     for name in lowered.rows_inputs:
         lowered.packs[name] = replace(lowered.packs[name], padding=(0, 0, 0, 0))
@@ -32,7 +33,7 @@ def tiled_program(
     chosen: list[Chosen] = []
     for node in lowered.nodes:
         units = [stored[name].units for name in node.inputs]
-        forms = [(layer, found) for layer in tiled_layers(node, config) if (found := choose(layer, units)) is not None]
+        forms = [(layer, found) for layer in tiled_layers(node, config) if (found := choose(layer, units, plan))]
         if not forms:
             raise PlaceError(f"{node.name}: not even one pixel of one vector fits {config.name}")
         layer, found = min(forms, key=lambda form: form[1].cycles)

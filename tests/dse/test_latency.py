@@ -120,17 +120,16 @@ def test_a_policy_of_the_compiler_can_be_asked_for(policy: Policy) -> None:
     assert estimate(network_shape(graph), Config(), (policy,)).cycles == pytest.approx(simulated, rel=0.12)
 
 
-def test_what_the_plan_cannot_hold_is_named_as_the_compiler_names_it() -> None:
+def test_what_the_plan_cannot_hold_is_named_and_runs_in_tiles() -> None:
+    """The explorer looks at plans alone; the compiler then has its tiles."""
     g = GraphBuilder(4, (40, 40, 16))
     graph = g.graph(g.conv(g.conv("x", 80), 80))
     config = Config().replace(act_bytes=8192, wgt_bytes=65536)
-    with pytest.raises(PlaceError) as ours:
+    with pytest.raises(PlaceError) as error:
         estimate(network_shape(graph), config)
-    with pytest.raises(PlaceError) as theirs:
-        simulated_cycles(graph, config)
     for said in ("op001 conv", "units of act", "there are 512 (8192 bytes)", "raise act_bytes"):
-        assert said in str(ours.value)
-        assert said in str(theirs.value)
+        assert said in str(error.value)
+    assert simulated_cycles(graph, config) > 0
 
 
 def test_spilled_tensors_are_named() -> None:

@@ -50,6 +50,9 @@ def assert_exact(graph: Graph, config: Config, seed: int = 0, policies: tuple[Po
     cycles = 0
     for keep in (True, False):
         compiled = compile_graph(graph, config, keep_intermediates=keep, policies=policies)
+        assert not compiled.rejected
+        host = [op.name for op in graph.ops if compiled.placement[op.name][0] == "host"]
+        assert not [n for n in host if not n.endswith("reshape")], "fits, so it is not left to the host"
         values, cycles = run_compiled(compiled, x)
         for tensor in [op.output for op in graph.ops if op.output in values]:
             got = values[tensor][0]
