@@ -92,7 +92,7 @@ def make_requant(
     )
 
 
-def ties_away(requant: Requant, low: NDArray[np.int64], high: NDArray[np.int64]) -> Requant:
+def ties_away(requant: Requant, low: NDArray[np.integer], high: NDArray[np.integer]) -> Requant:
     """``requant``, which rounds half up, with constants that round half away from zero for accumulators (bias
     included) in [low, high]: LiteRT's fully connected layers.
 
