@@ -233,9 +233,8 @@ def _operators(model: object) -> list[SourceOperator]:
 
 
 def _shown(operator: SourceOperator) -> str:
-    """An operator as reports show it."""
-    placeholder = _PLACEHOLDER.format(index=operator.index, kind=operator.kind)
-    return f"op{operator.index:03d} {operator.kind}" if operator.name == placeholder else operator.name
+    """An operator as reports show it, beside its name."""
+    return f"op{operator.index:03d} {operator.kind}"
 
 
 def _stands_for(key: object) -> object:

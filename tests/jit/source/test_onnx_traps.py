@@ -161,7 +161,8 @@ def test_names(activations: str, tmp_path: Path) -> None:
     names = [op.name for op in source.operators]
     assert names[kept] == "mine"
     assert names[0] == "op000_QuantizeLinear"
-    assert next(op.source for op in built.graph.ops if op.kind == "Conv2D") == "mine"
+    (conv,) = (op for op in built.graph.ops if op.kind == "Conv2D")
+    assert (conv.name, conv.source) == ("mine", f"op{kept:03d} Conv")
     assert built.notes[kept + 1] == "part of mine"
     assert "mine" in built.sources
 
