@@ -13,8 +13,9 @@ from tilewright.cli import main
 from tilewright.config import PRESETS
 from tilewright.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_case, draw_network, seed_config, shrink
 from tilewright.fuzz.campaign import RESULTS, Summary, finished, run_campaign
-from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs, first_difference
-from tilewright.fuzz.expose import expose
+from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
+from tilewright.fuzz.compare import first_difference
+from tilewright.fuzz.expose import computed_in_float, expose
 from tilewright.fuzz.recipe import Step
 from tilewright.fuzz.seeds import RANDOM
 from tilewright.fuzz.shrink import failure_class, write_shrunk
@@ -61,6 +62,21 @@ def test_differences() -> None:
     assert "2 outputs, the reference gives 1" in str(first_difference([y, y], [y]))
     z = np.array([[np.nan, 1.0]], np.float32)
     assert first_difference([z], [z.copy()]) is None
+    almost = z + np.float32(3e-7)
+    assert "1 of 2 elements differ" in str(first_difference([z], [almost]))
+    assert first_difference([z], [almost], [True]) is None
+    assert first_difference([z], [z + np.float32(1e-5)], [True]) is not None
+
+
+def test_floats_behind_a_dequantisation_are_compared_bit_for_bit(tmp_path: Path) -> None:
+    net = TfliteNet(seed=1)
+    y = net.relu(net.input((1, 6, 6, 3)))
+    path = net.save(tmp_path / "net.tflite", [y, net.dequantize(y), net.neg(net.dequantize(y))])
+    assert computed_in_float(path) == [False, False, True]
+    other = OnnxNet(seed=1)
+    z = other.relu(other.input((1, 3, 6, 6)))
+    path = other.save(tmp_path / "net.onnx", [z, other.sigmoid(z, pair=False)])
+    assert computed_in_float(path) == [False, True]
 
 
 def test_outcomes(tmp_path: Path) -> None:
@@ -91,7 +107,7 @@ def test_wrong_integers_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     outcome = check_case(net.save(tmp_path / "net.tflite", [y]), "tiny", case_inputs(net.inputs))
     assert (outcome.kind, outcome.where) == (WRONG, "CONV_2D")
     assert outcome.failed
-    assert failure_class(outcome) == "wrong integers: CONV_2D"
+    assert failure_class(outcome) == "wrong integers: CONV_2D, stated to be exact"
 
 
 @pytest.mark.parametrize("frontend", FRONTENDS)

@@ -77,7 +77,7 @@ def run_campaign(
     folder.mkdir(parents=True, exist_ok=True)
     known = finished(folder)
     waiting = [task for task in tasks if task.key not in known]
-    shrunk = {result.failure for result in known.values()}
+    shrunk = {(result.task.frontend, result.failure) for result in known.values()}
     with contextlib.ExitStack() as stack:
         file = stack.enter_context((folder / RESULTS).open("a"))
         if file.tell() and not (folder / RESULTS).read_bytes().endswith(b"\n"):
@@ -89,8 +89,9 @@ def run_campaign(
             file.flush()
             if progress is not None:
                 progress(result)
-            if shrink_seconds and result.outcome.failed and result.failure not in shrunk:
-                shrunk.add(result.failure)
+            failure = (result.task.frontend, result.failure)
+            if shrink_seconds and result.outcome.failed and failure not in shrunk:
+                shrunk.add(failure)
                 shrink_result(result, folder / "minimal", shrink_seconds)
             yield result
 

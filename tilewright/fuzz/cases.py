@@ -13,6 +13,8 @@ import numpy as np
 from tilewright.checking import reference_outputs
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.fuzz.compare import first_difference
+from tilewright.fuzz.expose import computed_in_float
 from tilewright.fuzz.tensors import Array, Tensor, limits
 
 EXACT = "exact"
@@ -97,7 +99,7 @@ def check_case(path: str | Path, config: Config | str, inputs: list[Array]) -> O
         "macs": report.macs,
         "host_operators": [layer["name"] for layer in report.layers if layer["place"] != "accelerator"],
     }
-    difference = first_difference(outputs, expected)
+    difference = first_difference(outputs, expected, computed_in_float(path))
     if difference is None:
         return outcome(EXACT, **found)
     from tilewright.fuzz.bounds import judge
@@ -106,32 +108,6 @@ def check_case(path: str | Path, config: Config | str, inputs: list[Array]) -> O
     if judgement.within and path.suffix == ".onnx":
         return outcome(WITHIN, difference, **found)
     return outcome(WRONG, f"{difference}; {judgement.message}", judgement.operators, **found)
-
-
-def first_difference(outputs: list[Array], expected: list[Array]) -> str | None:
-    """What differs, in words; None where all is equal. NaN equals NaN."""
-    if len(outputs) != len(expected):
-        return f"{len(outputs)} outputs, the reference gives {len(expected)}"
-    for number, (y, reference) in enumerate(zip(outputs, expected, strict=True)):
-        if y.shape != reference.shape or y.dtype != reference.dtype:
-            return f"output {number}: {y.dtype}{y.shape}, the reference gives {reference.dtype}{reference.shape}"
-        unequal = unequal_elements(y, reference)
-        if unequal.any():
-            k = int(np.flatnonzero(unequal)[0])
-            distance = np.abs(y.astype(np.float64) - reference.astype(np.float64)).max()
-            return (
-                f"output {number}: {int(unequal.sum())} of {y.size} elements differ, by at most {distance:g}; the "
-                f"first at {k}: {y.ravel()[k]}, the reference gives {reference.ravel()[k]}"
-            )
-    return None
-
-
-def unequal_elements(y: Array, reference: Array) -> Array:
-    """Where two arrays of a shape differ; NaN equals NaN."""
-    unequal: Array = y != reference
-    if y.dtype.kind == "f":
-        unequal &= ~(np.isnan(y) & np.isnan(reference))
-    return unequal
 
 
 def _one_line(error: BaseException) -> str:

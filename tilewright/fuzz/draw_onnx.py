@@ -43,9 +43,14 @@ def draw_onnx(rng: np.random.Generator, size: Size) -> Recipe:
         kind = "float32" if d.chance(0.6) else d.dtype
         d.step("input", shape=shape, dtype=kind, scale=d.scale(), zero_point=d.zero_point())
     draw_steps(d, _menu)
-    if d.chance(0.2):
-        d.step(d.pick(["softmax", "sigmoid"]), d.live[-1])
+    if d.chance(0.3):
+        tail = d.pick(["softmax", "sigmoid", "requantise"])
+        d.step(tail, d.live[-1], **({"dtype": _other(d.dtype)} if tail == "requantise" else {}))
     return d.recipe()
+
+
+def _other(dtype: str) -> str:
+    return "uint8" if dtype == "int8" else "int8"
 
 
 def _menu(d: OnnxDrawer, x: str) -> Menu[OnnxDrawer]:
@@ -316,6 +321,9 @@ def _residual(d: OnnxDrawer, x: str) -> str:
     y = d.step("conv", x, channels=d.channels(), kernel=d.pick([1, 3]), **_layer(d), **_form(d))
     if d.chance(0.5):
         y = d.step("depthwise", y, kernel=3, **_layer(d), **_form(d))
+    if d.chance(d.bare):  # the sum is taken in float
+        y = d.step("conv", y, channels=depth, kernel=d.pick([1, 3]), pair=False)
+        return d.step("add", x, y, activation=d.pick(["none", "relu"]), **d.out())
     y = d.step("conv", y, channels=depth, kernel=d.pick([1, 3]), **_layer(d), **_form(d))
     return _with(d, "add", x, y)
 

@@ -32,6 +32,27 @@ def expose(path: Path, target: Path) -> list[Exposed]:
     return _expose_tflite(path, target) if path.suffix == ".tflite" else _expose_onnx(path, target)
 
 
+def computed_in_float(path: Path) -> list[bool]:
+    """Of each output of a model, whether something other than a dequantisation gives it as floats."""
+    if path.suffix == ".tflite":
+        s = schema()
+        model = s.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+        graph = model.subgraphs[0]
+        codes = [model.operatorCodes[op.opcodeIndex].builtinCode for op in graph.operators]
+        producers = {int(t): code for op, code in zip(graph.operators, codes, strict=True) for t in op.outputs}
+        plain = s.BuiltinOperator.DEQUANTIZE
+        floats = [graph.tensors[t].type == s.TensorType.FLOAT32 for t in graph.outputs]
+        return [is_float and producers.get(int(t)) != plain for t, is_float in zip(graph.outputs, floats, strict=True)]
+    import onnx
+
+    network = onnx.load(str(path), load_external_data=False).graph
+    kinds = {name: node.op_type for node in network.node for name in node.output}
+    return [
+        info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT and kinds.get(info.name) != "DequantizeLinear"
+        for info in network.output
+    ]
+
+
 def _expose_tflite(path: Path, target: Path) -> list[Exposed]:
     s = schema()
     model = s.ModelT.InitFromPackedBuf(path.read_bytes(), 0)

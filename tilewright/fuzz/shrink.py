@@ -44,7 +44,8 @@ def failure_class(outcome: Outcome) -> str:
     """What two outcomes have in common if they are of one defect: kind and message without its numbers and names."""
     if outcome.kind == "wrong":
         what = "integers" if "elements differ" in outcome.message else "shape or type"
-        return f"wrong {what}: {outcome.where or 'unknown'}"
+        claim = ", stated to be exact" if ", 0 is stated" in outcome.message else ""
+        return f"wrong {what}: {outcome.where or 'unknown'}{claim}"
     text = _DIGITS.sub("#", outcome.message.partition(" (")[0])
     text = re.sub(r"\[[#, ]*\]|\([#, ]*\)|'[^']*'|op#_\w+|\w+\d*/\w+", "*", text)
     place = _DIGITS.sub("#", outcome.where.rpartition(" > ")[2])

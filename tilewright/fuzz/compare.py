@@ -1,0 +1,45 @@
+"""Comparing outputs with the reference's: all bits, but for values that are computed in float."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.fuzz.tensors import Array
+
+FLOAT_TOLERANCE = (
+    2e-6  #: of the largest value, for outputs that no dequantisation gives: the order of additions is free
+)
+
+
+def first_difference(outputs: list[Array], expected: list[Array], loose: Sequence[bool] = ()) -> str | None:
+    """What differs, in words; None where all is equal. NaN equals NaN.
+
+    ``loose`` tells of each output whether it is computed in float, and so equal up to :data:`FLOAT_TOLERANCE`.
+    """
+    if len(outputs) != len(expected):
+        return f"{len(outputs)} outputs, the reference gives {len(expected)}"
+    for number, (y, reference) in enumerate(zip(outputs, expected, strict=True)):
+        if y.shape != reference.shape or y.dtype != reference.dtype:
+            return f"output {number}: {y.dtype}{y.shape}, the reference gives {reference.dtype}{reference.shape}"
+        unequal = unequal_elements(y, reference, bool(loose) and loose[number])
+        if unequal.any():
+            k = int(np.flatnonzero(unequal)[0])
+            distance = np.nanmax(np.abs(y.astype(np.float64) - reference.astype(np.float64)))
+            return (
+                f"output {number}: {int(unequal.sum())} of {y.size} elements differ, by at most {distance:g}; the "
+                f"first at {k}: {y.ravel()[k]}, the reference gives {reference.ravel()[k]}"
+            )
+    return None
+
+
+def unequal_elements(y: Array, reference: Array, loose: bool = False) -> Array:
+    """Where two arrays of a shape differ; NaN equals NaN."""
+    unequal: Array = y != reference
+    if y.dtype.kind == "f":
+        unequal &= ~(np.isnan(y) & np.isnan(reference))
+    if loose and unequal.any() and y.dtype.kind == "f":
+        most = np.abs(reference[np.isfinite(reference)]).max(initial=0.0)
+        unequal &= ~(np.abs(y.astype(np.float64) - reference) <= FLOAT_TOLERANCE * most)
+    return unequal
