@@ -14,7 +14,6 @@ is chosen is then checked against the thresholds with the reference arithmetic: 
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,14 +119,13 @@ def solve(
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
     wanting = np.flatnonzero(~exact)
     least, most = _interval(table, level, multiplier, shift, low, high, wanting)
+    barred = wanting[least > most]
+    multiplier[barred] = _nudged(table, level, multiplier, shift, low, high, barred)
+    least, most = _interval(table, level, multiplier, shift, low, high, wanting)
     for i, c in enumerate(wanting):
         constant = (int(least[i]) + int(most[i])) // 2
         if least[i] <= most[i]:
             constant = _nearest(int(half[c]), int(least[i]), int(most[i]))
-        else:
-            nudged = _nudge(table[c], level, multiplier[c], shift[c], low[c], high[c])
-            if nudged is not None:
-                multiplier[c], constant = nudged
         offset[c] = min(max(constant - int(half[c]), -(1 << 31)), (1 << 31) - 1)
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
     rounding: RoundingName = "single"
@@ -171,60 +169,66 @@ def _interval(
     table: Int64, level: Int64, multiplier: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]
 ) -> tuple[Int64, Int64]:
     """Smallest and largest R, per channel in ``rows``, for which the multiplier has these thresholds."""
-    t, m = table[rows], multiplier[rows, None]
-    at, before = t <= high[rows, None], t > low[rows, None]
-    # levels that are out of reach would overflow; they do not bind
-    target = np.left_shift(np.where(at | before, level[None, :], 0), shift[rows, None])
-    least = np.where(at, target - t * m, -(1 << 62)).max(axis=1, initial=-(1 << 62))
-    most = np.where(before, target - (t - 1) * m - 1, 1 << 62).min(axis=1, initial=1 << 62)
-    return least, most
+    return _bounds(_Steps.of(table, level, shift, low, high, rows), multiplier[rows])[:2]
 
 
-def _nudge(
-    table: Int64, level: Int64, multiplier: np.int64, shift: np.int64, low: np.int64, high: np.int64
-) -> tuple[int, int] | None:
-    """(m, R) near ``multiplier`` that meets all thresholds of one channel; None where there is no such m.
+@dataclass(frozen=True)
+class _Steps:
+    """Both sides of the thresholds of some channels: (C, levels); what is out of reach binds nothing."""
 
-    The line m * x + R must pass above the points (T, k 2^t) and below the points (T - 1, k 2^t). Its slope is bounded
-    by the lines through one point of each set, of which only the corners of their convex hulls matter. The bounds are
-    found in float64 and then tried exactly.
+    at: NDArray[np.bool_]
+    before: NDArray[np.bool_]
+    threshold: Int64
+    target: Int64  #: k * 2^t
+
+    @classmethod
+    def of(cls, table: Int64, level: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]) -> _Steps:
+        t = table[rows]
+        at, before = t <= high[rows, None], t > low[rows, None]
+        # levels that are out of reach would overflow
+        target = np.left_shift(np.where(at | before, level[None, :], 0), shift[rows, None])
+        return cls(at, before, t, target)
+
+    def take(self, rows: NDArray[np.bool_]) -> _Steps:
+        return _Steps(self.at[rows], self.before[rows], self.threshold[rows], self.target[rows])
+
+
+def _bounds(steps: _Steps, multiplier: Int64) -> tuple[Int64, Int64, Int64]:
+    """(smallest R, largest R, how the first grows against the second with the multiplier), each (C,)."""
+    height = steps.target - steps.threshold * multiplier[:, None]
+    lower = np.where(steps.at, height, -(1 << 62))
+    upper = np.where(steps.before, height + multiplier[:, None] - 1, 1 << 62)
+    first, second = lower.argmax(axis=1), upper.argmin(axis=1)
+    rows = np.arange(len(multiplier))
+    slope = steps.threshold[rows, second] - 1 - steps.threshold[rows, first]
+    return lower[rows, first], upper[rows, second], slope
+
+
+def _nudged(
+    table: Int64, level: Int64, multiplier: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]
+) -> Int64:
+    """Multipliers near the given ones, for the channels in ``rows``, that meet all their thresholds with some R.
+
+    The smallest R is a maximum of lines in m, the largest a minimum: their difference is convex, so that halving the
+    range of m by its slope finds where it is least. Channels for which that is positive have no such m and keep theirs.
     """
-    inner = (table > low) & (table <= high)
-    if inner.sum() < 2:
-        return None
-    points = list(zip(table[inner].tolist(), level[inner].tolist(), strict=True))
-    above = np.array(_hull(points, 1), np.float64)
-    under = np.array(_hull([(t - 1, k) for t, k in points], -1), np.float64)
-    run = above[:, None, 0] - under[None, :, 0]
-    rise = np.ldexp(above[:, None, 1] - under[None, :, 1], int(shift))
-    slope = rise / np.where(run == 0, 1, run)
-    smallest = float(np.where(run > 0, slope, 1.0).max())
-    largest = float(np.where(run < 0, slope, 2.0**31 - 1).min())
-    if smallest > largest + 2:
-        return None
-    down, up = math.floor(smallest), min(math.ceil(largest), (1 << 31) - 1)
-    choices = (_nearest(int(multiplier), down, up), down, down + 1, (down + up) // 2, up - 1, up)
-    one, half = np.array([0]), 1 << max(int(shift) - 1, 0)
-    for choice in dict.fromkeys(c for c in choices if 0 < c < 1 << 31):
-        least, most = _interval(
-            table[None], level, np.array([choice]), np.array([shift]), np.array([low]), np.array([high]), one
-        )
-        if least[0] <= most[0]:
-            return choice, _nearest(half, int(least[0]), int(most[0]))
-    return None
-
-
-def _hull(points: list[tuple[int, int]], side: int) -> list[tuple[int, int]]:
-    """Corners of the upper (side 1) or lower (side -1) convex hull of points in order of x (monotone chain)."""
-    hull: list[tuple[int, int]] = []
-    for x, y in points:
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2], hull[-1]
-            if side * ((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) < 0:
-                break
-            hull.pop()
-        hull.append((x, y))
-    return hull
+    result = multiplier[rows].copy()
+    if not rows.size:
+        return result
+    active = np.arange(rows.size)
+    steps = _Steps.of(table, level, shift, low, high, rows)
+    left, right = result // 2, np.minimum(result * 2, (1 << 31) - 1)
+    middle = result.copy()
+    while active.size:
+        least, most, slope = _bounds(steps, middle)
+        found = least <= most
+        result[active[found]] = middle[found]
+        right = np.where(slope > 0, middle - 1, right)
+        left = np.where(slope < 0, middle + 1, left)
+        going = ~found & (slope != 0) & (left <= right)
+        active, steps, left, right = active[going], steps.take(going), left[going], right[going]
+        middle = (left + right) >> 1
+    return result
 
 
 def _nearest(wanted: int, low: int, high: int) -> int:

@@ -39,18 +39,32 @@ class Fitted:
     bound: int
 
 
-def add_table(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> NDArray[np.int64]:
-    """ONNX Runtime's QLinearAdd for all (a, b), unclamped: (256, 256), a on the first axis.
+def add_table(
+    scales: tuple[float, float, float], zero_points: tuple[int, int, int], *, unsigned: bool = False
+) -> NDArray[np.int64]:
+    """ONNX Runtime's QLinearAdd for all (a, b), unclamped: (256, 256), a on the first axis; as int8.
 
-    Its x86-64 kernel: ``fma(a, Sa/Sc, fma(b, Sb/Sc, Zc - (Sa/Sc * Za + Sb/Sc * Zb)))`` in float32, ties to even.
+    Its x86-64 kernel, in float32 with fused multiply-adds, ties to even: ``fma(a, Ra, fma(b, Rb, C))`` with
+    ``C = Zc - fma(Ra, Za, Rb * Zb)``, Ra = Sa/Sc. ``unsigned``: as it computes it on uint8, where all values and zero
+    points are 128 more and other roundings happen.
     """
-    f = np.float32
+    f, d = np.float32, np.float64
+    moved = 128 if unsigned else 0
+    zero_a, zero_b, zero_c = (z + moved for z in zero_points)
+    values = (_VALUES + moved).astype(d)
     ratio_a, ratio_b = f(scales[0]) / f(scales[2]), f(scales[1]) / f(scales[2])
-    fixed = f(zero_points[2]) - (ratio_a * f(zero_points[0]) + ratio_b * f(zero_points[1]))
     # float64 holds each product and sum exactly enough for one rounding to float32: a fused multiply-add
-    inner = (_VALUES * np.float64(ratio_b) + np.float64(fixed)).astype(f)
-    total = (_VALUES[:, None] * np.float64(ratio_a) + inner[None, :].astype(np.float64)).astype(f)
-    return np.rint(total).astype(np.int64)
+    fixed = f(zero_c) - f(d(ratio_a) * zero_a + d(ratio_b * f(zero_b)))
+    inner = (values * d(ratio_b) + d(fixed)).astype(f)
+    total = (values[:, None] * d(ratio_a) + inner[None, :].astype(d)).astype(f)
+    return np.rint(total).astype(np.int64) - moved
+
+
+def float_add_table(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> NDArray[np.int64]:
+    """DequantizeLinear of both, Add and QuantizeLinear in float32 for all (a, b), unclamped: (256, 256)."""
+    f = np.float32
+    a, b = ((_VALUES - z).astype(f) * f(s) for s, z in zip(scales[:2], zero_points[:2], strict=True))
+    return np.rint((a[:, None] + b[None, :]) / f(scales[2])).astype(np.int64) + zero_points[2]
 
 
 def requantize_table(scale_in: float, zero_in: int, scale_out: float, zero_out: int) -> NDArray[np.int64]:
@@ -68,22 +82,25 @@ def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo:
     largest = sum(255 * term.ratio for term in terms)
     if not 0 < largest < 1 << 24:
         raise NotRepresentable(f"a scale ratio of {largest / 255:.3g}")
-    most = min(_ROOM, _ROOM - 1 - int(np.ceil(np.log2(largest))))
     best: Fitted | None = None
-    for fraction in range(most, max(most - 6, 1), -1):
-        scales = tuple(_scale(term, fraction) for term in terms)
-        acc = _accumulate(scales)
-        tuned = _offset(acc, goal, zero_point, lo, hi, fraction)
-        candidates: tuple[tuple[RoundingName, int], ...] = (("single", tuned), ("single", 0), ("even", 0))
-        for rounding, offset in candidates:
-            requant = _requant(fraction, offset, rounding, zero_point, lo, hi, channels)
-            mode = Rounding.EVEN if rounding == "even" else Rounding.SINGLE
-            got = np.clip(scale_round(acc, 1, fraction, offset, mode) + zero_point, lo, hi)
-            wrong = int((got != goal).sum())
-            if best is None or wrong < best.wrong:
-                best = Fitted(scales, requant, wrong, goal.size, int(np.abs(got - goal).max()))
-            if wrong == 0:
-                return best
+    # ties are decided ahead of the zero point or, where it is folded into the sum, behind it
+    for folded in (0, zero_point) if zero_point else (0,):
+        most = min(_ROOM, _ROOM - 1 - int(np.ceil(np.log2(largest + abs(folded)))))
+        for fraction in range(most, max(most - 6, 1), -1):
+            scales = tuple(_scale(term, fraction) for term in terms)
+            bias = folded << fraction
+            acc = _accumulate(scales) + bias
+            tuned = _offset(acc, goal, zero_point - folded, lo, hi, fraction)
+            candidates: tuple[tuple[RoundingName, int], ...] = (("single", tuned), ("single", 0), ("even", 0))
+            for rounding, offset in candidates:
+                requant = _requant(fraction, bias, offset, rounding, zero_point - folded, lo, hi, channels)
+                mode = Rounding.EVEN if rounding == "even" else Rounding.SINGLE
+                got = np.clip(scale_round(acc, 1, fraction, offset, mode) + zero_point - folded, lo, hi)
+                wrong = int((got != goal).sum())
+                if best is None or wrong < best.wrong:
+                    best = Fitted(scales, requant, wrong, goal.size, int(np.abs(got - goal).max()))
+                if wrong == 0:
+                    return best
     assert best is not None
     return best
 
@@ -124,10 +141,10 @@ def _offset(acc: NDArray[np.int64], goal: NDArray[np.int64], zero_point: int, lo
 
 
 def _requant(
-    fraction: int, offset: int, rounding: RoundingName, zero_point: int, lo: int, hi: int, channels: int
+    fraction: int, bias: int, offset: int, rounding: RoundingName, zero_point: int, lo: int, hi: int, channels: int
 ) -> Requant:
     return Requant(
-        bias=np.zeros(channels, np.int32),
+        bias=np.full(channels, bias, np.int32),
         multiplier=np.ones(channels, np.int32),
         shift=np.full(channels, fraction, np.int32),
         offset=np.full(channels, offset, np.int32),

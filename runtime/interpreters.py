@@ -6,7 +6,8 @@ references whose integers the whole network must equal, so what runs here is exa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -19,6 +20,22 @@ Array = NDArray[Any]
 
 #: runtime -> (module, package to install)
 PACKAGES = {"litert": ("ai_edge_litert", "ai-edge-litert"), "onnxruntime": ("onnxruntime", "onnxruntime")}
+
+#: producer of parts of models that ONNX Runtime has optimised as a whole already: done again it would do other things
+PREPARED = "tilewright, from an optimised whole"
+_HEADER = 256  #: bytes of a serialised model within which its producer stands
+#: its optimisers that choose other arithmetic, by their own names; those that choose layouts are not among them
+_ARITHMETIC = [
+    "Avx2WeightS8ToU8Transformer", "BiasGeluFusion", "BiasSoftmaxFusion", "CastElimination",
+    "CommonSubexpressionElimination", "ConstantFolding", "ConvActivationFusion", "ConvAddActivationFusion",
+    "DQMatMulNBitsFusion", "DoubleQDQPairsRemover", "DynamicQuantizeMatMulFusion", "EnsureUniqueDQForNodeUnit",
+    "FastGeluFusion", "GeluFusionL1", "GeluFusionL2", "GemmActivationFusion", "LayerNormFusionL1",
+    "LayerNormFusionL2", "Level1_RuleBasedTransformer", "Level2_RuleBasedTransformer", "MatMulActivationFusion",
+    "MatMulAddFusion", "MatMulIntegerToFloatFusion", "MatMulScaleFusion", "MatmulTransposeFusion",
+    "QDQFinalCleanupTransformer", "QDQPropagationTransformer", "QDQS8ToU8Transformer",
+    "QDQSelectorActionTransformer", "QuickGeluFusion", "SimplifiedLayerNormFusion", "WeightBiasQuantization",
+    "WhereDummyDq",
+]  # fmt: skip
 
 
 class InterpreterError(TilewrightError):
@@ -76,15 +93,34 @@ class _Litert:
 
 class _OnnxRuntime:
     def __init__(self, model: bytes, fast: bool) -> None:
-        import onnxruntime
-
-        self._session = onnxruntime.InferenceSession(
-            model, onnxruntime_options(fast), providers=["CPUExecutionProvider"]
-        )
+        self._session = onnxruntime_session(model, lambda relaxed: onnxruntime_options(fast or relaxed))
         self._names = [value.name for value in self._session.get_inputs()]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         return [np.asarray(y) for y in self._session.run(None, dict(zip(self._names, inputs)))]
+
+
+def onnxruntime_session(model: bytes, options: Callable[[bool], Any]) -> Any:
+    """A session with ``options(False)``, or ``options(True)`` for models that ONNX Runtime cannot load so.
+
+    The argument is whether saturating products are allowed (``fast`` of :func:`onnxruntime_options`). Without them
+    ONNX Runtime turns int8 weights of integer operators into uint8 even where the activations are int8, for which it
+    then has no kernel; its kernels for int8 with int8 do not saturate where the CPU has VNNI.
+    """
+    import onnxruntime
+
+    start = functools.partial(
+        onnxruntime.InferenceSession,
+        model,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=_ARITHMETIC if PREPARED.encode() in model[:_HEADER] else None,
+    )
+    try:
+        return start(options(False))
+    except Exception as error:  # its errors have no common public base
+        if type(error).__name__ != "NotImplemented" or not type(error).__module__.startswith("onnxruntime"):
+            raise
+        return start(options(True))
 
 
 def onnxruntime_options(fast: bool = False) -> Any:

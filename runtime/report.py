@@ -83,7 +83,11 @@ class Report:
         options = self.artifact.options
         notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
-        notes += [f"{entry['name']} is not proven exact: {entry['exact']}" for entry in unproven(self.artifact)]
+        if doubtful := unproven(self.artifact):
+            first = f"{doubtful[0]['name']}: {doubtful[0]['exact']}"
+            notes.append(
+                f"{len(doubtful)} operators are not proven exact for every input ({first}); see tilewright inspect"
+            )
         if options.get("fast_host"):
             notes.append("operators on the host ran in fast kernels, which may differ from the reference by an LSB")
         return notes
@@ -170,6 +174,7 @@ class Report:
             "stalls": self._stalls(),
             "layers": self.layers,
             "notes": self.notes,
+            "operators": list(self.artifact.options.get("operators", [])),
         }
 
     def engines(self) -> dict[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
+from tilewright.jit.graph import DequantizeFloat
 from tilewright.jit.importer import ImportedModel, import_model
 from tilewright.jit.reference import evaluate
 
@@ -149,9 +150,13 @@ FAMILIES: list[Callable[[QdqBuilder], Made]] = [
 
 
 def run(model: ImportedModel, x: Any) -> Any:
-    assert model.graph is not None, model.host_ops
-    tensor = evaluate(model.graph, {model.inputs[0].tensor: model.inputs[0].pack(x)})[model.outputs[0].tensor]
-    return model.outputs[0].unpack(tensor)
+    assert not model.host_ops
+    return evaluate(model.graph, {model.inputs[0].name: x})[model.outputs[0].name]
+
+
+def step(model: ImportedModel) -> float:
+    """The scale behind the only output, which is float32."""
+    return next(op.scale for op in reversed(model.graph.ops) if isinstance(op, DequantizeFloat))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
@@ -160,9 +165,7 @@ def test_equals_onnx_runtime(family: Callable[[QdqBuilder], Made], tmp_path: Pat
     output, shape = family(builder)
     path = builder.save(tmp_path / "model.onnx", output, shape)
     model = import_model(path)
-    assert model.graph is not None, model.host_ops
     rng = np.random.default_rng(1)
-    scale = model.outputs[0].scale
     exact = all(layer.proven for layer in model.exactness)
     for _ in range(4):
         x = rng.normal(0, 1.5, model.inputs[0].shape).astype(np.float32)
@@ -171,7 +174,7 @@ def test_equals_onnx_runtime(family: Callable[[QdqBuilder], Made], tmp_path: Pat
         if exact:
             np.testing.assert_array_equal(got, wanted)
         else:
-            assert np.abs(got - wanted).max() <= sum(layer.bound for layer in model.exactness) * scale * 1.001
+            assert np.abs(got - wanted).max() <= sum(layer.bound for layer in model.exactness) * step(model) * 1.001
 
 
 @pytest.mark.parametrize("interface", ["int8", "uint8"])
@@ -183,12 +186,11 @@ def test_integer_interface(interface: str, tmp_path: Path) -> None:
     y = builder.quantised(builder.conv(x, (8, 3, 3, 3), pads=[1, 1, 1, 1]), 0.06, shift - 9)
     path = builder.save(tmp_path / "model.onnx", y, [1, 8, 8, 8], interface)
     model = import_model(path)
-    assert model.graph is not None
-    assert model.inputs[0].permutation == (0, 2, 3, 1)
     assert model.inputs[0].dtype == model.outputs[0].dtype == interface
     value = np.random.default_rng(0).integers(-128 + shift, 128 + shift, (1, 3, 8, 8)).astype(interface)
     (wanted,) = onnx_runtime(path, {model.inputs[0].name: value})
-    assert all(layer.proven for layer in model.exactness)
+    # between int8 inputs and outputs ONNX Runtime has no integer convolution, and adds in float32
+    assert all(layer.proven for layer in model.exactness) == (interface == "uint8")
     np.testing.assert_array_equal(run(model, value), wanted)
 
 
@@ -200,8 +202,8 @@ def test_average_pool_within_its_stated_bound(tmp_path: Path) -> None:
     model = import_model(path)
     value = np.random.default_rng(0).normal(0, 1.5, (1, 6, 12, 12)).astype(np.float32)
     (wanted,) = onnx_runtime(path, {model.inputs[0].name: value})
-    (layer,) = model.exactness
-    assert np.abs(run(model, value) - wanted).max() <= layer.bound * model.outputs[0].scale * 1.001
+    (layer,) = (entry for entry in model.exactness if not entry.proven)
+    assert np.abs(run(model, value) - wanted).max() <= layer.bound * step(model) * 1.001
 
 
 def test_average_pool_is_exact_for_power_of_two_scales(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_average_pool_is_exact_for_power_of_two_scales(tmp_path: Path) -> None:
     y = builder.node("AveragePool", [x], kernel_shape=[2, 2], strides=[2, 2])
     path = builder.save(tmp_path / "model.onnx", builder.quantised(y, 0.25, 3), [1, 6, 6, 6])
     model = import_model(path)
-    assert model.exactness[0].proven
+    assert all(layer.proven for layer in model.exactness)
     value = np.random.default_rng(0).normal(0, 15, (1, 6, 12, 12)).astype(np.float32)
     (wanted,) = onnx_runtime(path, {model.inputs[0].name: value})
     np.testing.assert_array_equal(run(model, value), wanted)
@@ -220,8 +222,10 @@ def test_operators_keep_their_names(tmp_path: Path) -> None:
     builder = QdqBuilder()
     output, shape = conv_relu(builder)
     model = import_model(builder.save(tmp_path / "model.onnx", output, shape))
-    assert model.graph is not None
-    assert [op.source for op in model.graph.ops] == ["op004 Conv"]
+    names = {op.index: op.name for op in model.source.operators}
+    (conv,) = (op for op in model.graph.ops if op.kind == "Conv2D")
+    assert conv.source == names[4] == "conv16"
+    assert {names[i] for i in conv.covers} >= {"conv16", "relu17", "quantizelinear20"}
 
 
 def test_what_is_not_claimed_says_why(tmp_path: Path) -> None:
@@ -230,16 +234,15 @@ def test_what_is_not_claimed_says_why(tmp_path: Path) -> None:
     y = builder.quantised(builder.conv(x, (5, 4, 3, 3)), 0.06, 0)
     y = builder.quantised(builder.node("Sigmoid", [y]), 1 / 256, -128)
     model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 5, 4, 4]))
-    assert model.graph is None
-    assert [(name.partition("_")[2], reason) for name, reason in model.host_ops] == [
-        ("Sigmoid", "no pattern claims sigmoid in this form")
-    ]
+    reasons = {name.rstrip("0123456789"): reason for name, reason in model.host_ops}
+    assert reasons["sigmoid"] == "QLinearSigmoid has no exact integer form on the accelerator"
+    assert "conv" not in reasons
 
 
 def test_refused_match_gives_its_reason(tmp_path: Path) -> None:
     builder = QdqBuilder()
     x = builder.input([1, 4, 6, 6])
-    y = builder.node("MaxPool", [x], kernel_shape=[2, 2])
+    y = builder.node("MaxPool", [x], kernel_shape=[2, 2], dilations=[2, 2])
     y = builder.quantised(y, 0.05, -3)
-    model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 4, 5, 5]))
-    assert model.host_ops == [("op002_MaxPool", "maximum pooling between different scales")]
+    model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 4, 4, 4]))
+    assert "pooling with dilations (2, 2)" in [reason for _, reason in model.host_ops]

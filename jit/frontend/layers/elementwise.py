@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
@@ -43,9 +44,17 @@ def _add_litert(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
 
 
 def _add_onnx_runtime(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
-    """QLinearAdd, fitted to its results for all 65,536 pairs of inputs."""
+    """QLinearAdd of int8 tensors."""
     q = out.quantisation
     wanted = add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
+    return add_fitted(layer, a, b, out, wanted)
+
+
+def add_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64]) -> str:
+    """An addition fitted to its results for all 65,536 pairs of inputs: ``wanted`` (256, 256), unclamped."""
+    if a.shape != b.shape:
+        raise Unsupported(f"addition with broadcasting ({a.shape} and {b.shape})")
+    q = out.quantisation
     terms = tuple(Term(x.scale / q.scale, x.zero_point) for x in (a, b))
     fitted = fit(wanted, terms, q.zero_point, out.lo, out.hi, a.shape[3])
     report_fit(layer, fitted, a.shape[3])

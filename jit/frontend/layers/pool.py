@@ -58,14 +58,25 @@ def average_pool_litert(layer: Layer, x: Operand, window: Window, out: Output, u
 
 
 def average_pool_onnx_runtime(
-    layer: Layer, x: Operand, window: Window, out: Output, count_include_pad: bool = False
+    layer: Layer,
+    x: Operand,
+    window: Window,
+    out: Output,
+    *,
+    count_include_pad: bool = False,
+    ties_with_zero_point: bool = True,
 ) -> str:
-    """QLinearAveragePool: float32 sums, divided and scaled in float32."""
+    """QLinearAveragePool: float32 sums, divided and scaled in float32.
+
+    There ties are decided after the zero point is added; behind a float32 AveragePool QuantizeLinear decides them
+    ahead of it (not ``ties_with_zero_point``).
+    """
     area = window.kernel[0] * window.kernel[1]
     uncertain = 0.0
     requants = {}
     for n in window.counts(x):
-        requants[n], doubt = _float_average(x, out, n, area if count_include_pad else n)
+        divisor = area if count_include_pad else n
+        requants[n], doubt = _float_average(x, out, n, divisor, ties_with_zero_point)
         uncertain = max(uncertain, doubt)
     channels = x.shape[3]
     layer.report(
@@ -82,18 +93,20 @@ def average_pool_onnx_runtime(
     return layer.emit(AvgPool2D, [x.name], window.result(x), out.quantisation, requants=requants, **vars(window))
 
 
-def _float_average(x: Operand, tail: Output, count: int, divisor: int) -> tuple[Requant, float]:
+def _float_average(x: Operand, tail: Output, count: int, divisor: int, inside: bool) -> tuple[Requant, float]:
     """(requant, fraction of sums for which equality with ONNX Runtime is not certain).
 
-    There: ``rint(float32 sum / divisor / scale_out + zero_point)``, the sum over dequantised values in window order.
+    There: ``rint(float32 sum / divisor / scale_out + zero_point)``, the zero point added before (``inside``) or after
+    rounding, the sum over dequantised values in window order.
     A sum is certain where no order of float32 additions can carry the value across a tie, or where the scales are
     powers of two and nothing is ever rounded.
     """
     out = tail.quantisation
     sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64) - x.zero_point * count
     f = np.float32
-    value = sums.astype(f) * f(x.scale) / f(divisor) / f(out.scale) + f(out.zero_point)
-    wanted = np.clip(np.rint(value), tail.lo, tail.hi).astype(np.int64)
+    value = sums.astype(f) * f(x.scale) / f(divisor) / f(out.scale)
+    rounded = np.rint(value + f(out.zero_point)) if inside else np.rint(value) + out.zero_point
+    wanted = np.clip(rounded, tail.lo, tail.hi).astype(np.int64)
     levels = np.arange(tail.lo + 1, tail.hi + 1)
     table = (sums[0] + np.searchsorted(wanted, levels, side="left")).astype(np.int64)[None, :]
     low, high = sums[:1], sums[-1:]
@@ -101,7 +114,7 @@ def _float_average(x: Operand, tail: Output, count: int, divisor: int) -> tuple[
     tuned = tune([ratio], low, high, out.zero_point, tail.lo, tail.hi, table)
     zero_point, moved = out.zero_point, 0
     step = out.zero_point * divisor * out.scale / x.scale
-    if not tuned.exact.all() and step.is_integer():
+    if inside and not tuned.exact.all() and step.is_integer():
         # ties are decided after the zero point is added: add it to the sum, where it is a whole number
         shifted = tune([ratio], low + int(step), high + int(step), 0, tail.lo, tail.hi, table + int(step))
         if shifted.exact.all():
@@ -109,8 +122,8 @@ def _float_average(x: Operand, tail: Output, count: int, divisor: int) -> tuple[
     exact_floats = all(math.frexp(v)[0] == 0.5 for v in (x.scale, out.scale, float(divisor)))
     slack = (count + 4) * 2.0**-24 * (255.0 * count * float(ratio) + abs(out.zero_point) + 1)
     real = sums * (x.scale / divisor / out.scale) + out.zero_point
-    inside = (real > tail.lo) & (real < tail.hi)
-    doubtful = inside & (np.abs(real - np.floor(real) - 0.5) <= slack)
+    between = (real > tail.lo) & (real < tail.hi)
+    doubtful = between & (np.abs(real - np.floor(real) - 0.5) <= slack)
     doubt = 0.0 if exact_floats and tuned.exact.all() else max(float(doubtful.mean()), tuned.worst)
     channels = x.shape[3]
     requant = Requant(

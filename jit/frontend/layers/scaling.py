@@ -15,7 +15,7 @@ from tilewright.jit.float_tables import Fitted
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.graph import Requant
 from tilewright.jit.graph import Rounding as RoundingName
-from tilewright.jit.numbers import make_requant, reachable
+from tilewright.jit.numbers import make_requant, reachable, ties_away
 
 
 def weighted_requant(
@@ -51,7 +51,7 @@ def weighted_requant(
         reach=np.maximum(np.abs(low), np.abs(high)),
     )
     layer.report(LayerExactness(layer.name, layer.semantics, count, count))
-    return requant
+    return ties_away(requant, low, high) if rounding == "single" else requant
 
 
 def float_requant(

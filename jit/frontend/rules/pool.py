@@ -64,7 +64,7 @@ def lower_average(site: Site) -> str:
     if site.semantics == LITERT:
         raise Unsupported("average pooling of dequantised tensors, which TFLite does not have")
     include = bool(pool.attrs.count_include_pad)
-    return layers.average_pool_onnx_runtime(site, x, _window(site, pool), tail, include)
+    return layers.average_pool_onnx_runtime(site, x, _window(site, pool), tail, count_include_pad=include)
 
 
 def lower_mean(site: Site) -> str:

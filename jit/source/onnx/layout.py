@@ -1,0 +1,61 @@
+"""Which axis of each tensor holds the channels.
+
+ONNX images are NCHW, and NCL where convolutions are over one axis; models made from NHWC ones have transposes at
+their edges, outside of which the channels come last. Both follow from the operators around a tensor.
+"""
+
+from __future__ import annotations
+
+from tilewright.jit.source.onnx.prepared import Node, Prepared
+
+TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+_IMAGE = (
+    "Conv", "FusedConv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "QLinearAveragePool",
+    "GlobalAveragePool", "QLinearGlobalAveragePool",
+)  # fmt: skip
+#: results have the layout of what is read
+_KEPT = (
+    "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Add", "QLinearAdd", "Concat",
+    "QLinearConcat", "Pad",
+)  # fmt: skip
+
+
+def orders(prepared: Prepared) -> dict[str, tuple[int, ...] | None]:
+    """The axes of every tensor in the order NHWC has them; None where they already are."""
+    parent: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    first: list[str] = []
+    last: list[str] = []
+    for node in prepared.nodes:
+        read = [t for t in node.reads if t not in prepared.constants]
+        if node.kind in _KEPT:
+            for name in (*read, *node.makes):
+                if _rank(prepared, name) == _rank(prepared, node.makes[0]):
+                    parent[find(name)] = find(node.makes[0])
+        elif node.kind in _IMAGE and not node.attribute("channels_last", 0):
+            first += [*read[:1], *node.makes[:1]]
+        elif node.kind == "Transpose" and _permutation(node) in (TO_FIRST, TO_LAST):
+            inward = _permutation(node) == TO_FIRST
+            last += read[:1] if inward else node.makes[:1]
+            first += node.makes[:1] if inward else read[:1]
+    leading, trailing = {find(t) for t in first}, {find(t) for t in last}
+    found: dict[str, tuple[int, ...] | None] = {}
+    for name in prepared.types:
+        root, rank = find(name), _rank(prepared, name)
+        image = root in leading or (rank == 4 and root not in trailing)
+        found[name] = ((0, *range(2, rank), 1) if rank in (3, 4) else None) if image else None
+    return found
+
+
+def _rank(prepared: Prepared, name: str) -> int:
+    return len(prepared.types[name][1])
+
+
+def _permutation(node: Node) -> tuple[int, ...]:
+    return tuple(node.attribute("perm", ()))

@@ -1,0 +1,46 @@
+"""Operators that hand elements on unchanged."""
+
+from __future__ import annotations
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import GraphBuilder
+from tilewright.jit.graph import Reshape
+from tilewright.jit.source.onnx.prepared import Node
+from tilewright.jit.source.onnx.values import PreparedValues
+from tilewright.jit.source.values import FileTensor
+
+
+def hand_on(builder: GraphBuilder, values: PreparedValues, node: Node, source: object, result: object) -> None:
+    """``result`` is ``source`` under another shape or, for Transpose, with its axes in another order.
+
+    Nothing is computed where the accelerator's layout of both is the same. Raises Unsupported for transposes that
+    move elements in that layout.
+    """
+    before, after = values.specs[source], values.specs[result]
+    if node.kind == "Transpose":
+        permutation = tuple(node.attribute("perm", tuple(reversed(range(len(before.shape))))))
+        if tuple(permutation[a] for a in _axes(after)) != _axes(before):
+            raise Unsupported(f"a transpose {permutation} that moves elements")
+        values.chips[result] = values.chip(source).name
+        return
+    if before.shape == after.shape and _axes(before) == _axes(after):
+        values.chips[result] = values.chip(source).name
+    elif _keeps_order(before) and _keeps_order(after) and not values.is_pending(source):
+        x, shape = values.chip(source), after.chip_shape()
+        values.chips[result] = (
+            x.name
+            if x.shape == shape
+            else builder.append(Reshape, f"reshape_{x.name}", [x.name], shape, like=x.quantisation, shape=shape)
+        )
+    else:
+        values.set_reshaped(result, source)
+
+
+def _axes(spec: FileTensor) -> tuple[int, ...]:
+    return spec.order or tuple(range(len(spec.shape)))
+
+
+def _keeps_order(spec: FileTensor) -> bool:
+    """Whether the elements come in the same order on the accelerator as in the file."""
+    moving = [axis for axis in _axes(spec) if spec.shape[axis] > 1]
+    return moving == sorted(moving)

@@ -1,0 +1,192 @@
+"""A file's graph as ONNX Runtime prepares it: what its kernels are really called with.
+
+ONNX Runtime fuses some quantised patterns into integer kernels and leaves others in float32; it turns int8 tensors
+into uint8 ones, merges adjacent requantisations, quantises float biases. Which of these it does decides about the
+last bit, so nothing of it is guessed: its own optimiser (the extended level, which holds for every machine) is run on
+the file, and everything else here works on the graph that it gives. Nodes carry the positions of the file's nodes
+through it in their names.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import ModelError, Unsupported
+from tilewright.runtime import interpreters
+from tilewright.runtime.interpreters import InterpreterError
+
+_POSITION = re.compile(r"#(\d+)")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the prepared graph; ``origin`` are the positions in the file that it stands for.
+
+    ``inputs``: names, "" where left out; ``captured``: tensors that its subgraphs read from around it.
+    """
+
+    index: int
+    kind: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    captured: tuple[str, ...]
+    origin: tuple[int, ...]
+    proto: Any = field(repr=False)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Everything it reads, once each."""
+        return tuple(dict.fromkeys(t for t in (*self.inputs, *self.captured) if t))
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """The outputs that it gives."""
+        return tuple(t for t in self.outputs if t)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute, as Python has it."""
+        from onnx import helper
+
+        for attribute in self.proto.attribute:
+            if attribute.name == name:
+                value = helper.get_attribute_value(attribute)
+                return value.decode() if isinstance(value, bytes) else value
+        return default
+
+
+class Prepared:
+    """The graph that ONNX Runtime runs for a model, with the shape and type of every tensor in it."""
+
+    def __init__(self, path: Path, model: Any) -> None:
+        self.path = path
+        self.model = _optimised(path, model)
+        graph = self.model.graph
+        self._initializers = {tensor.name: tensor for tensor in graph.initializer}
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self.constants = set(self._initializers) | {t.values.name for t in graph.sparse_initializer}
+        self.inputs = [v.name for v in graph.input if v.name not in self.constants]
+        self.outputs = [v.name for v in graph.output]
+        self.nodes = [_node(index, proto) for index, proto in enumerate(graph.node)]
+        self.producers = {t: node for node in self.nodes for t in node.makes}
+        self.readers: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for tensor in node.reads:
+                self.readers.setdefault(tensor, []).append(node)
+        self.types = self._types()
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The value of a constant; raises Unsupported where the tensor is none."""
+        if name not in self._arrays:
+            if name not in self._initializers:
+                raise Unsupported("a value that is not constant")
+            from onnx import numpy_helper
+
+            self._arrays[name] = numpy_helper.to_array(self._initializers[name])
+        return self._arrays[name]
+
+    def initializer(self, name: str) -> Any:
+        """The protobuf of a constant, None for other tensors."""
+        return self._initializers.get(name)
+
+    def is_eight_bit(self, name: str) -> bool:
+        """Whether a tensor is a computed or given one of int8 or uint8."""
+        return name not in self.constants and self.types[name][0] in ("int8", "uint8")
+
+    def _types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """(type, shape) of every tensor that is no constant: found by running the graph once, on zeros."""
+        import onnx
+
+        types = {v.name: _declared(v) for v in self.model.graph.input if v.name not in self.constants}
+        made = [t for node in self.nodes for t in node.makes]
+        if not made:
+            return types
+        probe = onnx.ModelProto()
+        probe.CopyFrom(self.model)
+        del probe.graph.output[:]
+        probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+        try:
+            session = _session(probe.SerializeToString(), "disabled")
+            values = session.run(None, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
+        except Exception as error:  # ONNX Runtime's errors have no common public base
+            raise _refused(self.path, error) from error
+        for name, value in zip(made, values, strict=True):
+            types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
+        return types
+
+
+def _optimised(path: Path, model: Any) -> Any:
+    """The model after ONNX Runtime's optimiser, each node named after its position in the file."""
+    import onnx
+
+    marked = onnx.ModelProto()
+    marked.CopyFrom(model)
+    for position, node in enumerate(marked.graph.node):
+        node.name = f"#{position}"
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "prepared.onnx"
+        try:
+            _session(marked.SerializeToString(), "extended", target)
+            return onnx.load(str(target))
+        except InterpreterError as error:
+            raise ModelError(f"{path}: {error}") from error
+        except Exception as error:  # ONNX Runtime's errors have no common public base
+            raise _refused(path, error) from error
+
+
+def _session(content: bytes, level: str, target: Path | None = None) -> Any:
+    if not interpreters.is_installed("onnxruntime"):
+        raise InterpreterError("reading .onnx files needs onnxruntime, which is not installed: pip install onnxruntime")
+    import onnxruntime
+
+    kinds = onnxruntime.GraphOptimizationLevel
+
+    def options(relaxed: bool) -> Any:
+        made = interpreters.onnxruntime_options(relaxed)
+        made.add_session_config_entry("session.disable_prepacking", "1")
+        made.graph_optimization_level = kinds.ORT_ENABLE_EXTENDED if level == "extended" else kinds.ORT_DISABLE_ALL
+        if target is not None:
+            made.optimized_model_filepath = str(target)
+        return made
+
+    return interpreters.onnxruntime_session(content, options)
+
+
+def _refused(path: Path, error: Exception) -> ModelError:
+    return ModelError(f"{path}: onnxruntime cannot run it: {interpreters.first_line(error)}; export it again")
+
+
+def _declared(value: Any) -> tuple[str, tuple[int, ...]]:
+    from onnx import helper
+
+    tensor = value.type.tensor_type
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name if tensor.elem_type else "object"
+    return dtype, tuple(int(d.dim_value) for d in tensor.shape.dim)
+
+
+def _node(index: int, proto: Any) -> Node:
+    captured = tuple(dict.fromkeys(t for a in proto.attribute for g in _subgraphs(a) for t in _free(g)))
+    origin = tuple(dict.fromkeys(int(p) for p in _POSITION.findall(proto.name)))
+    return Node(index, proto.op_type, proto.domain, tuple(proto.input), tuple(proto.output), captured, origin, proto)
+
+
+def _subgraphs(attribute: Any) -> list[Any]:
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _free(graph: Any) -> list[str]:
+    """Tensors that a subgraph reads without making them."""
+    known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    found: list[str] = []
+    for node in graph.node:
+        inner = [t for a in node.attribute for g in _subgraphs(a) for t in _free(g)]
+        found += [t for t in (*node.input, *inner) if t and t not in known]
+        known |= set(node.output)
+    return found + [v.name for v in graph.output if v.name not in known]

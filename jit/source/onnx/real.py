@@ -1,0 +1,377 @@
+"""What ONNX Runtime computes in float32 between DequantizeLinear and QuantizeLinear.
+
+Element-wise operators mean one float32 expression each, which is compared in full. Sums of products are added there
+in an order of its own: such layers are lowered within a stated bound, or left to ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.float_tables import float_add_table
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation
+from tilewright.jit.frontend.layers import elementwise, pool
+from tilewright.jit.source.onnx import quantised
+from tilewright.jit.source.onnx.moves import hand_on
+from tilewright.jit.source.onnx.prepared import Node
+from tilewright.jit.source.onnx.site import Site
+from tilewright.jit.source.onnx.units import PASSIVE, is_dequantised
+from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
+from tilewright.jit.source.values import FileTensor
+
+_METHOD = "ONNX Runtime adds in float32 here, in an order of its own; exact sums on the accelerator"
+
+
+@dataclass(frozen=True)
+class Real:
+    """A float32 tensor: 8-bit values under ``numbers``, or what ``finish`` computes; clamped to [low, high].
+
+    ``finish``: (what to clamp and quantise to) -> tensor on the accelerator, with the layer of ``site``.
+    """
+
+    site: Site
+    key: object = None
+    numbers: Quantisation | None = None
+    finish: Callable[[Output], str] | None = None
+    low: float = -math.inf
+    high: float = math.inf
+
+
+class Stretch:
+    """Lowers the nodes of a unit that are connected by float32 tensors."""
+
+    def __init__(self, site_of: Callable[[Node], Site]) -> None:
+        self.site_of = site_of
+        self.reals: dict[str, Real] = {}
+
+    def lower(self, node: Node) -> None:
+        """The next node; raises Unsupported."""
+        site = self.site_of(node)
+        if is_dequantised(site.prepared, node):
+            self._dequantize(site)
+        elif node.kind == "QuantizeLinear":
+            self._quantize(site)
+        elif node.kind in PASSIVE and node.inputs[0] in self.reals and len(node.makes) == 1:
+            x = self._plain(site, 0)
+            key = self._declare(site, x)
+            hand_on(site.builder, site.values, node, x.key, key)
+            self.reals[node.outputs[0]] = replace(x, site=site, key=key)
+        elif node.kind in ("Relu", "Clip"):
+            self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
+        elif node.kind == "MaxPool":
+            self._max_pool(site)
+        elif node.kind in _RULES:
+            real = Real(site, finish=_RULES[node.kind](self, site))
+            self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
+        elif all(site.prepared.is_eight_bit(t) for t in node.makes):
+            quantised.lower(site)
+        else:
+            raise Unsupported(f"{node.kind} has no exact integer form on the accelerator")
+
+    # -- edges of the stretch --------------------------------------------------------------------------
+
+    def _dequantize(self, site: Site) -> None:
+        node = site.node
+        if node.inputs[0] in site.prepared.constants:
+            return  # looked up where it is used
+        if node.attribute("block_size", 0):
+            raise Unsupported("blocked quantisation")
+        dtype = site.prepared.types[node.inputs[0]][0]
+        self.reals[node.outputs[0]] = Real(site, node.inputs[0], site.quantisation(1, 2, dtype))
+
+    def _quantize(self, site: Site) -> None:
+        node = site.node
+        if node.attribute("block_size", 0):
+            raise Unsupported("blocked quantisation")
+        dtype = site.prepared.types[node.outputs[0]][0]
+        numbers = site.quantisation(1, 2, dtype)
+        x = self._real(site, 0)
+        low, high = (_quantized(v, numbers) for v in (x.low, x.high))
+        if low > high:
+            raise Unsupported(f"an activation that clamps to nothing ({x.low}..{x.high})")
+        out = Output(numbers, low, high)
+        if x.finish is not None:
+            tensor = x.finish(out)
+        else:
+            tensor = elementwise.requantize(x.site, self._operand(x), out)
+        site.values.set_chip(node.outputs[0], tensor)
+
+    # -- float32 tensors -------------------------------------------------------------------------------
+
+    def _real(self, site: Site, position: int) -> Real:
+        name = site.input(position)
+        if name not in self.reals:
+            what = "a constant" if name in site.prepared.constants else "a tensor that is not quantised"
+            raise Unsupported(f"{site.node.kind} of {what}")
+        return self.reals[name]
+
+    def _plain(self, site: Site, position: int) -> Real:
+        """An operand that is an 8-bit tensor, dequantised and nothing more."""
+        x = self._real(site, position)
+        if x.finish is not None or x.low != -math.inf or x.high != math.inf:
+            raise Unsupported(f"{site.node.kind} of a float32 result that is not quantised in between")
+        return x
+
+    def _operand(self, x: Real) -> Operand:
+        assert x.numbers is not None
+        return replace(x.site.values.chip(x.key), quantisation=x.numbers)
+
+    def operand(self, site: Site, position: int) -> Operand:
+        """An operand on the accelerator."""
+        return self._operand(self._plain(site, position))
+
+    def weighted(self, site: Site) -> tuple[Real, Quantisation]:
+        """The data operand of a layer with weights, and its numbers."""
+        x = self._plain(site, 0)
+        assert x.numbers is not None
+        return x, x.numbers
+
+    def _declare(self, site: Site, x: Real) -> object:
+        """A key for the node's result as an 8-bit tensor with the numbers of ``x``."""
+        name = site.node.outputs[0]
+        spec = site.values.specs[name]
+        held = FileTensor(spec.name, spec.shape, site.values.specs[x.key].dtype, x.numbers, spec.order)
+        site.values.specs["real", name] = held
+        return "real", name
+
+    def _max_pool(self, site: Site) -> None:
+        """The largest of dequantised values is the dequantised largest, clamped or not."""
+        x = self._real(site, 0)
+        if x.finish is not None or x.numbers is None:
+            raise Unsupported("MaxPool of a float32 result that is not quantised in between")
+        over = quantised.window(site, site.input(0), site.node.outputs[0])
+        key = self._declare(site, x)
+        site.values.set_chip(key, pool.max_pool(site, self._operand(x), over, Output(x.numbers)))
+        self.reals[site.node.outputs[0]] = replace(x, site=site, key=key)
+
+
+def _clamped(x: Real, site: Site, low: float, high: float) -> Real:
+    layer = x.site if x.finish else site
+    return replace(x, site=layer, low=min(max(x.low, low), high), high=max(min(x.high, high), low))
+
+
+def _range(site: Site) -> tuple[float, float]:
+    """What Relu or Clip clamps to."""
+    if site.node.kind == "Relu":
+        return 0.0, math.inf
+    bounds = []
+    for position, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
+        value = site.constant(position) if site.has(position) else np.asarray(site.node.attribute(name, default))
+        if value.size != 1:
+            raise Unsupported("Clip with several bounds")
+        bounds.append(float(value.reshape(())))
+    if not bounds[0] <= bounds[1]:
+        raise Unsupported(f"Clip to {bounds[0]}..{bounds[1]}")
+    return bounds[0], bounds[1]
+
+
+def _activation(site: Site) -> tuple[float, float]:
+    """The range of an activation that ONNX Runtime fused into the node."""
+    kind = site.node.attribute("activation", "") or ""
+    parameters = site.node.attribute("activation_params", [])
+    if kind == "Relu":
+        return 0.0, math.inf
+    if kind == "Clip" and len(parameters) == 2:
+        return float(parameters[0]), float(parameters[1])
+    if kind:
+        raise Unsupported(f"the activation {kind}")
+    return -math.inf, math.inf
+
+
+def _quantized(value: float, numbers: Quantisation) -> int:
+    """A bound as int8: QuantizeLinear never decreases, so clamping ahead of it is clamping behind it."""
+    if math.isinf(value):
+        return -128 if value < 0 else 127
+    with np.errstate(over="ignore"):  # bounds that stand for none
+        steps = np.rint(np.float32(value) / np.float32(numbers.scale))
+    return int(np.clip(steps + numbers.zero_point, -128, 127))
+
+
+# -- rules: what finishes the layer once the result's quantisation is known --------------------------------
+
+
+def _weights(site: Site, position: int, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
+    """(weights without zero point, scale per index of ``axis``) of a dequantised constant."""
+    node = site.prepared.producers.get(site.input(position))
+    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+        raise Unsupported("weights that are no quantised constants")
+    if node.attribute("block_size", 0):
+        raise Unsupported("blocked quantisation")
+    values, scale = site.prepared.array(node.inputs[0]), site.prepared.array(node.inputs[1])
+    given = len(node.inputs) > 2 and node.inputs[2] != ""
+    zero = site.prepared.array(node.inputs[2]) if given else np.zeros((), values.dtype)
+    if scale.size > 1 and int(node.attribute("axis", 1)) % values.ndim != axis:
+        raise Unsupported("weight scales along an axis other than the output channel")
+    return centred(values, zero, axis), channel_scales(scale, values.shape[axis])
+
+
+def _bias(site: Site, position: int, x: Quantisation, scales: NDArray[np.float64]) -> NDArray[np.int64]:
+    """A dequantised bias in units of the accumulator, which its own scale must be."""
+    if not site.has(position):
+        return integer_bias(None, len(scales))
+    node = site.prepared.producers.get(site.input(position))
+    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+        raise Unsupported("a bias that is no quantised constant")
+    values, scale = site.prepared.array(node.inputs[0]), site.prepared.array(node.inputs[1])
+    zero = site.prepared.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), np.int32)
+    unit = np.float32(x.scale) * scales.astype(np.float32)
+    if zero.any() or scale.size not in (1, unit.size) or (scale.reshape(-1) != unit).any():
+        raise Unsupported("a bias with a scale or zero point of its own")
+    return integer_bias(values, len(scales))
+
+
+def _conv(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    x, numbers = stretch.weighted(site)
+    name, result = site.input(0), site.node.outputs[0]
+    site.require_image(name, result)
+    if site.has(3):
+        raise Unsupported("a convolution with a tensor added to it")
+    weight, scales = _weights(site, 1, 0)
+    bias = _bias(site, 2, numbers, scales)
+    shapes = site.shape(name), site.shape(result)
+
+    def finish(out: Output) -> str:
+        tensor = convolve(site, site.node, stretch._operand(x), weight, scales, bias, out, shapes)
+        _state_products(site, numbers, weight.reshape(len(scales), -1), scales, bias, out)
+        return tensor
+
+    return finish
+
+
+def _gemm(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    node = site.node
+    x, numbers = stretch.weighted(site)
+    plain = node.kind == "MatMul"
+    if not plain and (node.attribute("transA", 0) or node.attribute("alpha", 1.0) != 1.0):
+        raise Unsupported("Gemm with transA or alpha")
+    if not plain and site.has(2) and node.attribute("beta", 1.0) != 1.0:
+        raise Unsupported("Gemm with beta")
+    transposed = not plain and bool(node.attribute("transB", 0))
+    weight, scales = _weights(site, 1, 0 if transposed else 1)
+    if weight.ndim != 2:
+        raise Unsupported(f"weights of shape {weight.shape}")
+    weight = weight if transposed else weight.T
+    bias = _bias(site, 2, numbers, scales)
+
+    def finish(out: Output) -> str:
+        tensor = fully_connect(site, x.key, numbers, weight, scales, bias, out)
+        _state_products(site, numbers, weight, scales, bias, out)
+        return tensor
+
+    return finish
+
+
+def _state_products(
+    site: Site,
+    x: Quantisation,
+    weight: NDArray[np.int16],
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    out: Output,
+) -> None:
+    """Restates the layer's exactness, which was noted as of integer sums. ``weight``: (OC, taps)."""
+    reach = np.abs(weight.astype(np.int64)).sum(axis=1) * max(127 - x.zero_point, 128 + x.zero_point)
+    reach = reach + np.abs(bias)
+    powers = all(math.frexp(float(v))[0] == 0.5 for v in (x.scale, out.quantisation.scale, *np.unique(scales)))
+    if powers and reach.max() < 1 << 24:
+        return  # no float32 operation rounds anything
+    step = x.scale * scales / out.quantisation.scale
+    _state_doubt(site, out, reach, step, weight.shape[1])
+
+
+def _state_doubt(site: Site, out: Output, reach: NDArray[Any], step: NDArray[Any], terms: int) -> None:
+    """Sums of ``terms`` float32 terms, of up to ``reach`` steps in all, are off by less than their roundings."""
+    entry = site.builder.exactness[-1]
+    slack = (terms + 4) * 2.0**-24 * reach
+    near = (out.hi - out.lo) * (2 * slack + 1) / (2 * reach + 1)
+    site.builder.exactness[-1] = replace(
+        entry,
+        exact=0,
+        bound=entry.bound + 1 + int((slack * step).max()),
+        worst=float(min(1.0, entry.worst + near.max())),
+        method=_METHOD,
+    )
+
+
+def _add(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    a, b = stretch.operand(site, 0), stretch.operand(site, 1)
+
+    def finish(out: Output) -> str:
+        q = out.quantisation
+        wanted = float_add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
+        return elementwise.add_fitted(site, a, b, out, wanted)
+
+    return finish
+
+
+def _concat(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    quantised.require_channels(site, int(site.node.attribute("axis")))
+    result = site.values.specs[site.node.outputs[0]]
+    if any(site.values.specs[name].order != result.order for name in site.node.inputs):
+        raise Unsupported("a concatenation of different layouts")
+    inputs = [stretch.operand(site, p) for p in range(len(site.node.inputs))]
+    return lambda out: elementwise.concat(site, inputs, out)
+
+
+def _pad(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    x = stretch.operand(site, 0)
+    site.require_image(site.input(0))
+    fill = site.constant(2) if site.has(2) else np.asarray(site.node.attribute("value", 0.0))
+    if fill.size != 1:
+        raise Unsupported("padding with several values")
+    value = float(fill.reshape(()))
+
+    def finish(out: Output) -> str:
+        moved = Operand(elementwise.requantize(site, x, out), x.shape, out.quantisation)
+        return quantised.pad_with(site, moved, min(max(_quantized(value, out.quantisation), out.lo), out.hi))
+
+    return finish
+
+
+def _average_pool(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    x = stretch.operand(site, 0)
+    over = quantised.window(site, site.input(0), site.node.outputs[0])
+    return lambda out: quantised.average(site, x, over, out, fused=False)
+
+
+def _mean(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    """GlobalAveragePool, or ReduceMean over the spatial axes."""
+    x = stretch.operand(site, 0)
+    site.require_image(site.input(0))
+    rank = len(site.shape(site.input(0)))
+    if site.node.kind == "ReduceMean":
+        given = site.constant(1) if site.has(1) else np.asarray(site.node.attribute("axes", ()), np.int64)
+        axes = sorted(int(a) % rank for a in given.reshape(-1))
+        if axes != list(range(2, rank)):
+            raise Unsupported(f"a mean over the axes {axes} of shape {site.shape(site.input(0))}")
+
+    def finish(out: Output) -> str:
+        tensor = pool.global_mean(site, x, out)
+        count = x.shape[1] * x.shape[2]
+        step = np.full(1, x.scale / (count * out.quantisation.scale))
+        _state_doubt(site, out, np.full(1, 255.0 * count), step, count)
+        return tensor
+
+    return finish
+
+
+_RULES: dict[str, Callable[[Stretch, Site], Callable[[Output], str]]] = {
+    "Add": _add,
+    "AveragePool": _average_pool,
+    "Concat": _concat,
+    "Conv": _conv,
+    "FusedConv": _conv,
+    "FusedGemm": _gemm,
+    "Gemm": _gemm,
+    "GlobalAveragePool": _mean,
+    "MatMul": _gemm,
+    "Pad": _pad,
+    "ReduceMean": _mean,
+}

@@ -1,0 +1,293 @@
+"""A quantised ``.onnx`` file as a :class:`~tilewright.jit.source.base.Source`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.jit.errors import ModelError, Unsupported
+from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Quantisation
+from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
+from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
+from tilewright.jit.source.onnx import quantised, validate
+from tilewright.jit.source.onnx.cut import cut
+from tilewright.jit.source.onnx.layout import orders
+from tilewright.jit.source.onnx.prepared import Node, Prepared
+from tilewright.jit.source.onnx.real import Stretch
+from tilewright.jit.source.onnx.site import Site, quantisation
+from tilewright.jit.source.onnx.units import Unit, assign, find_units, is_dequantised
+from tilewright.jit.source.onnx.values import PreparedValues
+from tilewright.jit.source.values import FileTensor, without_dead
+
+#: what the user's own names stand for where he gave none, or gave one twice
+_PLACEHOLDER = "op{index:03d}_{kind}"
+
+
+class OnnxSource(Source):
+    """The main graph of an ``.onnx`` file; ONNX Runtime without saturating products is its meaning.
+
+    ``proven_only``: layers of which equality with ONNX Runtime is not proven for every input are left to it.
+    """
+
+    runtime = "onnxruntime"
+
+    def __init__(self, path: Path, proven_only: bool = False) -> None:
+        super().__init__(path)
+        self.proven_only = proven_only
+        model = validate.read(path)
+        validate.refuse_float(path, model)
+        validate.refuse_shapes(path, model, batches=True)
+        self.operators = _operators(model)
+        for node, operator in zip(model.graph.node, self.operators, strict=True):
+            node.name = operator.name  # ONNX Runtime refuses names that stand twice
+        self._content = model.SerializeToString()
+        self.prepared = Prepared(path, model)
+        self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
+        self._names |= {t for node in model.graph.node for t in node.output}
+        self.units = find_units(self.prepared)
+        self._unit_of = assign(self.prepared, model, self.units)
+        self._orders = orders(self.prepared)
+        self._numbers = _numbers(self.prepared)
+        self._keys: dict[str, str] = {}
+
+    def build(self, host: Mapping[int, str]) -> Built:
+        builder = GraphBuilder(ONNX_RUNTIME)
+        values = PreparedValues(builder, {name: self._spec(name) for name in self.prepared.types})
+        inputs = [values.declare_file(name) for name in self.prepared.inputs]
+        built = Built(builder.finish(self.path.stem, inputs, []))
+        for unit in self.units:
+            self._place(unit, host, values, built)
+        for position in range(len(self.operators)):
+            if position not in self._unit_of:
+                built.notes[position] = "depends on constants alone, or changes nothing"
+        built.graph.outputs = [self._output(name, values) for name in self.prepared.outputs]
+        built.graph = without_dead(built.graph)
+        built.exactness = builder.exactness
+        self._keys = {tensor: key for key, tensor in values.files.items() if isinstance(key, str)}
+        return built
+
+    def cut(self, operators: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+        wanted = set(operators)
+        nodes = {n.index: n for unit in self.units if unit.covers & wanted for n in unit.nodes}
+        ordered = [nodes[i] for i in sorted(nodes)]
+        return cut(self.prepared, ordered, [self._keys[t] for t in inputs], [self._keys[t] for t in outputs])
+
+    def is_stateful(self, operators: Sequence[int]) -> bool:
+        return False  # ONNX has no operator that remembers an inference
+
+    def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
+        return self._content, False, [self.prepared.types[name][1] for name in self.prepared.inputs]
+
+    # -- one unit --------------------------------------------------------------------------------------
+
+    def _place(self, unit: Unit, host: Mapping[int, str], values: PreparedValues, built: Built) -> None:
+        builder, name = values.builder, self._name(unit)
+        if not unit.outputs:
+            built.notes |= dict.fromkeys(unit.covers, "nothing reads its result")
+            return
+        for position in unit.covers - {unit.lead}:
+            built.notes[position] = f"part of {name}"
+        reason = next((host[p] for p in sorted(unit.covers) if p in host), None)
+        if reason is None:
+            count, noted = len(builder.ops), len(builder.exactness)
+            try:
+                self._lower(unit, values)
+                builder.exactness[noted:] = _by_layer(builder.exactness[noted:])
+                if self.proven_only and not all(layer.proven for layer in builder.exactness[noted:]):
+                    raise Unsupported("equality with ONNX Runtime is not proven for every input")
+            except NOT_UNDERSTOOD as error:
+                reason = why_not(error)
+                del builder.exactness[noted:]
+                for forms in (values.files, values.chips, values.reshaped):
+                    for key in [k for k in forms if _stands_for(k) in unit.outputs]:
+                        del forms[key]
+            else:
+                if len(builder.ops) == count:
+                    built.notes[unit.lead] = "no arithmetic; the same elements"
+                result = _held(unit, values)
+                if result is not None:
+                    built.sources[name] = result
+                return
+        self._interpret(unit, name, reason, values)
+        if unit.outputs:
+            built.sources[name] = values.files[unit.outputs[0]]
+
+    def _lower(self, unit: Unit, values: PreparedValues) -> None:
+        if self._edge(unit, values):
+            return
+        for tensor in (*unit.inputs, *unit.outputs):
+            if not self.prepared.is_eight_bit(tensor):
+                dtype = self.prepared.types[tensor][0]
+                raise Unsupported(f"{self.operators[unit.lead].kind} with a tensor of type {dtype}")
+        if len(unit.nodes) == 1:
+            quantised.lower(self._site(unit.nodes[0], unit, values))
+            return
+        stretch = Stretch(lambda node: self._site(node, unit, values))
+        for node in unit.nodes:
+            stretch.lower(node)
+
+    def _site(self, node: Node, unit: Unit, values: PreparedValues) -> Site:
+        own = [p for p in node.origin if p in unit.covers]
+        quiet = node.kind in ("QuantizeLinear", "DequantizeLinear")
+        position = own[0] if own and not quiet else unit.lead
+        return Site(
+            builder=values.builder, name=self.operators[position].name, source=_shown(self.operators[position]),
+            covers=tuple(sorted(unit.covers)), prepared=self.prepared, values=values, node=node,
+        )  # fmt: skip
+
+    def _edge(self, unit: Unit, values: PreparedValues) -> bool:
+        """QuantizeLinear of float32, DequantizeLinear to float32: NumPy steps. False for other units."""
+        if len(unit.nodes) != 1 or unit.nodes[0].attribute("block_size", 0):
+            return False
+        node = unit.nodes[0]
+        site = self._site(node, unit, values)
+        if node.kind == "QuantizeLinear" and self.prepared.types.get(node.inputs[0], ("",))[0] == "float32":
+            spec = values.specs[node.outputs[0]]
+            q = site.quantisation(1, 2, spec.dtype)
+            tensor = values.builder.append(
+                QuantizeFloat, spec.name, [values.file(node.inputs[0])], spec.shape, like=q, dtype="int8",
+                rounding="even", source=site.source, covers=site.covers, scale=q.scale, zero_point=q.zero_point,
+            )  # fmt: skip
+            values.set_signed(node.outputs[0], tensor)
+        elif is_dequantised(self.prepared, node) and self.prepared.is_eight_bit(node.inputs[0]):
+            q = site.quantisation(1, 2, values.specs[node.inputs[0]].dtype)
+            spec = values.specs[node.outputs[0]]
+            values.files[node.outputs[0]] = values.builder.append(
+                DequantizeFloat, spec.name, [values.signed(node.inputs[0])], spec.shape, "float32",
+                source=site.source, covers=site.covers, scale=q.scale, zero_point=q.zero_point,
+            )  # fmt: skip
+        else:
+            return False
+        values.builder.exactness.append(LayerExactness(site.name, ONNX_RUNTIME, 1, 1))
+        return True
+
+    def _interpret(self, unit: Unit, name: str, reason: str, values: PreparedValues) -> None:
+        inputs = [values.file(t) for t in unit.inputs]
+        results = tuple(values.declare_file(t) for t in unit.outputs)
+        source, covers = _shown(self.operators[unit.lead]), tuple(sorted(unit.covers))
+        if any(name in other.outputs for other in self.units if other is not unit):
+            name = f"{name}_node"  # a file keeps names of tensors and operators apart, the graph does not
+        values.builder.ops.append(
+            Interpreted(
+                name=name, inputs=inputs, output=results[0] if results else "", source=source, covers=covers,
+                results=results, reason=reason,
+            )
+        )  # fmt: skip
+
+    def _output(self, name: str, values: PreparedValues) -> str:
+        if name in self.prepared.constants:
+            raise ModelError(f"{self.path}: output {name!r} is a constant; remove it from the model's outputs")
+        return values.file(name)
+
+    def _name(self, unit: Unit) -> str:
+        return self.operators[unit.lead].name
+
+    def _spec(self, name: str) -> FileTensor:
+        """Tensors that ONNX Runtime has renamed bear the name of the operator that makes them."""
+        dtype, shape = self.prepared.types[name]
+        shown = name
+        if name not in self._names:
+            producer = self.prepared.producers.get(name)
+            shown = f"{self.operators[producer.origin[0]].name}_out" if producer and producer.origin else name
+        numbers = None
+        if dtype in ("int8", "uint8"):
+            numbers = self._numbers.get(name, Quantisation(1.0, -128 if dtype == "uint8" else 0))
+        return FileTensor(shown, shape, dtype, numbers, self._orders[name])
+
+
+def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
+    """One entry a layer, of several that say something about parts of it."""
+    found: dict[str, LayerExactness] = {}
+    for entry in entries:
+        old = found.get(entry.name)
+        worse = entry if old is None or entry.worst > old.worst else old
+        channels, exact = (
+            (entry.channels, entry.exact)
+            if old is None
+            else (
+                old.channels + entry.channels,
+                old.exact + entry.exact,
+            )
+        )
+        bound = max(entry.bound, old.bound if old else 0)
+        found[entry.name] = replace(worse, channels=channels, exact=exact, bound=bound)
+    return list(found.values())
+
+
+def _operators(model: object) -> list[SourceOperator]:
+    nodes = list(model.graph.node)  # type: ignore[attr-defined]
+    count = Counter(node.name for node in nodes)
+    return [
+        SourceOperator(
+            index,
+            node.name if node.name and count[node.name] == 1 else _PLACEHOLDER.format(index=index, kind=node.op_type),
+            node.op_type,
+        )
+        for index, node in enumerate(nodes)
+    ]
+
+
+def _shown(operator: SourceOperator) -> str:
+    """An operator as reports show it."""
+    placeholder = _PLACEHOLDER.format(index=operator.index, kind=operator.kind)
+    return f"op{operator.index:03d} {operator.kind}" if operator.name == placeholder else operator.name
+
+
+def _stands_for(key: object) -> object:
+    return key[0] if isinstance(key, tuple) else key
+
+
+def _held(unit: Unit, values: PreparedValues) -> str | None:
+    """The graph tensor with the unit's first result; None where nobody has asked for it in a form of its own."""
+    for key in unit.outputs[:1]:
+        return values.chips.get(key) or values.files.get(key) or values.files.get((key, "int8"))
+    return None
+
+
+def _numbers(prepared: Prepared) -> dict[str, Quantisation]:
+    """Scale and zero point of the 8-bit tensors for which some node states them, its producer's before its readers'.
+
+    They describe the tensor to its user; what is computed with it follows each node's own numbers.
+    """
+    found: dict[str, Quantisation] = {}
+
+    def note(name: str, scale: str, zero_point: str) -> None:
+        if name in prepared.constants or not name or prepared.types[name][0] not in ("int8", "uint8"):
+            return
+        dtype = prepared.types[name][0]
+        try:
+            zero = prepared.array(zero_point) if zero_point else np.zeros((), dtype)
+            found.setdefault(name, quantisation(prepared.array(scale), zero, dtype))
+        except Unsupported:
+            return  # no single pair of numbers: the layers that use it say so
+
+    for node in prepared.nodes:
+        inputs = [*node.inputs, "", "", ""]
+        if node.kind == "QuantizeLinear":
+            note(node.outputs[0], inputs[1], inputs[2])
+        elif node.kind in _RESULT:
+            at = _RESULT[node.kind]
+            if len(node.inputs) > at:
+                note(node.outputs[0], inputs[at], inputs[at + 1])
+    for node in prepared.nodes:
+        inputs = [*node.inputs, "", "", ""]
+        for at in _READ.get(node.kind, ()):
+            note(inputs[at], inputs[at + 1], inputs[at + 2])
+    return found
+
+
+#: where kernels have the scale of their result, ahead of its zero point
+_RESULT = {
+    "QLinearConv": 6, "QGemm": 7, "QLinearMatMul": 6, "QLinearAdd": 6, "QLinearConcat": 0,
+    "QLinearGlobalAveragePool": 3, "QLinearAveragePool": 3,
+}  # fmt: skip
+#: where kernels have an activation, ahead of its scale and zero point
+_READ = {
+    "DequantizeLinear": (0,), "QLinearConv": (0,), "QGemm": (0,), "QLinearMatMul": (0,), "QLinearAdd": (0, 3),
+    "QLinearGlobalAveragePool": (0,), "QLinearAveragePool": (0,),
+}  # fmt: skip

@@ -1,0 +1,213 @@
+"""What has to stay together: stretches of the prepared graph between 8-bit tensors.
+
+A float node means what ONNX Runtime makes of it together with the DequantizeLinear nodes ahead of it and the
+QuantizeLinear nodes behind it; so the graph is cut at 8-bit tensors alone, and each unit is lowered or interpreted as
+a whole. The units are the parts that are connected through other tensors.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+
+from tilewright.jit.source.onnx.prepared import Node, Prepared
+
+#: elements are moved or handed on: a unit is named after something else where it can be
+PASSIVE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose")
+_QUIET = (*PASSIVE, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Cast", "Constant")
+
+
+@dataclass
+class Unit:
+    """Nodes in order; ``inputs``, ``outputs``: the tensors it exchanges with the others and with the user.
+
+    ``covers``: positions in the file, no two units have one in common; ``lead``: the position that it is named after.
+    """
+
+    nodes: list[Node]
+    inputs: list[str]
+    outputs: list[str]
+    covers: set[int] = field(default_factory=set)
+    lead: int = -1
+
+
+def is_dequantised(prepared: Prepared, node: Node) -> bool:
+    """Whether a node is a DequantizeLinear with constant scale, of a constant or an 8-bit tensor."""
+    if node.kind != "DequantizeLinear" or any(t not in prepared.constants for t in node.inputs[1:] if t):
+        return False
+    return node.inputs[0] in prepared.constants or prepared.is_eight_bit(node.inputs[0])
+
+
+class _Sets:
+    """Disjoint sets of node indices."""
+
+    def __init__(self, indices: Iterable[int]) -> None:
+        self._parent = {i: i for i in indices}
+
+    def find(self, i: int) -> int:
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
+
+    def join(self, a: int, b: int) -> None:
+        first, second = sorted((self.find(a), self.find(b)))
+        self._parent[second] = first
+
+
+def find_units(prepared: Prepared) -> list[Unit]:
+    """The units in an order in which they can run."""
+    heads = [n for n in prepared.nodes if is_dequantised(prepared, n)]
+    loose = {n.index for n in heads}
+    core = [n for n in prepared.nodes if n.index not in loose]
+    sets = _Sets(n.index for n in core)
+    for node in core:
+        for tensor in node.reads:
+            source = prepared.producers.get(tensor)
+            if source is not None and source.index not in loose and not prepared.is_eight_bit(tensor):
+                sets.join(node.index, source.index)
+    _join_nameless(prepared, core, sets, loose)
+    while True:
+        groups: dict[int, list[Node]] = {}
+        for node in core:
+            groups.setdefault(sets.find(node.index), []).append(node)
+        order, cycle = _order(prepared, groups, sets, loose)
+        if not cycle:
+            break
+        for other in cycle[1:]:
+            sets.join(cycle[0], other)
+    members = [_with_heads(prepared, groups[key], loose) for key in order]
+    taken = set(prepared.outputs)
+    singles = [[n] for n in heads if n.makes[0] in taken or not prepared.readers.get(n.makes[0])]
+    return [_unit(prepared, nodes) for nodes in (*members, *singles)]
+
+
+def _join_nameless(prepared: Prepared, core: list[Node], sets: _Sets, loose: set[int]) -> None:
+    """Nodes that ONNX Runtime added go with the node whose result they read, or else with one that reads theirs."""
+    for node in core:
+        if node.origin:
+            continue
+        sources = [prepared.producers[t] for t in _through(prepared, node, loose) if t in prepared.producers]
+        readers = [n for t in node.makes for n in prepared.readers.get(t, [])]
+        readers += [r for n in readers if n.index in loose for t in n.makes for r in prepared.readers.get(t, [])]
+        near = [n for n in (*sources, *readers) if n.index not in loose]
+        if near:
+            sets.join(node.index, near[0].index)
+
+
+def _through(prepared: Prepared, node: Node, loose: set[int]) -> list[str]:
+    """What a node reads, a DequantizeLinear ahead of it looked through."""
+    found = []
+    for tensor in node.reads:
+        source = prepared.producers.get(tensor)
+        found.append(source.inputs[0] if source is not None and source.index in loose else tensor)
+    return found
+
+
+def _order(
+    prepared: Prepared, groups: dict[int, list[Node]], sets: _Sets, loose: set[int]
+) -> tuple[list[int], list[int]]:
+    """(an order of the groups, empty) or (empty, groups that wait for each other)."""
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for key, nodes in groups.items():
+        sources = {
+            sets.find(prepared.producers[t].index)
+            for node in nodes
+            for t in _through(prepared, node, loose)
+            if t in prepared.producers
+        }
+        sorter.add(key, *(sources - {key}))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return [], list(dict.fromkeys(error.args[1]))
+    ready: list[int] = []
+    order: list[int] = []
+    while sorter.is_active():
+        for key in sorter.get_ready():
+            heapq.heappush(ready, key)
+        key = heapq.heappop(ready)
+        order.append(key)
+        sorter.done(key)
+    return order, []
+
+
+def _with_heads(prepared: Prepared, nodes: list[Node], loose: set[int]) -> list[Node]:
+    """The nodes with the DequantizeLinear nodes that they read."""
+    found = {n.index: n for n in nodes}
+    for node in nodes:
+        for tensor in node.reads:
+            source = prepared.producers.get(tensor)
+            if source is not None and source.index in loose:
+                found[source.index] = source
+    return [found[i] for i in sorted(found)]
+
+
+def _unit(prepared: Prepared, nodes: list[Node]) -> Unit:
+    made = [t for n in nodes for t in n.makes]
+    own, inside = set(made), {n.index for n in nodes}
+    inputs = [t for n in nodes for t in n.reads if t not in own and t not in prepared.constants]
+    wanted = set(prepared.outputs)
+    outputs = [
+        t
+        for n in nodes
+        for t in n.makes
+        if not (is_dequantised(prepared, n) and len(nodes) > 1)
+        and (t in wanted or any(r.index not in inside for r in prepared.readers.get(t, [])))
+    ]
+    return Unit(nodes, list(dict.fromkeys(inputs)), outputs)
+
+
+def assign(prepared: Prepared, model: object, units: list[Unit]) -> dict[int, Unit]:
+    """Gives every unit the positions in the file that it stands for; returns the unit of each position.
+
+    Nodes that ONNX Runtime has done away with belong to what they were merged into: a DequantizeLinear to its reader,
+    others to what they read. Positions that stand for nothing any more are left out.
+    """
+    nodes = list(model.graph.node)  # type: ignore[attr-defined]
+    found: dict[int, Unit] = {}
+    for heads in (False, True):
+        for unit in units:
+            for node in unit.nodes:
+                if (is_dequantised(prepared, node) and len(unit.nodes) > 1) == heads:
+                    for position in node.origin:
+                        found.setdefault(position, unit)
+    producer = {t: p for p, n in enumerate(nodes) for t in n.output if t}
+    readers: dict[str, list[int]] = {}
+    for position, node in enumerate(nodes):
+        for tensor in node.input:
+            readers.setdefault(tensor, []).append(position)
+
+    def ahead(position: int) -> None:
+        after = [found[r] for t in nodes[position].output for r in readers.get(t, []) if r in found]
+        if position not in found and after:
+            found[position] = after[0]
+
+    for position in reversed(range(len(nodes))):
+        if nodes[position].op_type == "DequantizeLinear":
+            ahead(position)
+    for position, node in enumerate(nodes):
+        before = [found[producer[t]] for t in node.input if t in producer and producer[t] in found]
+        if position not in found and before:
+            found[position] = before[0]
+    for position in reversed(range(len(nodes))):
+        ahead(position)
+    for position, unit in found.items():
+        unit.covers.add(position)
+    for unit in units:
+        unit.lead = _lead(nodes, unit)
+    makers = {t: unit for unit in units for t in unit.outputs}
+    for unit in units:
+        if unit.lead < 0:  # a DequantizeLinear that ONNX Runtime moved to the model's edge
+            unit.lead = makers[unit.inputs[0]].lead if unit.inputs and unit.inputs[0] in makers else 0
+    return found
+
+
+def _lead(nodes: list[object], unit: Unit) -> int:
+    """The position that says best what a unit does."""
+    own = sorted({p for n in unit.nodes for p in n.origin} & unit.covers) or sorted(unit.covers)
+    telling = [p for p in own if nodes[p].op_type not in _QUIET]  # type: ignore[attr-defined]
+    quiet = [p for p in own if nodes[p].op_type not in ("QuantizeLinear", "DequantizeLinear")]  # type: ignore[attr-defined]
+    return next(iter((*telling, *quiet, *own)), -1)

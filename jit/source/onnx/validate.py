@@ -1,0 +1,80 @@
+"""Validation of ``.onnx`` files ahead of every reader that trusts its input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tilewright.jit.errors import ModelError
+
+FLOAT_HINT = (
+    "quantise it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ, "
+    "activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, per_channel=True)"
+)
+_QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
+
+
+def read(path: Path) -> Any:
+    """The protobuf of an ``.onnx`` file, checked by onnx; raises ModelError."""
+    import onnx
+
+    try:
+        model = onnx.load(str(path))
+        onnx.checker.check_model(model)
+        if not all(isinstance(name, str) for name in _names(model.graph)):
+            raise ValueError("a name that is no text")
+    except Exception as error:  # protobuf and the checker each raise kinds of their own
+        raise corrupt(path, error) from error
+    return model
+
+
+def _names(graph: Any) -> Iterator[object]:
+    """Every name of the main graph; protobuf gives those that are no text as bytes."""
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    yield from (value.name for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer))
+
+
+def corrupt(path: Path, error: Exception) -> ModelError:
+    """What is said of a file that its own format's reader refuses."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ModelError(f"{path}: corrupt or truncated .onnx file: {first}; download or export it again")
+
+
+def operator_form(model: Any) -> list[str]:
+    """Operators of the file that compute on integers by themselves, rather than between Q and DQ nodes."""
+    kinds = {node.op_type for node in model.graph.node}
+    return sorted(k for k in kinds if k.startswith("QLinear") or k.endswith("Integer") or k == "QGemm")
+
+
+def refuse_float(path: Path, model: Any) -> None:
+    """Raises ModelError for a model without anything quantised."""
+    kinds = {node.op_type for node in model.graph.node}
+    if not kinds.intersection(_QUANTISED) and not operator_form(model):
+        raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
+
+
+def refuse_shapes(path: Path, model: Any, batches: bool = False) -> None:
+    """Raises ModelError for inputs whose shape is not fixed or, without ``batches``, whose batch is not 1."""
+    constants = {init.name for init in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        dims = value.type.tensor_type.shape.dim
+        shape = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in dims)
+        first_dynamic = len(shape) > 1 and not isinstance(shape[0], int) and all(isinstance(d, int) for d in shape[1:])
+        if any(not isinstance(d, int) or d <= 0 for d in shape):
+            what = "batch" if first_dynamic else "shape"
+            fixed = tuple(1 if i == 0 else d for i, d in enumerate(shape)) if first_dynamic else shape
+            raise ModelError(
+                f"{path}: input {value.name!r} has the dynamic {what} {shape}; fix it, for instance with "
+                f"onnxruntime.tools.make_dynamic_shape_fixed --input_name {value.name} --input_shape "
+                + ",".join(str(d) for d in fixed)
+            )
+        if not batches and len(shape) > 1 and shape[0] != 1:
+            raise ModelError(
+                f"{path}: input {value.name!r} has batch {shape[0]} (shape {shape}); export the model with batch 1, "
+                "several inputs are launched together at run time"
+            )

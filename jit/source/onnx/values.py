@@ -1,0 +1,91 @@
+"""The forms of a prepared graph's tensors, with two of its own: images laid out flat, and uint8 held as int8."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tilewright.jit.frontend.builder import Operand, Quantisation
+from tilewright.jit.graph import HostCast, Reshape
+from tilewright.jit.source.values import Values
+
+
+@dataclass
+class PreparedValues(Values):
+    """Keys are names of the prepared graph; ``(name, "int8")`` is a uint8 tensor less 128, axes as in the file.
+
+    ``reshaped``: tensors that are others under a new shape, elements in the file's order; they are computed (by the
+    host) where somebody asks for them, which a layer with weights for a flattened image need not do.
+    """
+
+    reshaped: dict[object, object] = field(default_factory=dict)
+
+    def chip(self, key: object) -> Operand:
+        """``key`` as an operand of the accelerator. Raises Unsupported where it is no 8-bit image of batch 1."""
+        if key not in self.chips:
+            if self.is_pending(key):
+                self._reshape(key)
+            if self.specs[key].dtype == "uint8":
+                self.signed(key)
+                self.chips[key] = super().chip((key, "int8")).name
+        return super().chip(key)
+
+    def file(self, key: object) -> str:
+        """``key`` in the file's own form."""
+        if self.is_pending(key):
+            self._reshape(key)
+        if key not in self.files and self.specs[key].dtype == "uint8":
+            spec = self.specs[key]
+            assert spec.quantisation is not None
+            stored = Quantisation(spec.quantisation.scale, spec.quantisation.zero_point + 128)
+            self.files[key] = self.builder.append(
+                HostCast, spec.name, [self.signed(key)], spec.shape, "uint8", like=stored, offset=128, dtype="uint8"
+            )
+        return super().file(key)
+
+    def signed(self, key: object) -> str:
+        """An 8-bit ``key`` as int8 with the file's axes."""
+        if self.is_pending(key):
+            self._reshape(key)
+        spec = self.specs[key]
+        if spec.dtype == "int8":
+            return self.file(key)
+        own = (key, "int8")
+        if own not in self.files:
+            self.specs[own] = replace(spec, dtype="int8")
+            if key in self.chips:
+                self.chips[own] = self.chips[key]
+                return super().file(own)
+            assert spec.quantisation is not None
+            self.files[own] = self.builder.append(
+                HostCast,
+                f"cast_{self.files[key]}",
+                [self.files[key]],
+                spec.shape,
+                like=spec.quantisation,
+                offset=-128,
+                dtype="int8",
+            )
+        return self.files[own]
+
+    def set_signed(self, key: object, tensor: str) -> None:
+        """``key`` is computed by the host, as int8 with the file's axes."""
+        if self.specs[key].dtype == "int8":
+            self.files[key] = tensor
+        else:
+            self.specs[key, "int8"] = replace(self.specs[key], dtype="int8")
+            self.files[key, "int8"] = tensor
+
+    def set_reshaped(self, key: object, source: object) -> None:
+        """``key`` has the elements of ``source``, in the file's order."""
+        self.reshaped[key] = self.reshaped[source] if self.is_pending(source) else source
+
+    def is_pending(self, key: object) -> bool:
+        """Whether ``key`` is another tensor's elements that nobody has asked for."""
+        own = (key, "int8")
+        return key in self.reshaped and not (key in self.files or key in self.chips or own in self.files)
+
+    def _reshape(self, key: object) -> None:
+        spec = self.specs[key]
+        source = self.signed(self.reshaped[key])
+        tensor = self.builder.append(Reshape, spec.name, [source], spec.shape, like=spec.quantisation, shape=spec.shape)
+        self.set_signed(key, tensor)

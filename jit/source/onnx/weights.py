@@ -1,0 +1,99 @@
+"""Weights and biases of the prepared graph as the shared lowering takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation
+from tilewright.jit.frontend.layers.weighted import convolution, dense
+from tilewright.jit.graph import Reshape
+from tilewright.jit.source.onnx.prepared import Node
+from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
+
+
+def centred(values: NDArray[Any], zero_point: NDArray[Any], axis: int) -> NDArray[np.int16]:
+    """8-bit weights less their zero points, of which there is one or one per index of ``axis``."""
+    if values.dtype not in (np.int8, np.uint8) or zero_point.dtype != values.dtype:
+        raise Unsupported(f"weights of type {values.dtype.name} with zero points of type {zero_point.dtype.name}")
+    along = [1] * values.ndim
+    if zero_point.size > 1:
+        if zero_point.size != values.shape[axis]:
+            raise Unsupported(f"{zero_point.size} weight zero points for {values.shape[axis]} channels")
+        along[axis] = zero_point.size
+    return values.astype(np.int16) - zero_point.astype(np.int16).reshape(along)
+
+
+def channel_scales(scale: NDArray[Any], channels: int) -> NDArray[np.float64]:
+    """(channels,)."""
+    if scale.dtype != np.float32 or scale.size not in (1, channels) or scale.ndim > 1:
+        raise Unsupported(f"{scale.size} weight scales of type {scale.dtype.name} for {channels} channels")
+    if not (np.isfinite(scale).all() and (scale > 0).all()):
+        raise Unsupported("weight scales that are not positive numbers")
+    return np.broadcast_to(scale.reshape(-1).astype(np.float64), (channels,))
+
+
+def integer_bias(values: NDArray[Any] | None, channels: int) -> NDArray[np.int64]:
+    """(channels,); zeros where there is none."""
+    if values is None:
+        return np.zeros(channels, np.int64)
+    if values.dtype != np.int32 or values.size not in (1, channels):
+        raise Unsupported(f"a bias of {values.dtype.name}{values.shape} for {channels} channels")
+    return np.broadcast_to(values.reshape(-1).astype(np.int64), (channels,))
+
+
+def convolve(
+    layer: Layer,
+    node: Node,
+    x: Operand,
+    weight: NDArray[np.int16],
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    out: Output,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+) -> str:
+    """``weight`` as in the file, (OC, IC / groups, spatial axes); ``shapes``: of input and result, axes as there."""
+    kernel, strides, dilation = window_steps(node, weight.shape[2:])
+    stated = tuple(node.attribute("kernel_shape", weight.shape[2:]))
+    if stated != weight.shape[2:]:
+        raise Unsupported(f"kernel_shape {stated} with weights of shape {weight.shape}")
+    padding = window_padding(node, *shapes, weight.shape[2:])
+    ordered = weight.reshape(*weight.shape[:2], *kernel).transpose(0, 2, 3, 1)
+    return convolution(
+        layer, x, ordered, scales, bias, out, strides=strides, dilation=dilation, padding=padding,
+        groups=int(node.attribute("group", 1)),
+    )  # fmt: skip
+
+
+def fully_connect(
+    site: Site,
+    key: object,
+    numbers: Quantisation,
+    weight: NDArray[np.int16],
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    out: Output,
+) -> str:
+    """``weight`` (OC, IC) on the rows of ``key``; its columns are permuted where that is an image laid flat.
+
+    The accelerator lays images out with the channels last, the file with the channels first.
+    """
+    values = site.values
+    x = None
+    if values.is_pending(key) and values.specs[values.reshaped[key]].order is not None:
+        image = values.chip(values.reshaped[key])
+        _, height, width, channels = image.shape
+        if weight.shape[1] == channels * height * width:
+            flat = (1, 1, 1, weight.shape[1])
+            weight = weight.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(weight.shape[0], -1)
+            name = site.builder.append(Reshape, f"flat_{image.name}", [image.name], flat, like=numbers, shape=flat)
+            x = Operand(name, flat, numbers)
+    if x is None:
+        x = replace(values.chip(key), quantisation=numbers)
+    if x.shape[3] != weight.shape[1]:
+        raise Unsupported(f"weights for {weight.shape[1]} inputs on a tensor of {x.shape[3]}")
+    return dense(site, x, weight, scales, bias, out)

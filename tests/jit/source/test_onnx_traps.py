@@ -1,0 +1,285 @@
+"""Numbers and forms that a reader of ``.onnx`` files can trip over, each against ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.jit.source.onnx_nets import F, NetBuilder, Tensor
+from tests.jit.source.onnx_run import compared, interpreted, kinds
+from tilewright.jit.errors import ModelError
+from tilewright.jit.source.onnx.source import OnnxSource
+
+ACTIVATIONS = pytest.mark.parametrize("activations", ["uint8", "int8"])
+IMAGE = (1, 4, 6, 6)
+
+
+@ACTIVATIONS
+@pytest.mark.parametrize("scale,zero", [(0.01, 0), (None, 500), (0.01, 7)])
+def test_bias_with_numbers_of_its_own(scale: float | None, zero: int, activations: str, tmp_path: Path) -> None:
+    """Its meaning is (b - zero) * scale: ONNX Runtime then computes in float32, and so the interpreter has it."""
+    b = NetBuilder(1, activations)
+    x = b.real_input(IMAGE)
+    weight, scales = b.weight((5, 4, 3, 3), per_channel=False)
+    unit = F(x.scale) * scales if scale is None else F(scale)
+    bias = b.dequantise(b.constant(np.arange(5, dtype=np.int32) * 90), unit, np.int32(zero))
+    y = b.op("Conv", [x.name, weight, bias])
+    b.output(b.pair(y, (1, 5, 4, 4), 0.05, 3).name, (1, 5, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert list(interpreted(built).values()) == ["a bias with a scale or zero point of its own"]
+
+
+@ACTIVATIONS
+def test_classifier_bias_that_onnx_runtime_takes_as_it_is(activations: str, tmp_path: Path) -> None:
+    """Its integer Gemm adds the bias' integers whatever their scale: the result follows what it computes."""
+    b = NetBuilder(1, activations)
+    x = b.real_input((1, 20))
+    weight, _ = b.weight((5, 20), per_channel=False)
+    bias = b.dequantise(b.constant(np.arange(5, dtype=np.int32) * 90), 0.01, np.int32(0))
+    y = b.op("Gemm", [x.name, weight, bias], transB=1)
+    b.output(b.pair(y, (1, 5), 0.05, 3).name, (1, 5))
+    _, built = compared(b.save(tmp_path / "m.onnx"), count=8)
+    assert kinds(built) in (["Conv2D"], [])
+
+
+@ACTIVATIONS
+def test_float_bias(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(2, activations)
+    x = b.real_input(IMAGE)
+    weight, _ = b.weight((5, 4, 3, 3))
+    y = b.op("Conv", [x.name, weight, b.constant(b.rng.normal(0, 1, 5).astype(F))])
+    b.output(b.pair(y, (1, 5, 4, 4), 0.05, 3).name, (1, 5, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D"]
+
+
+@ACTIVATIONS
+def test_dequantised_with_other_numbers_than_quantised(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(3, activations)
+    x = b.real_input(IMAGE)
+    q = b.quantise(b.conv(x, 5), 0.05, 4)
+    y = Tensor(b.dequantise(q, 0.067, b.zero(-9)), (1, 5, 4, 4), 0.067, 1.0)
+    b.output(b.pair(b.conv(y, 3, 1), (1, 3, 4, 4), 0.06, 1).name, (1, 3, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D", "Conv2D"]
+
+
+@ACTIVATIONS
+@pytest.mark.parametrize("raw", [False, True])
+def test_chain_of_requantisations(raw: bool, activations: str, tmp_path: Path) -> None:
+    """ONNX Runtime leaves some of the pairs out, and so does the graph."""
+    b = NetBuilder(4, activations)
+    x = b.raw_input(IMAGE) if raw else b.real_input(IMAGE)
+    for scale, zero in ((0.05, 4), (0.067, -9), (0.0313, 1)):
+        x = b.pair(x.name, IMAGE, scale, zero)
+    if raw:
+        b.output(b.nodes[-1].input[0], IMAGE, activations)
+    else:
+        b.output(b.pair(b.conv(x, 3, bias=False), (1, 3, 4, 4), 0.06, 1).name, (1, 3, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+
+
+@ACTIVATIONS
+@pytest.mark.parametrize("ending", ["pair", "float"])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_classifier_without_a_pair_behind_flatten(ending: str, pooled: bool, activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(5, activations)
+    x = b.real_input(IMAGE)
+    x = b.fitted(b.conv(x, 7), (1, 7, 4, 4), 1.5)
+    if pooled:
+        x = b.fitted(b.op("GlobalAveragePool", [x.name]), (1, 7, 1, 1), 0.4)
+    y = b.gemm(b.op("Flatten", [x.name], axis=1), x, 7 if pooled else 112, 10)
+    b.output(b.fitted(y, (1, 10), 1.0).name if ending == "pair" else y, (1, 10))
+    _, built = compared(b.save(tmp_path / "m.onnx"), count=8)
+    assert bool(interpreted(built)) == (ending == "float")
+
+
+@ACTIVATIONS
+def test_addition_with_ties_and_an_odd_zero_point(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(6, activations)
+    shape = (1, 4, 16, 16)
+    x, y = (b.real_input(shape, 0.25, 5), b.real_input(shape, 0.125, -3))
+    b.output(b.pair(b.op("Add", [x.name, y.name]), shape, 1.0, 7).name, shape)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Add"]
+    assert all(layer.proven for layer in built.exactness)
+
+
+@ACTIVATIONS
+@pytest.mark.parametrize("form", ["zero point left out", "one element", "constant nodes", "replaceable"])
+def test_ways_to_give_constants(form: str, activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(7, activations)
+    name = b.input(IMAGE)
+    scale = b.constant(np.array([0.02], F) if form == "one element" else F(0.02))
+    numbers = [scale]
+    if form != "zero point left out":
+        numbers.append(b.constant(b.zero(3).reshape(1) if form == "one element" else b.zero(3)))
+    x = b.op("DequantizeLinear", [b.op("QuantizeLinear", [name, *numbers]), *numbers])
+    y = b.conv(Tensor(x, IMAGE, 0.02, 1.0), 5)
+    b.output(b.pair(y, (1, 5, 4, 4), 0.05, 3).name, (1, 5, 4, 4))
+    if form == "constant nodes":
+        b.nodes[:0] = [helper.make_node("Constant", [], [c.name], value=c) for c in b.constants]
+        b.constants.clear()
+    if form == "replaceable":
+        b.inputs += [helper.make_tensor_value_info(c.name, c.data_type, list(c.dims)) for c in b.constants]
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D"]
+    assert len(built.graph.inputs) == 1
+    if form == "replaceable":  # ONNX Runtime may not fuse what its user may replace
+        assert not all(layer.proven for layer in built.exactness)
+
+
+@ACTIVATIONS
+@pytest.mark.parametrize("zero", [131, 7])
+def test_weights(zero: int, activations: str, tmp_path: Path) -> None:
+    """uint8 weights less their zero point may leave int8; float weights may be quantised in the file."""
+    b = NetBuilder(8, activations)
+    x = b.real_input(IMAGE)
+    weight, _ = b.weight((5, 4, 3, 3), per_channel=False, dtype="uint8", zero_point=zero)
+    y = b.fitted(b.op("Conv", [x.name, weight]), (1, 5, 4, 4), 1.5)
+    numbers = [b.constant(F(0.02)), b.constant(np.int8(0))]
+    values = b.constant(b.rng.normal(0, 1, (3, 5, 1, 1)).astype(F))
+    stored = b.op("DequantizeLinear", [b.op("QuantizeLinear", [values, *numbers]), *numbers])
+    b.output(b.fitted(b.op("Conv", [y.name, stored]), (1, 3, 4, 4), 2.0).name, (1, 3, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D", "Conv2D"]
+
+
+@ACTIVATIONS
+def test_names(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(9, activations)
+    x = b.real_input(IMAGE)
+    b.output(b.pair(b.conv(x, 5), (1, 5, 4, 4), 0.05, 3).name, (1, 5, 4, 4))
+    kept = next(i for i, node in enumerate(b.nodes) if node.op_type == "Conv")
+    for i, node in enumerate(b.nodes):
+        node.name = "mine" if i == kept else ""
+    source, built = compared(b.save(tmp_path / "m.onnx"))
+    names = [op.name for op in source.operators]
+    assert names[kept] == "mine"
+    assert names[0] == "op000_QuantizeLinear"
+    assert next(op.source for op in built.graph.ops if op.kind == "Conv2D") == "mine"
+    assert built.notes[kept + 1] == "part of mine"
+    assert "mine" in built.sources
+
+
+def test_names_that_stand_twice(tmp_path: Path) -> None:
+    b = NetBuilder(9)
+    x = b.real_input(IMAGE)
+    b.output(b.pair(b.conv(x, 5), (1, 5, 4, 4), 0.05, 3).name, (1, 5, 4, 4))
+    for node in b.nodes:
+        node.name = "same"
+    source = OnnxSource(b.save(tmp_path / "m.onnx"))
+    assert [op.name for op in source.operators] == [f"op{i:03d}_{n.op_type}" for i, n in enumerate(b.nodes)]
+    assert source.reference()[0] != (tmp_path / "m.onnx").read_bytes()
+
+
+@ACTIVATIONS
+def test_optional_operands_left_empty(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(10, activations)
+    x = b.real_input(IMAGE)
+    weight, _ = b.weight((5, 4, 3, 3))
+    y = b.op("Clip", [b.op("Conv", [x.name, weight, ""]), "", b.constant(F(2.5))])
+    b.output(b.pair(y, (1, 5, 4, 4), 0.05, 4).name, (1, 5, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D"]
+
+
+@ACTIVATIONS
+def test_edges(activations: str, tmp_path: Path) -> None:
+    """Outputs that are read on, an output that is an input, one that leaves a layer in its middle."""
+    b = NetBuilder(11, activations)
+    x = b.real_input(IMAGE)
+    b.output(b.inputs[0].name, IMAGE)
+    y = b.fitted(b.conv(x, 5), (1, 5, 4, 4), 1.5)
+    b.output(y.name, y.shape)
+    z = b.conv(y, 6, 1)
+    b.output(z, (1, 6, 4, 4))
+    b.output(b.fitted(z, (1, 6, 4, 4), 1.0).name, (1, 6, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert list(interpreted(built).values()) == ["Conv with a tensor of type float32"]
+
+
+@ACTIVATIONS
+def test_a_dequantised_tensor_with_several_readers(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(12, activations)
+    x = b.real_input(IMAGE)
+    y = b.fitted(b.conv(x, 4, 1), IMAGE, 1.0)
+    z = b.pair(b.op("Sigmoid", [x.name]), IMAGE, 1 / 256, -128)
+    total = b.fitted(b.op("Add", [x.name, y.name]), IMAGE, 1.5)
+    b.output(b.fitted(b.op("Add", [total.name, z.name]), IMAGE, 2.0).name, IMAGE)
+    source, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D", "Add", "Add"]
+    assert len(interpreted(built)) == 1
+    refused = next(op.index for op in source.operators if op.kind == "Conv")
+    _, less = compared(b.save(tmp_path / "m.onnx"), {refused: "too large"})
+    assert kinds(less) == ["Add", "Add"]
+    assert "too large" in interpreted(less).values()
+
+
+@ACTIVATIONS
+def test_what_waits_for_itself_through_integers_stays_together(activations: str, tmp_path: Path) -> None:
+    """A float tensor that is also added to what an integer layer makes of it."""
+    b = NetBuilder(13, activations)
+    x = b.real_input(IMAGE)
+    c = b.op("Sin", [b.conv(x, 4, 1)])
+    y = b.pair(c, IMAGE, 0.01, 0)
+    z = b.fitted(b.conv(y, 4, 1), IMAGE, 1.0)
+    b.output(b.pair(b.op("Add", [c, z.name]), IMAGE, 0.07, 1).name, IMAGE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert len(interpreted(built)) == 1
+
+
+@ACTIVATIONS
+def test_scales_per_channel_of_an_activation(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(14, activations)
+    name = b.input(IMAGE)
+    numbers = [b.constant(np.array([0.02, 0.03, 0.04, 0.05], F)), b.constant(np.zeros(4, activations))]
+    quantised = b.op("QuantizeLinear", [name, *numbers], axis=1)
+    y = b.op("Relu", [b.op("DequantizeLinear", [quantised, *numbers], axis=1)])
+    b.output(b.pair(y, IMAGE, 0.05, 1).name, IMAGE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert "an activation with scales per channel" in interpreted(built).values()
+
+
+@ACTIVATIONS
+def test_branches_and_shapes_computed_in_the_file(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(15, activations)
+    x = b.real_input(IMAGE)
+    size = b.op("Gather", [b.op("Shape", [x.name]), b.constant(np.int64(0))], axis=0)
+    target = b.op("Concat", [b.op("Unsqueeze", [size, b.constant(np.array([0]))]), b.constant(np.array([-1]))], axis=0)
+    flat = b.op("Reshape", [x.name, target])
+    b.output(b.fitted(b.gemm(flat, x, 144, 5), (1, 5), 3.0).name, (1, 5))
+    large = b.op("Greater", [b.op("ReduceMax", [x.name], keepdims=0), b.constant(F(1))])
+    bodies = [
+        helper.make_graph(
+            [helper.make_node(kind, [x.name], [kind])], kind, [], [helper.make_tensor_value_info(kind, 1, list(IMAGE))]
+        )
+        for kind in ("Sin", "Cos")
+    ]
+    y = b.op("If", [large], then_branch=bodies[0], else_branch=bodies[1])
+    b.output(b.pair(y, IMAGE, 0.01, 0).name, IMAGE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D"]
+    assert len(interpreted(built)) == 1
+
+
+@ACTIVATIONS
+def test_a_batch_runs_in_the_interpreter(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(16, activations)
+    x = b.real_input((3, 4, 6, 6))
+    b.output(b.pair(b.conv(x, 5), (3, 5, 4, 4), 0.05, 3).name, (3, 5, 4, 4))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert [reason.split(" (")[0] for reason in interpreted(built).values()] == ["batch 3"]
+
+
+def test_a_constant_output_is_named(tmp_path: Path) -> None:
+    b = NetBuilder(17)
+    b.output(b.real_input(IMAGE).name, IMAGE)
+    b.output(b.op("Identity", [b.constant(F(1))]), ())
+    source = OnnxSource(b.save(tmp_path / "m.onnx"))
+    with pytest.raises(ModelError, match="is a constant; remove it"):
+        source.build({})
