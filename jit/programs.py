@@ -39,7 +39,7 @@ PLANNED = (Policy(False, 0.25, 8),)
 NEAR = {False: 1.1, True: 1.5}
 #: schedules for less memory are tried unless a program takes at most so many times the floor, and for still less
 #: memory until one takes so many times the cycles of the best
-BEST, STEEP = 1.02, 1.05
+BEST, STEEP = 1.02, 1.03
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
@@ -110,9 +110,10 @@ def best_program(
             descend(lambda plan: partial(_program, graph, config, policy, plan, None), field)
     tiled = not _near(found, NEAR[on_chip])
     if tiled:
-        attempt(len(tries), partial(_tiled, graph, config, config))
-        for field in ("act_bytes", "acc_bytes"):
-            descend(lambda plan: partial(_tiled, graph, config, plan), field)
+        whole = attempt(len(tries), partial(_tiled, graph, config, config))
+        if policies == POLICIES and whole is not None and whole <= STEEP * min(c for c, _ in found):
+            for field in ("act_bytes", "acc_bytes"):
+                descend(lambda plan: partial(_tiled, graph, config, plan), field)
     while True:
         found.sort(key=lambda candidate: candidate[0])
         for _, candidate in found:
@@ -139,12 +140,12 @@ def _near(found: list[tuple[int, ProvenProgram]], times: float) -> bool:
 
 
 def _smaller(config: Config, field: str) -> list[Config]:
-    """The Config with half of a memory, a quarter, and an eighth.
+    """The Config with half of a memory, and with a quarter.
 
     What is planned for less runs on the whole, sometimes faster. So more memory is never a loss.
     """
     result = []
-    for shift in (1, 2, 3):
+    for shift in (1, 2):
         try:
             result.append(config.replace(**{field: getattr(config, field) >> shift}))
         except ConfigError:
@@ -184,6 +185,7 @@ def _program(
     """
     if on_chip is None:
         on_chip = _streams(graph, plan)
+        policy = policy if on_chip else PLANNED[0]
     lowered = lower(graph if on_chip else slice_graph(graph, plan), plan)
     if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
         raise PlaceError(f"{limited.name}: {limited.limit}")

@@ -12,7 +12,7 @@ A function is known by its *key*, 64 bits that are hashed from its parameters an
 in common shows only where they are brought to one form here:
 
 * requantisation that leaves every int8 value as it is: the element itself, or for a narrower clamp a function of the
-  clamp alone;
+  clamp alone; also where the value is a sum with a single weight, 1, which selects it;
 * rescaling: by its table over all int8 values, so equal tables are one function; ``a x + b`` is computed;
 * the maximum of int8 values: the sum of a random function over the values, 0 for -128.
 """
@@ -27,7 +27,8 @@ from tilewright.jit.proof.native import compiled
 P = (1 << 33) - 9  #: prime
 SUM_TERMS = 1 << 13  #: products of a reduced element and an int8 weight that may be added before a reduction
 REQUANTIZE, CLAMP, MAXIMUM, MEMBER, TABLE = range(1, 6)  #: what a key is for
-LINEAR, PLAIN, MAXSET = range(3)  #: what an accumulator holds: a sum, one int8 value, a maximum of int8 values
+#: what an accumulator holds: a sum, one int8 value, a maximum of int8 values, a sum of which all weights are zero
+LINEAR, PLAIN, MAXSET, NOTHING = range(4)
 
 _INVERSE = 1.0 / P
 _HALF = 1 << 32
@@ -129,7 +130,7 @@ def requantized(value: float, kind: int, bias: int, key: int, keeps: bool, lo: i
         if keeps:
             return symbol(value, clamp_key(seed, MAXIMUM, lo, hi))
         value = symbol(value, clamp_key(seed, MAXIMUM, -128, 127))
-    elif kind == PLAIN and keeps:
+    elif kind in (PLAIN, NOTHING) and keeps:
         return value if lo <= -128 and hi >= 127 else symbol(value, clamp_key(seed, CLAMP, lo, hi))
     return symbol(value + bias, key)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, clamp_key, reduce, symbol
+from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, NOTHING, PLAIN, clamp_key, reduce, symbol
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.native import compiled
 from tilewright.sim.move import act_address
@@ -39,6 +39,22 @@ def linear(first: int, count: int, x: Machine) -> None:
 
 
 @compiled
+def _add(at: int, total: float, weights: int, single: bool, keep: int, x: Machine) -> None:
+    """Put ``total`` into an accumulator or (``keep``) add it: so many of its weights are not zero, a single one is 1.
+
+    A selection by a single weight of 1 among zeros stays one int8 value.
+    """
+    if keep and weights == 0:
+        return
+    if keep and not (single and x.kind[at] == NOTHING):
+        linear(at, 1, x)
+        x.acc[at] = reduce(x.acc[at] + total)
+        return
+    x.acc[at] = reduce(total)
+    x.kind[at] = PLAIN if single else NOTHING if weights == 0 else LINEAR
+
+
+@compiled
 def _dense(acc: int, act: int, wgt: int, keep: int, total: Any, x: Machine, s: Shape) -> None:
     """One dense micro-op; acc, act and wgt are the indices of the vectors' and the entry's first elements."""
     n = s.block_out
@@ -48,30 +64,32 @@ def _dense(acc: int, act: int, wgt: int, keep: int, total: Any, x: Machine, s: S
         row = x.weights[wgt + k * n : wgt + k * n + n]
         for o in range(n):
             total[o] += value * row[o]
-    if keep:
-        linear(acc, n, x)
-        for o in range(n):
+    for o in range(n):
+        if keep and x.kind[acc + o] == LINEAR:
             x.acc[acc + o] = reduce(x.acc[acc + o] + total[o])
-    else:
-        for o in range(n):
-            x.acc[acc + o] = reduce(total[o])
-            x.kind[acc + o] = LINEAR
+            continue
+        weights, last = 0, 0.0
+        for k in range(s.block_in):
+            weight = x.weights[wgt + k * n + o]
+            if weight != 0.0:
+                weights, last = weights + 1, weight
+        _add(acc + o, total[o], weights, weights == 1 and last == 1.0, keep, x)
 
 
 @compiled
 def _emit(acc: int, recent: Any, newest: int, entry: int, keep: int, x: Machine, s: Shape) -> None:
     """One window emit: ``recent[(newest - t) % len]`` is where window[t] lies in act, -1 where it is still zero."""
-    if keep:
-        linear(acc, s.lanes, x)
     wgt = entry * s.block_in * s.block_out
     for c in range(s.lanes):
-        total = x.acc[acc + c] if keep else 0.0
+        total, weights, last = 0.0, 0, 0.0
         for t in range(x.taps[entry]):
             act = recent[(newest - t) & (len(recent) - 1)]
+            weight = x.weights[wgt + t * s.block_out + c]
+            if weight != 0.0:
+                weights, last = weights + 1, weight
             if act >= 0:
-                total += x.act[act + c] * x.weights[wgt + t * s.block_out + c]
-        x.acc[acc + c] = reduce(total)
-        x.kind[acc + c] = LINEAR
+                total += x.act[act + c] * weight
+        _add(acc + c, total, weights, weights == 1 and last == 1.0, keep, x)
 
 
 @compiled

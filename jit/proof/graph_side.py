@@ -58,6 +58,16 @@ def _requantize(acc: Elements, kind: int, requant: g.Requant, seed: int) -> Elem
     return out.reshape(acc.shape)
 
 
+def _sum(acc: Elements, weights: NDArray[np.int8], requant: g.Requant, seed: int) -> Elements:
+    """Requantised sums of shape (..., C), ``weights`` (C, terms): a single weight of 1 selects an int8 value."""
+    result = _requantize(acc, LINEAR, requant, seed)
+    used = np.count_nonzero(weights, axis=1)
+    plain = (used == 0) | ((used == 1) & (weights.sum(axis=1, dtype=np.int64) == 1))
+    if plain.any():
+        result[..., plain] = _requantize(acc, PLAIN, requant, seed)[..., plain]
+    return result
+
+
 def _scale(x: Elements, scale: g.Scale, seed: int) -> tuple[Elements, int]:
     """Rescaled elements, and what kind of accumulator they are: the table of all int8 values decides."""
     form = table_form(seed, apply_scale(_INT8, scale).astype(np.int64))
@@ -92,7 +102,7 @@ def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
             part = view[y : y + rows, :, inputs].transpose(0, 1, 3, 4, 2)
             count = part.shape[0]
             acc[y : y + rows, :, outputs] = _products(part.reshape(count * ow, depth), kernel).reshape(count, ow, -1)
-    return _requantize(acc[None], LINEAR, op.requant, seed)
+    return _sum(acc[None], op.weight.reshape(channels_out, -1), op.requant, seed)
 
 
 def _tap_sums(x: Elements, kernel: tuple[int, int], strides: Any, dilation: Any, weight: Any) -> Elements:
@@ -110,7 +120,7 @@ def _tap_sums(x: Elements, kernel: tuple[int, int], strides: Any, dilation: Any,
 def _depthwise(op: g.DepthwiseConv2D, seed: int, x: Elements) -> Elements:
     kernel = (op.weight.shape[0], op.weight.shape[1])
     acc = _tap_sums(pad(x, op.padding, op.pad_value), kernel, op.strides, op.dilation, op.weight)
-    return _requantize(acc, LINEAR, op.requant, seed)
+    return _sum(acc, op.weight.reshape(-1, op.weight.shape[2]).T, op.requant, seed)
 
 
 def _add(op: g.Add, seed: int, a: Elements, b: Elements) -> Elements:
@@ -121,9 +131,10 @@ def _average_pool(op: g.AvgPool2D, seed: int, x: Elements) -> Elements:
     acc = _tap_sums(pad(x, op.padding, 0), op.kernel, op.strides, (1, 1), None)
     counts = valid_counts((x.shape[1], x.shape[2]), op)
     result = np.full(acc.shape, np.nan)
+    kind = PLAIN if op.kernel == (1, 1) else LINEAR
     for count, requant in op.requants.items():
         where = counts == count
-        result[:, where] = _requantize(acc[:, where], LINEAR, requant, seed)
+        result[:, where] = _requantize(acc[:, where], kind, requant, seed)
     return result
 
 

@@ -11,6 +11,7 @@ from tilewright.isa.spec import AluOp, Combine
 from tilewright.jit.proof.algebra import (
     LINEAR,
     MAXSET,
+    NOTHING,
     PLAIN,
     apply_form,
     keeps_int8,
@@ -152,7 +153,7 @@ def _prepare_rescale(entry: int, rounding: int, x: Machine, s: Shape) -> None:
 @compiled
 def _join_maximum(at: int, value: float, plain: bool, x: Machine) -> bool:
     """acc = max(acc, value); false unless both are int8 values or maxima of such."""
-    if not plain or x.kind[at] == LINEAR:
+    if not plain or x.kind[at] == LINEAR or x.kind[at] == NOTHING:
         return False
     if x.kind[at] == PLAIN:
         x.acc[at] = member(x.acc[at], x.seed)

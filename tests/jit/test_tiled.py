@@ -13,7 +13,7 @@ from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction
 from tilewright.isa.spec import Engine, Opcode, token_bit
-from tilewright.jit import compiler
+from tilewright.jit import programs
 from tilewright.jit.graph import Graph
 from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tokens import bound_tokens
@@ -30,8 +30,8 @@ NO_PADDING = (0, 0, 0, 0)
 @pytest.fixture
 def tiles_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """No schedule but the tiled one is tried."""
-    monkeypatch.setattr(compiler, "_streams", lambda *_: False)
-    monkeypatch.setattr(compiler, "PLANNED", ())
+    monkeypatch.setattr(programs, "_streams", lambda *_: False)
+    monkeypatch.setattr(programs, "PLANNED", ())
 
 
 @pytest.mark.usefixtures("tiles_only")

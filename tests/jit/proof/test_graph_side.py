@@ -11,6 +11,7 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tilewright.jit import graph as g
 from tilewright.jit.errors import Unfollowed
+from tilewright.jit.kernels.elementwise import identity_requant
 from tilewright.jit.proof.algebra import P
 from tilewright.jit.proof.elements import residues
 from tilewright.jit.proof.graph_side import evaluate_elements
@@ -186,3 +187,21 @@ def test_host_operators_cannot_be_followed() -> None:
     b.ops.append(g.Softmax(name="op000 softmax", inputs=["x"], output="y", multiplier=1, left_shift=1, diff_min=-1))
     with pytest.raises(Unfollowed, match="op000 softmax"):
         elements(b.graph("y"))
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3)])
+def test_a_single_weight_of_one_selects(kernel: tuple[int, int]) -> None:
+    """Requantised without change, such sums are their elements; with another weight, or one more, they are not."""
+    graph, op = one_conv(kernel=kernel, padding=(0, 0, 0, 0))
+    channels = graph.tensors["x"].shape[3]
+    weight = np.zeros_like(op.weight)
+    weight[np.arange(12), -1, -1, np.arange(12) % channels] = 1
+    op = replace(op, weight=weight, requant=identity_requant(12))
+    selected = elements(with_op(graph, op))
+    assert np.array_equal(selected, elements(with_op(graph, op), SEED + 1))  # no function of the seed is in them
+    for value, at in ((2, -1), (1, 0)):
+        other = weight.copy()
+        other[0, at, at, 0 if at else 3] = value
+        changed = elements(with_op(graph, replace(op, weight=other)))
+        assert (changed[..., 0] != selected[..., 0]).all()
+        assert np.array_equal(changed[..., 1:], selected[..., 1:])

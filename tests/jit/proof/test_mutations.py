@@ -13,7 +13,7 @@ from tests.jit.proof.cases import CASES, Case, parts
 from tests.jit.proof.mutations import MUTATIONS, Mutation
 from tilewright.isa.container import dump
 from tilewright.isa.verifier import VerifyError, verify
-from tilewright.jit import compiler
+from tilewright.jit import programs
 from tilewright.jit.actions import Policy
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.errors import ProofError
@@ -30,8 +30,8 @@ OUTCOMES = ESCAPED, PROOF, VERIFIER, EQUIVALENT, NO_PROGRAM, SAME = (
 def compile_unchecked(case: Case) -> CompiledGraph:
     """The only schedule's program, whatever it computes."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(compiler, "verify", lambda program: None)
-        m.setattr(compiler, "prove", lambda *given: None)
+        m.setattr(programs, "verify", lambda program: None)
+        m.setattr(programs, "prove", lambda *given: None)
         return compile_graph(case.graph, case.config, keep_intermediates=case.keep, policies=POLICIES)
 
 
