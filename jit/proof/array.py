@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, NOTHING, PLAIN, clamp_key, reduce, symbol
+from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, NOTHING, PLAIN, SUM_TERMS, clamp_key, reduce, symbol
+from tilewright.jit.proof.blocks import add_products
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.native import compiled
 from tilewright.sim.move import act_address
@@ -39,41 +40,28 @@ def linear(first: int, count: int, x: Machine) -> None:
 
 
 @compiled
-def _add(at: int, total: float, weights: int, single: bool, keep: int, x: Machine) -> None:
-    """Put ``total`` into an accumulator or (``keep``) add it: so many of its weights are not zero, a single one is 1.
+def _add(at: int, total: float, weights: int, keep: int, x: Machine) -> None:
+    """Put ``total`` into an accumulator or (``keep``) add it; ``weights`` as in :class:`Machine`'s ``selects``.
 
     A selection by a single weight of 1 among zeros stays one int8 value.
     """
     if keep and weights == 0:
         return
-    if keep and not (single and x.kind[at] == NOTHING):
+    if keep and not (weights == 1 and x.kind[at] == NOTHING):
         linear(at, 1, x)
         x.acc[at] = reduce(x.acc[at] + total)
         return
     x.acc[at] = reduce(total)
-    x.kind[at] = PLAIN if single else NOTHING if weights == 0 else LINEAR
+    x.kind[at] = PLAIN if weights == 1 else NOTHING if weights == 0 else LINEAR
 
 
 @compiled
-def _dense(acc: int, act: int, wgt: int, keep: int, total: Any, x: Machine, s: Shape) -> None:
-    """One dense micro-op; acc, act and wgt are the indices of the vectors' and the entry's first elements."""
-    n = s.block_out
-    total[:] = 0.0
-    for k in range(s.block_in):
-        value = x.act[act + k]
-        row = x.weights[wgt + k * n : wgt + k * n + n]
-        for o in range(n):
-            total[o] += value * row[o]
-    for o in range(n):
-        if keep and x.kind[acc + o] == LINEAR:
-            x.acc[acc + o] = reduce(x.acc[acc + o] + total[o])
-            continue
-        weights, last = 0, 0.0
-        for k in range(s.block_in):
-            weight = x.weights[wgt + k * n + o]
-            if weight != 0.0:
-                weights, last = weights + 1, weight
-        _add(acc + o, total[o], weights, weights == 1 and last == 1.0, keep, x)
+def _write(acc: int, keep: int, total: Any, weights: Any, x: Machine, s: Shape) -> None:
+    """Add ``total`` to accumulators (``keep``) or write it, and clear it."""
+    for o in range(s.block_out):
+        _add(acc + o, total[o], weights[o], keep, x)
+        total[o] = 0.0
+        weights[o] = 0
 
 
 @compiled
@@ -81,15 +69,12 @@ def _emit(acc: int, recent: Any, newest: int, entry: int, keep: int, x: Machine,
     """One window emit: ``recent[(newest - t) % len]`` is where window[t] lies in act, -1 where it is still zero."""
     wgt = entry * s.block_in * s.block_out
     for c in range(s.lanes):
-        total, weights, last = 0.0, 0, 0.0
+        total = 0.0
         for t in range(x.taps[entry]):
             act = recent[(newest - t) & (len(recent) - 1)]
-            weight = x.weights[wgt + t * s.block_out + c]
-            if weight != 0.0:
-                weights, last = weights + 1, weight
             if act >= 0:
-                total += x.act[act + c] * weight
-        _add(acc + c, total, weights, weights == 1 and last == 1.0, keep, x)
+                total += x.act[act + c] * x.weights[wgt + t * s.block_out + c]
+        _add(acc + c, total, x.selects[entry * s.block_out + c], keep, x)
 
 
 @compiled
@@ -98,7 +83,9 @@ def gemm(row: Any, x: Machine, s: Shape) -> None:
     window, push_only = row[C_WINDOW] != 0, (1 << s.acc_bits) - 1
     act_align = 1 if window else s.in_units
     acc_align = 1 if window else s.out_units
-    total = np.zeros(s.block_out)
+    act_at, wgt_at = x.act.ctypes.data, x.weights.ctypes.data
+    total, weights = np.zeros(s.block_out), np.zeros(s.block_out, np.int64)
+    total_at, terms, place, joins = total.ctypes.data, 0, -1, 0  # products gathered for acc ``place``
     recent = np.full(s.block_in, -1, np.int64)
     newest = -1
     for o in range(row[C_OUTER]):
@@ -112,9 +99,22 @@ def gemm(row: Any, x: Machine, s: Shape) -> None:
                 acc = ((uop[0] + dst) & (s.acc_depth - 1) & ~(acc_align - 1)) * s.lanes
                 entry = (uop[2] + wgt) & (s.wgt_depth - 1)
                 if not window:
-                    _dense(acc, act, entry * s.block_in * s.block_out, uop[3], total, x, s)
+                    if terms and (acc != place or uop[3] == 0 or terms + s.block_in > SUM_TERMS):
+                        _write(place, joins, total, weights, x, s)
+                        terms = 0
+                    if terms == 0:
+                        place, joins = acc, uop[3]
+                    add_products(
+                        total_at, act_at + 8 * act, wgt_at + 8 * entry * s.block_in * s.block_out, s.block_in,
+                        s.block_out,
+                    )  # fmt: skip
+                    for lane in range(s.block_out):
+                        weights[lane] += x.selects[entry * s.block_out + lane]
+                    terms += s.block_in
                     continue
                 newest += 1
                 recent[newest & (s.block_in - 1)] = act
                 if uop[0] != push_only:
                     _emit(acc, recent, newest, entry, uop[3], x, s)
+    if terms:
+        _write(place, joins, total, weights, x, s)

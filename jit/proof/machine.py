@@ -20,7 +20,8 @@ class Machine(NamedTuple):
     """Memories of the symbolic run; act, acc and dram hold elements, one per int8 (acc: int32).
 
     ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT] as float64, ``taps``:
-    for each entry one more than its last input that has a weight. ``dram`` holds all segments but the constant ones,
+    for each entry one more than its last input that has a weight, ``selects``: for each of its outputs 0 where all
+    weights are zero, 1 where they are but for a single 1, else 2. ``dram`` holds all segments but the constant ones,
     an element per byte, output segments first; ``base`` is where each segment starts, -1 for constant ones, whose
     bytes lie at the addresses ``constants``. ``writer``: for each element of the output segments one more than the
     instruction that stored it, negative if there was another before. The last arrays keep what was worked out for prm
@@ -33,6 +34,7 @@ class Machine(NamedTuple):
     kind: NDArray[np.uint8]
     weights: NDArray[np.float64]
     taps: NDArray[np.int64]
+    selects: NDArray[np.int64]
     dram: NDArray[np.float64]
     base: NDArray[np.int64]
     constants: NDArray[np.int64]
@@ -76,6 +78,7 @@ def make_machine(program: Program, seed: int, generator: np.random.Generator) ->
         kind=np.zeros(shape.acc_depth * shape.lanes, np.uint8),
         weights=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out),
         taps=np.zeros(shape.wgt_depth, np.int64),
+        selects=np.zeros(shape.wgt_depth * shape.block_out, np.int64),
         dram=random_elements(generator, size),
         base=base,
         constants=constants,

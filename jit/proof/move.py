@@ -38,12 +38,14 @@ def _weights_changed(entry: int, x: Machine, s: Shape) -> None:
     """A wgt entry was loaded: from the simulator's pair order [BLOCK_IN/2][BLOCK_OUT][2] to [BLOCK_IN][BLOCK_OUT]."""
     first = entry * s.block_in * s.block_out
     x.taps[entry] = 0
+    x.selects[entry * s.block_out : (entry + 1) * s.block_out] = 0
     for k in range(s.block_in):
         for o in range(s.block_out):
             weight = x.memories.wgt[first + (k // 2) * 2 * s.block_out + 2 * o + (k & 1)]
             x.weights[first + k * s.block_out + o] = weight
             if weight != 0:
                 x.taps[entry] = k + 1
+                x.selects[entry * s.block_out + o] += 1 if weight == 1 else 2
 
 
 @compiled

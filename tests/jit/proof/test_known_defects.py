@@ -1,0 +1,127 @@
+"""Two mistakes that the compiler once made and its tests missed: the proof refuses their programs, and no others.
+
+Rows of a ring stayed for their consumers alone. A concatenation that was an output lost rows of its first part while
+the second was computed; a tensor that went through DRAM chunk by chunk lost the padding above it. Both mistakes are
+planted here again, whatever the compiler does today.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tests.jit.execute import run_compiled
+from tests.jit.proof.cases import Case, output_concat, parts
+from tilewright.config import PRESETS, Config
+from tilewright.isa.verifier import verify
+from tilewright.jit import plan, programs
+from tilewright.jit.compiler import CompiledGraph, compile_graph
+from tilewright.jit.errors import ProofError
+from tilewright.jit.graph import Graph
+from tilewright.jit.programs import POLICIES
+from tilewright.jit.reference import evaluate
+from tilewright.jit.schedule import Scheduler
+
+#: (height, width, channels in, between, out) of pairs of 3x3 convolutions, and whether pynq-z2 loses padding rows
+WIDE_PAIRS = [
+    ((5, 9, 175, 895, 237), True), ((4, 4, 380, 397, 236), True), ((16, 21, 288, 467, 238), True),
+    ((15, 6, 32, 470, 111), True), ((9, 21, 368, 356, 115), False), ((8, 8, 184, 643, 88), False),
+]  # fmt: skip
+
+
+@pytest.fixture
+def defective(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler with both mistakes, which neither verifies nor proves what it makes."""
+
+    def consumers_only(self: Any, state: Any) -> int:
+        lowest = 1 << 60
+        for node, k in state.consumers:
+            if self._next[node] < len(self.nodes[node].tasks):
+                lowest = min(lowest, max(0, self._lowest[node][k][self._next[node]] + state.buffer.pad[0]))
+        return lowest
+
+    least = plan.RingSizes.least
+
+    def no_padding_beside_open_rows(self: Any, name: str, first: int, last: int) -> int:
+        buffer = self.buffers[name]
+        made = [self.open[i] for i in self.producers[name] if first <= i <= last]
+        if made and not any(first <= i <= last for i, _ in self.consumers[name]):
+            return min(buffer.rows, max(*made, 1 + max(buffer.pad[0], buffer.pad[2])))
+        return least(self, name, first, last)
+
+    monkeypatch.setattr(Scheduler, "_lowest_needed", consumers_only)
+    monkeypatch.setattr(plan.RingSizes, "least", no_padding_beside_open_rows)
+    monkeypatch.setattr(programs, "verify", lambda program: None)
+    monkeypatch.setattr(programs, "prove", lambda *given: None)
+
+
+def refused(compiled: CompiledGraph) -> str:
+    """Why the program is not proven; empty if it is. The verifier has nothing to say."""
+    (part,) = parts(compiled)
+    verify(part.program)
+    try:
+        assert part.prove().followed
+        return ""
+    except ProofError as error:
+        return str(error)
+
+
+def wrong_elements(graph: Graph, compiled: CompiledGraph) -> int:
+    """Output elements that differ from the reference on a random input."""
+    x = np.random.default_rng(0).integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)
+    values, _ = run_compiled(compiled, x)
+    expected = evaluate(graph, {"x": x})
+    return sum(int((values[t][0] != expected[t]).sum()) for t in graph.outputs)
+
+
+@pytest.mark.usefixtures("defective")
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_a_concatenation_as_output(config: Config) -> None:
+    """Of the compiler's schedules those are refused that are wrong, which is some of them on every preset."""
+    graph = output_concat(config)
+    messages = []
+    for policy in POLICIES:
+        compiled = compile_graph(graph, config, policies=(policy,))
+        messages.append(refused(compiled))
+        assert bool(messages[-1]) == bool(wrong_elements(graph, compiled))
+    assert any(messages)
+    assert "output t3: " in max(messages)
+
+
+@pytest.mark.usefixtures("defective")
+@pytest.mark.parametrize("sizes,wrong", WIDE_PAIRS)
+def test_padding_above_a_wide_tensor(sizes: tuple[int, ...], wrong: bool) -> None:
+    height, width, first, middle, last = sizes
+    b = GraphBuilder(1, (height, width, first))
+    graph = b.graph(b.conv(b.conv("x", middle), last))
+    compiled = compile_graph(graph, PRESETS["pynq-z2"])
+    message = refused(compiled)
+    assert bool(message) == bool(wrong_elements(graph, compiled)) == wrong
+    if wrong:
+        assert "the first at row 0, column 0, channel 0" in message
+        assert "layer op001 conv is the first to write" in message
+
+
+def test_the_compiler_takes_another_schedule_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are proven in order of cycles, the first that is right is kept, and none is an error."""
+    tried: list[bytes] = []
+    allowed = [3, 100]
+
+    def prove(graph: Graph, program: Any, packs: Any, unpacks: Any) -> None:
+        tried.append(program.instructions)
+        if len(tried) < allowed[0]:
+            raise ProofError(f"{graph.name}: refusal {len(tried)}")
+
+    monkeypatch.setattr(programs, "prove", prove)
+    case = Case(output_concat, PRESETS["pynq-z2"])
+    compiled = compile_graph(case.graph, case.config)
+    assert [*map(type, tried)] == [bytes] * 3
+    assert compiled.programs[0].instructions == tried[2]
+    tried.clear()
+    allowed.pop(0)
+    with pytest.raises(ProofError, match="refusal 1$"):
+        compile_graph(case.graph, case.config)
+    assert len(tried) == len(POLICIES)
