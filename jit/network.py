@@ -43,8 +43,11 @@ class CompiledModel:
             if place in ("accelerator", "host") and layer is not None and not layer.proven:
                 exact = f"{layer.exact} of {layer.channels} channels, the others within {layer.bound} LSB"
             entries.append(
-                {"name": operator.name, "op": operator.kind, "place": place, "reason": reason, "exact": exact}
-            )
+                {
+                    "name": operator.name, "op": operator.kind, "macs": operator.macs, "place": place,
+                    "reason": reason, "exact": exact,
+                }
+            )  # fmt: skip
         return entries
 
 

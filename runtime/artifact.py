@@ -162,6 +162,13 @@ def accelerator_layers(artifact: Artifact) -> list[dict[str, Any]]:
     return [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
 
 
+def placed_macs(artifact: Artifact) -> tuple[int, int]:
+    """Multiply-accumulates of the model file's operators: on the accelerator, and all of them."""
+    operators = artifact.options.get("operators", [])
+    here = sum(entry["macs"] for entry in operators if entry["place"] == "accelerator")
+    return here, sum(entry["macs"] for entry in operators)
+
+
 def unproven(artifact: Artifact) -> list[dict[str, Any]]:
     """The operators whose integers are not proven equal to the reference's: their ``name`` and ``exact`` statement."""
     operators = artifact.options.get("operators", [])

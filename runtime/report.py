@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine
 from tilewright.runtime.activity import Activity, Traffic, count_traffic
-from tilewright.runtime.artifact import Artifact, unproven
+from tilewright.runtime.artifact import Artifact, placed_macs, unproven
 from tilewright.runtime.attribution import CAUSES, Attribution, attribute
 from tilewright.runtime.device import Counters
 from tilewright.runtime.files import write_atomic
@@ -83,10 +83,14 @@ class Report:
         options = self.artifact.options
         notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
+        here, everywhere = placed_macs(self.artifact)
+        if here < everywhere:
+            notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")
         if doubtful := unproven(self.artifact):
             first = f"{doubtful[0]['name']}: {doubtful[0]['exact']}"
             notes.append(
-                f"{len(doubtful)} operators are not proven exact for every input ({first}); see tilewright inspect"
+                f"{len(doubtful)} operators are not proven exact for every input ({first}); tilewright inspect lists "
+                "them, --proven-only leaves them to the CPU"
             )
         if options.get("fast_host"):
             notes.append("operators on the host ran in fast kernels, which may differ from the reference by an LSB")
@@ -174,6 +178,7 @@ class Report:
             "stalls": self._stalls(),
             "layers": self.layers,
             "notes": self.notes,
+            "macs_of_model": placed_macs(self.artifact)[1],
             "operators": list(self.artifact.options.get("operators", [])),
         }
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli_run import DEFAULT_CONFIG, FAST_HOST
-from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact
+from tilewright.cli_run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
+from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact, placed_macs
 from tilewright.runtime.files import check_writable, read_bytes
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def compile_model(
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
+    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
 ) -> None:
     """Compile a model into one artifact file."""
     from tilewright.compiling import compile
@@ -42,7 +43,7 @@ def compile_model(
     with ProgressReporter() as progress:
         executable = compile(
             model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
-            progress=progress.update,
+            proven_only=proven_only, progress=progress.update,
         )  # fmt: skip
     executable.save(output)
     artifact = executable.artifact
@@ -57,6 +58,7 @@ def compile_model(
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A model or an artifact.")],
     config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Config to place a model for.")] = DEFAULT_CONFIG,
+    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
 ) -> None:
     """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
     from tilewright.progress import ProgressReporter, output_console
@@ -68,7 +70,10 @@ def inspect(
         from tilewright.compiling import compile
 
         with ProgressReporter() as progress:
-            artifact, is_compiled = compile(model, config, progress=progress.update).artifact, False
+            artifact, is_compiled = (
+                compile(model, config, proven_only=proven_only, progress=progress.update).artifact,
+                False,
+            )
     print_artifact(artifact, output_console(), is_compiled)
 
 
@@ -85,6 +90,9 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
         for t in tensors:
             line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
     console.print(_operator_table(artifact))
+    here, everywhere = placed_macs(artifact)
+    if everywhere:
+        line(f"{here / everywhere:.1%} of {everywhere:,} MACs on the accelerator")
     if not programs:
         return
     for number, program in enumerate(artifact.programs):

@@ -29,6 +29,7 @@ from tilewright.runtime.report import Report
 DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
+PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
 EXAMPLE = "Example: tilewright run resnet8.tflite --input x.npy --output y.npy --check --html report.html"
 
 
@@ -107,6 +108,7 @@ def run(
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
+    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
 ) -> None:
@@ -123,6 +125,8 @@ def run(
         )
     if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
+    if compiled and (fast_host or proven_only):
+        raise UsageProblem(f"{model}: is compiled; give --fast-host and --proven-only when compiling the model file")
     files.check()
     opened: str | Device = device
     if special := device_options(device, wave, overlay, token_file, ca, wait):
@@ -138,6 +142,7 @@ def run(
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
                 keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
+                proven_only=proven_only,
             )  # fmt: skip
         x = bind_inputs(executable, given, input, seed, inputs)
         total, finished = x[0].shape[0], 0

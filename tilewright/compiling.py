@@ -37,6 +37,7 @@ def compile(
     device: str | Device = "sim",
     keep_intermediates: bool = False,
     fast_host: bool = False,
+    proven_only: bool = False,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable:
@@ -44,9 +45,10 @@ def compile(
 
     ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
-    reference by an LSB. With ``cache``,
-    a result of the same model, Config, options and compiler is reused from memory or disk. ``progress`` is called
-    with (what, done, total). Raises :class:`TilewrightError` naming what is wrong and the way out.
+    reference by an LSB. ``proven_only`` leaves layers to their interpreter whose integers are not proven to be its own
+    for every input (``.onnx`` layers that ONNX Runtime computes in float32). With ``cache``, a result of the same
+    model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done, total).
+    Raises :class:`TilewrightError` naming what is wrong and the way out.
     """
     config = load_config(config)
     path = Path(model)
@@ -54,7 +56,7 @@ def compile(
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
     target = open_device(device, config) if isinstance(device, str) else device
-    options = {"keep_intermediates": keep_intermediates, "fast_host": fast_host}
+    options = {"keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only}
     key = artifact_cache.cache_key(data, path.suffix, config, options)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
@@ -75,6 +77,7 @@ def compile_artifact(
     *,
     keep_intermediates: bool = False,
     fast_host: bool = False,
+    proven_only: bool = False,
     progress: Progress | None = None,
 ) -> Artifact:
     """Import and compile a model file, without the cache."""
@@ -86,8 +89,10 @@ def compile_artifact(
     start = time.perf_counter()
     if progress is not None:
         progress("importing", 0, 0)
-    options = {"keep_intermediates": keep_intermediates, "fast_host": fast_host}
-    result = compile_source(open_source(path), config, progress=progress, **options)
+    source = open_source(path, proven_only=proven_only)
+    result = compile_source(
+        source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
+    )
     compiled, graph = result.compiled, result.compiled.graph
     return Artifact(
         name=graph.name,
@@ -100,8 +105,11 @@ def compile_artifact(
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
         compile_seconds=time.perf_counter() - start,
-        options={**options, "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected},
-    )
+        options={
+            "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
+            "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
+        },
+    )  # fmt: skip
 
 
 def _tensor(spec: TensorSpec) -> TensorIo:

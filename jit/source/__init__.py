@@ -14,10 +14,11 @@ from tilewright.jit.source.base import Built, Source, SourceOperator
 __all__ = ["Built", "Source", "SourceOperator", "open_source"]
 
 
-def open_source(path: str | Path) -> Source:
+def open_source(path: str | Path, *, proven_only: bool = False) -> Source:
     """The source of a quantised ``.tflite`` or ``.onnx`` file.
 
-    Raises ModelError, with one line that names the file, the trouble and the way out.
+    ``proven_only``: layers whose equality with the interpreter is not proven for every input (of ``.tflite`` there
+    are none) are left to it. Raises ModelError, with one line that names the file, the trouble and the way out.
     """
     path = Path(path)
     if path.is_dir():
@@ -35,6 +36,6 @@ def open_source(path: str | Path) -> Source:
                 return TfliteSource(path)
             from tilewright.jit.source.onnx.source import OnnxSource
 
-            return OnnxSource(path)
+            return OnnxSource(path, proven_only)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error

@@ -15,11 +15,13 @@ from tilewright.jit.numbers import NotRepresentable
 
 @dataclass(frozen=True)
 class SourceOperator:
-    """One operator of the file: its position, its own name (or ``opNNN_KIND`` where it has none), its kind."""
+    """One operator of the file: its position, its own name (or ``opNNN_KIND`` where it has none), its kind, and the
+    multiply-accumulates of one inference."""
 
     index: int
     name: str
     kind: str
+    macs: int = 0
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Quantisation
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
+from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import quantised, validate
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.layout import orders
@@ -219,17 +221,32 @@ def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
     return list(found.values())
 
 
-def _operators(model: object) -> list[SourceOperator]:
-    nodes = list(model.graph.node)  # type: ignore[attr-defined]
-    count = Counter(node.name for node in nodes)
-    return [
-        SourceOperator(
-            index,
-            node.name if node.name and count[node.name] == 1 else _PLACEHOLDER.format(index=index, kind=node.op_type),
-            node.op_type,
-        )
-        for index, node in enumerate(nodes)
-    ]
+def _operators(model: Any) -> list[SourceOperator]:
+    count = Counter(node.name for node in model.graph.node)
+    shapes = _shapes(model)
+    result = []
+    for index, node in enumerate(model.graph.node):
+        own = node.name and count[node.name] == 1
+        macs = count_macs(ONNX, node.op_type, [shapes.get(name) for name in node.input], shapes.get(node.output[0]))
+        name = node.name if own else _PLACEHOLDER.format(index=index, kind=node.op_type)
+        result.append(SourceOperator(index, name, node.op_type, macs))
+    return result
+
+
+def _shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """Of every tensor whose shape the file says or implies."""
+    import onnx
+
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except (onnx.shape_inference.InferenceError, ValueError):  # the latter from a file of 2 GB
+        graph = model.graph
+    found = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
+            found[value.name] = tuple(d.dim_value for d in kind.shape.dim)
+    return found
 
 
 def _shown(operator: SourceOperator) -> str:

@@ -13,6 +13,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
+from tilewright.jit.source.macs import TFLITE, count_macs
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
@@ -32,9 +33,7 @@ class TfliteSource(Source):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.file = File(path)
-        self.operators = [
-            SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind) for op in self.file.operators
-        ]
+        self.operators = [self._source_operator(op) for op in self.file.operators]
         try:
             self.folded = fold(self.file)
             self._shapes = self._actual_shapes()
@@ -75,6 +74,11 @@ class TfliteSource(Source):
         if any(op.kind == "SVDF" for op in self.file.operators):  # see cut: its state is mended there
             model = cut(self.file, everything, self.file.inputs, self.file.outputs, {})
         return model, self.is_stateful(everything), [self._tensor(i).shape for i in self.file.inputs]
+
+    def _source_operator(self, op: Operator) -> SourceOperator:
+        shapes = [self.file.tensors[i].shape if i >= 0 else None for i in (*op.inputs, *op.outputs[:1])]
+        macs = count_macs(TFLITE, op.kind, shapes[: len(op.inputs)], shapes[-1] if op.outputs else None)
+        return SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind, macs)
 
     # -- one operator ----------------------------------------------------------------------------------
 
