@@ -101,7 +101,10 @@ def compile_graph(
             _interpret(graph, stage.ops, cut, options, result)
         else:
             for part in _programs(_subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
-                _launch(memory[_key(part)], result)
+                if _moves_nothing(part):
+                    result.steps += [_host_step(graph, op) for op in part.ops]
+                else:
+                    _launch(memory[_key(part)], result)
     return result
 
 
@@ -131,6 +134,7 @@ def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[
         result.placement[op.name] = ("host" if reason else "accelerator", reason or "exact on the accelerator")
     if refused:
         raise NeedsHost(refused, next(iter(refused.values())))
+    _place_reshapes(graph, result.placement)
     return stages(graph, {name: place for name, (place, _) in result.placement.items()})
 
 
@@ -150,11 +154,10 @@ def _host_reason(graph: Graph, op: Op, config: Config | None) -> str | None:
 
 
 def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
-    """A reshape at the graph's edge, or one that moves channels between pixels, is the host's."""
-    consumers = graph.consumers(op.output)
-    if op.output in graph.outputs or not consumers or all(isinstance(c, g.HOST_KINDS) for c in consumers):
+    """Why a reshape can be nothing but a step on the host."""
+    if op.output in graph.outputs:
         return "no arithmetic; done while unpacking"
-    if op.inputs[0] in graph.inputs or isinstance(graph.producer(op.inputs[0]), g.HOST_KINDS):
+    if op.inputs[0] in graph.inputs:
         return "no arithmetic; done while packing"
     before, after = (graph.tensors[t].shape for t in (op.inputs[0], op.output))
     if before[0] != 1 or after[0] != 1:
@@ -162,7 +165,26 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
     if image_shape(before) == image_shape(after):
         return None
     flattens = image_shape(after)[1:3] == (1, 1)
-    return None if flattens and all(isinstance(c, g.Conv2D) for c in consumers) else "moves channels between pixels"
+    conv = all(isinstance(c, g.Conv2D) for c in graph.consumers(op.output))
+    return None if flattens and conv else "moves channels between pixels"
+
+
+def _place_reshapes(graph: Graph, placement: dict[str, tuple[str, str]]) -> None:
+    """Those stay on the accelerator that lie between operators there, themselves included."""
+
+    def here(op: Op | None) -> bool:
+        return op is not None and placement[op.name][0] == "accelerator"
+
+    moved = True
+    while moved:
+        moved = False
+        for op in graph.ops:
+            if not isinstance(op, g.Reshape) or not here(op):
+                continue
+            packs = not here(graph.producer(op.inputs[0]))
+            if packs or not any(here(c) for c in graph.consumers(op.output)):
+                placement[op.name] = ("host", f"no arithmetic; done while {'' if packs else 'un'}packing")
+                moved = True
 
 
 def _subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
@@ -225,6 +247,8 @@ def _programs(
 
     Raises :class:`NeedsHost` for an operator that fits in no program.
     """
+    if _moves_nothing(part):
+        return [part]
     try:
         if _key(part) not in memory:
             memory[_key(part)] = best_program(part, config, options.policies, progress)
@@ -243,6 +267,11 @@ def _programs(
         for ops in halves
         for graph in _programs(_subgraph(whole, ops, options.keep_intermediates), config, options, memory, progress)
     ]
+
+
+def _moves_nothing(part: Graph) -> bool:
+    """Whether a piece of a stage holds nothing but reshapes, for which there is no program."""
+    return all(isinstance(op, g.Reshape) for op in part.ops)
 
 
 def _key(part: Graph) -> Hashable:

@@ -12,6 +12,7 @@ from tilewright import cli_fuzz
 from tilewright.cli import main
 from tilewright.config import PRESETS
 from tilewright.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_case, draw_network, seed_config, shrink
+from tilewright.fuzz.bounds import stated_bounds
 from tilewright.fuzz.campaign import RESULTS, Summary, finished, run_campaign
 from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
 from tilewright.fuzz.compare import first_difference
@@ -20,6 +21,7 @@ from tilewright.fuzz.recipe import Step
 from tilewright.fuzz.seeds import RANDOM
 from tilewright.fuzz.shrink import failure_class, write_shrunk
 from tilewright.fuzz.workers import Result, Task
+from tilewright.jit.source import open_source
 
 FRONTENDS = ("tflite", "onnx")
 
@@ -77,6 +79,14 @@ def test_floats_behind_a_dequantisation_are_compared_bit_for_bit(tmp_path: Path)
     z = other.relu(other.input((1, 3, 6, 6)))
     path = other.save(tmp_path / "net.onnx", [z, other.sigmoid(z, pair=False)])
     assert computed_in_float(path) == [False, True]
+
+
+def test_statements_are_found_by_the_operators_own_names(tmp_path: Path) -> None:
+    net = OnnxNet(seed=1, dtype="int8")
+    path = net.save(tmp_path / "net.onnx", [net.conv(net.relu(net.input((1, 30, 6, 6))), 4)])
+    kinds = {operator.index: operator.kind for operator in open_source(path).operators}
+    stated = {kinds[number]: bound for number, bound in stated_bounds(path).items()}
+    assert stated == {"DequantizeLinear": 0, "Conv": 0}
 
 
 def test_outcomes(tmp_path: Path) -> None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tests.jit.builder import GraphBuilder
+from tests.jit.execute import run_compiled
+from tilewright.config import PRESETS
+from tilewright.jit import compiler
 from tilewright.jit import graph as g
+from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.errors import NeedsHost
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.reference import evaluate
 from tilewright.jit.stages import idle_islands, stages
 
 
@@ -75,3 +84,40 @@ def test_islands_without_arithmetic_stay_with_the_interpreter() -> None:
     y = requantize(b, "h", 1)
     z = requantize(b, b.conv("h", 8), 3)
     assert list(idle_islands(b.graph(y, z))) == [1]
+
+
+def test_reshapes_that_the_accelerator_does_not_reach_are_the_hosts() -> None:
+    """A chain of them between operators of the interpreter, and one between two convolutions."""
+    b = GraphBuilder(0, (4, 4, 8))
+    b.ops.append(interpreted("first", ["x"], [tensor(b, "h")], 0))
+    x = "h"
+    for shape in ((1, 16, 8), (1, 1, 16, 8), (1, 16, 8)):
+        x = b.reshape(x, shape)
+    b.ops.append(interpreted("second", [x], [tensor(b, "i")], 1))
+    y = b.conv(b.reshape(b.reshape(b.conv("i", 8), (1, 4, 4, 8)), (1, 4, 4, 8)), 8)
+    graph = b.graph(y)
+    assert [[op.kind for op in part.ops] for part in accelerator_graphs(graph)] == [
+        ["Conv2D", "Reshape", "Reshape", "Conv2D"]
+    ]
+
+
+def test_a_stage_is_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing but pieces of one operator fit, reshapes between them are steps of their own."""
+    b = GraphBuilder(0, (4, 4, 8))
+    y = b.conv(b.reshape(b.reshape(b.conv("x", 8), (1, 4, 4, 8)), (1, 4, 4, 8)), 8)
+    graph = b.graph(y)
+    whole = compiler.best_program
+
+    def small(part: g.Graph, *options: Any) -> Any:
+        if len(part.ops) > 1:
+            raise PlaceError("does not fit")
+        return whole(part, *options)
+
+    monkeypatch.setattr(compiler, "best_program", small)
+    compiled = compiler.compile_graph(graph, PRESETS["tiny"])
+    assert [step.kind for step in compiled.steps] == [
+        "pack", "launch", "unpack", "reshape", "reshape", "pack", "launch", "unpack",
+    ]  # fmt: skip
+    x = np.random.default_rng(0).integers(-128, 128, (1, 4, 4, 8)).astype(np.int8)
+    values, _ = run_compiled(compiled, x)
+    assert np.array_equal(values[y][0], evaluate(graph, {"x": x})[y])

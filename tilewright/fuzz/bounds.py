@@ -7,7 +7,6 @@ is compared with the reference where all that it depends on directly is equal.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from tilewright.fuzz.compare import unequal_elements
 from tilewright.fuzz.expose import computed_in_float, expose
 from tilewright.fuzz.tensors import Array
 
-_NUMBER = re.compile(r"op(\d+)[_ ]")
 _EDGES = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -33,17 +31,13 @@ class Judgement:
     message: str = ""
 
 
-def stated_bounds(path: Path, config: Config | str) -> dict[int, int]:
+def stated_bounds(path: Path) -> dict[int, int]:
     """Largest difference by number of operator, where the compiler makes a statement (0: proven equal)."""
     from tilewright.jit.importer import import_model
 
-    bounds: dict[int, int] = {}
-    for statement in import_model(path).exactness:
-        found = _NUMBER.search(f"{statement.name} ")
-        if found:
-            number = int(found.group(1))
-            bounds[number] = max(bounds.get(number, 0), 0 if statement.proven else statement.bound)
-    return bounds
+    model = import_model(path)
+    numbers = {operator.name: operator.index for operator in model.source.operators}
+    return {numbers[s.name]: 0 if s.proven else s.bound for s in model.exactness if s.name in numbers}
 
 
 def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
@@ -55,7 +49,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
         exposed = expose(path, target)
         loose = computed_in_float(target)
         try:
-            bounds = stated_bounds(target, config)
+            bounds = stated_bounds(target)
             expected = reference_outputs(target, inputs)
             executable = tilewright.compile(target, config, cache=False)
             results = executable.run(inputs[0] if len(executable.inputs) == 1 else inputs)[0]

@@ -19,7 +19,7 @@ from tilewright.fuzz.seeds import SeedError, check_recipe, check_seed, seed_conf
 from tilewright.fuzz.shrink import failure_class
 from tilewright.fuzz.tensors import BuildError
 
-CASE_SECONDS = 120.0  #: a case that takes longer is ended and counts as a traceback
+CASE_SECONDS = 300.0  #: a case that takes longer is ended and counts as a traceback
 
 
 @dataclass(frozen=True)
