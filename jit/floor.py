@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.kernels.base import Node
+from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import image_shape
 from tilewright.jit.tensors import Lowered
@@ -30,8 +31,7 @@ class Floor:
 def layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config) -> Floor:
     """Floor of one operator: whole blocks, whole columns in window mode, packed patches where IC < BLOCK_IN."""
     nodes = [n for n in lowered.nodes if n.layer == layer]
-    chunks = {id(c): c for n in nodes for c in n.chunks}.values()  # some are loaded more than once
-    constants = sum(len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for c in chunks)
+    constants = sum(_constant_bytes(n, config) for n in nodes)
     read = dict.fromkeys(t for n in nodes for t in n.inputs)
     edges = sum(lowered.packs[t].size for t in read if t in lowered.packs)
     if op.output in graph.outputs:
@@ -41,14 +41,23 @@ def layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: 
     return Floor(array, constants + edges, _macs(graph, op))
 
 
+def _constant_bytes(node: Node, config: Config) -> int:
+    if isinstance(node, ConvNode):
+        vectors = node.out_units // config.out_units
+        return _weight_blocks(node, config) * config.wgt_entry_bytes + vectors * config.prm_entry_bytes
+    chunks = {id(c): c for c in node.chunks}.values()  # some are loaded more than once
+    return sum(len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for c in chunks)
+
+
 def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
-    if isinstance(op, g.Conv2D) and not isinstance(node, WindowNode) and node.uses_gemm:
-        _, kh, kw, ic = op.weight.shape
-        oc, ic = node.out.shape[3], ic * op.groups
-        blocks = kh * kw * -(-ic // config.block_in)
-        if ic < config.block_in:
-            blocks = -(-kh * kw * ic // config.block_in)
-        return node.height * node.width * blocks * -(-oc // config.block_out)
+    if isinstance(node, ConvNode):
+        blocks = _weight_blocks(node, config)
+        if isinstance(op, g.Conv2D):
+            _, kh, kw, ic = op.weight.shape
+            if ic * op.groups < config.block_in:
+                packed = -(-kh * kw * ic * op.groups // config.block_in) * (node.out_units // config.out_units)
+                blocks = min(blocks, packed)
+        return node.height * node.width * blocks
     if isinstance(node, WindowNode):
         kh, kw, _ = node.taps.shape
         stride = node.strides[1]
@@ -57,6 +66,19 @@ def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
         emits = node.height * node.width * (2 if config.dsp_packing else 1)
         return max(pushes, emits) * node.out_units
     return sum(node.gemm_cycles(task) for task in node.tasks)
+
+
+def _weight_blocks(node: ConvNode, config: Config) -> int:
+    """Blocks (BLOCK_OUT, BLOCK_IN) of weights that are not all zero: of a grouped layer, those of its groups."""
+    first = blocks = 0
+    for units in node.in_units:
+        part = node.weight[..., first : first + units * config.lanes] != 0
+        first += units * config.lanes
+        rows = np.add.reduceat(part, np.arange(0, part.shape[0], config.block_out), axis=0)
+        if part.shape[-1]:
+            columns = np.arange(0, part.shape[-1], config.block_in)
+            blocks += int(np.count_nonzero(np.add.reduceat(rows, columns, axis=-1)))
+    return blocks
 
 
 def _macs(graph: g.Graph, op: g.Op) -> int:
