@@ -6,7 +6,6 @@ The rest of the front end reads Relax through these few functions: constants, ty
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -284,17 +283,7 @@ def tuple_of(patterns: Iterable[Pattern]) -> Pattern:
     return dpl.is_tuple(list(patterns))
 
 
-OUTPUTS_ATTRIBUTE = "tilewright.outputs"
-
-
-def label_main(mod: IRModule, attributes: Mapping[str, str], outputs: Sequence[str]) -> IRModule:
-    """The module with string attributes and the names of the model's outputs on ``main``."""
-    main = mod["main"].with_attrs({**attributes, OUTPUTS_ATTRIBUTE: json.dumps(list(outputs))})
-    mod["main"] = main.without_attr("params")
+def label_main(mod: IRModule, attributes: Mapping[str, str]) -> IRModule:
+    """The module with string attributes on ``main``."""
+    mod["main"] = mod["main"].with_attrs(dict(attributes)).without_attr("params")
     return mod
-
-
-def output_names(mod: IRModule) -> list[str]:
-    """The model file's names of the outputs; empty where the module came from elsewhere."""
-    text = attribute(mod["main"], OUTPUTS_ATTRIBUTE)
-    return [str(name) for name in json.loads(text)] if text else []

@@ -7,7 +7,6 @@ from typing import Any
 
 from tilewright.config import Config, load_config
 from tilewright.jit import compat, compat_passes
-from tilewright.jit.frontend.edges import Edges, peel
 from tilewright.jit.frontend.extract import Extraction, extract, region_semantics
 from tilewright.jit.frontend.layout import to_nhwc
 from tilewright.jit.frontend.passes import unshare_dequantize
@@ -19,16 +18,15 @@ from tilewright.jit.region import refusal
 CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix of composites
 
 
-def fuse(mod: Any, reasons: dict[str, str] | None = None, config: Config | None = None) -> Any:
+def fuse(mod: Any, config: Config | None = None) -> Any:
     """``mod`` with every form of the pattern table grouped into a composite that knows its source operator.
 
-    ``reasons`` receives, by variable name, why a match was refused. With a ``config``, operators that its memories
-    cannot hold are refused too.
+    With a ``config``, operators that its memories cannot hold are left out.
     """
     semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
     mod = unshare_dequantize(to_nhwc(mod))
     refuse = None if config is None else partial(refusal, config=config)
-    patterns = table(semantics, {} if reasons is None else reasons, refuse)
+    patterns = table(semantics, refuse)
     return compat_passes.fuse_by_pattern(mod, patterns, SOURCE_ATTRIBUTE)
 
 
@@ -74,18 +72,9 @@ def regions(mod: Any) -> dict[str, Any]:
 
 def extract_region(function: Any, name: str = "region") -> Extraction:
     """The integer graph of a region function, and how it came about."""
-    return extract(function, name, lambda callee: None, region_semantics(function))
+    return extract(function, name, region_semantics(function))
 
 
 def region_to_graph(function: Any, name: str = "region") -> Graph:
     """The integer graph of a region function of :func:`partition_for_tilewright`."""
     return extract_region(function, name).graph
-
-
-def extract_main(fused: Any, name: str, edges: Edges | None = None) -> Extraction:
-    """The graph of the whole of ``main`` after :func:`fuse`; Unsupported where some operator is no composite."""
-    main = fused["main"]
-    semantics = compat.attribute(main, SEMANTICS_ATTRIBUTE) or LITERT
-    return extract(
-        main, name, lambda callee: fused[callee] if compat.is_global(callee) else None, semantics, edges or peel(main)
-    )

@@ -1,17 +1,15 @@
-"""From partitioned Relax to the integer graph: one region, or the whole of ``main``."""
+"""From partitioned Relax to the integer graph of one region."""
 
 from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilewright.jit import compat
 from tilewright.jit.compat import Expr, Var
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.frontend.edges import Edges, results
 from tilewright.jit.frontend.patterns import BY_NAME
 from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE, RelaxBuilder, Site
 from tilewright.jit.graph import Graph, Op
@@ -26,54 +24,39 @@ class Extraction:
     sources: dict[str, str] = field(default_factory=dict)  #: model operator -> the graph tensor that holds its result
 
 
-def extract(
-    function: Expr,
-    name: str,
-    resolve: Callable[[Expr], Expr | None],
-    semantics: str,
-    edges: Edges | None = None,
-) -> Extraction:
-    """The graph of a function that only calls composites.
-
-    ``resolve`` gives the composite function behind a callee (None: not a composite). With ``edges`` the graph begins
-    and ends inside them. Raises Unsupported at the first binding that is no composite.
-    """
+def extract(function: Expr, name: str, semantics: str) -> Extraction:
+    """The graph of a function that only calls composites. Raises Unsupported at the first binding that is none."""
     builder = RelaxBuilder(semantics)
     sources: dict[str, str] = {}
-    if edges is None:
-        inputs = [builder.add_input(var) for var in function.params]
-    else:
-        inputs = [
-            builder.add_input(edge.inner, str(edge.outer.name), interface=compat.dtype(edge.outer) != "float32")
-            for edge in edges.inputs
-        ]
+    inputs = [builder.add_input(var) for var in function.params]
     local: dict[Var, Expr] = {}
     for binding in compat.bindings(function):
         value = binding.value
-        if edges is not None and binding.var in edges.skip:
-            continue
         if compat.is_function(value):
             local[binding.var] = value
         elif compat.is_var(value):
             if value in builder.names:
                 builder.names[binding.var] = builder.names[value]
         elif compat.callee(value) is not None:
-            callee = compat.callee(value)
-            composite = local.get(callee) if compat.is_var(callee) else resolve(callee)
+            composite = local.get(compat.callee(value))
             if composite is None:
-                raise Unsupported(f"a call of {callee}")
+                raise Unsupported(f"a call of {compat.callee(value)}")
             builder.names[binding.var] = _lower(builder, composite, compat.arguments(value), binding.name, sources)
         elif not compat.is_tuple(value):
             raise Unsupported(compat.op_name(value) or "an expression that is no call")
-    if edges is None:
-        outputs = [builder.add_output(var) for var in results(function)]
-    else:
-        outputs = [
-            builder.add_output(edge.inner, interface=compat.dtype(edge.outer) != "float32") for edge in edges.outputs
-        ]
+    outputs = [builder.add_output(var) for var in _results(function)]
     graph = builder.finish(name, inputs, outputs)
     graph.ops = in_file_order(graph)
     return Extraction(graph, builder.exactness, sources)
+
+
+def _results(function: Expr) -> list[Var]:
+    """The variables a function returns, its result tuple taken apart."""
+    value = compat.result(function)
+    bound = {b.var: b.value for b in compat.bindings(function)}
+    while compat.is_var(value) and (compat.is_tuple(bound.get(value)) or compat.is_var(bound.get(value))):
+        value = bound[value]
+    return compat.fields(value) if compat.is_tuple(value) else [value]
 
 
 def _lower(builder: RelaxBuilder, composite: Expr, args: list[Expr], name: str, sources: dict[str, str]) -> str:

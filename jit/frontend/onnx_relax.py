@@ -42,4 +42,4 @@ def load(path: Path) -> Any:
         raise ModelError(f"{path}: {error}") from error
     except Exception as error:  # anything the importer trips over is the file's fault to the user
         raise ModelError(f"{path}: TVM cannot import it: {first_line(error)}; check it with onnxruntime") from error
-    return label_main(mod, {SEMANTICS_ATTRIBUTE: ONNX_RUNTIME}, [value.name for value in model.graph.output])
+    return label_main(mod, {SEMANTICS_ATTRIBUTE: ONNX_RUNTIME})

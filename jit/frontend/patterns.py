@@ -30,11 +30,11 @@ BY_NAME = {rule.name: rule for rule in RULES}
 Refusal = Callable[[Graph], str | None]
 
 
-def table(semantics: str, reasons: dict[str, str], refuse: Refusal | None = None) -> list[Fusion]:
+def table(semantics: str, refuse: Refusal | None = None) -> list[Fusion]:
     """(composite name, pattern, check) for FuseOpsByPattern.
 
     A check tries the lowering on a throw-away graph and hands that to ``refuse``; where it is impossible, the match is
-    refused and the reason is kept in ``reasons`` under the name of the variable that holds the result.
+    refused.
     """
 
     def checker(rule: Rule) -> Check:
@@ -43,13 +43,9 @@ def table(semantics: str, reasons: dict[str, str], refuse: Refusal | None = None
             site = Site(builder=builder, root=root, bound=bound, arguments={}, name=str(var.name))
             try:
                 rule.lower(site)
-            except (Unsupported, NotRepresentable) as error:
-                reasons.setdefault(str(var.name), str(error))
+            except (Unsupported, NotRepresentable):
                 return False
-            refused = refuse(_alone(builder)) if refuse is not None else None
-            if refused is not None:
-                reasons.setdefault(str(var.name), refused)
-            return refused is None
+            return refuse is None or refuse(_alone(builder)) is None
 
         return check
 

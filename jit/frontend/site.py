@@ -47,16 +47,12 @@ class RelaxBuilder(GraphBuilder):
 
     names: dict[Var, str] = field(default_factory=dict)
 
-    def add_input(self, var: Var, label: str = "", interface: bool = True) -> str:
-        """A graph input for ``var``, named ``label``, and the host steps that make it NHWC int8.
-
-        At the model's ``interface`` the input keeps the model's dtype; elsewhere (behind a quantise step of the edge)
-        uint8 is already held as int8.
-        """
+    def add_input(self, var: Var) -> str:
+        """A graph input for ``var``, and the host steps that make it NHWC int8."""
         shape, dtype = compat.shape(var), compat.dtype(var)
         if dtype not in ("int8", "uint8"):
-            raise Unsupported(f"input {label or var.name!r} is {dtype}; int8 or uint8 is needed")
-        name = current = self.declare(label or str(var.name), shape, dtype if interface else "int8")
+            raise Unsupported(f"input {var.name!r} is {dtype}; int8 or uint8 is needed")
+        name = current = self.declare(str(var.name), shape, dtype)
         if self.tensors[name].dtype == "uint8":
             current = self.append(HostCast, "cast_" + name, [current], shape, offset=-128, dtype="int8")
         if len(shape) != 4:
@@ -65,17 +61,14 @@ class RelaxBuilder(GraphBuilder):
         self.names[var] = current
         return name
 
-    def add_output(self, var: Var, interface: bool = True) -> str:
-        """The graph tensor that holds ``var`` in the model's own shape, after any host steps needed.
-
-        At the model's ``interface`` also in its dtype; behind a dequantise step of the edge uint8 stays int8.
-        """
+    def add_output(self, var: Var) -> str:
+        """The graph tensor that holds ``var`` in its own shape and dtype, after any host steps needed."""
         shape, dtype = compat.shape(var), compat.dtype(var)
         current = self.names[var]
         if self.tensors[current].shape != shape:
             like = self.quantisation(current)
             current = self.append(Reshape, f"reshape_{current}", [current], shape, like=like, shape=shape)
-        if dtype == "uint8" and interface:
+        if dtype == "uint8":
             like = self.quantisation(current)
             stored = Quantisation(like.scale, like.zero_point + 128)
             current = self.append(

@@ -31,6 +31,4 @@ def load(path: Path) -> Any:
         raise ModelError(
             f"{path}: TVM cannot import it: {first_line(error)}; check the file with another runtime"
         ) from error
-    subgraph = model.Subgraphs(0)
-    outputs = [(subgraph.Tensors(int(i)).Name() or b"").decode() for i in subgraph.OutputsAsNumpy()]
-    return label_main(mod, {SEMANTICS_ATTRIBUTE: LITERT}, outputs)
+    return label_main(mod, {SEMANTICS_ATTRIBUTE: LITERT})
