@@ -63,15 +63,14 @@ def max_pool(x: Real, kernel: int, stride: int) -> Real:
 
 def average_pool(x: Real, kernel: int, stride: int) -> Real:
     """Mean of each window, padding not counted."""
-    sums: Real = _windows(x, kernel, stride, 0.0).sum(axis=(4, 5))
-    result: Real = sums / _windows(np.ones_like(x), kernel, stride, 0.0).sum(axis=(4, 5))
-    return result
+    sums = _windows(x, kernel, stride, 0.0).sum(axis=(4, 5))
+    counts = _windows(np.ones_like(x), kernel, stride, 0.0).sum(axis=(4, 5))
+    return (sums / counts).astype(np.float32)
 
 
 def hard_swish(x: Real) -> Real:
     """x * relu6(x + 3) / 6."""
-    result: Real = x * np.clip(x + 3, 0, 6) / 6
-    return result
+    return (x * np.clip(x + 3, 0, 6) / 6).astype(np.float32)
 
 
 def lstm(x: Real, from_input: list[Real], from_state: list[Real], biases: list[Real]) -> Real:
