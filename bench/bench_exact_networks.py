@@ -1,12 +1,12 @@
 """Well-known networks with seeded weights, on the simulator and in LiteRT: every integer compared.
 
-``python bench/bench_exact_networks.py [--config NAME ...] [--network NAME ...] [--size small|full] [--json FILE]``
-builds the networks of ``bench/networks``, compiles each afresh, runs one seeded input on the simulator and in LiteRT's
-reference kernels, and compares all outputs. Printed for each: the network's MACs and the share of them on the
-accelerator, cycles and floor, differing integers, operators left to the host, processor seconds to compile, seconds
-to run, and whether equality is proven for all inputs. ``lively`` are the distinct values of the first output and the
-share of those at an end of the range: outputs that are all alike would be equal without saying anything. Exit code 1
-if anything differs, or an output is not lively.
+``python bench/bench_exact_networks.py [--config NAME ...] [--network NAME ...] [--size SIZE] [--json FILE]`` builds the
+networks of ``bench/networks`` (``small``, ``medium`` or ``full``), compiles each afresh, runs one seeded input on the
+simulator and in LiteRT's reference kernels, and compares all outputs. Printed for each: the network's MACs and the
+share of them on the accelerator, cycles and floor, differing integers, operators left to the host, processor seconds
+to compile, seconds to run, and whether equality is proven for all inputs. ``lively`` are the distinct values of the
+first output and the share of those at an end of the range: outputs that are all alike would be equal without saying
+anything. Exit code 1 if anything differs, or an output is not lively.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if __package__ in (None, ""):
 
 import tilewright as tw
 from bench.bench_sim_speed import machine
-from bench.networks import NETWORKS, build, example
+from bench.networks import NETWORKS, SIZES, build, example
 from tilewright.checking import reference_outputs
 from tilewright.runtime.artifact import unproven
 
@@ -81,14 +81,23 @@ def show(row: dict[str, Any]) -> None:
     )
 
 
+def keep(path: Path, row: dict[str, Any]) -> None:
+    """Write a row to the file, in the place of what it has of the same network, config, size and seed."""
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = [r for r in rows if any(r[k] != row[k] for k in ("size", "seed", "network", "config"))]
+    names = list(NETWORKS)
+    rows = sorted([*rows, row], key=lambda r: (SIZES.index(r["size"]), names.index(r["network"]), r["config"]))
+    path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
 def main() -> int:
     """Print the table; exit code 1 if any output differs or is not lively."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", nargs="+", default=list(CONFIGS))
     parser.add_argument("--network", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
-    parser.add_argument("--size", choices=("small", "full"), default="full")
+    parser.add_argument("--size", choices=SIZES, default="small", help="full takes hours on tiny")
     parser.add_argument("--seed", type=int, default=0, help="of the weights")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="rows are added to what the file holds")
     options = parser.parse_args()
     print(f"{machine()}; cycles do not depend on the machine")
     print(
@@ -103,11 +112,11 @@ def main() -> int:
             inputs = example(built.input_shape, np.random.default_rng(INPUT_SEED))[None]
             expected = reference_outputs(model, [inputs])
             for config in options.config:
-                rows.append(measure(model, built.macs, config, inputs, expected))
+                row = measure(model, built.macs, config, inputs, expected)
+                rows.append({"size": options.size, "seed": options.seed, **row})
                 show(rows[-1])
-                if options.json:  # after each row: a run over all takes a while
-                    found = {"machine": machine(), "size": options.size, "seed": options.seed, "rows": rows}
-                    options.json.write_text(json.dumps(found, indent=1) + "\n")
+                if options.json:  # after each row: a run over all takes long
+                    keep(options.json, rows[-1])
     return int(any(row["differing"] or not row["lively"] for row in rows))
 
 
