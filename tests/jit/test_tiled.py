@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction
 from tilewright.isa.spec import Engine, Opcode, token_bit
 from tilewright.jit import programs
+from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tokens import bound_tokens
@@ -47,6 +49,25 @@ def test_random_graphs_in_tiles(seed: int) -> None:
 def test_many_random_graphs_in_tiles(seed: int) -> None:
     b, outputs = odd_graph(seed)
     assert_exact(b.graph(*outputs), random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % 8], seed)
+
+
+def grouped() -> Graph:
+    b = GraphBuilder(1, (12, 12, 48))
+    return b.graph(b.conv(b.conv("x", 48, (1, 1), padding=NO_PADDING, groups=3), 48, groups=12))
+
+
+def wider_than_the_window() -> Graph:
+    b = GraphBuilder(1, (12, 12, 48))
+    return b.graph(b.depthwise("x", (5, 5), padding=(2, 2, 2, 2)))
+
+
+@pytest.mark.parametrize("build", [grouped, wider_than_the_window])
+@pytest.mark.parametrize("config", [TINY, LEAST, PRESETS["pynq-z2"]], ids=lambda c: c.name)
+def test_the_floor_does_not_count_blocks_of_zeros(build: Callable[[], Graph], config: Config) -> None:
+    """Tiles leave them out: a floor that counts them is one that programs beat, and near which no tiles are tried."""
+    graph = build()
+    floor = compile_graph(graph, config).programs[0].meta["floor_cycles"]
+    assert floor <= assert_exact(graph, config) <= 2.5 * floor
 
 
 @pytest.mark.parametrize("seed", range(24))
