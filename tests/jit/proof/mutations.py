@@ -14,7 +14,7 @@ import pytest
 
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Memory
-from tilewright.jit import compiler, emitter, lower, slicing, tensors
+from tilewright.jit import emitter, lower, programs, slicing, tensors
 from tilewright.jit.emitter import Emitter
 from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
@@ -84,8 +84,8 @@ mutation(Buffer, "wrap", "a row short")(lambda old: lambda b: {**old(b), "wrap_s
 mutation(Buffer, "wrap", "a row on")(lambda old: lambda b: {**old(b), "wrap_base": b.base + b.stride})
 mutation(Emitter, "_row_in_dram", "the row after")(lambda old: lambda e, b, t, row: old(e, b, t, row + (row > 1)))
 mutation(Emitter, "_row_in_dram", "every second row")(lambda old: lambda e, b, t, row: old(e, b, t, row // 2 * 2))
-mutation(compiler, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
-mutation(compiler, "Image", "slices as wide as the tensor")(
+mutation(programs, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
+mutation(programs, "Image", "slices as wide as the tensor")(
     lambda old: lambda offset, units: old(offset // 64 * 64, units)
 )
 
@@ -291,7 +291,7 @@ mutation(tensors, "PackStep", "lanes beyond the channels hold 1")(
     lambda old: lambda **f: old(**{**f, "channel_pad": 1})
 )
 mutation(tensors, "PackStep", "another padding")(lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1}))
-mutation(compiler, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
-mutation(compiler, "UnpackStep", "turned")(
+mutation(programs, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
+mutation(programs, "UnpackStep", "turned")(
     lambda old: lambda **f: old(**{**f, "shape": (1, f["shape"][2], f["shape"][1], f["shape"][3])})
 )
