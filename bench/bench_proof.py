@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ if __package__ in (None, ""):
 from bench.bench_sim_speed import machine
 from bench.resnet18 import build
 from tilewright.config import Config, load_config
+from tilewright.isa.program import Program
 from tilewright.jit import compiler, programs
+from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.proof import Proof
+from tilewright.runtime.steps import PackStep, UnpackStep
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ("autoencoder_toycar", "dscnn_keywords", "resnet8_cifar10", "mobilenet_person", "mobilenet_v2_imagenet")
@@ -53,9 +57,9 @@ def measure(model: Path, config: Config, runs: int) -> dict[str, Any]:
 
     spent: list[float] = []
 
-    def prove(*given: Any) -> Proof:
+    def prove(graph: Graph, program: Program, packs: Sequence[PackStep], unpacks: Sequence[UnpackStep]) -> Proof:
         start = time.process_time()
-        proofs.append(original(*given))
+        proofs.append(original(graph, program, packs, unpacks))
         spent.append(time.process_time() - start)
         return proofs[-1]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tilewright.config import Config
 
@@ -319,11 +319,13 @@ def instruction_width(config: Config) -> int:
     return -(-widest // 64) * 64
 
 
+@cache
 def others(engine: Engine) -> tuple[Engine, ...]:
     """The three other engines, in the order of the ``pop`` and ``push`` bits."""
     return tuple(e for e in Engine if e != engine)
 
 
+@cache
 def token_bit(engine: Engine, other: Engine) -> int:
     """The ``pop``/``push`` mask bit of ``engine``'s instructions that stands for ``other``."""
     return 1 << others(engine).index(other)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from tilewright.config import Config
 from tilewright.isa.codec import Instruction
 from tilewright.isa.spec import Engine, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.sim.compiled import compiled
 
 Addresses = NDArray[np.int64]
 
@@ -36,30 +38,68 @@ class Access:
     write: bool
 
 
+_BITS = [[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine]
+
+
+@compiled
+def _conflicts(last: Any, banks: Any, bank_units: int, addresses: Any, write: int, needed: Any) -> None:
+    """Raise ``needed`` (per engine) to the last instruction that an access must come after."""
+    bank = -1
+    for address in addresses:
+        if address < 0 or address >= len(last):
+            raise IndexError("an access outside its memory")
+        for e in range(4):
+            needed[e] = max(needed[e], last[address, 1, e])
+            if write:
+                needed[e] = max(needed[e], last[address, 0, e])
+        if address // bank_units != bank:
+            bank = address // bank_units
+            for e in range(4):
+                needed[e] = max(needed[e], banks[bank, write, e])
+
+
+@compiled
+def _record(last: Any, banks: Any, bank_units: int, addresses: Any, write: int, engine: int, index: int) -> None:
+    for address in addresses:
+        last[address, write, engine] = index
+        banks[address // bank_units, write, engine] = index
+
+
+@compiled
+def _latest_need(alu_slot: Any, addresses: Any) -> int:
+    """The first slot from which an ALU instruction may start, for all that it reads (slots, addresses of each)."""
+    found = -(1 << 40)
+    for position in range(addresses.shape[0]):
+        for k in range(addresses.shape[1]):
+            found = max(found, alu_slot[addresses[position, k]] + ALU_DISTANCE - position)
+    return found
+
+
+@compiled
+def _fill_slots(alu_slot: Any, addresses: Any, first: int) -> None:
+    for position in range(addresses.shape[0]):
+        for k in range(addresses.shape[1]):
+            alu_slot[addresses[position, k]] = first + position
+
+
 class _MemoryState:
-    """Last writer and last reader of every address and bank of one memory, as instruction indices."""
+    """Last reader [0] and last writer [1] of every address and bank of one memory, by engine, as instruction indices.
+
+    Compiled loops over the addresses: an instruction touches hundreds, and a network has ten thousands of instructions.
+    """
 
     def __init__(self, depth: int, bank_units: int) -> None:
         self.bank_units = bank_units
-        banks = -(-depth // bank_units)
-        self.written = np.full((len(Engine), depth), -1, np.int64)
-        self.read = np.full((len(Engine), depth), -1, np.int64)
-        self.bank_written = np.full((len(Engine), banks), -1, np.int64)
-        self.bank_read = np.full((len(Engine), banks), -1, np.int64)
+        self.last = np.full((depth, 2, len(Engine)), -1, np.int64)
+        self.banks = np.full((-(-depth // bank_units), 2, len(Engine)), -1, np.int64)
         self.alu_slot = np.full(depth, -(1 << 40), np.int64)
 
-    def conflicts(self, addresses: Addresses, write: bool) -> NDArray[np.int64]:
-        """Per engine, the last instruction that an access must come after."""
-        banks = np.unique(addresses // self.bank_units)
-        if write:
-            last = np.maximum(self.written[:, addresses].max(axis=1), self.read[:, addresses].max(axis=1))
-            return np.maximum(last, self.bank_written[:, banks].max(axis=1))
-        return np.maximum(self.written[:, addresses].max(axis=1), self.bank_read[:, banks].max(axis=1))
+    def conflicts(self, addresses: Addresses, write: bool, needed: Addresses) -> None:
+        """Raise ``needed`` to what an access must come after."""
+        _conflicts(self.last, self.banks, self.bank_units, addresses, int(write), needed)
 
     def record(self, engine: Engine, index: int, addresses: Addresses, write: bool) -> None:
-        banks = np.unique(addresses // self.bank_units)
-        (self.written if write else self.read)[engine, addresses] = index
-        (self.bank_written if write else self.bank_read)[engine, banks] = index
+        _record(self.last, self.banks, self.bank_units, addresses, int(write), int(engine), index)
 
 
 @dataclass
@@ -82,8 +122,8 @@ class HazardTracker:
             "uop_alu": _MemoryState(c.uop_alu_bytes // 4, c.uop_alu_bytes),
             "dram": _MemoryState(max(1, self.scratch_beats), 1 << 40),
         }
-        self._clock = np.full((len(Engine), len(Engine)), -1, np.int64)
-        self._completed: list[NDArray[np.int64]] = []
+        self._clock = [[-1] * len(Engine) for _ in Engine]
+        self._completed: list[list[int]] = []
         self._pop: list[int] = []
         self._push: list[int] = []
         self._alu_slots = 0
@@ -112,21 +152,21 @@ class HazardTracker:
     def _append(self, instruction: Instruction, accesses: Sequence[Access], layer: int) -> int:
         engine, index = instruction.engine, len(self.instructions)
         needed = np.full(len(Engine), -1, np.int64)
-        flat = [(self._memories[a.memory], np.unique(a.addresses), a.write) for a in accesses]
+        flat = [(self._memories[a.memory], a.addresses.ravel(), a.write) for a in accesses]
         for memory, addresses, write in flat:
-            needed = np.maximum(needed, memory.conflicts(addresses, write))
-        clock = self._clock[engine].copy()
+            memory.conflicts(addresses, write, needed)
+        last: list[int] = needed.tolist()
+        clock = self._clock[engine]
         pop = 0
-        for other in sorted(Engine, key=lambda e: -needed[e]):
-            if other == engine or needed[other] <= clock[other]:
+        for other in sorted(range(len(Engine)), key=lambda e: -last[e]):
+            if other == engine or last[other] <= clock[other]:
                 continue
-            source = int(needed[other])
-            self._push[source] |= token_bit(other, engine)
-            pop |= token_bit(engine, other)
-            clock = np.maximum(clock, self._completed[source])
+            self._push[last[other]] |= _BITS[other][engine]
+            pop |= _BITS[engine][other]
+            clock = [*map(max, clock, self._completed[last[other]])]
         for memory, addresses, write in flat:
             memory.record(engine, index, addresses, write)
-        clock[engine] = index
+        clock = [index if e == engine else before for e, before in enumerate(clock)]
         self._clock[engine] = clock
         self._completed.append(clock)
         self.instructions.append(instruction)
@@ -140,9 +180,8 @@ class HazardTracker:
         for access in accesses:
             if access.write or access.memory not in ("act", "acc"):
                 continue
-            written = self._memories[access.memory].alu_slot[access.addresses]
-            position = np.arange(len(access.addresses)).reshape(-1, *[1] * (access.addresses.ndim - 1))
-            earliest = max(earliest, int((written + ALU_DISTANCE - position).max()))
+            slots = access.addresses.reshape(len(access.addresses), -1)
+            earliest = max(earliest, _latest_need(self._memories[access.memory].alu_slot, slots))
         return earliest - self._alu_slots
 
     def _advance_alu(self, accesses: Sequence[Access]) -> None:
@@ -150,7 +189,6 @@ class HazardTracker:
         for access in accesses:
             slots = max(slots, len(access.addresses))
             if access.write and access.memory in ("act", "acc"):
-                position = np.arange(len(access.addresses)).reshape(-1, *[1] * (access.addresses.ndim - 1))
-                values = np.broadcast_to(self._alu_slots + position, access.addresses.shape)
-                self._memories[access.memory].alu_slot[access.addresses] = values
+                slotted = access.addresses.reshape(len(access.addresses), -1)
+                _fill_slots(self._memories[access.memory].alu_slot, slotted, self._alu_slots)
         self._alu_slots += slots

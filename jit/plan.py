@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine
@@ -39,19 +40,28 @@ class _Span:
     last: int
 
 
+class _Home(NamedTuple):
+    """A buffer that has a place: units ``base`` to ``end``, until group ``last``."""
+
+    name: str
+    last: int
+    base: int
+    end: int
+
+
 def make_plan(lowered: Lowered, config: Config, stored: list[str], share: float, most_slack: int) -> Plan:
     """Bind tensors, set every buffer's capacity and base. Raises :class:`PlaceError` if the chip is too small.
 
     ``share`` of wgt and prm bounds the constants of one group; ``most_slack`` the spare rows of rings.
     """
     lowered.bind({})
-    groups = group_nodes(RingSizes(lowered.nodes, lowered.buffers), config, share)
-    planner = _Planner(lowered, config, groups, stored, most_slack)
+    rings = RingSizes(lowered.nodes, lowered.buffers)
+    planner = _Planner(lowered, config, group_nodes(rings, config, share), stored, most_slack, rings)
     for _ in range(_ATTEMPTS):
         planner.fit()
         after = planner.place()
         if after is not None:
-            return Plan(groups, after)
+            return Plan(planner.groups, after)
     raise planner.failure()
 
 
@@ -67,9 +77,12 @@ class _Planner:
     """``fit`` sends tensors through DRAM until every group has its budget; ``place`` lowers budgets if it fails."""
 
     def __init__(
-        self, lowered: Lowered, config: Config, groups: list[tuple[int, int]], stored: list[str], most_slack: int
-    ) -> None:
+        self, lowered: Lowered, config: Config, groups: list[tuple[int, int]], stored: list[str], most_slack: int,
+        rings: RingSizes,
+    ) -> None:  # fmt: skip
         self.lowered, self.config, self.groups, self.stored = lowered, config, groups, stored
+        self.rings = rings
+        self._vector = max(config.in_units, config.out_units)
         self.spilled: dict[str, Spill] = {}
         self.budget = [config.act_units] * len(groups)
         self.group_of = [g for g, (first, last) in enumerate(groups) for _ in range(first, last + 1)]
@@ -96,7 +109,8 @@ class _Planner:
     def _bind(self) -> None:
         lowered = self.lowered
         lowered.bind(self.spilled)
-        self.rings = RingSizes(lowered.nodes, lowered.buffers)
+        self.rings = RingSizes(lowered.nodes, lowered.buffers, self.rings)
+        self._users: dict[str, tuple[bool, frozenset[Engine]]] = {}
         self.spans: dict[str, _Span] = {}
         self.live: list[list[str]] = [[] for _ in self.groups]
         self.least: dict[str, int] = {}
@@ -117,11 +131,15 @@ class _Planner:
         return sum(self._align(self.lowered.buffers[name].size) for name in self.live[group])
 
     def _align(self, units: int) -> int:
-        align = max(self.config.in_units, self.config.out_units)
-        return -(-units // align) * align
+        return -(-units // self._vector) * self._vector
 
     def _worst(self, hopeless: set[int]) -> int | None:
-        excess = {g: self._need(g) - self.budget[g] for g in range(len(self.groups)) if g not in hopeless}
+        sizes = {name: self._align(buffer.size) for name, buffer in self.lowered.buffers.items()}
+        excess = {
+            g: sum(sizes[name] for name in self.live[g]) - self.budget[g]
+            for g in range(len(self.groups))
+            if g not in hopeless
+        }
         worst = max(excess, key=excess.__getitem__, default=None)
         return worst if worst is not None and excess[worst] > 0 else None
 
@@ -153,20 +171,24 @@ class _Planner:
         """Give the rings of each group spare rows in turn, short rows first, as long as the budget allows."""
         for group, live in enumerate(self.live):
             rings = [self.lowered.buffers[n] for n in live if self.spans[n].first == self.spans[n].last]
+            rings.sort(key=lambda b: b.stride)
             need = self._need(group)
             for slack in range(1, self.most_slack + 1):
-                for buffer in sorted(rings, key=lambda b: b.stride):
-                    more = min(buffer.rows, self.least[buffer.tensor] + slack) * buffer.stride
-                    grown = need + self._align(more) - self._align(buffer.size)
-                    if grown <= self.budget[group]:
-                        buffer.capacity, need = more // buffer.stride, grown
+                grew = False
+                for buffer in rings:
+                    rows = min(buffer.rows, self.least[buffer.tensor] + slack)
+                    grown = need + self._align(rows * buffer.stride) - self._align(buffer.size)
+                    if grown <= self.budget[group] and rows != buffer.capacity:
+                        buffer.capacity, need, grew = rows, grown, True
+                if not grew:  # nor will any for more rows
+                    break
 
     # -- places ----------------------------------------------------------------------------------------
 
     def place(self) -> dict[str, list[str]] | None:
         """A base for every buffer; returns what each must wait for, or None if some buffer finds no place."""
         buffers = self.lowered.buffers
-        placed: list[str] = []
+        placed: list[_Home] = []
         after: dict[str, list[str]] = {}
         homeless: set[int] = set()
         spans = self.spans
@@ -176,36 +198,31 @@ class _Planner:
             if base is None:
                 homeless |= set(range(spans[name].first, spans[name].last + 1))
                 continue
-            buffer = buffers[name]
-            buffer.base = base
-            after[name] = [
-                other for other in placed
-                if self.spans[other].last < self.spans[name].first
-                and buffers[other].base < base + buffer.size and base < buffers[other].base + buffers[other].size
-            ]  # fmt: skip
-            placed.append(name)
+            buffers[name].base, end = base, base + buffers[name].size
+            first = spans[name].first
+            after[name] = [h.name for h in placed if h.last < first and h.base < end and base < h.end]
+            placed.append(_Home(name, spans[name].last, base, end))
         for group in homeless:
             if self.packing[group] == _Packing.BOTTOM:
                 self.budget[group] = int(self.budget[group] * _TIGHTER)
             self.packing[group] = _Packing(min(self.packing[group] + 1, _Packing.BOTTOM))
         return None if homeless else after
 
-    def _best_base(self, name: str, placed: list[str]) -> int | None:
-        buffer, span, buffers = self.lowered.buffers[name], self.spans[name], self.lowered.buffers
-        recent = [n for n in placed if self.spans[n].last >= span.first - len(_RECENT)]
-        live = [n for n in recent if self.spans[n].last >= span.first]
-        taken = [(buffers[n].base, buffers[n].base + buffers[n].size) for n in live]
-        bank = self.config.act_bank_units
-        starts = {self._align(end) for end in [0, *(b.base + b.size for b in (buffers[n] for n in recent))]}
-        starts |= {self._align(k * bank) for k in range(self.config.act_banks)}
-        starts |= {(a - buffer.size) // self._align(1) * self._align(1) for a, _ in taken}
-        starts.add((self.config.act_units - buffer.size) // self._align(1) * self._align(1))
+    def _best_base(self, name: str, placed: list[_Home]) -> int | None:
+        size, span, align = self.lowered.buffers[name].size, self.spans[name], self._align
+        recent = [h for h in placed if h.last >= span.first - len(_RECENT)]
+        taken = [(h.base, h.end) for h in recent if h.last >= span.first]
+        bank, room = self.config.act_bank_units, self.config.act_units - size
+        starts = {align(end) for end in [0, *(h.end for h in recent)]}
+        starts |= {align(k * bank) for k in range(self.config.act_banks)}
+        starts |= {(a - size) // align(1) * align(1) for a, _ in taken}
+        starts.add(room // align(1) * align(1))
         packing = self.packing[span.first]
         top = packing == _Packing.SIDES and not self._engines(name)[1] <= {Engine.GEMM}
         side = -1 if top else 1
         best: tuple[int, int] | None = None
-        for start in sorted(s for s in starts if 0 <= s <= self.config.act_units - buffer.size):
-            end = start + buffer.size
+        for start in sorted(s for s in starts if 0 <= s <= room):
+            end = start + size
             if any(a < end and start < b for a, b in taken):
                 continue
             cost = start * side if packing else self._cost(name, start, end, recent)
@@ -213,24 +230,27 @@ class _Planner:
                 best = (cost, start)
         return None if best is None else best[1]
 
-    def _cost(self, name: str, start: int, end: int, recent: list[str]) -> int:
+    def _cost(self, name: str, start: int, end: int, recent: list[_Home]) -> int:
         bank, cost = self.config.act_bank_units, 0
-        for other in recent:
-            buffer, span = self.lowered.buffers[other], self.spans[other]
-            if span.last < self.spans[name].first:
-                if buffer.base < end and start < buffer.base + buffer.size:
-                    cost += _RECENT[self.spans[name].first - span.last - 1]
-            elif buffer.base // bank <= (end - 1) // bank and start // bank <= (buffer.base + buffer.size - 1) // bank:
-                cost += _BANK * (self._engines(other) != self._engines(name))
+        first, mine = self.spans[name].first, self._engines(name)
+        low, high = start // bank, (end - 1) // bank
+        for home in recent:
+            if home.last < first:
+                if home.base < end and start < home.end:
+                    cost += _RECENT[first - home.last - 1]
+            elif home.base // bank <= high and low <= (home.end - 1) // bank:
+                cost += _BANK * (self._engines(home.name) != mine)
         return cost
 
     def _engines(self, name: str) -> tuple[bool, frozenset[Engine]]:
         """Whether LOAD writes a buffer, and who reads it."""
-        nodes = self.lowered.nodes
-        readers = {Engine.GEMM if nodes[i].uses_gemm else Engine.ALU for i, _ in self.rings.consumers[name]}
-        if name in self.stored or name in self.lowered.spills.values():
-            readers.add(Engine.STORE)
-        return name in self.lowered.spills or name in self.lowered.packs, frozenset(readers)
+        if name not in self._users:
+            nodes = self.lowered.nodes
+            readers = {Engine.GEMM if nodes[i].uses_gemm else Engine.ALU for i, _ in self.rings.consumers[name]}
+            if name in self.stored or name in self.lowered.spills.values():
+                readers.add(Engine.STORE)
+            self._users[name] = name in self.lowered.spills or name in self.lowered.packs, frozenset(readers)
+        return self._users[name]
 
     def failure(self) -> PlaceError:
         """What does not fit, where, and the way out."""

@@ -8,7 +8,6 @@ and all its consumers always advance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -17,9 +16,15 @@ from tilewright.jit.layout import Buffer, origin
 
 
 class RingSizes:
-    """Least ring sizes of tensors within a range of nodes, remembered."""
+    """Least ring sizes of tensors within a range of nodes, remembered.
 
-    def __init__(self, nodes: Sequence[Node], buffers: Mapping[str, Buffer]) -> None:
+    ``known``: those of the same nodes bound to other buffers. What depends on a node alone is counted once, for a plan
+    binds its nodes a hundred times.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], buffers: Mapping[str, Buffer], known: RingSizes | None = None
+    ) -> None:  # fmt: skip
         self.nodes, self.buffers = nodes, buffers
         self.producers: dict[str, list[int]] = {name: [] for name in buffers}
         self.consumers: dict[str, list[tuple[int, int]]] = {name: [] for name in buffers}
@@ -33,13 +38,10 @@ class RingSizes:
                 self.producers[name].append(index)
             for k, name in enumerate(node.inputs):
                 self.consumers[name].append((index, k))
-        self._windows: dict[tuple[int, int], int] = {}
+        self._windows: dict[tuple[int, int, tuple[int, ...]], int] = {} if known is None else known._windows
         self._lags: dict[tuple[str, int, int], int] = {}
-
-    @cached_property
-    def open(self) -> list[int]:
-        """Output rows of each node that are begun but not complete at once."""
-        return [open_rows(node) for node in self.nodes]
+        #: output rows of each node that are begun but not complete at once
+        self.open: list[int] = [open_rows(node) for node in nodes] if known is None else known.open
 
     def least(self, name: str, first: int, last: int) -> int:
         """Rows that a ring of this tensor needs if the nodes ``first`` to ``last`` stream."""
@@ -66,9 +68,11 @@ class RingSizes:
         return max((self.open[index] for index in self.producers[name] if first <= index <= last), default=0)
 
     def _window(self, name: str, index: int, k: int) -> int:
-        if (index, k) not in self._windows:
-            self._windows[index, k] = window_rows(self.nodes[index], k, self.buffers[name])
-        return self._windows[index, k]
+        buffer = self.buffers[name]
+        key = (index, k, buffer.pad)  # its rows are the tensor's, however it is bound
+        if key not in self._windows:
+            self._windows[key] = window_rows(self.nodes[index], k, buffer)
+        return self._windows[key]
 
     def _lag(self, name: str, index: int, k: int, first: int) -> int:
         key = (name, index, first)

@@ -23,16 +23,21 @@ def bound_tokens(
     result: list[Instruction] = []
     owners: list[int] = []
     for instruction, layer in zip(instructions, layers, strict=True):
-        engine, pop = instruction.engine, instruction["pop"]
-        for other in others(engine):
+        asked, push = instruction["pop"], instruction["push"]
+        if not asked and not push:
+            result.append(instruction)
+            owners.append(layer)
+            continue
+        engine, pop = instruction.engine, asked
+        for other in others(engine) if asked else ():
             bit = token_bit(engine, other)
             if pop & bit and early[other, engine]:
                 early[other, engine] -= 1
                 pop &= ~bit
             elif pop & bit:
                 held[other, engine] -= 1
-        for other in others(engine):
-            if not instruction["push"] & token_bit(engine, other):
+        for other in others(engine) if push else ():
+            if not push & token_bit(engine, other):
                 continue
             if held[engine, other] == depth:
                 taken = {"engine": int(other), "cycles": 1, "pop": token_bit(other, engine), "push": 0}
@@ -41,7 +46,7 @@ def bound_tokens(
                 early[engine, other] += 1
                 held[engine, other] -= 1
             held[engine, other] += 1
-        if pop != instruction["pop"]:
+        if pop != asked:
             instruction = Instruction(instruction.opcode, {**instruction.fields, "pop": pop})
         result.append(instruction)
         owners.append(layer)

@@ -241,11 +241,11 @@ def _loops(fields: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _offsets(fields: Mapping[str, int], name: str, uops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All offsets of an operand over both loops and the micro-ops, without repeats from steps of zero."""
+    """All offsets of an operand over both loops and the micro-ops; none from steps of zero or like micro-ops twice."""
     base, outer, inner = (fields.get(name + suffix, 0) for suffix in ("", "_outer", "_inner"))
     o = np.arange(fields.get("outer", 1) if outer else 1) * outer
     i = np.arange(fields.get("inner", 1) if inner else 1) * inner
-    return np.unique(base + o[:, None, None] + i[None, :, None] + np.unique(uops)[None, None, :])
+    return (base + o[:, None, None] + i[None, :, None] + np.unique(uops)[None, None, :]).ravel()
 
 
 def _affine(fields: Mapping[str, int], name: str) -> NDArray[np.int64]:

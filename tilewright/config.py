@@ -69,67 +69,67 @@ class Config:
 
     # -- derived shapes --------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Channels of one *unit*, the addressing granule of act and acc: min(BLOCK_IN, BLOCK_OUT)."""
         return min(self.block_in, self.block_out)
 
-    @property
+    @cached_property
     def act_unit_bytes(self) -> int:
         """Bytes of one act unit: BATCH x lanes int8."""
         return self.batch * self.lanes
 
-    @property
+    @cached_property
     def acc_unit_bytes(self) -> int:
         """Bytes of one acc unit: BATCH x lanes int32."""
         return 4 * self.batch * self.lanes
 
-    @property
+    @cached_property
     def in_units(self) -> int:
         """Units one dense GEMM operand spans (BLOCK_IN / lanes)."""
         return self.block_in // self.lanes
 
-    @property
+    @cached_property
     def out_units(self) -> int:
         """Units one ALU vector or dense GEMM result spans (BLOCK_OUT / lanes)."""
         return self.block_out // self.lanes
 
-    @property
+    @cached_property
     def act_units(self) -> int:
         """Depth of act in units."""
         return self.act_bytes // self.act_unit_bytes
 
-    @property
+    @cached_property
     def acc_units(self) -> int:
         """Depth of acc in units."""
         return self.acc_bytes // self.acc_unit_bytes
 
-    @property
+    @cached_property
     def act_bank_units(self) -> int:
         """Units per act bank; the bank is ``address // act_bank_units``."""
         return self.act_units // self.act_banks
 
-    @property
+    @cached_property
     def acc_bank_units(self) -> int:
         """Units per acc bank; the bank is ``address // acc_bank_units``."""
         return self.acc_units // self.acc_banks
 
-    @property
+    @cached_property
     def wgt_entry_bytes(self) -> int:
         """Bytes of one weight block: BLOCK_OUT x BLOCK_IN weights."""
         return self.block_out * self.block_in * self.weight_bits // 8
 
-    @property
+    @cached_property
     def wgt_entries(self) -> int:
         """Depth of wgt in blocks."""
         return self.wgt_bytes // self.wgt_entry_bytes
 
-    @property
+    @cached_property
     def prm_entry_bytes(self) -> int:
         """Bytes of one prm entry: BLOCK_OUT channels of 16 bytes (bias, multiplier, offset, shift as int32)."""
         return 16 * self.block_out
 
-    @property
+    @cached_property
     def beat_bytes(self) -> int:
         """Bytes of one AXI beat."""
         return self.axi_bits // 8

@@ -123,9 +123,14 @@ class Part:
 
 
 def parts(compiled: CompiledGraph) -> list[Part]:
-    """The programs of a compiled graph with their graphs and steps; all outputs that are unpacked count."""
+    """The programs of a compiled graph with their graphs and steps; all outputs that are unpacked count.
+
+    None of them may be a part of a graph that did not compile as one.
+    """
     found = []
-    for number, graph in enumerate(accelerator_graphs(compiled.graph, compiled.config)):
+    graphs = accelerator_graphs(compiled.graph, compiled.config)
+    assert len(graphs) == len(compiled.programs)
+    for number, graph in enumerate(graphs):
         packs = [s for s in compiled.steps if isinstance(s, PackStep) and s.program == number]
         unpacks = [s for s in compiled.steps if isinstance(s, UnpackStep) and s.program == number]
         outputs = [u.tensor for u in unpacks]

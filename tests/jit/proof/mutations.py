@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Memory
-from tilewright.jit import compiler, emitter, lower, slicing, tensors
+from tilewright.jit import lower, programs, slicing, tensors, writer
 from tilewright.jit.emitter import Emitter
 from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
 from tilewright.jit.layout import Buffer
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.uops import UopCache
+from tilewright.jit.writer import InstructionWriter
 
 Replace = Callable[[Any], Any]
 
@@ -84,8 +84,8 @@ mutation(Buffer, "wrap", "a row short")(lambda old: lambda b: {**old(b), "wrap_s
 mutation(Buffer, "wrap", "a row on")(lambda old: lambda b: {**old(b), "wrap_base": b.base + b.stride})
 mutation(Emitter, "_row_in_dram", "the row after")(lambda old: lambda e, b, t, row: old(e, b, t, row + (row > 1)))
 mutation(Emitter, "_row_in_dram", "every second row")(lambda old: lambda e, b, t, row: old(e, b, t, row // 2 * 2))
-mutation(compiler, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
-mutation(compiler, "Image", "slices as wide as the tensor")(
+mutation(programs, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
+mutation(programs, "Image", "slices as wide as the tensor")(
     lambda old: lambda offset, units: old(offset // 64 * 64, units)
 )
 
@@ -95,11 +95,13 @@ result(Emitter, "weight_base", "the entry after", lambda base, e, chunk: base + 
 result(Emitter, "prm_base", "the entry after", lambda base, e, chunk: base + 1)
 mutation(Emitter, "weight_base", "of the first chunk")(lambda old: lambda e, chunk: old(e, 0))
 mutation(Emitter, "prm_base", "of the first chunk")(lambda old: lambda e, chunk: old(e, 0))
-result(emitter, "pack_weights", "an entry late", lambda data, w, bits, name: data[-w[0].size :] + data[: -w[0].size])
-mutation(emitter, "pack_weights", "blocks transposed")(
+result(writer, "pack_weights", "an entry late", lambda data, w, bits, name: data[-w[0].size :] + data[: -w[0].size])
+mutation(writer, "pack_weights", "blocks transposed")(
     lambda old: lambda w, bits, name: old(np.ascontiguousarray(w.transpose(0, 2, 1)).reshape(w.shape), bits, name)
 )
-mutation(emitter, "_MAX_LOAD_ENTRIES", "no piece after the first")(lambda old: 2)
+mutation(InstructionWriter, "load_weights", "the first half alone")(
+    lambda old: lambda w, base, weights: old(w, base, weights[: -(-len(weights) // 2)])
+)
 result(conv, "prm_entries", "the next channel's bias", lambda p, *_: np.dstack([np.roll(p[..., :1], 1, 1), p[..., 1:]]))
 result(conv, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
 result(window, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
@@ -127,11 +129,11 @@ def _backwards(entries: Any, shape: tuple[int, ...]) -> Any:
     return np.concatenate([entries[..., :used][..., ::-1], entries[..., used:]], axis=-1)
 
 
-@mutation(Emitter, "_load", "blobs of one size taken for equal")
+@mutation(InstructionWriter, "_load", "blobs of one size taken for equal")
 def _load_by_size(old: Any) -> Any:
-    def broken(e: Any, memory: Any, base: int, count: int, data: bytes, layer: int) -> None:
-        same = next((blob for blob in e._blobs if len(blob) == len(data)), data)
-        old(e, memory, base, count, same if memory == Memory.WGT else data, layer)
+    def broken(w: Any, memory: Any, base: int, count: int, data: bytes) -> None:
+        same = next((blob for blob in w._blobs if len(blob) == len(data)), data)
+        old(w, memory, base, count, same if memory == Memory.WGT else data)
 
     return broken
 
@@ -169,7 +171,7 @@ result(
     "the last pixel left out",
     lambda uops, node, *_: uops[: -node.config.out_units],
 )
-result(Emitter, "_resident", "one too far", lambda begin, e, uops, node: begin + (len(uops) > 1))
+result(InstructionWriter, "resident", "one too far", lambda begin, w, uops: begin + (len(uops) > 1))
 
 
 def _columns_first(uops: Any, node: Any) -> Any:
@@ -233,30 +235,19 @@ requant("zero point one up", lambda r: replace(r, zero_point=min(127, r.zero_poi
 # -- padding ---------------------------------------------------------------------------------------------
 
 
-@mutation(Emitter, "_requantize", "padding one up")
-def _padding_up(old: Any) -> Any:
-    def broken(e: Any, f: dict[str, int], layer: int) -> None:
-        value = min(127, f["zero_point"] + 1)
-        constant = f["rounding"] == Rounding.CONSTANT
-        old(e, {**f, "zero_point": value, "lo": value, "hi": value} if constant else f, layer)
-
-    return broken
-
-
+mutation(InstructionWriter, "constant", "padding one up")(
+    lambda old: lambda w, value, **f: old(w, min(127, value + 1), **f)
+)
 mutation(Emitter, "_fill_columns", "none at the sides")(
-    lambda old: lambda e, out, layer: e._fill_rows(out, -out.pad[0], out.pad[0], layer)
+    lambda old: lambda e, out: e._fill_rows(out, -out.pad[0], out.pad[0])
 )
-mutation(Emitter, "_fill_rows", "one row less")(
-    lambda old: lambda e, out, first, count, layer: old(e, out, first, count - 1, layer)
-)
+mutation(Emitter, "_fill_rows", "one row less")(lambda old: lambda e, out, first, count: old(e, out, first, count - 1))
 mutation(Emitter, "_fill_rows", "one row further")(
-    lambda old: lambda e, out, first, count, layer: old(e, out, first + 1, count, layer)
+    lambda old: lambda e, out, first, count: old(e, out, first + 1, count)
 )
 result(elementwise.ElementwiseNode, "pad_value", "one up", lambda v, *_: None if v is None else v + 1)
 mutation(lower._Lowering, "_separate_pads", "one copy for two padding values")(lambda old: lambda self: None)
-mutation(lower, "valid_counts", "padding counted")(
-    lambda old: lambda size, out, kernel, stride, before: old(size, out, kernel, stride, 0)
-)
+result(lower, "valid_counts", "of the row before", lambda counts, *_: np.roll(counts, 1))
 
 # -- the schedule ----------------------------------------------------------------------------------------
 
@@ -291,7 +282,7 @@ mutation(tensors, "PackStep", "lanes beyond the channels hold 1")(
     lambda old: lambda **f: old(**{**f, "channel_pad": 1})
 )
 mutation(tensors, "PackStep", "another padding")(lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1}))
-mutation(compiler, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
-mutation(compiler, "UnpackStep", "turned")(
+mutation(programs, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
+mutation(programs, "UnpackStep", "turned")(
     lambda old: lambda **f: old(**{**f, "shape": (1, f["shape"][2], f["shape"][1], f["shape"][3])})
 )

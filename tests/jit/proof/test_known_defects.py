@@ -16,14 +16,17 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.execute import run_compiled
 from tests.jit.proof.cases import Case, output_concat, parts
 from tilewright.config import PRESETS, Config
+from tilewright.isa.program import Program
 from tilewright.isa.verifier import verify
 from tilewright.jit import plan, programs
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.errors import ProofError
 from tilewright.jit.graph import Graph
-from tilewright.jit.programs import POLICIES
+from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.programs import PLANNED, POLICIES
 from tilewright.jit.reference import evaluate
 from tilewright.jit.schedule import Scheduler
+from tilewright.sim import simulate_timing
 
 #: (height, width, channels in, between, out) of pairs of 3x3 convolutions, and whether pynq-z2 loses padding rows
 WIDE_PAIRS = [
@@ -34,7 +37,10 @@ WIDE_PAIRS = [
 
 @pytest.fixture
 def defective(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler with both mistakes, which neither verifies nor proves what it makes."""
+    """The compiler with both mistakes, which neither verifies nor proves what it makes.
+
+    It has no tiles to fall back on: they keep no rings, so neither mistake shows in them.
+    """
 
     def consumers_only(self: Any, state: Any) -> int:
         lowest = 1 << 60
@@ -52,8 +58,12 @@ def defective(monkeypatch: pytest.MonkeyPatch) -> None:
             return min(buffer.rows, max(*made, 1 + max(buffer.pad[0], buffer.pad[2])))
         return least(self, name, first, last)
 
+    def no_tiles(*given: Any) -> None:
+        raise PlaceError("left out")
+
     monkeypatch.setattr(Scheduler, "_lowest_needed", consumers_only)
     monkeypatch.setattr(plan.RingSizes, "least", no_padding_beside_open_rows)
+    monkeypatch.setattr(programs, "_tiled", no_tiles)
     monkeypatch.setattr(programs, "verify", lambda program: None)
     monkeypatch.setattr(programs, "prove", lambda *given: None)
 
@@ -97,7 +107,7 @@ def test_padding_above_a_wide_tensor(sizes: tuple[int, ...], wrong: bool) -> Non
     height, width, first, middle, last = sizes
     b = GraphBuilder(1, (height, width, first))
     graph = b.graph(b.conv(b.conv("x", middle), last))
-    compiled = compile_graph(graph, PRESETS["pynq-z2"])
+    compiled = compile_graph(graph, PRESETS["pynq-z2"], policies=PLANNED)
     message = refused(compiled)
     assert bool(message) == bool(wrong_elements(graph, compiled)) == wrong
     if wrong:
@@ -107,21 +117,31 @@ def test_padding_above_a_wide_tensor(sizes: tuple[int, ...], wrong: bool) -> Non
 
 def test_the_compiler_takes_another_schedule_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are proven in order of cycles, the first that is right is kept, and none is an error."""
-    tried: list[bytes] = []
-    allowed = [3, 100]
+    simulated: list[int] = []
+    tried: list[int] = []
+    allowed = 3
 
-    def prove(graph: Graph, program: Any, packs: Any, unpacks: Any) -> None:
-        tried.append(program.instructions)
-        if len(tried) < allowed[0]:
+    def timing(program: Program) -> Any:
+        result = simulate_timing(program)
+        simulated.append(result.cycles)
+        return result
+
+    def prove(graph: Graph, program: Program, packs: Any, unpacks: Any) -> None:
+        tried.append(simulate_timing(program).cycles)
+        if len(tried) < allowed:
             raise ProofError(f"{graph.name}: refusal {len(tried)}")
 
+    monkeypatch.setattr(programs, "simulate_timing", timing)
     monkeypatch.setattr(programs, "prove", prove)
     case = Case(output_concat, PRESETS["pynq-z2"])
-    compiled = compile_graph(case.graph, case.config)
-    assert [*map(type, tried)] == [bytes] * 3
-    assert compiled.programs[0].instructions == tried[2]
+    found = programs.best_program(case.graph, case.config, POLICIES, None)
+    assert tried == sorted(simulated)[:3]
+    assert simulate_timing(found.program).cycles == tried[2]
+    assert found.rejected == ("random: refusal 1", "random: refusal 2")
+    simulated.clear()
     tried.clear()
-    allowed.pop(0)
+    allowed = 100
     with pytest.raises(ProofError, match="refusal 1$"):
-        compile_graph(case.graph, case.config)
-    assert len(tried) == len(POLICIES)
+        programs.best_program(case.graph, case.config, POLICIES, None)
+    assert sorted(tried) == sorted(simulated)
+    assert len(tried) > len(POLICIES), "tiles are tried at last"

@@ -17,6 +17,7 @@ from tilewright.jit import programs
 from tilewright.jit.actions import Policy
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.errors import ProofError
+from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.reference import evaluate
 
 POLICIES = (Policy(False, 0.25, 1),)  #: short rings, which wrap
@@ -28,8 +29,13 @@ OUTCOMES = ESCAPED, PROOF, VERIFIER, EQUIVALENT, NO_PROGRAM, SAME = (
 
 
 def compile_unchecked(case: Case) -> CompiledGraph:
-    """The only schedule's program, whatever it computes."""
+    """The only schedule's program, whatever it computes; no tiles where there is none."""
+
+    def no_tiles(*given: object) -> None:
+        raise PlaceError("left out")
+
     with pytest.MonkeyPatch.context() as m:
+        m.setattr(programs, "_tiled", no_tiles)
         m.setattr(programs, "verify", lambda program: None)
         m.setattr(programs, "prove", lambda *given: None)
         return compile_graph(case.graph, case.config, keep_intermediates=case.keep, policies=POLICIES)
@@ -68,11 +74,11 @@ def outcome(case: Case, mutation: Mutation) -> str:
         mutation.apply(m)
         try:
             compiled = compile_unchecked(case)
+            found = parts(compiled)
         except Exception:  # noqa: BLE001 - whatever a broken compiler trips over
             return NO_PROGRAM
     if identity(compiled) == original:
         return SAME
-    found = parts(compiled)
     try:
         for part in found:
             verify(part.program)
@@ -105,4 +111,5 @@ def test_no_mistake_escapes() -> None:
     print("\n" + "\n".join(table) + f"\n{dict(counts)}")
     assert not counts[ESCAPED], "\n".join(row for row in table if row.startswith(ESCAPED))
     assert not counts[SAME], "mistakes that no graph meets"
+    assert not counts[NO_PROGRAM], "mistakes that no program of any graph shows"
     assert counts[PROOF] >= 40
