@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from tilewright.fuzz.cases import EXACT, WITHIN
+from tilewright.fuzz.cases import EXACT, REFERENCE_REFUSED, WITHIN
 from tilewright.fuzz.seeds import RANDOM
 from tilewright.fuzz.workers import Pool, Task, Worker
 
@@ -39,6 +40,11 @@ def test_many_networks(frontend: str) -> None:
         results = list(pool.map_tasks([Task(frontend, seed, RANDOM) for seed in MANY]))
     finally:
         pool.close()
-    failures = [f"seed {r.task.seed}: {r.failure}" for r in results if r.outcome.kind not in GOOD[frontend]]
-    assert len(results) == len(MANY)
+    kinds = Counter(r.outcome.kind for r in results)
+    failures = [
+        f"seed {r.task.seed}: {r.failure}"
+        for r in results
+        if r.outcome.kind not in (*GOOD[frontend], REFERENCE_REFUSED)
+    ]
     assert not failures, "\n".join(failures)
+    assert sum(kinds[kind] for kind in GOOD[frontend]) > 0.99 * len(MANY), kinds  # LiteRT aborts on one in a thousand

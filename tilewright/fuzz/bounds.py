@@ -52,6 +52,8 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
             expected = reference_outputs(target, inputs)
             outputs = _outputs(target, config, inputs)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported beside the wrong integers
+            if _only_unproven(path, config, inputs):
+                return Judgement(True)
             reason = " ".join(str(error).replace(str(target), "model").split())[:200]
             return Judgement(False, "unknown", f"with all tensors as outputs: {type(error).__name__}: {reason}")
     equal = {
