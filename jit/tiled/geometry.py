@@ -9,12 +9,12 @@ filled with the padding's value.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.jit.kernels.base import split_evenly
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """How a layer is cut: pixels of a tile, vectors of a chunk, kernel rows, columns and input blocks of a piece.
 
     ``tiles_first``: all chunks of a tile one after another, else all tiles of a chunk.
