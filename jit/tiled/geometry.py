@@ -29,8 +29,7 @@ class Cut(NamedTuple):
     tiles_first: bool
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Output rows [top, bottom) and columns [left, right)."""
 
     top: int
@@ -47,8 +46,7 @@ class Tile:
         return self.right - self.left
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Kernel rows [ky, ky_end), columns [kx, kx_end), and units [unit, unit_end) of a pixel of input ``source``."""
 
     source: int
@@ -68,8 +66,7 @@ class Piece:
         return (self.ky_end - self.ky) * (self.kx_end - self.kx)
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(NamedTuple):
     """Rows and columns of a tensor from (``top``, ``left``) on, which may lie outside of it, and units of a pixel."""
 
     tensor: str
