@@ -94,6 +94,29 @@ def _instruction_slots(config: Config) -> dict[Opcode, tuple[_Slot, ...]]:
     return {op: _slots(_layout(op), config) for op in Opcode}
 
 
+class _Position(NamedTuple):
+    """Where a field lies. Fields that are not given have their default, which is stored as 0."""
+
+    position: int
+    mask: int
+    low: int
+    high: int
+    base: int
+
+
+@lru_cache(maxsize=64)
+def _places(config: Config) -> dict[Opcode, dict[str, _Position]]:
+    result: dict[Opcode, dict[str, _Position]] = {}
+    for opcode, slots in _instruction_slots(config).items():
+        position, found = 0, {}
+        for slot in slots:
+            assert slot.default == slot.base
+            found[slot.name] = _Position(position, (1 << slot.bits) - 1, slot.low, slot.high, slot.base)
+            position += slot.bits
+        result[opcode] = {name: place for name, place in found.items() if name != "opcode"}
+    return result
+
+
 @lru_cache(maxsize=128)
 def _uop_slots(config: Config, engine: Engine) -> tuple[_Slot, ...]:
     return _slots(UOP_FIELDS[engine], config)
@@ -116,9 +139,19 @@ def _pack(values: Mapping[str, int], slots: Iterable[_Slot], config: Config, wha
 
 def encode(instructions: Sequence[Instruction], config: Config) -> bytes:
     """The bytes of a program. Raises :class:`EncodingError` naming instruction, field, value and range."""
-    size, slots = instruction_width(config) // 8, _instruction_slots(config)
+    size, slots, places = instruction_width(config) // 8, _instruction_slots(config), _places(config)
     out = bytearray()
     for index, instruction in enumerate(instructions):
+        word, where = int(instruction.opcode), places[instruction.opcode]
+        for name, value in instruction.fields.items():
+            place, number = where.get(name), int(value)
+            if place is None or not place.low <= number <= place.high:
+                break
+            word |= ((number - place.base) & place.mask) << place.position
+        else:
+            out += word.to_bytes(size, "little")
+            continue
+        # something is wrong with it: say what
         what = f"instruction {index} ({instruction.opcode.name})"
         known = _field_map(instruction.opcode)
         for name in instruction.fields:

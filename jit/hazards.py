@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ from tilewright.sim.compiled import compiled
 Addresses = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """Addresses of one memory (units or entries; for ``dram`` beats of scratch) that an instruction touches.
 
     For ALU instructions the first axis is the issue slot, in order.
@@ -38,6 +37,7 @@ class Access:
     write: bool
 
 
+_ENGINES = range(len(Engine))
 _BITS = [[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine]
 
 
@@ -124,6 +124,7 @@ class HazardTracker:
         }
         self._clock = [[-1] * len(Engine) for _ in Engine]
         self._completed: list[list[int]] = []
+        self._needed = np.empty(len(Engine), np.int64)
         self._pop: list[int] = []
         self._push: list[int] = []
         self._alu_slots = 0
@@ -151,14 +152,15 @@ class HazardTracker:
 
     def _append(self, instruction: Instruction, accesses: Sequence[Access], layer: int) -> int:
         engine, index = instruction.engine, len(self.instructions)
-        needed = np.full(len(Engine), -1, np.int64)
+        needed = self._needed
+        needed.fill(-1)
         flat = [(self._memories[a.memory], a.addresses.ravel(), a.write) for a in accesses]
         for memory, addresses, write in flat:
             memory.conflicts(addresses, write, needed)
         last: list[int] = needed.tolist()
         clock = self._clock[engine]
         pop = 0
-        for other in sorted(range(len(Engine)), key=lambda e: -last[e]):
+        for other in sorted(_ENGINES, key=last.__getitem__, reverse=True):
             if other == engine or last[other] <= clock[other]:
                 continue
             self._push[last[other]] |= _BITS[other][engine]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from tilewright.config import Config, ConfigError
@@ -24,7 +24,7 @@ from tilewright.jit.proof import prove
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
-from tilewright.jit.tiled.program import tiled_program
+from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.runtime.steps import PackStep, UnpackStep
 from tilewright.sim import simulate_timing
@@ -45,7 +45,9 @@ CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
 _Key = TypeVar("_Key", bound=Hashable)
 Progress = Callable[[str, int, int], None]
-Attempt = Callable[[], tuple[Program, Lowered, dict[str, int]]]
+Made = tuple[Program, Lowered, dict[str, int]]  #: with the byte offsets of inputs and outputs
+#: decides everything, and gives what tells the decisions from others and the function that writes the program
+Attempt = Callable[[], tuple[Hashable, Callable[[], Made]]]
 
 #: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
 FAILURES = (TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError)
@@ -74,7 +76,9 @@ def best_program(
     tries = [
         partial(_program, graph, config, policy, config, on_chip) for policy in (policies if on_chip else PLANNED)
     ]  # fmt: skip
+    tiles = cache(lambda: _tiles(graph, config))
     found: list[tuple[int, ProvenProgram]] = []
+    timed: dict[Hashable, int] = {}  #: cycles of what was decided before; small graphs leave little to decide
     failures: list[Exception] = []
     refusals: list[Exception] = []
 
@@ -83,7 +87,10 @@ def best_program(
         if progress is not None:
             progress("schedules", number, max(number, len(tries)) + 1)
         try:
-            program, lowered, offsets = make()
+            key, write = make()
+            if key in timed:
+                return timed[key]
+            program, lowered, offsets = write()
             packs, unpacks = _edges(graph, lowered, offsets, config)
             cycles = simulate_timing(program).cycles
         except PlaceError as error:  # it does not fit: no defect
@@ -92,6 +99,7 @@ def best_program(
         except FAILURES as error:
             failures.append(error)
             return None
+        timed[key] = cycles
         found.append((cycles, ProvenProgram(program, packs, unpacks)))
         return cycles
 
@@ -110,10 +118,10 @@ def best_program(
             descend(lambda plan: partial(_program, graph, config, policy, plan, None), field)
     tiled = not _near(found, NEAR[on_chip])
     if tiled:
-        whole = attempt(len(tries), partial(_tiled, graph, config, config))
+        whole = attempt(len(tries), partial(_tiled, graph, config, tiles, config))
         if policies == POLICIES and whole is not None and whole <= STEEP * min(c for c, _ in found):
             for field in ("act_bytes", "acc_bytes"):
-                descend(lambda plan: partial(_tiled, graph, config, plan), field)
+                descend(lambda plan: partial(_tiled, graph, config, tiles, plan), field)
     while True:
         found.sort(key=lambda candidate: candidate[0])
         for _, candidate in found:
@@ -126,7 +134,8 @@ def best_program(
         if tiled:
             raise [*failures, *refusals][0]
         found, tiled = [], True
-        attempt(len(tries), partial(_tiled, graph, config, config))
+        timed.clear()
+        attempt(len(tries), partial(_tiled, graph, config, tiles, config))
 
 
 def described(error: Exception) -> str:
@@ -153,11 +162,22 @@ def _smaller(config: Config, field: str) -> list[Config]:
     return result
 
 
-def _tiled(graph: Graph, config: Config, plan: Config) -> tuple[Program, Lowered, dict[str, int]]:
+def _tiles(graph: Graph, config: Config) -> TiledProgram:
+    return TiledProgram(graph, lower(graph, config, tiled=True), config)
+
+
+def _tiled(
+    graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan: Config
+) -> tuple[Hashable, Callable[[], Made]]:
     """Layer by layer through DRAM, in tiles whose sizes are chosen for ``plan``."""
-    lowered = lower(graph, config, tiled=True)
-    program, offsets = tiled_program(graph, lowered, config, plan, _meta(graph, lowered, config))
-    return program, lowered, offsets
+    form = tiles()
+    choice = form.choose(plan)
+
+    def write() -> Made:
+        program = form.program(choice, _meta(graph, form.lowered, config))
+        return program, form.lowered, form.offsets
+
+    return ("tiles", choice), write
 
 
 def _streams(graph: Graph, config: Config) -> bool:
@@ -177,8 +197,8 @@ def _streams(graph: Graph, config: Config) -> bool:
 
 def _program(
     graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None
-) -> tuple[Program, Lowered, dict[str, int]]:
-    """Schedule and emit: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
+) -> tuple[Hashable, Callable[[], Made]]:
+    """Schedule, to be emitted: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
     ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
     that buffers share no more banks than scheduled.
@@ -197,6 +217,13 @@ def _program(
         actions = _planned(lowered, plan, policy, inputs, stored)
     for buffer in lowered.buffers.values():
         buffer.base *= config.act_units // plan.act_units
+    places = tuple((b.tensor, b.base, b.capacity, b.pad, b.pad_value) for b in lowered.buffers.values())
+    key = (plan, on_chip, tuple(actions), places)
+    return key, partial(_emitted, graph, config, lowered, actions, inputs)
+
+
+def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Action], inputs: list[str]) -> Made:
+    """The program of a schedule."""
     layout = _dram_layout(graph, lowered, inputs, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,22 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
     return fields.sum(axis=1).astype(np.uint8).tobytes()
 
 
+class _Operands(NamedTuple):
+    """What a micro-op sequence touches, each place once."""
+
+    dst: NDArray[np.int64]
+    src: NDArray[np.int64]
+    wgt: NDArray[np.int64]
+    accumulates: bool
+
+
+def _operands(uops: Sequence[Uop], window: bool) -> _Operands:
+    table = np.array(uops, np.int64)
+    emits = table if not window else table[table[:, 0] >= 0]
+    dst, src, wgt = np.unique(emits[:, 0]), np.unique(table[:, 1]), np.unique(emits[:, 2])
+    return _Operands(dst, src, wgt, bool(emits[:, 3].any()))
+
+
 class InstructionWriter:
     """Appends instructions; :meth:`begin` says for which layer.
 
@@ -59,6 +75,7 @@ class InstructionWriter:
         self._blobs: dict[bytes, int] = {}
         self._uops = UopCache(config)
         self._alu_ready = False
+        self._operands: dict[tuple[bool, tuple[Uop, ...]], _Operands] = {}
         self._layer, self._name = 0, ""
 
     def begin(self, layer: int, name: str) -> None:
@@ -131,10 +148,15 @@ class InstructionWriter:
 
     def gemm(self, uops: Sequence[Uop], **fields: int) -> None:
         """GEMM over these micro-ops."""
-        for part in self.pieces(uops) if not fields.get("window", 0) else [uops]:
-            begin = self.resident(tuple(part))
+        window = bool(fields.get("window", 0))
+        for part in self.pieces(uops) if not window else [uops]:
+            sequence = tuple(part)
+            begin = self.resident(sequence)
+            if (window, sequence) not in self._operands:
+                self._operands[window, sequence] = _operands(sequence, window)
+            operands = self._operands[window, sequence]
             for piece in _loops({"uop_begin": begin, "uop_count": len(part), **fields}):
-                self._add(Opcode.GEMM, piece, self._gemm_accesses(part, piece))
+                self._add(Opcode.GEMM, piece, self._gemm_accesses(operands, piece))
 
     def requantize(self, requant: Requant, **fields: int) -> None:
         """REQUANTIZE with ``requant``'s rounding, zero point and clamp."""
@@ -185,20 +207,18 @@ class InstructionWriter:
                 accesses.append(Access("prm", _affine(piece, "prm")[:, None], False))
             self._add(Opcode.REQUANTIZE, piece, accesses)
 
-    def _gemm_accesses(self, uops: Sequence[Uop], fields: Mapping[str, int]) -> list[Access]:
+    def _gemm_accesses(self, operands: _Operands, fields: Mapping[str, int]) -> list[Access]:
         c = self.config
-        window = fields.get("window", 0)
-        table = np.array(uops, np.int64)
-        emits = table if not window else table[table[:, 0] >= 0]
-        span_out, span_in = (1, 1) if window else (c.out_units, c.in_units)
-        destination = _spread(_offsets(fields, "dst", emits[:, 0]), span_out)
+        span_out, span_in = (1, 1) if fields.get("window", 0) else (c.out_units, c.in_units)
+        destination = _spread(_offsets(fields, "dst", operands.dst), span_out)
+        begin = fields["uop_begin"]
         accesses = [
-            Access("uop_gemm", np.arange(fields["uop_begin"], fields["uop_begin"] + len(uops)), False),
-            Access("act", _wrapped(_spread(_offsets(fields, "src", table[:, 1]), span_in), fields), False),
-            Access("wgt", _offsets(fields, "wgt", emits[:, 2]), False),
+            Access("uop_gemm", np.arange(begin, begin + fields["uop_count"]), False),
+            Access("act", _wrapped(_spread(_offsets(fields, "src", operands.src), span_in), fields), False),
+            Access("wgt", _offsets(fields, "wgt", operands.wgt), False),
             Access("acc", destination, True),
         ]
-        if emits[:, 3].any():
+        if operands.accumulates:
             accesses.append(Access("acc", destination, False))
         return accesses
 
@@ -226,9 +246,13 @@ class InstructionWriter:
 def _loops(fields: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """The instruction, or several whose loop counts fit their fields; steps of loops that run once are zero."""
     outer, inner = fields.get("outer", 1), fields.get("inner", 1)
-    if inner > _MAX_LOOP and fields.get("window", 0):
+    if outer <= _MAX_LOOP and inner <= _MAX_LOOP:
+        parts = [((0, outer), (0, inner))]  # nearly always
+    elif inner > _MAX_LOOP and fields.get("window", 0):
         raise PlaceError(f"{inner} outputs of a row exceed {_MAX_LOOP}, the most that one window instruction makes")
-    for (a, b), (c, d) in product(split_evenly(outer, _MAX_LOOP), split_evenly(inner, _MAX_LOOP)):
+    else:
+        parts = [*product(split_evenly(outer, _MAX_LOOP), split_evenly(inner, _MAX_LOOP))]
+    for (a, b), (c, d) in parts:
         piece = {**fields, "outer": b - a, "inner": d - c}
         for name in _OPERANDS:
             if name not in fields and f"{name}_outer" not in fields and f"{name}_inner" not in fields:
@@ -241,11 +265,11 @@ def _loops(fields: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _offsets(fields: Mapping[str, int], name: str, uops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All offsets of an operand over both loops and the micro-ops; none from steps of zero or like micro-ops twice."""
+    """All offsets of an operand over both loops and the micro-ops; none twice from steps of zero."""
     base, outer, inner = (fields.get(name + suffix, 0) for suffix in ("", "_outer", "_inner"))
     o = np.arange(fields.get("outer", 1) if outer else 1) * outer
     i = np.arange(fields.get("inner", 1) if inner else 1) * inner
-    return (base + o[:, None, None] + i[None, :, None] + np.unique(uops)[None, None, :]).ravel()
+    return (base + o[:, None, None] + i[None, :, None] + uops[None, None, :]).ravel()
 
 
 def _affine(fields: Mapping[str, int], name: str) -> NDArray[np.int64]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from tilewright.config import Config
 from tilewright.isa.spec import LOOP_BITS, instruction_width
@@ -18,15 +18,13 @@ _STEP = 12
 MOST_LOOPS = 1 << LOOP_BITS
 
 
-@dataclass(frozen=True)
-class Regions:
+class Regions(NamedTuple):
     """Parts of act: patches lie below ``split``, results above, on banks of their own where there is room."""
 
     split: int
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """A cut, the regions of act for it, and the cycles it is thought to take."""
 
     cut: Cut
@@ -93,6 +91,7 @@ class _Model:
         self.align = max(self.config.in_units, self.config.out_units)
         self.array = layer.array_cycles()
         self._chunks: dict[tuple[int, int], tuple[int, int, int, int, bool]] = {}
+        self._lines: dict[tuple[int, int], int] = {}
 
     def chunk_sizes(self, vectors: int, blocks: int) -> tuple[int, int, int, int, bool]:
         """(most units of a patch's pixel, most weight blocks of a tap, parts of a chunk, all blocks, whole pixels)."""
@@ -194,7 +193,11 @@ class _Model:
         bus += issued * instruction_width(c) / 8 / c.beat_bytes
         gemm = self.array if isinstance(layer, GemmLayer) else 0
         if isinstance(layer, WindowLayer):
-            line = sum(layer.row_cycles(b - a, kernel_rows) for a, b in split_evenly(width, cut.columns))
+            key = (cut.columns, kernel_rows)
+            if key not in self._lines:
+                parts_of_line = split_evenly(width, cut.columns)
+                self._lines[key] = sum(layer.row_cycles(b - a, kernel_rows) for a, b in parts_of_line)
+            line = self._lines[key]
             gemm = height * layer.vectors * c.out_units * line
         alu = height * width * layer.vectors + (self.array if isinstance(layer, AluLayer) else 0)
         bus = max(bus, written)  # channels of their own

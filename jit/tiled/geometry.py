@@ -9,12 +9,12 @@ filled with the padding's value.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.jit.kernels.base import split_evenly
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """How a layer is cut: pixels of a tile, vectors of a chunk, kernel rows, columns and input blocks of a piece.
 
     ``tiles_first``: all chunks of a tile one after another, else all tiles of a chunk.
@@ -29,8 +29,7 @@ class Cut:
     tiles_first: bool
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Output rows [top, bottom) and columns [left, right)."""
 
     top: int
@@ -47,8 +46,7 @@ class Tile:
         return self.right - self.left
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Kernel rows [ky, ky_end), columns [kx, kx_end), and units [unit, unit_end) of a pixel of input ``source``."""
 
     source: int
@@ -68,8 +66,7 @@ class Piece:
         return (self.ky_end - self.ky) * (self.kx_end - self.kx)
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(NamedTuple):
     """Rows and columns of a tensor from (``top``, ``left``) on, which may lie outside of it, and units of a pixel."""
 
     tensor: str

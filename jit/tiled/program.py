@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,40 +15,47 @@ from tilewright.jit.tiled.build import tiled_layers
 from tilewright.jit.tiled.choose import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
-from tilewright.jit.tiled.layers import TiledLayer
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 
 
-def tiled_program(
-    graph: Graph, lowered: Lowered, config: Config, plan: Config, meta: dict[str, Any]
-) -> tuple[Program, dict[str, int]]:
-    """The program, and the byte offsets of its inputs (by packed tensor) and outputs (by graph tensor).
+class TiledProgram:
+    """The tiled form of a graph, prepared once; its tiles are chosen as if memories were those of any smaller Config.
 
-    Tiles are chosen as if the memories were ``plan``'s. ``lowered`` is bound with nothing in DRAM; its inputs are
-    packed without padding from here on.
+    ``lowered`` is bound with nothing in DRAM; its inputs are packed without padding from here on. ``offsets``: byte
+    offsets of inputs (by packed tensor) and outputs (by graph tensor).
     """
-    for name in lowered.rows_inputs:
-        lowered.packs[name] = replace(lowered.packs[name], padding=(0, 0, 0, 0))
-    stored, offsets, sizes, rows = _lay_out(graph, lowered, config)
-    layers: list[TiledLayer] = []
-    chosen: list[Chosen] = []
-    for node in lowered.nodes:
-        units = [stored[name].units for name in node.inputs]
-        forms = [(layer, found) for layer in tiled_layers(node, config) if (found := choose(layer, units, plan))]
-        if not forms:
-            raise PlaceError(f"{node.name}: not even one pixel of one vector fits {config.name}")
-        layer, found = min(forms, key=lambda form: form[1].cycles)
-        layers.append(layer)
-        chosen.append(found)
-    writer = InstructionWriter(config, rows)
-    TileEmitter(config, layers, chosen, stored, writer).run()
-    segments = [
-        Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
-        Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
-    ]
-    if any(place.segment == SCRATCH for place in stored.values()):
-        segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
-    return writer.program(segments, meta), offsets
+
+    def __init__(self, graph: Graph, lowered: Lowered, config: Config) -> None:
+        self.lowered, self._config = lowered, config
+        for name in lowered.rows_inputs:
+            lowered.packs[name] = replace(lowered.packs[name], padding=(0, 0, 0, 0))
+        self._stored, self.offsets, self._sizes, self._rows = _lay_out(graph, lowered, config)
+        self._forms = [tiled_layers(node, config) for node in lowered.nodes]
+
+    def choose(self, plan: Config) -> tuple[tuple[int, Chosen], ...]:
+        """For each node, which of its forms and the cut that is fastest with ``plan``'s memories."""
+        result = []
+        for node, layers in zip(self.lowered.nodes, self._forms, strict=True):
+            units = [self._stored[name].units for name in node.inputs]
+            found = [(k, best) for k, layer in enumerate(layers) if (best := choose(layer, units, plan)) is not None]
+            if not found:
+                raise PlaceError(f"{node.name}: not even one pixel of one vector fits {self._config.name}")
+            result.append(min(found, key=lambda form: form[1].cycles))
+        return tuple(result)
+
+    def program(self, choice: Sequence[tuple[int, Chosen]], meta: dict[str, Any]) -> Program:
+        """The program of a choice."""
+        layers = [forms[k] for forms, (k, _) in zip(self._forms, choice, strict=True)]
+        writer = InstructionWriter(self._config, self._rows)
+        TileEmitter(self._config, layers, [chosen for _, chosen in choice], self._stored, writer).run()
+        sizes = self._sizes
+        segments = [
+            Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
+            Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
+        ]
+        if any(place.segment == SCRATCH for place in self._stored.values()):
+            segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
+        return writer.program(segments, meta)
 
 
 def _lay_out(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.writer import InstructionWriter
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Rows [top, bottom) and columns [left, right) of a tile, whose accumulators lie in one bank of acc.
 
     ``flat``: pixels [left, right) of the tile counted through its rows; there is one row then.
@@ -50,8 +49,7 @@ def parts_of(tile: Tile, units: int, layer: TiledLayer) -> list[Part]:
     return [Part(a, b, 0, tile.columns, False) for a, b in rows]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a block lies in act: first unit, and the wrap region's fields (all of act, so nothing wraps)."""
 
     base: int

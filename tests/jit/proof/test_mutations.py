@@ -111,5 +111,4 @@ def test_no_mistake_escapes() -> None:
     print("\n" + "\n".join(table) + f"\n{dict(counts)}")
     assert not counts[ESCAPED], "\n".join(row for row in table if row.startswith(ESCAPED))
     assert not counts[SAME], "mistakes that no graph meets"
-    assert not counts[NO_PROGRAM], "mistakes that no program of any graph shows"
     assert counts[PROOF] >= 40
