@@ -126,7 +126,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with np.load(HERE / "digits_test.npz") as data:
             x, labels = data["x"], data["labels"]
-        with console.status(f"compiling digits.onnx for {escape(options.config)}"):
+        what = f"compiling digits.onnx for {escape(options.config)} (the first time also the compiler's own kernels)"
+        with console.status(what):
             exe = tw.compile(HERE / "digits.onnx", config=options.config)
         y, report = run_with_progress(exe, x, console)
         equal = show(report, y, labels, expected_outputs(x), console)
