@@ -43,11 +43,17 @@ BEST, STEEP = 1.02, 1.03
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 CONSTANT_SHARES = (0.5, 0.25, 0.125)
 
+#: tiles are not written whose count of cycles, which leaves much out, exceeds the best program's so many times
+HOPELESS = 1.05
+#: instructions written, over all programs tried, after which no more are tried for less memory: about a minute's work
+ENOUGH = 1_000_000
+
 _Key = TypeVar("_Key", bound=Hashable)
 Progress = Callable[[str, int, int], None]
 Made = tuple[Program, Lowered, dict[str, int]]  #: with the byte offsets of inputs and outputs
-#: decides everything, and gives what tells the decisions from others and the function that writes the program
-Attempt = Callable[[], tuple[Hashable, Callable[[], Made]]]
+#: what tells the decisions from others, cycles by a coarse count if there is one, and the function that writes
+Decided = tuple[Hashable, float | None, Callable[[], Made]]
+Attempt = Callable[[], Decided]
 
 #: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
 FAILURES = (TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError)
@@ -78,18 +84,22 @@ def best_program(
     ]  # fmt: skip
     tiles = cache(lambda: _tiles(graph, config))
     found: list[tuple[int, ProvenProgram]] = []
+    written = 0
     timed: dict[Hashable, int] = {}  #: cycles of what was decided before; small graphs leave little to decide
     failures: list[Exception] = []
     refusals: list[Exception] = []
 
     def attempt(number: int, make: Attempt) -> int | None:
         """Cycles of a schedule, None if there is none."""
+        nonlocal written
         if progress is not None:
             progress("schedules", number, max(number, len(tries)) + 1)
         try:
-            key, write = make()
+            key, estimate, write = make()
             if key in timed:
                 return timed[key]
+            if estimate is not None and found and estimate > HOPELESS * min(c for c, _ in found):
+                return None
             program, lowered, offsets = write()
             packs, unpacks = _edges(graph, lowered, offsets, config)
             cycles = simulate_timing(program).cycles
@@ -100,12 +110,15 @@ def best_program(
             failures.append(error)
             return None
         timed[key] = cycles
+        written += program.instruction_count
         found.append((cycles, ProvenProgram(program, packs, unpacks)))
         return cycles
 
     def descend(make: Callable[[Config], Attempt], field: str) -> None:
         """Plans for less and less of a memory, as long as they are not much slower than the best."""
         for plan in _smaller(config, field):
+            if written > ENOUGH:
+                break
             cycles = attempt(len(tries), make(plan))
             if cycles is None or cycles > STEEP * min(c for c, _ in found):
                 break
@@ -166,9 +179,7 @@ def _tiles(graph: Graph, config: Config) -> TiledProgram:
     return TiledProgram(graph, lower(graph, config, tiled=True), config)
 
 
-def _tiled(
-    graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan: Config
-) -> tuple[Hashable, Callable[[], Made]]:
+def _tiled(graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan: Config) -> Decided:
     """Layer by layer through DRAM, in tiles whose sizes are chosen for ``plan``."""
     form = tiles()
     choice = form.choose(plan)
@@ -177,7 +188,7 @@ def _tiled(
         program = form.program(choice, _meta(graph, form.lowered, config))
         return program, form.lowered, form.offsets
 
-    return ("tiles", choice), write
+    return ("tiles", choice), sum(chosen.cycles for _, chosen in choice), write
 
 
 def _streams(graph: Graph, config: Config) -> bool:
@@ -195,9 +206,7 @@ def _streams(graph: Graph, config: Config) -> bool:
     return True
 
 
-def _program(
-    graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None
-) -> tuple[Hashable, Callable[[], Made]]:
+def _program(graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None) -> Decided:
     """Schedule, to be emitted: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
     ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
@@ -219,7 +228,7 @@ def _program(
         buffer.base *= config.act_units // plan.act_units
     places = tuple((b.tensor, b.base, b.capacity, b.pad, b.pad_value) for b in lowered.buffers.values())
     key = (plan, on_chip, tuple(actions), places)
-    return key, partial(_emitted, graph, config, lowered, actions, inputs)
+    return key, None, partial(_emitted, graph, config, lowered, actions, inputs)
 
 
 def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Action], inputs: list[str]) -> Made:

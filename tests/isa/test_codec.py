@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
@@ -111,6 +113,14 @@ def test_micro_op_values_out_of_range_are_refused(engine: Engine) -> None:
         for value in (low - 1, high + 1):
             with pytest.raises(EncodingError, match=f"{engine.name} micro-op 1: {field.name} = {value}: must be from"):
                 encode_uops([{}, {field.name: value}], engine, DEFAULT)
+
+
+def test_numbers_of_any_type_encode_alike() -> None:
+    """NumPy's integers would overflow in words wider than theirs."""
+    fields = {"rows": 3, "cols": 5, "value": -7, "sram": 1000, "wrap_size": 4096, "push": 5}
+    wide: dict[str, Any] = {name: np.int64(value) for name, value in fields.items()}
+    assert encode([Instruction(Opcode.FILL, wide)], DEFAULT) == encode([Instruction(Opcode.FILL, fields)], DEFAULT)
+    assert decode(encode([Instruction(Opcode.FILL, wide)], DEFAULT), DEFAULT)[0]["rows"] == 3
 
 
 def test_unknown_fields_are_refused() -> None:

@@ -58,3 +58,19 @@ def test_there_is_one_rule_for_the_least_rows() -> None:
     assert least[y] == rings.least(y, 0, 1)
     assert least[y] >= min(nodes.buffers[y].rows, begun + 2)
     assert rings.made_rows(y) == begun + 1
+
+
+def test_counts_of_rows_hold_for_other_bindings() -> None:
+    """What is remembered of one binding of the nodes gives what counting anew gives for another."""
+    b = GraphBuilder(6, (12, 12, 16))
+    y = b.conv("x", 16)
+    z = b.conv(b.conv(y, 16, (5, 5), padding=(2, 2, 2, 2)), 16)
+    lowered = lower(b.graph(b.add(z, y)), PRESETS["tiny"])
+    known = RingSizes(lowered.nodes, lowered.buffers)
+    for name in lowered.buffers:
+        known.least(name, 0, len(lowered.nodes) - 1)
+    lowered.bind({y: "all", z: "alu"})
+    fresh, reused = RingSizes(lowered.nodes, lowered.buffers), RingSizes(lowered.nodes, lowered.buffers, known)
+    assert len(lowered.spills) == 3
+    for name in lowered.buffers:
+        assert reused.least(name, 0, len(lowered.nodes) - 1) == fresh.least(name, 0, len(lowered.nodes) - 1)

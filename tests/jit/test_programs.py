@@ -1,0 +1,107 @@
+"""Which schedules are tried for one program, and which are not because nothing is to be gained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tests.jit.proof.cases import NO_PADDING, SMALL, inverted_residuals
+from tilewright.config import PRESETS, Config
+from tilewright.isa.codec import Instruction
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Opcode
+from tilewright.jit import programs
+from tilewright.jit.graph import Graph
+from tilewright.jit.hazards import Access, HazardTracker
+from tilewright.jit.tiled.program import TiledProgram
+
+PYNQ = PRESETS["pynq-z2"]
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The programs that were written and simulated."""
+    found: list[Program] = []
+    original = programs.simulate_timing
+
+    def timing(program: Program) -> Any:
+        found.append(program)
+        return original(program)
+
+    monkeypatch.setattr(programs, "simulate_timing", timing)
+    return found
+
+
+def small_graph() -> Graph:
+    b = GraphBuilder(1, (6, 6, 16))
+    return b.graph(b.conv(b.conv("x", 16), 16, (1, 1), padding=NO_PADDING))
+
+
+def compiled(graph: Graph, config: Config) -> int:
+    """Cycles of the program that is kept."""
+    found = programs.best_program(graph, config, programs.POLICIES, None)
+    return int(programs.simulate_timing(found.program).cycles)
+
+
+def test_what_is_decided_alike_is_written_once(simulated: list[Program], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row leaves a policy little to decide."""
+    monkeypatch.setattr(programs, "BEST", 1e9)
+    monkeypatch.setattr(programs, "NEAR", {False: 1e9, True: 1e9})
+    tried: list[int] = []
+    b = GraphBuilder(1, (1, 1, 16))
+    graph = b.graph(b.dense("x", 16))
+    programs.best_program(graph, PYNQ, programs.POLICIES, lambda what, done, total: tried.append(done))
+    assert len(tried) == len(programs.POLICIES)
+    assert len(simulated) == 1
+
+
+def test_tiles_that_the_coarse_count_makes_slower_are_not_written(
+    simulated: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    original = TiledProgram.program
+
+    def program(self: TiledProgram, choice: Any, meta: dict[str, Any]) -> Program:
+        written.append(1)
+        return original(self, choice, meta)
+
+    monkeypatch.setattr(TiledProgram, "program", program)
+    monkeypatch.setattr(programs, "NEAR", {False: 0.0, True: 0.0})
+    monkeypatch.setattr(programs, "HOPELESS", 1e9)
+    best = compiled(small_graph(), PYNQ)
+    assert written
+    written.clear()
+    monkeypatch.setattr(programs, "HOPELESS", 0.0)
+    assert compiled(small_graph(), PYNQ) >= best
+    assert not written
+
+
+def test_no_more_memories_are_tried_after_enough_instructions(
+    simulated: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Config] = []
+    original = programs._smaller
+
+    def smaller(config: Config, field: str) -> list[Config]:
+        asked.extend(found := original(config, field))
+        return found
+
+    def tried(enough: int) -> int:
+        simulated.clear()
+        monkeypatch.setattr(programs, "ENOUGH", enough)
+        programs.best_program(inverted_residuals(SMALL), SMALL, programs.POLICIES, None)
+        return len(simulated)
+
+    monkeypatch.setattr(programs, "_smaller", smaller)
+    assert tried(0) < tried(1 << 30)
+    assert asked
+
+
+@pytest.mark.parametrize("address", [-1, 1 << 40])
+def test_no_access_lies_outside_its_memory(address: int) -> None:
+    tracker = HazardTracker(PYNQ)
+    with pytest.raises(IndexError, match="outside"):
+        tracker.add(Instruction(Opcode.GEMM, {}), [Access("act", np.array([address]), False)], 0)
