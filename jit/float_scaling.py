@@ -1,9 +1,10 @@
-"""ONNX Runtime's float32 output stage in integers, exact where that can be proven.
+"""Output stages that scale in floating point, in integers, exact where that can be proven.
 
-ONNX Runtime computes ``clamp(rint(float32(acc) * scale) + zero_point)`` in float32. That function of the accumulator
-is a staircase: it is fixed by its thresholds, the smallest accumulator of each output level. A fixed-point pair (m, t)
-with the constant R added before the shift has the same thresholds within the reachable range exactly when, for each
-level k with threshold T (levels relative to the zero point),
+ONNX Runtime computes ``clamp(rint(float32(acc) * scale) + zero_point)`` in float32, LiteRT's fully connected layers
+scale in float64 and round halves away from zero. Such a function of the accumulator is a staircase: it is fixed by its
+thresholds, the smallest accumulator of each output level. A fixed-point pair (m, t) with the constant R added before
+the shift has the same thresholds within the reachable range exactly when, for each level k with threshold T (levels
+relative to the zero point),
 
     T * m + R >= k * 2^t   and   (T - 1) * m + R < k * 2^t.
 
@@ -14,6 +15,7 @@ is chosen is then checked against the thresholds with the reference arithmetic: 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,10 +51,27 @@ def float_output(acc: ArrayLike, scale: ArrayLike, zero_point: int, lo: int, hi:
     return np.rint(np.clip(product, lo - zero_point, hi - zero_point)).astype(np.int64) + zero_point
 
 
-def thresholds(scale: NDArray[np.float32], low: Int64, high: Int64, zero_point: int, lo: int, hi: int) -> Int64:
+def double_output(acc: ArrayLike, scale: ArrayLike, zero_point: int, lo: int, hi: int) -> Int64:
+    """LiteRT's fully connected output stage: ``acc * scale`` in float64, halves away from zero, then the zero point."""
+    product = np.clip(np.asarray(acc, np.float64) * np.asarray(scale, np.float64), lo - zero_point, hi - zero_point)
+    size = np.abs(product)
+    whole = np.floor(size)
+    return (np.sign(product) * (whole + (size - whole >= 0.5))).astype(np.int64) + zero_point
+
+
+def thresholds(
+    scale: NDArray[np.floating],
+    low: Int64,
+    high: Int64,
+    zero_point: int,
+    lo: int,
+    hi: int,
+    output: Callable[[Int64, NDArray[np.floating], int, int, int], Int64] = float_output,
+) -> Int64:
     """(C, hi - lo): the smallest accumulator in [low, high + 1] whose output is at least lo + 1, ..., hi.
 
     high + 1 where no reachable accumulator gets there. ``scale``, ``low``, ``high``: (C,), scales positive.
+    ``output``: the stage, a staircase.
     """
     level = np.arange(lo + 1, hi + 1, dtype=np.int64)[None, :]
     below, above = low[:, None], high[:, None] + 1
@@ -62,7 +81,7 @@ def thresholds(scale: NDArray[np.float32], low: Int64, high: Int64, zero_point: 
     right = np.clip(np.ceil(guess + slack), below, above).astype(np.int64)
     while (left < right).any():
         middle = (left + right) >> 1
-        reached = float_output(middle, scale[:, None], zero_point, lo, hi) >= level
+        reached = output(middle, scale[:, None], zero_point, lo, hi) >= level
         active = left < right
         right = np.where(active & reached, middle, right)
         left = np.where(active & ~reached, middle + 1, left)
@@ -79,7 +98,7 @@ def tune(
     table: Int64 | None = None,
 ) -> Tuned:
     """:func:`solve`, remembered: a layer is lowered when it is matched and again when its region becomes a graph."""
-    parts = (np.asarray(scales, np.float32), low, high, *(() if table is None else (table,)))
+    parts = (np.asarray(scales, np.float64), low, high, *(() if table is None else (table,)))
     key = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
     key += repr((zero_point, lo, hi, [part.shape for part in parts])).encode()
     if key not in _SOLVED:
@@ -98,15 +117,15 @@ def solve(
     hi: int = 127,
     table: Int64 | None = None,
 ) -> Tuned:
-    """Constants that equal ONNX Runtime's output stage over [low, high] (biased accumulators) per channel.
+    """Constants that equal an output stage over [low, high] (biased accumulators) per channel.
 
-    ``scales``: float32 (C,). ``table``: the thresholds to meet where they are not those of :func:`thresholds`. Tries
+    ``scales``: (C,). ``table``: the thresholds to meet; by default ONNX Runtime's, of float32 scales. Tries
     half-up rounding with a tuned constant, then with a nudged multiplier, and ties-to-even for the layer if that
     proves more channels exact.
     """
-    scale = np.asarray(scales, np.float32)
+    scale = np.asarray(scales, np.float64)
     if table is None:
-        table = thresholds(scale, low, high, zero_point, lo, hi)
+        table = thresholds(scale.astype(np.float32), low, high, zero_point, lo, hi)
     level = np.arange(lo + 1, hi + 1, dtype=np.int64) - zero_point
     pairs = [_pair(float(s)) for s in scale]
     multiplier = np.array([m for m, _ in pairs], np.int64)
@@ -139,7 +158,7 @@ def solve(
 
 
 def _pair(scale: float) -> tuple[int, int]:
-    """(m, t) of a float32 scale, exactly: its 24 significant bits leave room for a smaller shift."""
+    """(m, t) of a scale; of a float32 one exactly, whose 24 significant bits leave room for a smaller shift."""
     multiplier, shift = quantize_multiplier(scale)
     spare = max(0, shift - _MAX_SHIFT)
     return multiplier >> spare, shift - spare

@@ -9,7 +9,6 @@ the shift t = 31 - s of :func:`tilewright.isa.arithmetic.scale_round`. ONNX Runt
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,25 +89,6 @@ def make_requant(
         lo=lo,
         hi=hi,
     )
-
-
-def ties_away(requant: Requant, low: NDArray[np.integer], high: NDArray[np.integer]) -> Requant:
-    """``requant``, which rounds half up, with constants that round half away from zero for accumulators (bias
-    included) in [low, high]: LiteRT's fully connected layers.
-
-    Only negative ties differ. A multiplier one larger moves every tie away from zero; products are multiples of the
-    multiplier's lowest bit, so nothing else crosses a half as long as accumulators stay below that. Raises
-    NotRepresentable where they do not.
-    """
-    multiplier, shift = requant.multiplier.astype(np.int64), requant.shift.astype(np.int64)
-    lowest = multiplier & -multiplier
-    reach = np.maximum(np.abs(low), np.abs(high))
-    # a tie is an odd multiple of 2^(t - 1): the accumulator must bring the twos that the multiplier lacks
-    lacking = np.left_shift(np.int64(1), np.maximum(shift - 1, 0)) // np.maximum(lowest, 1)
-    ties = (multiplier > 0) & (lacking > 0) & (low < 0) & (lacking <= np.abs(low))
-    if (ties & ((reach >= lowest) | (multiplier + 1 >= 1 << 31))).any():
-        raise NotRepresentable("ties that fixed point cannot round away from zero")
-    return replace(requant, multiplier=(multiplier + ties).astype(np.int32))
 
 
 def reachable(weight: NDArray[np.integer], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:

@@ -23,7 +23,6 @@ from tilewright.jit.numbers import (
     quantize_multiplier,
     reachable,
     softmax_constants,
-    ties_away,
 )
 from tilewright.runtime.host import doubling_high_mul, rounding_divide_by_pot, softmax_int8
 
@@ -196,21 +195,3 @@ def test_softmax_is_a_softmax(seed: int, scale: float, size: int) -> None:
     real = np.exp((x - x.max(axis=1, keepdims=True).astype(np.float64)) * float(np.float32(scale)))
     wanted = np.clip(256 * real / real.sum(axis=1, keepdims=True) - 128, -128, 127)
     assert np.abs(got - wanted).max() <= 1
-
-
-@pytest.mark.parametrize("scale", [2**-6, 2**-4, 3 * 2**-7, 0.0173 * 0.0123 / 0.0091, 0.75, 2**-9 * 5])
-def test_fully_connected_layers_round_ties_away_from_zero(scale: float) -> None:
-    acc = np.arange(-5000, 5001)
-    plain = make_requant(scale, rounding="single", zero_point=0, reach=5000)
-    away = ties_away(plain, np.array([-5000]), np.array([5000]))
-    product = acc * int(plain.multiplier[0])
-    shift = int(plain.shift[0])
-    wanted = np.sign(product) * ((np.abs(product) + (1 << (shift - 1))) >> shift)
-    got = scale_round(acc, int(away.multiplier[0]), shift, 0, Rounding.SINGLE)
-    np.testing.assert_array_equal(got, wanted)
-
-
-def test_ties_beyond_fixed_point_are_refused() -> None:
-    one = make_requant(2**-6, rounding="single", zero_point=0, reach=5000)
-    with pytest.raises(NotRepresentable, match="ties"):
-        ties_away(one, np.array([-(1 << 31)]), np.array([1 << 31]))

@@ -62,13 +62,16 @@ def add_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArra
     return layer.emit(Add, [a.name, b.name], a.shape, q, scale_a=scale_a, scale_b=scale_b, requant=fitted.requant)
 
 
-def element_wise(layer: Layer, x: Operand, out: Output) -> tuple[Scale, Requant]:
-    """int8 -> int8 with the scale of ``x`` changed to the result's, one channel's constants for all."""
+def element_wise(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = False) -> tuple[Scale, Requant]:
+    """int8 -> int8 with the scale of ``x`` changed to the result's, one channel's constants for all.
+
+    ``float_ratio``: whether LiteRT divides the scales in float32 (RELU and its kin) and not in float64 (QUANTIZE).
+    """
     channels = x.shape[3]
     if layer.semantics != LITERT:
         return _element_wise_onnx_runtime(layer, x, out)
-    same = x.scale == out.quantisation.scale
-    ratio = 1.0 if same else float(np.float64(x.scale) / np.float64(out.quantisation.scale))
+    kind = np.float32 if float_ratio else np.float64
+    ratio = float(kind(x.scale) / kind(out.quantisation.scale))
     requant = make_requant(
         ratio,
         rounding="double",
@@ -95,11 +98,11 @@ def is_copy(x: Operand, out: Output) -> bool:
     return x.quantisation == out.quantisation and (out.lo, out.hi) == (-128, 127)
 
 
-def requantize(layer: Layer, x: Operand, out: Output) -> str:
-    """A change of scale or range; nothing at all where neither changes."""
+def requantize(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = False) -> str:
+    """A change of scale or range; nothing at all where neither changes. ``float_ratio``: see :func:`element_wise`."""
     if is_copy(x, out):
         return x.name
-    scale, requant = element_wise(layer, x, out)
+    scale, requant = element_wise(layer, x, out, float_ratio=float_ratio)
     if layer.semantics == LITERT:  # fitted ones have been noted already
         layer.report_exact(x.shape[3])
     return layer.emit(Requantize, [x.name], x.shape, out.quantisation, scale=scale, requant=requant)

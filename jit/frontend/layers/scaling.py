@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.float_scaling import tune
+from tilewright.jit.float_scaling import Tuned, double_output, thresholds, tune
 from tilewright.jit.float_tables import Fitted
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.graph import Requant
 from tilewright.jit.graph import Rounding as RoundingName
-from tilewright.jit.numbers import make_requant, reachable, ties_away
+from tilewright.jit.numbers import NotRepresentable, make_requant, reachable
 
 
 def weighted_requant(
@@ -27,11 +27,13 @@ def weighted_requant(
     tail: Output,
     *,
     rounding: RoundingName,
-    count: int,
+    float_product: bool,
 ) -> Requant:
     """Requant of ``sum(x * w) + b`` with the input's zero point folded into the bias.
 
-    ``weight``: (OC, taps); ``bias``: (OC,). ``rounding`` is LiteRT's for this kind of layer. Adds the layer to the
+    ``weight``: (OC, taps); ``bias``: (OC,). ``rounding`` is LiteRT's for this kind of layer: ``double`` of
+    convolutions, ``single`` of fully connected layers, which scale in float64. ``float_product``: whether LiteRT
+    rounds the product of the scales of input and weights to float32 (uint8 convolutions). Adds the layer to the
     exactness report.
     """
     folded = bias - x.zero_point * weight.astype(np.int64).sum(axis=1)
@@ -39,7 +41,12 @@ def weighted_requant(
     if layer.semantics != LITERT:
         scales32 = np.float32(x.scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
         return float_requant(layer, scales32, folded, low, high, tail)
-    scales = np.float64(x.scale) * weight_scales / np.float64(tail.quantisation.scale)
+    product = np.float64(x.scale) * weight_scales
+    if float_product:
+        product = product.astype(np.float32).astype(np.float64)
+    scales = product / np.float64(tail.quantisation.scale)
+    if rounding == "single":
+        return _double_requant(layer, scales, folded, low, high, tail)
     requant = make_requant(
         scales,
         bias=wrap_int32(folded),
@@ -47,11 +54,33 @@ def weighted_requant(
         zero_point=tail.quantisation.zero_point,
         lo=tail.lo,
         hi=tail.hi,
-        channels=count,
+        channels=len(scales),
         reach=np.maximum(np.abs(low), np.abs(high)),
     )
-    layer.report(LayerExactness(layer.name, layer.semantics, count, count))
-    return ties_away(requant, low, high) if rounding == "single" else requant
+    layer.report(LayerExactness(layer.name, layer.semantics, len(scales), len(scales)))
+    return requant
+
+
+def _double_requant(
+    layer: Layer,
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    tail: Output,
+) -> Requant:
+    """Requant that equals LiteRT's float64 scaling of accumulators in [low, high] (bias included).
+
+    Adds the layer to the exactness report. Raises NotRepresentable where no constants give the same integers.
+    """
+    _within_int32(low, high)
+    zero_point = tail.quantisation.zero_point
+    table = thresholds(scales, low, high, zero_point, tail.lo, tail.hi, double_output)
+    tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi, table)
+    if not tuned.exact.all():
+        raise NotRepresentable(f"{int((~tuned.exact).sum())} channels whose float64 scaling has no fixed-point equal")
+    layer.report(LayerExactness(layer.name, layer.semantics, len(scales), len(scales)))
+    return _tuned_requant(tuned, bias, tail)
 
 
 def float_requant(
@@ -66,9 +95,7 @@ def float_requant(
 
     Adds the layer to the exactness report.
     """
-    limit = 1 << 31
-    if (low < -limit).any() or (high >= limit).any():
-        raise Unsupported("an accumulator that can leave int32")
+    _within_int32(low, high)
     count = len(scales)
     zero_point = tail.quantisation.zero_point
     tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi)
@@ -83,13 +110,23 @@ def float_requant(
             "float32 scaling, thresholds compared over all reachable accumulators",
         )
     )
+    return _tuned_requant(tuned, bias, tail)
+
+
+def _within_int32(low: NDArray[Any], high: NDArray[Any]) -> None:
+    limit = 1 << 31
+    if (low < -limit).any() or (high >= limit).any():
+        raise Unsupported("an accumulator that can leave int32")
+
+
+def _tuned_requant(tuned: Tuned, bias: NDArray[np.int64], tail: Output) -> Requant:
     return Requant(
-        bias=wrap_int32(np.broadcast_to(bias, (count,))).astype(np.int32),
+        bias=wrap_int32(np.broadcast_to(bias, tuned.multiplier.shape)).astype(np.int32),
         multiplier=tuned.multiplier,
         shift=tuned.shift,
         offset=tuned.offset,
         rounding=tuned.rounding,
-        zero_point=zero_point,
+        zero_point=tail.quantisation.zero_point,
         lo=tail.lo,
         hi=tail.hi,
     )

@@ -27,8 +27,11 @@ def convolution(
     padding: Quad = (0, 0, 0, 0),
     groups: int = 1,
     rounding: RoundingName = "double",
+    float_product: bool = False,
 ) -> str:
     """``weight``: (OC, KH, KW, IC / groups) without zero point; ``scales``, ``bias``: (OC,); padding t, l, b, r.
+
+    ``rounding``, ``float_product``: see :func:`weighted_requant`.
 
     Raises Unsupported or NotRepresentable where the accelerator's arithmetic cannot give the oracle's integers.
     """
@@ -38,7 +41,7 @@ def convolution(
         raise Unsupported(f"weights for {per_group * groups} channels on a tensor of {x.shape[3]}")
     shape = (1, *spatial(x.shape, (kh, kw), strides, dilation, padding), channels)
     requant = weighted_requant(
-        layer, x, weight.reshape(channels, -1), scales, bias, out, rounding=rounding, count=channels
+        layer, x, weight.reshape(channels, -1), scales, bias, out, rounding=rounding, float_product=float_product
     )
     fields = {
         "requant": requant,

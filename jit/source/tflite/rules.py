@@ -141,7 +141,7 @@ def activation(kind: int) -> Callable[[Site], str]:
 
     def rule(site: Site) -> str:
         site.same_kind(0)
-        return elementwise.requantize(site, site.operand(0), site.output(kind))
+        return elementwise.requantize(site, site.operand(0), site.output(kind), float_ratio=True)
 
     return rule
 

@@ -33,6 +33,7 @@ def conv_2d(site: Site) -> str:
         dilation=dilation,
         padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
         groups=x.shape[3] // weight.shape[3],
+        float_product=_float_product(site),
     )
 
 
@@ -54,6 +55,7 @@ def depthwise_conv_2d(site: Site) -> str:
         dilation=dilation,
         padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
         groups=x.shape[3],
+        float_product=_float_product(site),
     )
 
 
@@ -76,6 +78,11 @@ def fully_connected(site: Site) -> str:
         raise Unsupported(f"a result of shape {site.result.shape}")
     result = dense(site, x, weight, scales, _bias(site, weight.shape[0]), out)
     return _reshaped(site, Operand(result, (*rows[:3], weight.shape[0]), out.quantisation), wanted).name
+
+
+def _float_product(site: Site) -> bool:
+    """LiteRT prepares uint8 convolutions as its first versions did, with one float32 product of the scales."""
+    return site.tensor(0).dtype == "uint8"
 
 
 def _reshaped(site: Site, x: Operand, shape: tuple[int, ...]) -> Operand:
