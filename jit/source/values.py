@@ -5,12 +5,15 @@ Conversions are host operators, added where a form is first asked for. What nobo
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
 from tilewright.jit.graph import Graph, HostCast, Interpreted, Op, Reshape, Transpose
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,12 @@ class Values:
         self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: Any
     ) -> str:
         return self.builder.append(kind, name, [read], result, like=spec.quantisation, **fields)
+
+
+def by_name(files: Mapping[_Key, str]) -> tuple[dict[str, _Key], dict[_Key, _Key]]:
+    """(graph tensor -> the file's first tensor that it holds, each of the file's tensors -> that first one)."""
+    first: dict[str, _Key] = {}
+    return first, {key: first.setdefault(name, key) for key, name in files.items()}
 
 
 def without_dead(graph: Graph) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,32 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.runtime.interpreters import PREPARED
 
 
-def cut(prepared: Prepared, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+def cut(
+    prepared: Prepared, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], same: Mapping[str, str]
+) -> bytes:
     """A model of these nodes that takes and gives these tensors.
+
+    ``same``: tensors -> the one of equal content that stands for them.
 
     The nodes are those that ONNX Runtime has optimised for the whole model, so that it computes the same in the part.
     Constants that the file lets its user replace stay replaceable, since that too decides about optimisations.
     """
     import onnx
+    from onnx import helper
 
     whole = prepared.model
     used = {t for node in nodes for t in node.reads}
     made = {t for node in nodes for t in node.makes}
     graph = onnx.GraphProto(name="cut")
-    graph.node.extend(node.proto for node in nodes)
+    copies = sorted((same[t], t) for t in used - made - set(inputs) if same.get(t, t) != t)
+
+    def copied(sources: Collection[str]) -> None:
+        graph.node.extend(helper.make_node("Identity", [s], [t]) for s, t in copies if s in sources)
+
+    copied(inputs)
+    for node in nodes:
+        graph.node.append(node.proto)
+        copied(node.makes)
     constants = [t for t in used | set(outputs) if t in prepared.constants and t not in made]
     kept = set(constants)
     graph.initializer.extend(t for t in whole.graph.initializer if t.name in kept)

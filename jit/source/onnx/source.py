@@ -24,7 +24,7 @@ from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.units import Unit, assign, find_units, is_dequantised
 from tilewright.jit.source.onnx.values import PreparedValues
-from tilewright.jit.source.values import FileTensor, without_dead
+from tilewright.jit.source.values import FileTensor, by_name, without_dead
 
 #: float32 sums differ by an LSB from integer ones for a few in a million accumulators of a usual convolution, and for
 #: every fourth average of four, where half of them are ties
@@ -61,6 +61,7 @@ class OnnxSource(Source):
         self._orders = orders(self.prepared)
         self._numbers = _numbers(self.prepared)
         self._keys: dict[str, str] = {}
+        self._same: dict[str, str] = {}
 
     def build(self, host: Mapping[int, str]) -> Built:
         builder = GraphBuilder(ONNX_RUNTIME)
@@ -75,14 +76,15 @@ class OnnxSource(Source):
         built.graph.outputs = [self._output(name, values) for name in self.prepared.outputs]
         built.graph = without_dead(built.graph)
         built.exactness = builder.exactness
-        self._keys = {tensor: key for key, tensor in values.files.items() if isinstance(key, str)}
+        self._keys, self._same = by_name({k: name for k, name in values.files.items() if isinstance(k, str)})
         return built
 
     def cut(self, operators: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
         wanted = set(operators)
         nodes = {n.index: n for unit in self.units if unit.covers & wanted for n in unit.nodes}
         ordered = [nodes[i] for i in sorted(nodes)]
-        return cut(self.prepared, ordered, [self._keys[t] for t in inputs], [self._keys[t] for t in outputs])
+        given, taken = [self._keys[t] for t in inputs], [self._keys[t] for t in outputs]
+        return cut(self.prepared, ordered, given, taken, self._same)
 
     def is_stateful(self, operators: Sequence[int]) -> bool:
         return False  # ONNX has no operator that remembers an inference

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.file import File
 
 #: operators without which those that read their results mean nothing: they go wherever they are needed
@@ -23,11 +24,13 @@ def cut(
     inputs: Sequence[int],
     outputs: Sequence[int],
     folded: Mapping[int, NDArray[Any]],
+    same: Mapping[int, int],
 ) -> bytes:
     """A model of the main subgraph's ``operators`` that takes and gives these tensors (by index).
 
-    ``folded``: values of tensors that become constants. Other subgraphs (of conditions, loops, initialisation) stay
-    with it.
+    ``folded``: values of tensors that become constants. ``same``: tensors -> the one of equal content that stands for
+    them. Other subgraphs (of conditions, loops, initialisation) stay with it. Raises ModelError if an operator would
+    read what nothing provides.
     """
     import flatbuffers  # type: ignore[import-untyped]
     from ai_edge_litert import schema_py_generated as schema
@@ -35,6 +38,9 @@ def cut(
     chosen = _with_handles(file, operators)
     main = file.model.subgraphs[0]
     ops = [copy.copy(main.operators[i]) for i in chosen]
+    for op in ops:
+        op.inputs = [same.get(int(t), int(t)) for t in op.inputs] if op.inputs is not None else None
+    _provided(file, ops, {*inputs, *folded}, outputs)
     used = {int(t) for op in ops for t in _tensors_of(op) if t >= 0} | set(inputs) | set(outputs)
     order = sorted(used)
     renumbered = {old: new for new, old in enumerate(order)}
@@ -61,6 +67,17 @@ def cut(
     builder = flatbuffers.Builder(1 << 16)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())
+
+
+def _provided(file: File, ops: Sequence[Any], given: set[int], outputs: Sequence[int]) -> None:
+    """Raise ModelError for a tensor that is read, or wanted as output, and neither given, made nor stored."""
+    made = {int(t) for op in ops if op.outputs is not None for t in op.outputs}
+    wanted = {int(t) for op in ops if op.inputs is not None for t in op.inputs if t >= 0} | set(outputs)
+    for index in sorted(wanted - made - given):
+        tensor = file.tensors[index]
+        stored = file.model.buffers[file.model.subgraphs[0].tensors[index].buffer].data
+        if not tensor.variable and (stored is None or not len(stored)):
+            raise ModelError(f"{file.path}: nothing provides tensor {index} ({tensor.name}) to a part of the model")
 
 
 def _widen_state(schema: Any, tensors: list[Any], op: Any) -> None:

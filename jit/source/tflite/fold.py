@@ -49,7 +49,7 @@ def fold(file: File) -> Folded:
         return Folded()
     inputs = list(dict.fromkeys(t for t in shaped if file.tensors[t].data is None))
     outputs = [t for i in chosen for t in file.operators[i].outputs]
-    model = cut(file, chosen, inputs, outputs, {})
+    model = cut(file, chosen, inputs, outputs, {}, {})
     run = interpreters.load("litert", model, "operators on constants")
     values = run([np.zeros(file.tensors[t].shape, file.tensors[t].dtype) for t in inputs])
     return Folded(dict(zip(outputs, values, strict=True)), set(chosen))

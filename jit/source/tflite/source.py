@@ -19,7 +19,7 @@ from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
-from tilewright.jit.source.values import FileTensor, Values, without_dead
+from tilewright.jit.source.values import FileTensor, Values, by_name, without_dead
 from tilewright.runtime import interpreters
 
 _STATE = {"READ_VARIABLE": "variable", "ASSIGN_VARIABLE": "variable"}
@@ -40,6 +40,7 @@ class TfliteSource(Source):
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
             raise ModelError(f"{path}: LiteRT cannot run it: {interpreters.first_line(error)}") from error
         self._keys: dict[str, int] = {}
+        self._same: dict[int, int] = {}
 
     def build(self, host: Mapping[int, str]) -> Built:
         builder = GraphBuilder(LITERT)
@@ -57,12 +58,13 @@ class TfliteSource(Source):
         graph.outputs = [self._output(i, values) for i in self.file.outputs]
         built.graph = without_dead(graph)
         built.exactness = builder.exactness
-        self._keys = {name: key for key, name in values.files.items() if isinstance(key, int)}
+        self._keys, self._same = by_name({k: name for k, name in values.files.items() if isinstance(k, int)})
         return built
 
     def cut(self, operators: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
         keys = self._keys
-        return cut(self.file, operators, [keys[n] for n in inputs], [keys[n] for n in outputs], self.folded.values)
+        given, taken = [keys[n] for n in inputs], [keys[n] for n in outputs]
+        return cut(self.file, operators, given, taken, self.folded.values, self._same)
 
     def is_stateful(self, operators: Sequence[int]) -> bool:
         ops = [self.file.operators[i] for i in operators]
@@ -72,7 +74,7 @@ class TfliteSource(Source):
         everything = [op.index for op in self.file.operators]
         model = self.path.read_bytes()
         if any(op.kind == "SVDF" for op in self.file.operators):  # see cut: its state is mended there
-            model = cut(self.file, everything, self.file.inputs, self.file.outputs, {})
+            model = cut(self.file, everything, self.file.inputs, self.file.outputs, {}, {})
         return model, self.is_stateful(everything), [self._tensor(i).shape for i in self.file.inputs]
 
     def _source_operator(self, op: Operator) -> SourceOperator:
@@ -198,7 +200,7 @@ class TfliteSource(Source):
         if not unknown:
             return {}
         everything = [op.index for op in self.file.operators]
-        model = cut(self.file, everything, self.file.inputs, unknown, {})
+        model = cut(self.file, everything, self.file.inputs, unknown, {}, {})
         run = interpreters.load("litert", model, str(self.path), fast=True)
         values = run([np.zeros(self._tensor(i).shape, self._tensor(i).dtype) for i in self.file.inputs])
         return {t: value.shape for t, value in zip(unknown, values, strict=True)}

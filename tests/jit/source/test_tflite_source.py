@@ -253,3 +253,13 @@ def test_constants_behind_the_flatbuffer(tmp_path: Path) -> None:
     behind = tmp_path / "behind.tflite"
     behind.write_bytes(head + bytes(position - len(head)) + tail)
     assert places(assert_equal(behind)) == {"CONV_2D": "accelerator", "FULLY_CONNECTED": "accelerator"}
+
+
+def test_two_tensors_of_equal_content_on_both_sides_of_a_cut(tmp_path: Path) -> None:
+    """A RELU6 that clips nothing is no operator; what reads its result reads its input, in the interpreter too."""
+    net = TfliteNet(seed=3)
+    x = net.input((1, 6, 6, 4), scale=0.02, zero_point=-128)
+    y = net.logistic(net.conv(x, 5))
+    same = net.relu6(y, scale=y.scale, zero_point=y.zero_point)
+    path = net.save(tmp_path / "m.tflite", [net.mul(same, y), same, net.tanh(same), net.conv(same, 3)])
+    assert places(assert_equal(path))["RELU6"] == "none"
