@@ -118,6 +118,8 @@ def window_padding(node: Node, shape: tuple[int, ...], result: tuple[int, ...], 
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     need = [(o - 1) * s + span - size for o, s, span, size in zip(result[2:], strides, spans, shape[2:], strict=True)]
     if auto in ("SAME_UPPER", "SAME_LOWER"):
+        if min(need) < -1:  # ONNX Runtime pads by negative sizes then, so that the window starts inside the image
+            raise Unsupported(f"padding {auto} where strides {tuple(strides)} leave out the edge")
         whole = [max(n, 0) for n in need]
         before = [n // 2 if auto == "SAME_UPPER" else n - n // 2 for n in whole]
     elif auto == "VALID":

@@ -60,6 +60,12 @@ def average_ceil(b: NetBuilder) -> list[str]:
     return ["AvgPool2D"]
 
 
+def same_that_crops(b: NetBuilder) -> list[str]:
+    """Of 12 columns a stride of 4 takes three; ONNX Runtime then begins with the second."""
+    one(b, "MaxPool", (1, 4, 13, 3), kernel_shape=[1, 1], strides=[1, 4], auto_pad="SAME_UPPER")
+    return []
+
+
 def average_with_ties(b: NetBuilder) -> list[str]:
     """Every fourth sum of four lies between two integers, and float32 decides by the order of summation."""
     one(b, "AveragePool", (1, 4, 6, 6), kernel_shape=[2, 2])
@@ -183,8 +189,8 @@ def unknown(b: NetBuilder) -> list[str]:
 
 FORMS: list[Callable[[NetBuilder], list[str]]] = [
     max_ceil, max_ceil_padded, max_other_numbers, max_dilated, average, average_counting_padding, average_ceil,
-    average_with_ties, average_of_everything, mean, pad_with_a_value, pad_of_channels, activations_that_clamp,
-    groups_and_dilations, one_axis, rows, product_of_activations, product_and_sum, factors, shapes, flattened_output,
+    same_that_crops, average_with_ties, average_of_everything, mean, pad_with_a_value, pad_of_channels,
+    activations_that_clamp, groups_and_dilations, one_axis, rows, product_of_activations, product_and_sum, factors, shapes, flattened_output,
     channels_last_outside, other_transpose, unknown,
 ]  # fmt: skip
 
