@@ -190,8 +190,8 @@ def unknown(b: NetBuilder) -> list[str]:
 FORMS: list[Callable[[NetBuilder], list[str]]] = [
     max_ceil, max_ceil_padded, max_other_numbers, max_dilated, average, average_counting_padding, average_ceil,
     same_that_crops, average_with_ties, average_of_everything, mean, pad_with_a_value, pad_of_channels,
-    activations_that_clamp, groups_and_dilations, one_axis, rows, product_of_activations, product_and_sum, factors, shapes, flattened_output,
-    channels_last_outside, other_transpose, unknown,
+    activations_that_clamp, groups_and_dilations, one_axis, rows, product_of_activations, product_and_sum, factors,
+    shapes, flattened_output, channels_last_outside, other_transpose, unknown,
 ]  # fmt: skip
 
 
