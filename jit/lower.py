@@ -7,11 +7,12 @@ different values are copied.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import Combine
@@ -26,6 +27,9 @@ from tilewright.jit.layout import units_for
 from tilewright.jit.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
+
+#: weights of groups, diagonals and selections written out as a dense convolution's, which takes memory and time
+MOST_WRITTEN_OUT = 1 << 26
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -129,7 +133,7 @@ class _Lowering:
         kh, kw, channels = op.weight.shape
         wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
         if op.dilation[1] > 1 or kw > self.config.block_in or wide:
-            diagonal = np.zeros((channels, kh, kw, channels), op.weight.dtype)
+            diagonal = _mostly_zeros((channels, kh, kw, channels), op.weight.dtype)
             diagonal[np.arange(channels), :, :, np.arange(channels)] = op.weight.transpose(2, 0, 1)
             dense = g.Conv2D(
                 name=op.name, inputs=op.inputs, output=op.output, weight=diagonal, requant=op.requant,
@@ -232,7 +236,7 @@ class _Lowering:
             in_units.append(units_for(shape[3], self.config))
             columns += range(first, first + shape[3])
             first += in_units[-1] * self.config.lanes
-        weight = np.zeros((len(columns), 1, 1, first), np.int8)
+        weight = _mostly_zeros((len(columns), 1, 1, first), np.int8)
         weight[np.arange(len(columns)), 0, 0, columns] = 1
         self.nodes.append(
             ConvNode(
@@ -328,12 +332,19 @@ def _cover(
     return top, left, max(0, need[0]), max(0, need[1])
 
 
+def _mostly_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Zeros for weights that are written out as a dense convolution's. Raises PlaceError where they are too many."""
+    if math.prod(shape) > MOST_WRITTEN_OUT:
+        raise PlaceError(f"{'x'.join(map(str, shape))} weights once written out, at most {MOST_WRITTEN_OUT:,} are")
+    return np.zeros(shape, dtype)
+
+
 def _expand_groups(op: g.Conv2D) -> np.ndarray:
     """Grouped weights as dense ones, zeros outside each group."""
     if op.groups == 1:
         return op.weight
     oc, kh, kw, ic = op.weight.shape
-    dense = np.zeros((oc, kh, kw, ic * op.groups), op.weight.dtype)
+    dense = _mostly_zeros((oc, kh, kw, ic * op.groups), op.weight.dtype)
     per_group = oc // op.groups
     for k in range(op.groups):
         dense[k * per_group : (k + 1) * per_group, :, :, k * ic : (k + 1) * ic] = op.weight[

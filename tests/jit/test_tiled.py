@@ -17,6 +17,7 @@ from tilewright.isa.spec import Engine, Opcode, token_bit
 from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Graph
+from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tokens import bound_tokens
 
@@ -148,3 +149,11 @@ def test_blocks_take_turns_and_pinned_ones_stay() -> None:
     spans = sorted((again[0][key], size) for key, size in (("e", 6), ("b", 3)))
     assert all(a + size <= b for (a, size), (b, _) in pairwise(spans))
     assert np.all(np.array(spans)[:, 0] % 2 == 0)
+
+
+def test_selections_that_are_too_large_to_write_out_are_named() -> None:
+    """A concatenation of tens of thousands of channels inside a vector would be a matrix of a billion weights."""
+    b = GraphBuilder(0, (1, 1, 20_001))
+    graph = b.graph(b.concat("x", "x"))
+    with pytest.raises(PlaceError, match="40002x1x1x40032 weights once written out"):
+        compile_graph(graph, PRESETS["tiny"])
