@@ -155,5 +155,5 @@ def test_selections_that_are_too_large_to_write_out_are_named() -> None:
     """A concatenation of tens of thousands of channels inside a vector would be a matrix of a billion weights."""
     b = GraphBuilder(0, (1, 1, 20_001))
     graph = b.graph(b.concat("x", "x"))
-    with pytest.raises(PlaceError, match="40002x1x1x40032 weights once written out"):
+    with pytest.raises(PlaceError, match="40002x1x1x40008 weights once written out"):
         compile_graph(graph, PRESETS["tiny"])
