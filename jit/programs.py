@@ -138,6 +138,8 @@ def best_program(
     while True:
         found.sort(key=lambda candidate: candidate[0])
         for _, candidate in found:
+            if progress is not None:
+                progress("proving", 0, 0)
             try:
                 verify(candidate.program)
                 prove(graph, candidate.program, candidate.packs, candidate.unpacks)
