@@ -50,11 +50,11 @@ def test_what_is_decided_alike_is_written_once(simulated: list[Program], monkeyp
     """One row leaves a policy little to decide."""
     monkeypatch.setattr(programs, "BEST", 1e9)
     monkeypatch.setattr(programs, "NEAR", {False: 1e9, True: 1e9})
-    tried: list[int] = []
+    said: list[str] = []
     b = GraphBuilder(1, (1, 1, 16))
     graph = b.graph(b.dense("x", 16))
-    programs.best_program(graph, PYNQ, programs.POLICIES, lambda what, done, total: tried.append(done))
-    assert len(tried) == len(programs.POLICIES)
+    programs.best_program(graph, PYNQ, programs.POLICIES, lambda what, done, total: said.append(what))
+    assert said == ["schedules"] * len(programs.POLICIES) + ["proving"]
     assert len(simulated) == 1
 
 
