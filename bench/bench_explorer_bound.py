@@ -23,21 +23,19 @@ from bench.bench_networks import NETWORKS, models_folder
 from tilewright.config import PRESETS, RANGES, Config, ConfigError, load_config
 from tilewright.dse.resources import limits, resources
 from tilewright.jit.compiler import accelerator_graphs
-from tilewright.jit.floor import layer_floor
+from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import lower
 from tilewright.progress import ProgressReporter
 
 
-def network_floor(graph: Graph, config: Config) -> int:
+def least_cycles(graph: Graph, config: Config) -> int:
     """Cycles that the network takes at least on arrays and bus of this shape, whatever its memories."""
     total = 0
     for part in accelerator_graphs(graph, config):
         lowered = lower(part, config)
-        floors = [layer_floor(part, op, number, lowered, config) for number, op in enumerate(part.ops)]
-        bus = -(-sum(f.bus_bytes for f in floors) // config.beat_bytes)
-        total += max(sum(f.array_cycles for f in floors), bus)
+        total += network_floor(layer_floors(part, lowered, config), config)
     return total
 
 
@@ -85,7 +83,7 @@ def main() -> int:
         candidates = shapes(base, options.board)
         for number, config in enumerate(candidates):
             progress.update("floors", number, len(candidates))
-            rows[config.name] = [network_floor(graph, config) for graph in graphs]
+            rows[config.name] = [least_cycles(graph, config) for graph in graphs]
     dsp = limits(options.board)["dsp"]
     print(f"floors on {options.board} ({dsp} DSP), {base.axi_bits}-bit bus; run on {platform.machine()}")
     names = [model.stem for model in models]

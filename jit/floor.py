@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,28 +18,44 @@ from tilewright.jit.tensors import Lowered
 
 @dataclass(frozen=True)
 class Floor:
-    """Array cycles, bytes over the bus, and multiply-accumulates of one layer."""
+    """Array cycles, bytes read and written over the bus, and multiply-accumulates of one layer."""
 
     array_cycles: int
-    bus_bytes: int
+    read_bytes: int
+    write_bytes: int
     macs: int
 
     def cycles(self, config: Config) -> int:
-        """The larger of array time and bus time."""
-        return max(self.array_cycles, -(-self.bus_bytes // config.beat_bytes))
+        """The largest of array time and of the times to read and to write, which overlap."""
+        return network_floor([self], config)
 
 
-def layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config) -> Floor:
-    """Floor of one operator: whole blocks, whole columns in window mode, packed patches where IC < BLOCK_IN."""
+def network_floor(floors: Sequence[Floor], config: Config) -> int:
+    """Cycles of layers together: all array time, or all bytes in one direction."""
+    read, written = sum(f.read_bytes for f in floors), sum(f.write_bytes for f in floors)
+    return max(sum(f.array_cycles for f in floors), -(-max(read, written) // config.beat_bytes))
+
+
+def layer_floors(graph: g.Graph, lowered: Lowered, config: Config) -> list[Floor]:
+    """Floor of each operator: blocks with weights, whole columns in window mode, packed patches where IC < BLOCK_IN.
+
+    An input counts for the first layer that reads it.
+    """
+    seen: set[str] = set()
+    return [_layer_floor(graph, op, number, lowered, config, seen) for number, op in enumerate(graph.ops)]
+
+
+def _layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config, seen: set[str]) -> Floor:
     nodes = [n for n in lowered.nodes if n.layer == layer]
     constants = sum(_constant_bytes(n, config) for n in nodes)
-    read = dict.fromkeys(t for n in nodes for t in n.inputs)
-    edges = sum(lowered.packs[t].size for t in read if t in lowered.packs)
+    read = {t for n in nodes for t in n.inputs if t in lowered.packs} - seen
+    seen |= read
+    written = 0
     if op.output in graph.outputs:
-        for buffer in (lowered.buffers[t] for t in lowered.outputs[op.output]):
-            edges += buffer.height * buffer.width * buffer.units * config.act_unit_bytes
+        buffers = (lowered.buffers[t] for t in lowered.outputs[op.output])
+        written = sum(b.height * b.width * b.units for b in buffers) * config.act_unit_bytes
     array = sum(_array_cycles(op, n, config) for n in nodes)
-    return Floor(array, constants + edges, _macs(graph, op))
+    return Floor(array, constants + sum(lowered.packs[t].size for t in read), written, _macs(graph, op))
 
 
 def _constant_bytes(node: Node, config: Config) -> int:

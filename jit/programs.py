@@ -14,7 +14,7 @@ from tilewright.isa.verifier import verify
 from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacities
 from tilewright.jit.emitter import Emitter, Image
-from tilewright.jit.floor import layer_floor
+from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer
@@ -314,20 +314,16 @@ def _full_size(buffer: Buffer) -> int:
 
 
 def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
-    layers = []
-    total_array = total_bytes = 0
-    for number, op in enumerate(graph.ops):
-        floor = layer_floor(graph, op, number, lowered, config)
-        total_array += floor.array_cycles
-        total_bytes += floor.bus_bytes
-        layers.append(
-            {
-                "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
-                "array_cycles": floor.array_cycles, "bus_bytes": floor.bus_bytes, "floor_cycles": floor.cycles(config),
-            }
-        )  # fmt: skip
-    total = max(total_array, -(-total_bytes // config.beat_bytes))
-    return {"name": graph.name, "layers": layers, "floor_cycles": total}
+    floors = layer_floors(graph, lowered, config)
+    layers = [
+        {
+            "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
+            "array_cycles": floor.array_cycles, "read_bytes": floor.read_bytes, "write_bytes": floor.write_bytes,
+            "floor_cycles": floor.cycles(config),
+        }
+        for op, floor in zip(graph.ops, floors, strict=True)
+    ]  # fmt: skip
+    return {"name": graph.name, "layers": layers, "floor_cycles": network_floor(floors, config)}
 
 
 def _edges(

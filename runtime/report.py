@@ -119,12 +119,12 @@ class Report:
 
     @property
     def bus_bytes(self) -> int:
-        """Bytes that must cross the bus once, all layers."""
-        return sum(layer["bus_bytes"] for layer in self.layers)
+        """Bytes that must cross the bus in the direction that takes more, all layers."""
+        return max(sum(layer[key] for layer in self.layers) for key in ("read_bytes", "write_bytes"))
 
     @property
     def floor_cycles(self) -> int:
-        """The larger of all array cycles and all bytes over the bus width."""
+        """The larger of all array cycles and the bytes of one direction over the bus width."""
         return max(self.array_cycles, -(-self.bus_bytes // self.artifact.config.beat_bytes))
 
     @property
@@ -265,7 +265,8 @@ def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
         "utilization": 0.0,
         "bound": None,
         "array_cycles": int(layer.get("array_cycles", 0)),
-        "bus_bytes": int(layer.get("bus_bytes", 0)),
+        "read_bytes": int(layer.get("read_bytes", 0)),
+        "write_bytes": int(layer.get("write_bytes", 0)),
     }
     return known | {key: value for key, value in layer.items() if key not in known}
 

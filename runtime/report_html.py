@@ -30,7 +30,7 @@ def render_html(report: Report) -> str:
 config {data["config_fingerprint"]}. All cycles and bytes are per inference.</p>
 <div class="tiles">{_tiles(data)}</div>
 <h2>Layers</h2>
-<p>A layer's floor is the larger of its array cycles and the bytes it must move over the bus width.
+<p>A layer's floor is the larger of its array cycles and the bytes it must read, or write, over the bus width.
 The bar shows where its cycles went: {keys}</p>
 <div class="scroll"><table>{_table(report)}</table></div>
 <h2>Roofline</h2>

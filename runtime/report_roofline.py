@@ -58,7 +58,7 @@ def roofline_svg(report: Report, colours: dict[str, str]) -> str:
 
 
 def _point(layer: dict[str, Any]) -> tuple[float, float, dict[str, Any]]:
-    return layer["macs"] / max(1, layer["bus_bytes"]), layer["macs"] / layer["cycles"], layer
+    return layer["macs"] / max(1, layer["read_bytes"], layer["write_bytes"]), layer["macs"] / layer["cycles"], layer
 
 
 def _radius(layer: dict[str, Any], report: Report) -> float:

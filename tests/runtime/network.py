@@ -56,9 +56,11 @@ def make_program(config: Config = TINY, faulty: bool = False) -> Program:
         dataclasses.replace(s, repeat_stride=s.size if s.kind in ("input", "output") else 0) for s in program.segments
     )
     layers = [
-        {"name": "conv", "op": "CONV_2D", "place": "accelerator", "macs": 128, "array_cycles": 8, "bus_bytes": 200,
+        {"name": "conv", "op": "CONV_2D", "place": "accelerator", "macs": 128, "array_cycles": 8, "read_bytes": 232,
+         "write_bytes": 0,
          "floor_cycles": 50},
-        {"name": "scale", "op": "QUANTIZE", "place": "accelerator", "macs": 0, "array_cycles": 0, "bus_bytes": 32,
+        {"name": "scale", "op": "QUANTIZE", "place": "accelerator", "macs": 0, "array_cycles": 0, "read_bytes": 0,
+         "write_bytes": 32,
          "floor_cycles": 8},
     ]  # fmt: skip
     meta: dict[str, Any] = {"layers": layers, "instruction_layer": owners}
