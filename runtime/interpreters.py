@@ -84,11 +84,25 @@ class _Litert:
         self._inputs = self._interpreter.get_input_details()
         self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
 
+    def shapes(self) -> dict[int, tuple[int, ...]]:
+        details = self._interpreter.get_tensor_details()
+        return {detail["index"]: tuple(int(d) for d in detail["shape"]) for detail in details}
+
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         for detail, value in zip(self._inputs, inputs):
             self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(value).reshape(detail["shape"]))
         self._interpreter.invoke()
         return [self._interpreter.get_tensor(index).copy() for index in self._outputs]
+
+
+def litert_shapes(model: bytes, what: str) -> dict[int, tuple[int, ...]]:
+    """Shapes of the main subgraph's tensors as LiteRT prepares them, whatever the file says.
+
+    Raises InterpreterError.
+    """
+    prepared = load("litert", model, what)
+    assert isinstance(prepared, _Litert)
+    return prepared.shapes()
 
 
 class _OnnxRuntime:
@@ -135,6 +149,6 @@ def onnxruntime_options(fast: bool = False) -> Any:
     return options
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error says, in one line."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

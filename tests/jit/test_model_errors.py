@@ -113,9 +113,36 @@ def test_a_batch_runs_in_the_interpreter(tmp_path: Path) -> None:
 def test_an_operator_unknown_to_the_accelerator_is_left_to_the_interpreter(tmp_path: Path) -> None:
     builder = TfliteBuilder()
     x = builder.tensor([1, 4, 4, 2], 0.1, 3)
-    y = builder.op("HASHTABLE_SIZE", [x], builder.tensor([1, 4, 4, 2], 0.1, 3))
+    y = builder.op("TANH", [x], builder.tensor([1, 4, 4, 2], 1 / 128, 0))
     model = import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
-    assert model.host_ops == [("op000_HASHTABLE_SIZE", "HASHTABLE_SIZE has no exact integer form on the accelerator")]
+    assert model.host_ops == [("op000_TANH", "TANH has no exact integer form on the accelerator")]
+
+
+def test_what_the_interpreter_cannot_run_is_refused_in_its_words(tmp_path: Path) -> None:
+    builder = TfliteBuilder()
+    x = builder.tensor([1, 4, 4, 2], 0.1, 3)
+    y = builder.op("HASHTABLE_SIZE", [x], builder.tensor([1, 4, 4, 2], 0.1, 3))
+    path = builder.save(tmp_path / "model.tflite", [x], [y])
+    with pytest.raises(ModelError, match=r"model.tflite: LiteRT cannot run it: Didn't find op .*HASHTABLE_SIZE"):
+        import_model(path)
+
+
+def test_shapes_are_those_that_the_interpreter_finds(tmp_path: Path) -> None:
+    """The file may be wrong about what its operators compute."""
+    builder = TfliteBuilder()
+    x = builder.tensor([1, 4, 4, 2], 0.1, 3)
+    y = builder.op("TANH", [x], builder.tensor([1, 9, 4, 2], 1 / 128, 0))
+    model = import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
+    assert model.outputs[0].shape == (1, 4, 4, 2)
+
+
+def test_tensors_written_twice_are_refused(tmp_path: Path) -> None:
+    builder = TfliteBuilder()
+    x, y = builder.tensor([1, 4, 4, 2], 0.1, 3), builder.tensor([1, 4, 4, 2], 1 / 128, 0)
+    builder.op("TANH", [x], y)
+    builder.op("TANH", [x], y)
+    with pytest.raises(ModelError, match=r"operator 1 \(TANH\) writes tensor 1 \(t1\), which is an input, a constant"):
+        import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
 
 
 def onnx_model(path: Path, kind: str, shape: list[Any]) -> Path:

@@ -44,7 +44,7 @@ def cut(
     used = {int(t) for op in ops for t in _tensors_of(op) if t >= 0} | set(inputs) | set(outputs)
     order = sorted(used)
     renumbered = {old: new for new, old in enumerate(order)}
-    tensors = [copy.copy(main.tensors[t]) for t in order]
+    tensors = [_shaped(main.tensors[t], file.tensors[t].shape) for t in order]
     for op in ops:
         for name in ("inputs", "outputs", "intermediates"):
             values = getattr(op, name)
@@ -67,6 +67,14 @@ def cut(
     builder = flatbuffers.Builder(1 << 16)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())
+
+
+def _shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
+    """A copy with the shape that the tensor really has."""
+    made = copy.copy(tensor)
+    if tuple(tensor.shape if tensor.shape is not None else ()) != shape:
+        made.shape, made.shapeSignature = list(shape), None
+    return made
 
 
 def _provided(file: File, ops: Sequence[Any], given: set[int], outputs: Sequence[int]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,27 @@ class File:
             ) from error
         self.inputs = [int(i) for i in _list(main.inputs)]
         self.outputs = [int(i) for i in _list(main.outputs)]
+        self._refuse_overwriting()
+
+    def take_shapes(self, shapes: Mapping[int, tuple[int, ...]]) -> None:
+        """Shapes of what operators compute, as the interpreter finds them; what it does not know keeps the file's."""
+        made = {t for op in self.operators for t in op.outputs}
+        for index in made & shapes.keys():
+            if shapes[index] and all(d > 0 for d in shapes[index]):
+                self.tensors[index] = replace(self.tensors[index], shape=shapes[index])
+
+    def _refuse_overwriting(self) -> None:
+        """Raise ModelError where an operator writes what is an input, a constant, or written by another one."""
+        taken = {*self.inputs, *(t.index for t in self.tensors if t.data is not None)}
+        for op in self.operators:
+            for index in op.outputs:
+                if index >= 0 and index in taken:
+                    raise ModelError(
+                        f"{self.path}: corrupt .tflite file: operator {op.index} ({op.kind}) writes tensor {index} "
+                        f"({self.tensors[index].name}), which is an input, a constant or another operator's result; "
+                        "export it again"
+                    )
+                taken.add(index)
 
     def _inline(self, data: bytes) -> None:
         """Bytes that large files keep behind the flatbuffer, brought into it."""

@@ -33,12 +33,14 @@ class TfliteSource(Source):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.file = File(path)
-        self.operators = [self._source_operator(op) for op in self.file.operators]
         try:
+            self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), "its operators"))
             self.folded = fold(self.file)
-            self._shapes = self._actual_shapes()
+            self.file.take_shapes(self._run_shapes())
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{path}: LiteRT cannot run it: {interpreters.first_line(error)}") from error
+            said = interpreters.first_line(error.__cause__ or error)
+            raise ModelError(f"{path}: LiteRT cannot run it: {said}") from error
+        self.operators = [self._source_operator(op) for op in self.file.operators]
         self._keys: dict[str, int] = {}
         self._same: dict[int, int] = {}
 
@@ -98,7 +100,7 @@ class TfliteSource(Source):
                 reason = why_not(error)
                 del builder.exactness[noted:]
         self._interpret(op, name, reason, values)
-        if op.outputs:
+        if op.outputs and op.outputs[0] in values.files:
             built.sources[name] = values.files[op.outputs[0]]
 
     def _lower(self, op: Operator, name: str, values: Values) -> str:
@@ -190,10 +192,9 @@ class TfliteSource(Source):
             quantisation = tensor.quantisation()
         except Unsupported:
             quantisation = None
-        shape = self._shapes.get(tensor.index, tensor.shape)
-        return FileTensor(tensor.name or f"tensor{tensor.index}", shape, tensor.dtype or "object", quantisation)
+        return FileTensor(tensor.name or f"tensor{tensor.index}", tensor.shape, tensor.dtype or "object", quantisation)
 
-    def _actual_shapes(self) -> dict[int, tuple[int, ...]]:
+    def _run_shapes(self) -> dict[int, tuple[int, ...]]:
         """Shapes that the file does not tell, because an operator decides them when it runs: found by running."""
         made = [t for op in self.file.operators if op.index not in self.folded.operators for t in op.outputs]
         unknown = [t for t in made if self._tensor(t).dtype and not self._is_known(t)]

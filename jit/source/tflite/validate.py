@@ -61,6 +61,7 @@ class _Checker:
             for length, indices in (
                 (op.InputsLength(), op.InputsAsNumpy),
                 (op.OutputsLength(), op.OutputsAsNumpy),
+                (op.IntermediatesLength(), op.IntermediatesAsNumpy),
             ):
                 self.count(length, f"operands of operator {i}")
                 self._indices(indices() if length else (), tensors, f"operator {i}", low=-1)
