@@ -56,7 +56,9 @@ Decided = tuple[Hashable, float | None, Callable[[], Made]]
 Attempt = Callable[[], Decided]
 
 #: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
-FAILURES = (TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError)
+FAILURES = (
+    TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, AttributeError, StopIteration,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

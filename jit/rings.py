@@ -119,7 +119,7 @@ def lag_rows(name: str, join: Node, index: int, nodes: list[Node]) -> int:
 
     demand(join, len(join.tasks) // 2)
     for node in reversed(nodes[: nodes.index(join)]):
-        if node.output in highest:
+        if highest.get(node.output, -1) >= 0:  # negative: no more than the padding above it is read
             row = min(highest[node.output], node.height - 1)
             demand(node, next(i for i, t in enumerate(node.tasks) if t.row == row and t.completes_row))
     return highest[origin(name)] - join.needs(middle, index)[0] + 2

@@ -74,3 +74,12 @@ def test_counts_of_rows_hold_for_other_bindings() -> None:
     assert len(lowered.spills) == 3
     for name in lowered.buffers:
         assert reused.least(name, 0, len(lowered.nodes) - 1) == fresh.least(name, 0, len(lowered.nodes) - 1)
+
+
+def test_a_middle_that_reads_padding_alone() -> None:
+    """Rows in the middle of the join depend on the padding above a tensor, and on no row of it."""
+    b = GraphBuilder(3, (7, 7, 24))
+    x = b.conv("x", 26, (3, 3), (4, 2), (0, 0, 0, 0))
+    padded = b.pad(x, (6, 0, 1, 0))
+    y = b.conv(padded, 6, (1, 1), padding=(0, 0, 0, 0))
+    assert_exact(b.graph(b.add(y, y)), PRESETS["ultra96"])
