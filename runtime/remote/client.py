@@ -33,6 +33,8 @@ SCHEMES = ("pynq", "pynqs")
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 _RETRY_SECONDS = 0.2
+#: how the other side's close shows in a handshake, by how far the handshake was and whether data was on its way
+_HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 WAIT_SECONDS = 90.0  #: longer than a client that fell silent keeps a device (``serve --idle``)
 _PAYLOAD_LIMIT = 1 << 31
 _PIECE_BYTES = 4 << 20  #: about how much one write request carries
@@ -333,7 +335,7 @@ class RemoteDevice(Device):
             if self._context is not None:
                 return self._context.wrap_socket(connection, server_hostname=self._host)
             return connection
-        except (ssl.SSLEOFError, ConnectionResetError) as error:  # in the handshake: what a full server does with TLS
+        except _HUNG_UP as error:  # in the handshake: what a full server does with TLS
             raise ServerFull(f"{self}: hung up; it may have all the connections that it takes") from error
         except OSError as error:
             raise RemoteError(

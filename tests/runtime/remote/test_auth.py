@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import subprocess
 import threading
 from contextlib import suppress
@@ -104,6 +105,22 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         RemoteDevice(TINY, plain.url.replace("pynq:", "pynqs:"), TOKEN, ca=certificate)
     with pytest.raises(RemoteError, match="not usable as a TLS certificate"):
         tls_context(tmp_path / "none.pem", None)
+
+
+@pytest.mark.parametrize(
+    "error", [ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError]
+)
+def test_a_close_in_the_handshake_is_a_full_server_however_it_shows(
+    error: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of them a client meets is a matter of timing; all are worth waiting for."""
+
+    def closed(*_: object, **__: object) -> None:
+        raise error(1, "closed")
+
+    monkeypatch.setattr("tilewright.runtime.remote.client.socket.create_connection", closed)
+    with pytest.raises(RemoteError, match="hung up; it may have all the connections that it takes; waited 0 s"):
+        RemoteDevice(TINY, "pynq://127.0.0.1:9", TOKEN, wait=0)
 
 
 @pytest.mark.parametrize(
