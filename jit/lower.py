@@ -43,8 +43,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 class _Lowering:
-    def __init__(self, sliced: Sliced, config: Config, tiled: bool) -> None:
-        self.tiled = tiled
+    def __init__(self, sliced: Sliced, config: Config, tiled: bool, joined: bool) -> None:
+        self.tiled, self.joined = tiled, joined
         self.sliced, self.graph, self.config = sliced, sliced.graph, config
         self.nodes: list[Node] = []
         self.alias: dict[str, str] = {}
@@ -206,12 +206,27 @@ class _Lowering:
         first = 0
         for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
             channels = self.spec(name).shape[3]
+            if part is None and self.joined and self._join(op, name, first // self.config.lanes):
+                first += channels
+                continue
             scale, requant = part if part is not None else (IDENTITY_SCALE, identity_requant(channels))
             self._elementwise(
                 op, [name], out, [Term(0, scale, Combine.WRITE)], requant, suffix=f".{k}", channels=channels,
                 first_unit=first // self.config.lanes,
             )  # fmt: skip
             first += channels
+
+    def _join(self, op: g.Concat, name: str, unit: int) -> bool:
+        """Let what makes a part of a concatenation write it in place; False where somebody else needs the part."""
+        makers = [node for node in self.nodes if node.output == name]
+        alone = self.graph.consumers(name) == [op] and op.inputs.count(name) == 1 and name not in self.graph.outputs
+        sliced = any(name in parts for parts in self.sliced.parts.values())
+        if not makers or not alone or sliced or any(name in node.inputs for node in self.nodes):
+            return False
+        for node in makers:
+            node.output = op.output
+            node.first_unit += unit
+        return True
 
     def _select(self, op: g.Concat, out: TensorSpec) -> None:
         """A 1x1 convolution with a single 1 for each output channel; parts of other scales are rescaled before."""
@@ -366,12 +381,13 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
 }
 
 
-def lower(graph: Graph | Sliced, config: Config, tiled: bool = False) -> Lowered:
+def lower(graph: Graph | Sliced, config: Config, tiled: bool = False, joined: bool = False) -> Lowered:
     """Lower a graph of accelerator operators (or a sliced one), no tensor going through DRAM.
 
     ``tiled``: for the tiled plan, which pads each patch as it loads it and needs no twins and no copies for that.
+    ``joined``: parts of concatenations are written in place where they can be, without a copy.
     Raises :class:`PlaceError` for the first operator that cannot be placed.
     """
     if isinstance(graph, Graph):
         graph = Sliced(graph, {}, {op.name: index for index, op in enumerate(graph.ops)})
-    return _Lowering(graph, config, tiled).run()
+    return _Lowering(graph, config, tiled, joined).run()

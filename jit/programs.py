@@ -15,7 +15,7 @@ from tilewright.jit.actions import Action, Policy, ScheduleError
 from tilewright.jit.capacity import fit, least_capacities
 from tilewright.jit.emitter import Emitter, Image
 from tilewright.jit.floor import layer_floors, network_floor
-from tilewright.jit.graph import Graph
+from tilewright.jit.graph import Concat, Graph
 from tilewright.jit.kernels.base import PlaceError
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import lower
@@ -129,6 +129,8 @@ def best_program(
     if policies == POLICIES and not _near(found, BEST):
         fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if found else 0
         policy = policies[fastest] if on_chip else PLANNED[0]
+        if any(isinstance(op, Concat) for op in graph.ops):
+            attempt(len(tries), partial(_joined, graph, config, policy, on_chip))
         for field in ("act_bytes", "prm_entries"):
             descend(lambda plan: partial(_program, graph, config, policy, plan, None), field)
     tiled = not _near(found, NEAR[on_chip])
@@ -210,7 +212,17 @@ def _streams(graph: Graph, config: Config) -> bool:
     return True
 
 
-def _program(graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None) -> Decided:
+def _joined(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> Decided:
+    """A schedule without the copies of concatenations. Their parts wait for each other, so not all rings have room."""
+    try:
+        return _program(graph, config, policy, config, on_chip, joined=True)
+    except ScheduleError as error:
+        raise PlaceError(str(error)) from error
+
+
+def _program(
+    graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False
+) -> Decided:
     """Schedule, to be emitted: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
     ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
@@ -219,7 +231,7 @@ def _program(graph: Graph, config: Config, policy: Policy, plan: Config, on_chip
     if on_chip is None:
         on_chip = _streams(graph, plan)
         policy = policy if on_chip else PLANNED[0]
-    lowered = lower(graph if on_chip else slice_graph(graph, plan), plan)
+    lowered = lower(graph if on_chip else slice_graph(graph, plan), plan, joined=joined)
     if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
         raise PlaceError(f"{limited.name}: {limited.limit}")
     inputs = list(lowered.packs)
@@ -231,7 +243,7 @@ def _program(graph: Graph, config: Config, policy: Policy, plan: Config, on_chip
     for buffer in lowered.buffers.values():
         buffer.base *= config.act_units // plan.act_units
     places = tuple((b.tensor, b.base, b.capacity, b.pad, b.pad_value) for b in lowered.buffers.values())
-    key = (plan, on_chip, tuple(actions), places)
+    key = (plan, on_chip, joined, tuple(actions), places)
     return key, None, partial(_emitted, graph, config, lowered, actions, inputs)
 
 

@@ -92,6 +92,7 @@ class Node(ABC):
     inputs: list[str]
     output: str
     out: TensorSpec
+    first_unit: int = 0  #: of each pixel of ``output``, from which on this node writes its channels
     tasks: list[Task] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     limit: str = ""  #: why whole rows do not fit the memories, so that the node has no tasks and runs in tiles

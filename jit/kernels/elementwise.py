@@ -55,7 +55,6 @@ class ElementwiseNode(Node):
     requant: Requant
     channels: int
     strides: tuple[int, int] = (1, 1)
-    first_unit: int = 0
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     pad_constant: int = 0
     last_part: bool = True

@@ -82,6 +82,7 @@ class GlobalPoolNode(Node):
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
-                outer=task.hi, src=acc, src_outer=c.out_units, dst=out.offset(0), dst_outer=c.out_units,
+                outer=task.hi, src=acc, src_outer=c.out_units,
+                dst=out.offset(0, 0, self.first_unit), dst_outer=c.out_units,
                 prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
             )  # fmt: skip

@@ -179,7 +179,7 @@ class WindowNode(Node):
                     self.requants[count], out,
                     outer=task.hi - task.lo, inner=end - x,
                     src=acc + (self._prime + x) * units, src_outer=c.out_units, src_inner=units,
-                    dst=out.offset(task.row, x, first), dst_outer=c.out_units, dst_inner=out.units,
+                    dst=out.offset(task.row, x, self.first_unit + first), dst_outer=c.out_units, dst_inner=out.units,
                     prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
                 )  # fmt: skip
 

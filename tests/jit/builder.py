@@ -111,11 +111,11 @@ class GraphBuilder:
         )  # fmt: skip
         return self._add(op)
 
-    def concat(self, *parts):
+    def concat(self, *parts, same=False):
         shape = self.shape(parts[0])
         channels = sum(self.shape(p)[3] for p in parts)
         scales = [
-            None if k == 0 else (self.scale(), self._uniform(self.shape(p)[3], float(1 << 26)))
+            None if k == 0 or same else (self.scale(), self._uniform(self.shape(p)[3], float(1 << 26)))
             for k, p in enumerate(parts)
         ]
         op = g.Concat(
