@@ -99,7 +99,8 @@ def _float_average(x: Operand, tail: Output, count: int, divisor: int, inside: b
     There: ``rint(float32 sum / divisor / scale_out + zero_point)``, the zero point added before (``inside``) or after
     rounding, the sum over dequantised values in window order.
     A sum is certain where no order of float32 additions can carry the value across a tie, or where the scales are
-    powers of two and nothing is ever rounded.
+    powers of two and nothing is ever rounded. QLinearAveragePool adds the zero point before or after, as the shape and
+    layout choose its kernel: ties that go either way are not certain.
     """
     out = tail.quantisation
     sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64) - x.zero_point * count
@@ -125,6 +126,9 @@ def _float_average(x: Operand, tail: Output, count: int, divisor: int, inside: b
     between = (real > tail.lo) & (real < tail.hi)
     doubtful = between & (np.abs(real - np.floor(real) - 0.5) <= slack)
     doubt = 0.0 if exact_floats and tuned.exact.all() else max(float(doubtful.mean()), tuned.worst)
+    if inside:
+        after = np.clip(np.rint(value) + out.zero_point, tail.lo, tail.hi)
+        doubt = max(doubt, float((after != wanted).mean()))
     channels = x.shape[3]
     requant = Requant(
         bias=np.full(channels, moved - x.zero_point * count, np.int32),
