@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Quantisation
-from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
+from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import quantised, validate
@@ -37,8 +37,8 @@ _PLACEHOLDER = "op{index:03d}_{kind}"
 class OnnxSource(Source):
     """The main graph of an ``.onnx`` file; ONNX Runtime without saturating products is its meaning.
 
-    Layers that differ from it for more than the share ``TOLERATED`` of what they can sum up to are left to it, with
-    ``proven_only`` all of which equality is not proven for every input.
+    Layers without weights that differ from it for more than the share ``TOLERATED`` of what they can sum up to are left
+    to it, with ``proven_only`` all layers of which equality is not proven for every input.
     """
 
     runtime = "onnxruntime"
@@ -107,7 +107,8 @@ class OnnxSource(Source):
             try:
                 self._lower(unit, values)
                 builder.exactness[noted:] = _by_layer(builder.exactness[noted:])
-                self._refuse_doubtful(builder.exactness[noted:])
+                weighted = any(isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:])
+                self._refuse_doubtful(builder.exactness[noted:], 1.0 if weighted else TOLERATED)
             except NOT_UNDERSTOOD as error:
                 reason = why_not(error)
                 del builder.exactness[noted:]
@@ -125,10 +126,10 @@ class OnnxSource(Source):
         if unit.outputs:
             built.sources[name] = values.files[unit.outputs[0]]
 
-    def _refuse_doubtful(self, layers: Sequence[LayerExactness]) -> None:
+    def _refuse_doubtful(self, layers: Sequence[LayerExactness], tolerated: float) -> None:
         """Raise Unsupported for what differs from ONNX Runtime too often, or (``proven_only``) might at all."""
         for layer in layers:
-            if not layer.proven and (self.proven_only or layer.worst > TOLERATED):
+            if not layer.proven and (self.proven_only or layer.worst > tolerated):
                 share = f" ({layer.worst:.1%} of the sums that a channel can reach)"
                 raise Unsupported(f"would not always give ONNX Runtime's own integers{share}")
 
