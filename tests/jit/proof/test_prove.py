@@ -88,8 +88,6 @@ def test_real_networks(network_name: str, model_case: Callable[[str], ModelCase]
 @pytest.mark.parametrize("network_name", [*NETWORKS, "mobilenet_v2_imagenet"])
 @pytest.mark.parametrize("name", NAMES)
 def test_real_networks_on_presets(name: str, network_name: str, model_case: Callable[[str], ModelCase]) -> None:
-    if (name, network_name) == ("tiny", "mobilenet_v2_imagenet"):
-        pytest.skip("a row of 112 pixels does not fit an acc bank of tiny")
     graph = network(model_case(network_name).model)
     for keep in (False, True):
         assert_proven(graph, PRESETS[name], keep)
