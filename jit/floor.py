@@ -61,14 +61,14 @@ def _layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config:
 def _constant_bytes(node: Node, config: Config) -> int:
     if isinstance(node, ConvNode):
         vectors = node.out_units // config.out_units
-        return _weight_blocks(node, config) * config.wgt_entry_bytes + vectors * config.prm_entry_bytes
+        return node.filled_blocks * config.wgt_entry_bytes + vectors * config.prm_entry_bytes
     chunks = {id(c): c for c in node.chunks}.values()  # some are loaded more than once
     return sum(len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for c in chunks)
 
 
 def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
     if isinstance(node, ConvNode):
-        blocks = _weight_blocks(node, config)
+        blocks = node.filled_blocks
         if isinstance(op, g.Conv2D):
             _, kh, kw, ic = op.weight.shape
             if ic * op.groups < config.block_in:
@@ -83,19 +83,6 @@ def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
         emits = node.height * node.width * (2 if config.dsp_packing else 1)
         return max(pushes, emits) * node.out_units
     return sum(node.gemm_cycles(task) for task in node.tasks)
-
-
-def _weight_blocks(node: ConvNode, config: Config) -> int:
-    """Blocks (BLOCK_OUT, BLOCK_IN) of weights that are not all zero: of a grouped layer, those of its groups."""
-    first = blocks = 0
-    for units in node.in_units:
-        part = node.weight[..., first : first + units * config.lanes] != 0
-        first += units * config.lanes
-        rows = np.add.reduceat(part, np.arange(0, part.shape[0], config.block_out), axis=0)
-        if part.shape[-1]:
-            columns = np.arange(0, part.shape[-1], config.block_in)
-            blocks += int(np.count_nonzero(np.add.reduceat(rows, columns, axis=-1)))
-    return blocks
 
 
 def _macs(graph: g.Graph, op: g.Op) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,19 @@ class ConvNode(Node):
             )
             channel, entry = channel + channels, entry + count
         return blocks.reshape(-1, c.block_out, c.block_in)
+
+    @cached_property
+    def filled_blocks(self) -> int:
+        """Blocks (BLOCK_OUT, BLOCK_IN) of weights that are not all zero: of a grouped layer, those of its groups."""
+        c, first, blocks = self.config, 0, 0
+        for units in self.in_units:
+            part = self.weight[..., first : first + units * c.lanes] != 0
+            first += units * c.lanes
+            rows = np.add.reduceat(part, np.arange(0, part.shape[0], c.block_out), axis=0)
+            if part.shape[-1]:
+                columns = np.arange(0, part.shape[-1], c.block_in)
+                blocks += int(np.count_nonzero(np.add.reduceat(rows, columns, axis=-1)))
+        return blocks
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return self.pad
