@@ -38,7 +38,7 @@ from tilewright.dse.latency import estimate, simulated_cycles
 from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.progress import ProgressReporter
 
 KEPT = ROOT / "dse" / "data" / "latency_accuracy.json"

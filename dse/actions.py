@@ -12,12 +12,13 @@ from collections import Counter
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.dse.latency import Estimate
-from tilewright.dse.tables import BufferRow, NodeRow, build
 from tilewright.isa.codec import COLUMNS, decode_uops
 from tilewright.isa.program import Program
 from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, entry_bytes, instruction_width, uop_width
-from tilewright.jit.layout import units_for
+from tilewright.jit.cost.estimate import Estimate
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.planner import Plan
 from tilewright.runtime.activity import count_traffic
 
 #: action -> what one of it is
@@ -41,32 +42,38 @@ _WRITES = {
 }  # fmt: skip
 
 
-def count_estimated(config: Config, found: Estimate) -> Counts:
-    """Actions of one inference by the latency model's tables; tensors that ``found`` spilled go through DRAM."""
-    nodes, buffers = build(found.shape, config, frozenset(found.spilled))
+def count_estimated(found: Estimate) -> Counts:
+    """Actions of one inference by the tables of an estimated plan."""
     counts: Counts = Counter(cycle=found.cycles)
-    for node in nodes:
-        _count_node(node, config, counts)
-    for buffer in buffers:
-        _count_buffer(buffer, config, counts)
+    for number in range(len(found.plan.nodes)):
+        _count_layer(found.plan, number, counts)
+    for row in found.plan.bound.buffers.tolist():
+        _count_buffer(row, found.plan.config, counts)
     return counts
 
 
-def _count_node(node: NodeRow, config: Config, counts: Counts) -> None:
-    layer, rows = node.layer, node.layer.height
-    gemm, terms, results = (rows * sum(part[k] for part in node.parts) for k in (1, 2, 3))
-    results *= 1 + (node.twin >= 0)
-    if layer.kind == "window" and not _dense(node, config):
-        emits = rows * layer.width * units_for(layer.channels, config) * node.gemm_instructions
+def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
+    config, layer, node = plan.config, plan.network.layers[number].tolist(), plan.nodes[number].tolist()
+    rows, vectors, pieces = node[t.N_HEIGHT], node[t.N_VECTORS], node[t.N_PIECES]
+    sizes = [vectors * (k + 1) // pieces - vectors * k // pieces for k in range(pieces)]
+    parts = sum(-(-size // node[t.N_ROOM]) for size in sizes)
+    gemm = rows * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED])
+    terms = rows * vectors * node[t.N_TERMS_EACH]
+    results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
+    if layer[t.L_KIND] == t.WINDOW:
+        emits = rows * layer[t.L_WIDTH] * layer[t.L_UNITS] * node[t.N_INSTRUCTIONS]
         _count_window(gemm, emits, config, counts)
-    elif node.gemm:
+    elif node[t.N_GEMM]:
         _count_dense(gemm, config, counts)
     _count_rescale(terms, terms - min(terms, results), config, counts)
     _count_requantize(results, config, counts)
-    loads = node.chunks * max(1, node.groups)
-    instructions = rows * len(node.parts) * (node.gemm_instructions + layer.terms + 1) + 2 * len(loads)
+    loads = pieces * max(1, node[t.N_GROUPS])
+    instructions = rows * parts * (node[t.N_INSTRUCTIONS] + 1) + 2 * loads
     counts["dram_byte"] += instructions * instruction_width(config) // 8
-    for wgt, prm, uops in loads:
+    for load in range(loads):
+        wgt = node[t.N_WGT_FIXED] + sizes[load % pieces] * node[t.N_WGT_EACH]
+        prm = node[t.N_PRM_FIXED] + sizes[load % pieces] * node[t.N_PRM_EACH]
+        uops = 0 if load else node[t.N_UOPS]
         counts["wgt_write"] += wgt
         counts["prm_write"] += prm
         counts["uop_write"] += uops * 8 // uop_width(config, Engine.GEMM)
@@ -74,19 +81,14 @@ def _count_node(node: NodeRow, config: Config, counts: Counts) -> None:
             counts["dram_byte"] += _beats(size, config)
 
 
-def _dense(node: NodeRow, config: Config) -> bool:
-    """Whether a depthwise layer is lowered to dense GEMM (:func:`tilewright.dse.tables.lower_layer`)."""
-    return node.layer.column_dilation > 1 or node.layer.kernel[1] > config.block_in
-
-
-def _count_buffer(buffer: BufferRow, config: Config, counts: Counts) -> None:
-    size = _beats(buffer.row_units * config.act_unit_bytes, config) + instruction_width(config) // 8
-    if buffer.loaded:
-        counts["dram_byte"] += buffer.rows * size
-        counts["act_write"] += buffer.rows * buffer.row_units
-    if buffer.stored:
-        counts["dram_byte"] += buffer.height * size
-        counts["act_read"] += buffer.height * buffer.row_units
+def _count_buffer(row: list[int], config: Config, counts: Counts) -> None:
+    size = _beats(row[b.B_UNITS] * config.act_unit_bytes, config) + instruction_width(config) // 8
+    if row[b.B_LOADED]:
+        counts["dram_byte"] += row[b.B_ROWS] * size
+        counts["act_write"] += row[b.B_ROWS] * row[b.B_UNITS]
+    if row[b.B_STORED]:
+        counts["dram_byte"] += row[b.B_HEIGHT] * size
+        counts["act_read"] += row[b.B_HEIGHT] * row[b.B_UNITS]
 
 
 def _beats(size: int, config: Config) -> int:

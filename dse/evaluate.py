@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tilewright.config import RANGES, Config, ConfigError
-from tilewright.dse import clock, latency
+from tilewright.dse import clock
 from tilewright.dse.actions import Counts, count_estimated, count_program
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
-from tilewright.dse.latency import Estimate, estimate
 from tilewright.dse.networks import Network
 from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
 from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
-from tilewright.jit.actions import Policy
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.cost import estimate as cost_model
+from tilewright.jit.cost.estimate import Estimate, estimate
+from tilewright.jit.plan.policy import Policy
+from tilewright.jit.errors import PlaceError
 from tilewright.sim import simulate_timing
 
 __all__ = ["OBJECTIVES", "Evaluator", "Network", "Objective", "ObjectiveError", "Outcome", "cost"]
@@ -194,7 +195,7 @@ class Evaluator:
     def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, Estimate]:
         """Per network: cycles, and what binds each layer. Raises :class:`PlaceError` naming network and layer."""
         found = {}
-        policies: tuple[Policy, ...] = latency.SCHEDULES
+        policies: tuple[Policy, ...] = cost_model.SCHEDULES
         if options is not None and options.schedule != FASTEST:
             policies = SCHEDULES[options.schedule]
         for network in self.networks:
@@ -268,9 +269,9 @@ def _estimate(
 ) -> Estimate:
     """The model's estimate; of the network cut into slices of channels where it does not fit otherwise."""
     if options is not None and options.keep_intermediates:
-        return estimate(network.kept, config, policies)
+        return estimate(network.tables(config, keep=True), config, policies)
     try:
-        return estimate(network.shape, config, policies)
+        return estimate(network.tables(config), config, policies)
     except PlaceError:
         sliced = network.sliced(config)
         if sliced is None:

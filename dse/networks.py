@@ -1,17 +1,19 @@
-"""The networks of a sweep: graphs with their shapes, their weights, and what of a model file they leave out."""
+"""The networks of a sweep: graphs with their tables, their weights, and what of a model file they leave out."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from tilewright.config import Config
-from tilewright.dse.shapes import NetworkShape, network_shape
 from tilewright.errors import TilewrightError
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
-from tilewright.jit.slicing import slice_graph
+from tilewright.jit.lower import lower
+from tilewright.jit.plan.network import NetworkTables
+from tilewright.jit.plan.slicing import Sliced, slice_graph
 
 PART = ":"  #: between a model's name and the number of its part
 
@@ -30,11 +32,11 @@ class Network:
 
     name: str
     graph: Graph
-    shape: NetworkShape
     weight: float = 1.0
     images: float = 1.0
     host_ops: tuple[tuple[str, str], ...] = ()  #: operators on the CPU and why; their time is not counted
     bits: tuple[int, str] = field(default=(2, ""))  #: least weight_bits that holds all weights, and the layer
+    _tables: dict[Hashable, NetworkTables] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -45,26 +47,39 @@ class Network:
         images: float = 1.0,
         host_ops: tuple[tuple[str, str], ...] = (),
     ) -> Network:
-        """A graph with its shape."""
-        return cls(name or graph.name, graph, network_shape(graph), weight, images, host_ops, _weight_bits(graph))
+        """A graph with what it asks of weights."""
+        return cls(name or graph.name, graph, weight, images, host_ops, _weight_bits(graph))
 
     @property
     def model(self) -> str:
         """The model's name, which its parts share."""
         return self.name.partition(PART)[0]
 
-    @cached_property
-    def kept(self) -> NetworkShape:
-        """The shape where every layer's output is stored (``keep_intermediates``)."""
-        return dataclasses.replace(self.shape, outputs=tuple(layer.output for layer in self.shape.layers))
+    def tables(self, config: Config, keep: bool = False) -> NetworkTables:
+        """What planning needs of the network, lowered once for every block shape.
 
-    def sliced(self, config: Config) -> NetworkShape | None:
-        """The shape with wide tensors cut into slices, as the compiler cuts a network that does not stream whole.
+        ``keep``: every layer's output is stored (``keep_intermediates``). Raises :class:`PlaceError`.
+        """
+        return self._lowered(self.kept if keep else self.graph, config, (keep,))
+
+    def sliced(self, config: Config) -> NetworkTables | None:
+        """The tables with wide tensors cut into slices, as the compiler cuts a network that does not stream whole.
 
         None if the Config asks for no cut.
         """
         cut = slice_graph(self.graph, config)
-        return network_shape(cut.graph) if cut.parts else None
+        return self._lowered(cut, config, tuple(map(tuple, cut.parts.values()))) if cut.parts else None
+
+    @cached_property
+    def kept(self) -> Graph:
+        """The graph with every operator's output among its outputs."""
+        return dataclasses.replace(self.graph, outputs=[op.output for op in self.graph.ops])
+
+    def _lowered(self, graph: Graph | Sliced, config: Config, form: tuple[Hashable, ...]) -> NetworkTables:
+        key = (config.block_in, config.block_out, *form)
+        if key not in self._tables:
+            self._tables[key] = lower(graph, config).tables
+        return self._tables[key]
 
     def weight_reason(self, config: Config) -> str | None:
         """Why a Config's weights are too narrow for the network; None if they are not."""

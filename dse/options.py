@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.config import Config
-from tilewright.jit.actions import Policy
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.compiler import POLICIES, CompiledGraph, compile_graph
 from tilewright.jit.graph import Graph
 

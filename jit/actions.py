@@ -1,19 +1,10 @@
-"""What a schedule is made of: the actions, the policy that chose them, and the error that says why there is none."""
+"""What a schedule is made of: the actions, and the error that says why there is none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.jit.kernels.base import PlaceError
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What the scheduler prefers; the compiler tries several and keeps the fastest program."""
-
-    deep: bool = True  #: of the tasks that can start now, take the one furthest down the network
-    constant_share: float = 0.5  #: share of the bus that constants may take while inputs also wait
-    slack: int | None = None  #: rows that act holds of each tensor beyond the least; None: all rows if they fit
+from tilewright.jit.errors import PlaceError
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.actions import Policy
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.lower import image_shape, lower
 from tilewright.jit.programs import FAILURES, POLICIES, Progress, ProvenProgram, best_program, described
 from tilewright.jit.stages import Stage, stages

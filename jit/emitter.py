@@ -14,7 +14,7 @@ from tilewright.isa.program import Program, Segment
 from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, StoreRow
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Node, Uop
-from tilewright.jit.layout import Buffer, twin
+from tilewright.jit.layout import Buffer, duplicate
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 
 
@@ -154,8 +154,8 @@ class Emitter:
         return self._buffers[tensor]
 
     def outputs(self, tensor: str) -> list[Buffer]:
-        """Every buffer that holds a tensor: its own and its twin."""
-        return [self._buffers[t] for t in (tensor, twin(tensor)) if t in self._buffers]
+        """Every buffer that holds a tensor: its own and its duplicate."""
+        return [self._buffers[t] for t in (tensor, duplicate(tensor)) if t in self._buffers]
 
     def weight_base(self, chunk: int) -> int:
         """First wgt entry of a chunk of the node that is emitting."""

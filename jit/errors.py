@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["ModelError", "NeedsHost", "ProofError", "Unfollowed", "Unsupported"]
+__all__ = ["ModelError", "NeedsHost", "PlaceError", "ProofError", "Unfollowed", "Unsupported"]
 
 
 class ModelError(TilewrightError):
     """A model file cannot be imported: one line naming the file, what is wrong, where, and the way out."""
+
+
+class PlaceError(TilewrightError):
+    """An operator cannot run on the accelerator with this Config; names operator, shape, limit, way out."""
 
 
 class ProofError(TilewrightError):

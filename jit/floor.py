@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
+from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import image_shape
 from tilewright.jit.tensors import Lowered
@@ -52,8 +54,7 @@ def _layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config:
     seen |= read
     written = 0
     if op.output in graph.outputs:
-        buffers = (lowered.buffers[t] for t in lowered.outputs[op.output])
-        written = sum(b.height * b.width * b.units for b in buffers) * config.act_unit_bytes
+        written = sum(math.prod(lowered.tensors[t]) for t in lowered.outputs[op.output]) * config.act_unit_bytes
     array = sum(_array_cycles(op, n, config) for n in nodes)
     return Floor(array, constants + sum(lowered.packs[t].size for t in read), written, _macs(graph, op))
 
@@ -62,8 +63,8 @@ def _constant_bytes(node: Node, config: Config) -> int:
     if isinstance(node, ConvNode):
         vectors = node.out_units // config.out_units
         return node.filled_blocks * config.wgt_entry_bytes + vectors * config.prm_entry_bytes
-    chunks = {id(c): c for c in node.chunks}.values()  # some are loaded more than once
-    return sum(len(c.weights) * config.wgt_entry_bytes + len(c.prm) * config.prm_entry_bytes for c in chunks)
+    whole = node.constants(0, node.out_units // config.out_units)
+    return len(whole.weights) * config.wgt_entry_bytes + len(whole.prm) * config.prm_entry_bytes
 
 
 def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
@@ -82,7 +83,7 @@ def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
         pushes = node.height * columns * kh
         emits = node.height * node.width * (2 if config.dsp_packing else 1)
         return max(pushes, emits) * node.out_units
-    return sum(node.gemm_cycles(task) for task in node.tasks)
+    return node.in_height * node.in_width * node.out_units if isinstance(node, GlobalPoolNode) else 0
 
 
 def _macs(graph: g.Graph, op: g.Op) -> int:

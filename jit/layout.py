@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.config import Config
 
-_TWIN = ".alu"
+_DUPLICATE = ".alu"
 
 
 def units_for(channels: int, config: Config) -> int:
@@ -58,14 +58,14 @@ class Buffer:
         return slot * self.stride + (column + self.pad[1]) * self.units + unit
 
 
-def twin(tensor: str) -> str:
-    """Name of the second buffer of a tensor that both GEMM and ALU read.
+def duplicate(tensor: str) -> str:
+    """Name of the duplicate buffer of a tensor that both GEMM and ALU read.
 
     Two engines may not read one bank at a time, so each gets a buffer of its own, both written by the producer.
     """
-    return tensor + _TWIN
+    return tensor + _DUPLICATE
 
 
 def origin(name: str) -> str:
-    """The tensor that a buffer holds: the buffer's name, or for a twin the first buffer's."""
-    return name.removesuffix(_TWIN)
+    """The tensor that a buffer holds: the buffer's name, or for a duplicate the first buffer's."""
+    return name.removesuffix(_DUPLICATE)

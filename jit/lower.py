@@ -18,13 +18,14 @@ from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
-from tilewright.jit.kernels.base import Node, PlaceError, int8_parts
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.kernels.base import Node, int8_parts
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.layout import units_for
-from tilewright.jit.slicing import Sliced
+from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
 
@@ -75,7 +76,8 @@ class _Lowering:
         outputs = {t: [self.resolve(t)] for t in self.graph.tensors if self.resolve(t) in held}
         outputs |= {t: [self.resolve(part) for part in parts] for t, parts in self.sliced.parts.items()}
         rows_inputs = [t for t in self.graph.inputs if t in held]
-        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, twins=not self.tiled)
+        stored = list(dict.fromkeys(self.resolve(t) for t in self.graph.outputs))
+        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored)
 
     # -- names -----------------------------------------------------------------------------------------
 
@@ -384,7 +386,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
 def lower(graph: Graph | Sliced, config: Config, tiled: bool = False, joined: bool = False) -> Lowered:
     """Lower a graph of accelerator operators (or a sliced one), no tensor going through DRAM.
 
-    ``tiled``: for the tiled plan, which pads each patch as it loads it and needs no twins and no copies for that.
+    ``tiled``: for the tiled plan, which pads each patch as it loads it and needs no copies for that.
     ``joined``: parts of concatenations are written in place where they can be, without a copy.
     Raises :class:`PlaceError` for the first operator that cannot be placed.
     """

@@ -4,45 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, TypeVar
 
 from tilewright.config import Config, ConfigError
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.verifier import verify
-from tilewright.jit.actions import Action, Policy, ScheduleError
-from tilewright.jit.capacity import fit, least_capacities
+from tilewright.jit.actions import Action, ScheduleError
+from tilewright.jit.capacity import fit
+from tilewright.jit.cost.estimate import streams
 from tilewright.jit.emitter import Emitter, Image
 from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Concat, Graph
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import lower
-from tilewright.jit.plan import make_plan
+from tilewright.jit.plan.places import placed_plan
+from tilewright.jit.plan.planner import Planner
+from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, POLICIES, Policy
+from tilewright.jit.plan.refusal import Refusal
+from tilewright.jit.plan.slicing import slice_graph
 from tilewright.jit.proof import prove
 from tilewright.jit.schedule import Scheduler
-from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.runtime.steps import PackStep, UnpackStep
 from tilewright.sim import simulate_timing
 
-#: measured on the MLPerf Tiny networks: each is the best of some network on some config
-POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
-
-#: for networks that a plan cuts into groups
-PLANNED = (Policy(False, 0.25, 8),)
 #: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
 #: with the whole network on the chip
 NEAR = {False: 1.1, True: 1.5}
 #: schedules for less memory are tried unless a program takes at most so many times the floor, and for still less
 #: memory until one takes so many times the cycles of the best
 BEST, STEEP = 1.02, 1.03
-#: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
-CONSTANT_SHARES = (0.5, 0.25, 0.125)
-
 #: tiles are not written whose count of cycles, which leaves much out, exceeds the best program's so many times
 HOPELESS = 1.05
 #: instructions written, over all programs tried, after which no more are tried for less memory: about a minute's work
@@ -80,10 +76,9 @@ def best_program(
     Tiles, which fit always, are tried where no other is near the floor or none is right. Raises what went wrong with
     the best one if none is.
     """
-    on_chip = _streams(graph, config)
-    tries = [
-        partial(_program, graph, config, policy, config, on_chip) for policy in (policies if on_chip else PLANNED)
-    ]  # fmt: skip
+    forms = _Forms(graph, config)
+    on_chip = forms.streams(config)
+    tries = [partial(_program, forms, policy, config, on_chip) for policy in (policies if on_chip else (PLANNED,))]
     tiles = cache(lambda: _tiles(graph, config))
     found: list[tuple[int, ProvenProgram]] = []
     written = 0
@@ -128,11 +123,11 @@ def best_program(
     cycles = [attempt(number, make) for number, make in enumerate(tries)]
     if policies == POLICIES and not _near(found, BEST):
         fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if found else 0
-        policy = policies[fastest] if on_chip else PLANNED[0]
+        policy = policies[fastest] if on_chip else PLANNED
         if any(isinstance(op, Concat) for op in graph.ops):
-            attempt(len(tries), partial(_joined, graph, config, policy, on_chip))
+            attempt(len(tries), partial(_joined, forms, policy, on_chip))
         for field in ("act_bytes", "prm_entries"):
-            descend(lambda plan: partial(_program, graph, config, policy, plan, None), field)
+            descend(lambda plan: partial(_program, forms, policy, plan, None), field)
     tiled = not _near(found, NEAR[on_chip])
     if tiled:
         whole = attempt(len(tries), partial(_tiled, graph, config, tiles, config))
@@ -197,59 +192,73 @@ def _tiled(graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan
     return ("tiles", choice), sum(chosen.cycles for _, chosen in choice), write
 
 
-def _streams(graph: Graph, config: Config) -> bool:
-    """Whether the whole network streams on the chip, with no more than the least of every ring."""
-    lowered = lower(graph, config)
-    if any(node.limit for node in lowered.nodes):
-        return False
-    stored = [lowered.outputs[t][0] for t in graph.outputs]
-    for name, rows in least_capacities(lowered.nodes, lowered.buffers).items():
-        lowered.buffers[name].capacity = rows
-    try:
-        Scheduler(config, lowered.nodes, lowered.buffers, list(lowered.packs), stored, Policy(), {}).run()
-    except ScheduleError:
-        return False
-    return True
+class _Forms:
+    """A graph as it is lowered, once for all plans: whole, sliced, and without the copies of concatenations."""
+
+    def __init__(self, graph: Graph, config: Config) -> None:
+        self.graph, self.config = graph, config
+        self._sliced: dict[tuple[str, ...], Lowered] = {}
+
+    @cached_property
+    def whole(self) -> Lowered:
+        return lower(self.graph, self.config)
+
+    @cached_property
+    def joined(self) -> Lowered:
+        return lower(self.graph, self.config, joined=True)
+
+    def sliced(self, plan: Config) -> Lowered:
+        """With wide tensors in slices, as many as the memories of ``plan`` ask for."""
+        cut = slice_graph(self.graph, plan)
+        if not cut.parts:
+            return self.whole
+        key = tuple(part for parts in cut.parts.values() for part in parts)
+        if key not in self._sliced:
+            self._sliced[key] = lower(cut, self.config)
+        return self._sliced[key]
+
+    def streams(self, plan: Config) -> bool:
+        """Whether the whole network streams on the chip."""
+        return streams(Planner(self.whole.tables, plan))
 
 
-def _joined(graph: Graph, config: Config, policy: Policy, on_chip: bool) -> Decided:
-    """A schedule without the copies of concatenations. Their parts wait for each other, so not all rings have room."""
-    try:
-        return _program(graph, config, policy, config, on_chip, joined=True)
-    except ScheduleError as error:
-        raise PlaceError(str(error)) from error
-
-
-def _program(
-    graph: Graph, config: Config, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False
-) -> Decided:
+def _program(forms: _Forms, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False) -> Decided:
     """Schedule, to be emitted: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
     ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
     that buffers share no more banks than scheduled.
     """
     if on_chip is None:
-        on_chip = _streams(graph, plan)
-        policy = policy if on_chip else PLANNED[0]
-    lowered = lower(graph if on_chip else slice_graph(graph, plan), plan, joined=joined)
-    if (limited := next((node for node in lowered.nodes if node.limit), None)) is not None:
-        raise PlaceError(f"{limited.name}: {limited.limit}")
-    inputs = list(lowered.packs)
-    stored = list(dict.fromkeys(part for t in graph.outputs for part in lowered.outputs[t]))
+        on_chip = forms.streams(plan)
+        policy = policy if on_chip else PLANNED
+    lowered = forms.joined if joined else forms.whole if on_chip else forms.sliced(plan)
+    planner = Planner(lowered.tables, plan)
     if on_chip:
-        actions = fit(plan, lowered.nodes, lowered.buffers, inputs, stored, policy).actions
+        whole = planner.whole()
+        if isinstance(whole, Refusal):
+            raise PlaceError(str(whole))
+        lowered.bind(whole)
+        actions = fit(lowered, whole, policy)
     else:
-        actions = _planned(lowered, plan, policy, inputs, stored)
+        actions = _planned(lowered, planner, policy)
     for buffer in lowered.buffers.values():
-        buffer.base *= config.act_units // plan.act_units
+        buffer.base *= forms.config.act_units // plan.act_units
     places = tuple((b.tensor, b.base, b.capacity, b.pad, b.pad_value) for b in lowered.buffers.values())
     key = (plan, on_chip, joined, tuple(actions), places)
-    return key, None, partial(_emitted, graph, config, lowered, actions, inputs)
+    return key, None, partial(_emitted, forms.graph, forms.config, lowered, actions)
 
 
-def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Action], inputs: list[str]) -> Made:
+def _joined(forms: _Forms, policy: Policy, on_chip: bool) -> Decided:
+    """A schedule without the copies of concatenations. Their parts wait for each other, so not all rings have room."""
+    try:
+        return _program(forms, policy, forms.config, on_chip, joined=True)
+    except ScheduleError as error:
+        raise PlaceError(str(error)) from error
+
+
+def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Action]) -> Made:
     """The program of a schedule."""
-    layout = _dram_layout(graph, lowered, inputs, config)
+    layout = _dram_layout(graph, lowered, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
         layout.sizes[SCRATCH],
@@ -265,14 +274,19 @@ def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Actio
     return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
 
 
-def _planned(lowered: Lowered, config: Config, policy: Policy, inputs: list[str], stored: list[str]) -> list[Action]:
+def _planned(lowered: Lowered, planner: Planner, policy: Policy) -> list[Action]:
     """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
     failure: ScheduleError | None = None
     for share in CONSTANT_SHARES:
-        plan = make_plan(lowered, config, stored, share, 8 if policy.slack is None else policy.slack)
-        scheduler = Scheduler(
-            config, lowered.nodes, lowered.buffers, inputs, stored, policy, lowered.spills, plan.after
-        )  # fmt: skip
+        placed = placed_plan(planner, share, 8 if policy.slack is None else policy.slack)
+        if isinstance(placed, Refusal):
+            raise PlaceError(str(placed))
+        lowered.bind(placed.plan)
+        names = list(lowered.buffers)
+        for name, base in zip(names, placed.base, strict=True):
+            lowered.buffers[name].base = base
+        after = {name: [names[k] for k in others] for name, others in zip(names, placed.after, strict=True)}
+        scheduler = Scheduler(planner.config, lowered, policy, after)
         try:
             scheduler.run()
             return scheduler.actions
@@ -293,7 +307,7 @@ class _DramLayout:
     sizes: dict[int, int]
 
 
-def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Config) -> _DramLayout:
+def _dram_layout(graph: Graph, lowered: Lowered, config: Config) -> _DramLayout:
     sizes = {}
 
     def lay_out(segment: int, units: dict[_Key, int]) -> dict[_Key, int]:
@@ -315,7 +329,7 @@ def _dram_layout(graph: Graph, lowered: Lowered, inputs: list[str], config: Conf
             images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
             first += buffers[part].units
     return _DramLayout(
-        lay_out(INPUT, {t: _full_size(buffers[t]) for t in inputs}),
+        lay_out(INPUT, {t: _full_size(buffers[t]) for t in lowered.packs}),
         {t: places[parts] for t, parts in held.items()},
         images,
         lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
@@ -354,5 +368,5 @@ def _unpack(graph: Graph, tensor: str, lowered: Lowered, offsets: dict[str, int]
     whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
     return UnpackStep(
         tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
-        units=sum(lowered.buffers[part].units for part in parts), offset=offsets[tensor], batch=config.batch,
+        units=sum(lowered.units(part) for part in parts), offset=offsets[tensor], batch=config.batch,
     )  # fmt: skip

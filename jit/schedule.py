@@ -19,10 +19,12 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.isa.spec import Engine
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
-from tilewright.jit.actions import Action, LoadChunk, LoadRow, Policy, RunTask, ScheduleError, StoreRow
+from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, ScheduleError, StoreRow
 from tilewright.jit.kernels.base import Node, Task
-from tilewright.jit.layout import Buffer, origin, twin
+from tilewright.jit.layout import Buffer, duplicate, origin
 from tilewright.jit.memory import Pool
+from tilewright.jit.plan.policy import Policy
+from tilewright.jit.tensors import Lowered
 
 _FAR = 1 << 60
 
@@ -44,33 +46,26 @@ class _TensorState:
 
 
 class Scheduler:
-    """One scheduling run over ``nodes`` (in topological order) and ``buffers`` (layout, capacity set).
+    """One scheduling run over nodes (in topological order) bound to buffers with their capacities.
 
-    With ``after`` (:class:`tilewright.jit.plan.Plan`) every buffer has its base, and comes to life when those
+    With ``after`` (:mod:`tilewright.jit.plan.places`) every buffer has its base, and comes to life when those
     named there are dead; without, places are found on the way.
     """
 
     def __init__(
-        self,
-        config: Config,
-        nodes: list[Node],
-        buffers: Mapping[str, Buffer],
-        inputs: list[str],
-        stored: list[str],
-        policy: Policy,
-        spills: Mapping[str, str],
-        after: Mapping[str, Sequence[str]] | None = None,
+        self, config: Config, lowered: Lowered, policy: Policy, after: Mapping[str, Sequence[str]] | None = None
     ) -> None:
+        nodes, spills = lowered.nodes, lowered.spills
         self.config, self.nodes, self.policy = config, nodes, policy
         self.actions: list[Action] = []
         self._state: dict[str, _TensorState] = {}
-        for name, buffer in buffers.items():
+        for name, buffer in lowered.buffers.items():
             self._state[name] = _TensorState(
                 buffer,
                 [i for i, n in enumerate(nodes) if n.output == origin(name)],
                 [(i, k) for i, n in enumerate(nodes) for k, t in enumerate(n.inputs) if t == name],
-                name in inputs or name in spills,
-                name in stored or name in spills.values(),
+                name in lowered.packs or name in spills,
+                name in lowered.stored or name in spills.values(),
                 spills.get(name),
             )
         self._next = [0] * len(nodes)
@@ -197,8 +192,8 @@ class Scheduler:
             self._retire_if_unused(state)
 
     def _outputs(self, node: Node) -> list[_TensorState]:
-        """The buffers a node writes: its output and, if there is one, the twin."""
-        return [self._state[t] for t in (node.output, twin(node.output)) if t in self._state]
+        """The buffers a node writes: its output and, if there is one, the duplicate."""
+        return [self._state[t] for t in (node.output, duplicate(node.output)) if t in self._state]
 
     def _complete_row(self, state: _TensorState, producer: int, row: int, time: float) -> None:
         state.completed[producer] = row + 1

@@ -1,29 +1,23 @@
-"""Nodes to buffers: which tensors act holds, in which form, and which go through DRAM.
-
-Lowering leaves nodes over plain tensors. Here their inputs are bound to buffers: a tensor that goes through
-DRAM is read from a copy per consumer, one that both GEMM and ALU read gets a twin. Binding again with other
-spills is cheap, so a planner may try many.
-"""
+"""A lowered network: nodes over plain tensors, which a plan binds to buffers in act."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from tilewright.config import Config
 from tilewright.jit.graph import TensorSpec
 from tilewright.jit.kernels.base import Node
-from tilewright.jit.layout import Buffer, twin, units_for
+from tilewright.jit.layout import Buffer, duplicate, units_for
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan.network import NetworkTables, network_tables
+from tilewright.jit.plan.planner import Plan
 from tilewright.runtime.steps import PackStep
-
-#: who reads a tensor from DRAM: every consumer, or only those on ALU (which then need no twin)
-Spill = Literal["all", "alu"]
 
 
 @dataclass
 class Lowered:
-    """Nodes over on-chip tensors, their buffers (capacity not yet chosen), and how inputs are packed."""
+    """Nodes over on-chip tensors, and how inputs are packed. :meth:`bind` adds buffers, by name."""
 
     config: Config
     nodes: list[Node]
@@ -31,79 +25,76 @@ class Lowered:
     outputs: dict[str, list[str]]  #: graph tensor -> the on-chip tensor that holds it, or its slices
     specs: dict[str, TensorSpec]
     rows_inputs: list[str]  #: graph inputs that are packed row by row
+    stored: list[str]  #: on-chip tensors that hold the graph's outputs
     buffers: dict[str, Buffer] = field(default_factory=dict)
     spills: dict[str, str] = field(default_factory=dict)  #: on-chip copy loaded from DRAM -> tensor stored there
-    twins: bool = True  #: whether a tensor that both GEMM and ALU read lies in act twice
-    _plain: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._plain = [list(node.inputs) for node in self.nodes]
-        self.bind({})
-
-    def bind(self, spilled: Mapping[str, Spill]) -> None:
-        """Bind the nodes' inputs to buffers, with these tensors going through DRAM."""
-        for node, names in zip(self.nodes, self._plain, strict=True):
-            node.inputs[:] = names
-        self._spill(spilled)
-        if self.twins:
-            self._add_twins()
-        self._make_buffers()
         for name in self.rows_inputs:
-            if name in self.buffers:
-                self._pack_rows(name, self.buffers[name])
+            self._pack_rows(name, (0, 0, 0, 0), 0)
 
-    def _spill(self, spilled: Mapping[str, Spill]) -> None:
-        """Consumers of a spilled tensor read a copy of their own, loaded from DRAM."""
-        self.spills = {}
+    def units(self, tensor: str) -> int:
+        """Units per pixel of a tensor."""
+        if tensor in self.packs:
+            return self.packs[tensor].units
+        return units_for(self.specs[tensor].shape[-1], self.config)
+
+    @cached_property
+    def tensors(self) -> dict[str, tuple[int, int, int]]:
+        """(height, width, units per pixel) of each tensor that the nodes read or write, in their order."""
+        names = dict.fromkeys(x for node, inputs in zip(self.nodes, self._plain, strict=True)
+                              for x in (*inputs, node.output))  # fmt: skip
+        return {x: (self.specs[x].shape[1], self.specs[x].shape[2], self.units(x)) for x in names}
+
+    @cached_property
+    def tables(self) -> NetworkTables:
+        """What a planner needs of the network."""
+        return network_tables(self.nodes, self._plain, self.tensors, self.stored)
+
+    def bind(self, plan: Plan) -> None:
+        """Cut the nodes as planned and bind their inputs to the plan's buffers (which have no places yet)."""
+        network, bound = plan.network, plan.bound
+        values: dict[str, int] = {}
+        for node, inputs, row in zip(self.nodes, self._plain, plan.nodes, strict=True):
+            node.cut(row)
+            for k, tensor in enumerate(inputs):
+                value = node.pad_value(k)
+                if value is not None:
+                    values.setdefault(tensor, value)
+        self.buffers, self.spills = {}, {}
+        names: list[str] = []
+        for row in bound.buffers.tolist():
+            tensor = network.tensor_names[row[b.B_TENSOR]]
+            name = _name(tensor, row[b.B_KIND], network.names[row[b.B_USER]])
+            pad: tuple[int, int, int, int] = tuple(row[b.B_TOP : b.B_RIGHT + 1])
+            _, width, units = self.tensors[tensor]
+            self.buffers[name] = Buffer(
+                name, row[b.B_HEIGHT], width, units, pad, values.get(tensor, 0), row[b.B_CAPACITY]
+            )
+            names.append(name)
+            if row[b.B_KIND] == b.COPY:
+                self.spills[name] = tensor
+        edge = iter(bound.edge_buffer.tolist())
         for node in self.nodes:
-            for k, tensor in enumerate(node.inputs):
-                if spilled.get(tensor) == "all" or (tensor in spilled and not node.uses_gemm):
-                    copy = f"{tensor}@{node.name}"
-                    self.specs[copy] = replace(self.specs[tensor], name=copy)
-                    self.spills[copy] = tensor
-                    node.inputs[k] = copy
+            node.inputs[:] = [names[next(edge)] for _ in node.inputs]
+        for name in self.rows_inputs:
+            self._pack_rows(name, self.buffers[name].pad, self.buffers[name].pad_value)
 
-    def _add_twins(self) -> None:
-        """A tensor made on the chip that both GEMM and ALU read gets a twin for ALU."""
-        readers: dict[str, list[tuple[Node, int]]] = {}
-        for node in self.nodes:
-            for k, tensor in enumerate(node.inputs):
-                readers.setdefault(tensor, []).append((node, k))
-        for name in dict.fromkeys(n.output for n in self.nodes):
-            users = readers.get(name, [])
-            if len({n.uses_gemm for n, _ in users}) < 2:
-                continue
-            self.specs[twin(name)] = replace(self.specs[name], name=twin(name))
-            for node, k in users:
-                if not node.uses_gemm:
-                    node.inputs[k] = twin(name)
+    def unbind(self) -> None:
+        """Nodes over plain tensors again."""
+        for node, inputs in zip(self.nodes, self._plain, strict=True):
+            node.inputs[:] = inputs
 
-    def _make_buffers(self) -> None:
-        uses: dict[str, list[tuple[Node, int]]] = {}
-        for node in self.nodes:
-            for k, tensor in enumerate(node.inputs):
-                uses.setdefault(tensor, []).append((node, k))
-            uses.setdefault(node.output, [])
-        self.buffers = {}
-        for name, users in uses.items():
-            _, height, width, channels = self.specs[name].shape
-            pads = [n.padding(k) for n, k in users]
-            pad = tuple(max((p[side] for p in pads), default=0) for side in range(4))
-            value = next((v for n, k in users if (v := n.pad_value(k)) is not None), 0)
-            units = self.packs[name].units if name in self.packs else units_for(channels, self.config)
-            self.buffers[name] = Buffer(name, height, width, units, pad, value)  # type: ignore[arg-type]
-        for tensor in dict.fromkeys(self.spills.values()):
-            copies = [self.buffers[copy] for copy, source in self.spills.items() if source == tensor]
-            alike = [self.buffers[tensor], *copies]
-            pad = tuple(max(b.pad[side] for b in alike) for side in range(4))
-            value = next((b.pad_value for b in alike if any(b.pad)), 0)
-            for buffer in alike:
-                buffer.pad, buffer.pad_value = pad, value  # type: ignore[assignment]
-
-    def _pack_rows(self, name: str, buffer: Buffer) -> None:
+    def _pack_rows(self, name: str, padding: tuple[int, int, int, int], value: int) -> None:
         shape = self.specs[name].shape
         assert len(shape) == 4, "on-chip tensors are images"
         self.packs[name] = PackStep(
-            tensor=name, segment=1, shape=shape, lanes=self.config.lanes, units=buffer.units, batch=self.config.batch,
-            padding=buffer.pad, pad_value=buffer.pad_value,
+            tensor=name, segment=1, shape=shape, lanes=self.config.lanes,
+            units=units_for(shape[3], self.config), batch=self.config.batch, padding=padding, pad_value=value,
         )  # fmt: skip
+
+
+def _name(tensor: str, kind: int, reader: str) -> str:
+    """A buffer's name: the tensor's for the first buffer that holds it."""
+    return {b.PLAIN: tensor, b.DUPLICATE: duplicate(tensor), b.COPY: f"{tensor}@{reader}"}[kind]

@@ -10,7 +10,8 @@ from collections import OrderedDict
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine, uop_depth, uop_width
-from tilewright.jit.kernels.base import PlaceError, Uop
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.kernels.base import Uop
 from tilewright.jit.memory import Pool
 
 Sequence_ = tuple[Uop, ...]

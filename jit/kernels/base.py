@@ -17,17 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.errors import TilewrightError
 from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.layout import Buffer, units_for
-
-#: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
-WHOLE_SHARE = 0.96
-
-
-class PlaceError(TilewrightError):
-    """An operator cannot run on the accelerator with this Config; names operator, shape, limit, way out."""
-
+from tilewright.jit.plan import tables as t
 
 @dataclass(frozen=True)
 class Chunk:
@@ -64,7 +56,7 @@ class Emit(Protocol):
         """Where a tensor lies in act."""
 
     def outputs(self, tensor: str) -> list[Buffer]:
-        """Every buffer that holds a tensor: the one its GEMM consumers read, and its ALU consumers' twin."""
+        """Every buffer that holds a tensor: the one its GEMM consumers read, and its ALU consumers' duplicate."""
 
     def weight_base(self, chunk: int) -> int:
         """First wgt entry of one of the node's chunks."""
@@ -84,7 +76,7 @@ class Emit(Protocol):
 
 @dataclass(kw_only=True)
 class Node(ABC):
-    """Base of the lowering rules."""
+    """Base of the lowering rules. ``tasks`` and ``chunks`` are there once the node is cut."""
 
     name: str
     layer: int
@@ -93,9 +85,7 @@ class Node(ABC):
     output: str
     out: TensorSpec
     first_unit: int = 0  #: of each pixel of ``output``, from which on this node writes its channels
-    tasks: list[Task] = field(default_factory=list)
-    chunks: list[Chunk] = field(default_factory=list)
-    limit: str = ""  #: why whole rows do not fit the memories, so that the node has no tasks and runs in tiles
+    tasks: list[Task] = field(default_factory=list, init=False)
 
     @property
     def uses_gemm(self) -> bool:
@@ -115,6 +105,19 @@ class Node(ABC):
         """Units per output pixel."""
         return units_for(self.out.shape[3], self.config)
 
+    # -- what a planner asks ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def extents(self) -> tuple[int, ...]:
+        """Columns ``L_KIND`` to ``L_COUNTS`` of :mod:`tilewright.jit.plan.tables`."""
+
+    @abstractmethod
+    def reads(self, index: int) -> tuple[int, int, int]:
+        """(stride, offset, span): output row r reads ``span`` rows of input ``index`` from ``r * stride + offset`` on.
+
+        Rows are unpadded; they may reach into padding.
+        """
+
     def padding(self, index: int) -> tuple[int, int, int, int]:
         """(top, left, bottom, right) pixels of padding that input ``index`` must be stored with."""
         return (0, 0, 0, 0)
@@ -123,21 +126,53 @@ class Node(ABC):
         """Value of that padding; None if it needs none."""
         return None
 
+    # -- cut, as planned -------------------------------------------------------------------------------
+
+    def cut(self, row: Sequence[int]) -> None:
+        """Take over how a plan cuts the node: a row of :mod:`tilewright.jit.plan.cut`."""
+        self._row = [int(v) for v in row]
+        vectors, pieces, groups = self._row[t.N_VECTORS], self._row[t.N_PIECES], self._row[t.N_GROUPS]
+        self.ranges = [(vectors * k // pieces, vectors * (k + 1) // pieces) for k in range(pieces)]
+        parts = [
+            [(lo + a, lo + b) for a, b in split_evenly(hi - lo, self._row[t.N_ROOM])] for lo, hi in self.ranges
+        ]
+        bounds = [self.height * k // (groups or self.height) for k in range((groups or self.height) + 1)]
+        self.tasks = [
+            Task(row, lo, hi, (number if groups else 0) * pieces + chunk, hi == vectors)
+            for number, (first, last) in enumerate(pairwise(bounds))
+            for chunk in range(pieces)
+            for row in range(first, last)
+            for lo, hi in parts[chunk]
+        ]
+        self._chunks = [self.constants(lo, hi) for lo, hi in self.ranges]
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """Constants in the order in which they are loaded: those of every group of rows."""
+        return self._chunks * max(1, self._row[t.N_GROUPS])
+
+    def chunk_range(self, task: Task) -> tuple[int, int]:
+        """Vectors [lo, hi) whose constants a task's chunk holds."""
+        return self.ranges[task.chunk % len(self.ranges)]
+
     @abstractmethod
+    def constants(self, lo: int, hi: int) -> Chunk:
+        """Constants of the vectors [lo, hi)."""
+
     def needs(self, task: Task, index: int) -> tuple[int, int]:
         """First and last row of input ``index`` that a task reads (unpadded rows; may reach into padding)."""
+        stride, offset, span = self.reads(index)
+        return task.row * stride + offset, task.row * stride + offset + span - 1
 
-    @abstractmethod
-    def acc_units(self, task: Task) -> int:
-        """Units of acc that a task occupies."""
-
-    @abstractmethod
     def gemm_cycles(self, task: Task) -> int:
         """Cycles a task keeps GEMM busy."""
+        return (task.hi - task.lo) * self._row[t.N_GEMM_EACH]
 
-    @abstractmethod
     def alu_cycles(self, task: Task) -> int:
         """Cycles a task keeps ALU busy."""
+        return (task.hi - task.lo) * (self._row[t.N_TERMS_EACH] + self._row[t.N_OUT_EACH])
+
+    # -- emission --------------------------------------------------------------------------------------
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
         """The micro-op sequences its GEMM instructions use, given where its inputs lie."""
@@ -146,52 +181,6 @@ class Node(ABC):
     @abstractmethod
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         """Emit a task's instructions; ``acc`` is the first unit of its part of acc."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """How a node is cut: output vectors into chunks of constants, rows into groups, both into tasks."""
-
-    ranges: list[tuple[int, int]]  #: vectors [lo, hi) of each chunk; row groups repeat the list
-    tasks: list[Task]
-
-
-def partition(
-    rows: int,
-    vectors: int,
-    *,
-    chunk_limit: int,
-    part_limit: int,
-    vector_weights: int,
-    row_units: int,
-    whole_units: int,
-    config: Config,
-) -> Partition:
-    """Tasks over ``rows`` x ``vectors``, at most ``part_limit`` vectors each, ``chunk_limit`` per chunk.
-
-    Row by row where all chunks may stay loaded together (half of wgt and of prm). Else chunk by chunk over
-    groups of rows, constants loaded anew for each group; ``row_units`` (of act, per output row, input and output
-    together) says how many rows a group can have, ``whole_units`` (input and output) whether one group will do.
-    """
-    ranges = split_evenly(vectors, chunk_limit)
-    parts = [
-        (chunk, lo + a, lo + b) for chunk, (lo, hi) in enumerate(ranges) for a, b in split_evenly(hi - lo, part_limit)
-    ]
-    resident = vectors * vector_weights <= config.wgt_entries // 2 and vectors <= config.prm_entries // 2
-    if resident or rows == 1 or len(ranges) == 1:
-        tasks = [Task(row, lo, hi, chunk, hi == vectors) for row in range(rows) for chunk, lo, hi in parts]
-        return Partition(ranges, tasks)
-    whole = whole_units <= config.act_units * WHOLE_SHARE
-    groups = split_evenly(rows, rows if whole else max(1, config.act_units // 2 // row_units))
-    tasks = [
-        Task(row, lo, hi, number * len(ranges) + chunk, hi == vectors)
-        for number, (first, last) in enumerate(groups)
-        for chunk in range(len(ranges))
-        for row in range(first, last)
-        for part, lo, hi in parts
-        if part == chunk
-    ]
-    return Partition(ranges * len(groups), tasks)
 
 
 def int8_parts(weight: NDArray[np.integer]) -> list[NDArray[np.int8]]:

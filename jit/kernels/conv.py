@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, partition, prm_entries
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
 from tilewright.jit.layout import Buffer
-
-#: weight entries of one chunk of a layer that has a single row: short enough that GEMM starts early
-STREAM_ENTRIES = 32
-
+from tilewright.jit.plan import tables as t
 
 @dataclass(kw_only=True)
 class ConvNode(Node):
@@ -33,35 +30,28 @@ class ConvNode(Node):
     in_units: list[int]
     in_width: int
 
-    def __post_init__(self) -> None:
-        c = self.config
-        vectors = self.out_units // c.out_units
-        per_vector = self.weight.shape[1] * self.weight.shape[2] * sum(self.in_units) // c.in_units
-        acc_vectors = c.acc_bank_units // (self.width * c.out_units)
-        if acc_vectors < 1:
-            self.limit = (
-                f"a row of {self.width} outputs needs {self.width * c.out_units} acc units, a bank has "
-                f"{c.acc_bank_units}"
-            )
-            return
-        if per_vector > c.wgt_entries:
-            self.limit = f"{per_vector} weight blocks for one output block exceed the {c.wgt_entries} of wgt"
-            return
-        blocks, prm = self.weight_blocks(), prm_entries(self.requant, c, vectors)
-        limit = STREAM_ENTRIES if self.height == 1 else c.wgt_entries // 2
-        chunk_vectors = max(1, min(limit // per_vector, c.prm_entries // 4, vectors))
-        row_units = self.in_width * sum(self.in_units) * self.strides[0] + self.width * self.out_units
-        kh, kw = self.weight.shape[1:3]
-        rows, columns = self.height * self.strides[0] + kh - 1, self.in_width + self.pad[1] + self.pad[3]
-        framed = self.width + (2 if kw > 1 else 0)  # the next layer is likely to want padding too
-        whole_units = rows * columns * sum(self.in_units) + self.height * framed * self.out_units
-        plan = partition(
-            self.height, vectors, chunk_limit=chunk_vectors, part_limit=acc_vectors, vector_weights=per_vector,
-            row_units=row_units, whole_units=whole_units, config=c,
+    def extents(self) -> tuple[int, ...]:
+        _, kh, kw, _ = self.weight.shape
+        return (
+            t.CONV, self.height, self.width, self.out_units, kh, kw, sum(self.in_units), self.in_width,
+            self.pad[1] + self.pad[3], *self.strides, 1, 0, 0, 0, 0, 1,
         )  # fmt: skip
-        self.tasks, self._ranges, self._per_vector = plan.tasks, plan.ranges, per_vector
-        chunks = {(a, b): Chunk(blocks[a * per_vector : b * per_vector], prm[a:b]) for a, b in plan.ranges}
-        self.chunks = [chunks[r] for r in plan.ranges]
+
+    def reads(self, index: int) -> tuple[int, int, int]:
+        return self.strides[0], -self.pad[0], (self.weight.shape[1] - 1) * self.dilation[0] + 1
+
+    @property
+    def _per_vector(self) -> int:
+        """Weight blocks of one output vector."""
+        return self.weight.shape[1] * self.weight.shape[2] * sum(self.in_units) // self.config.in_units
+
+    @cached_property
+    def _constants(self) -> Chunk:
+        return Chunk(self.weight_blocks(), prm_entries(self.requant, self.config, self.out_units // self.config.out_units))
+
+    def constants(self, lo: int, hi: int) -> Chunk:
+        whole, each = self._constants, self._per_vector
+        return Chunk(whole.weights[lo * each : hi * each], whole.prm[lo:hi])
 
     def weight_blocks(self) -> NDArray[np.int8]:
         """Blocks [output vector][input][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
@@ -102,19 +92,6 @@ class ConvNode(Node):
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
 
-    def needs(self, task: Task, index: int) -> tuple[int, int]:
-        first = task.row * self.strides[0] - self.pad[0]
-        return first, first + (self.weight.shape[1] - 1) * self.dilation[0]
-
-    def acc_units(self, task: Task) -> int:
-        return self.width * (task.hi - task.lo) * self.config.out_units
-
-    def gemm_cycles(self, task: Task) -> int:
-        return (task.hi - task.lo) * self.width * self._per_vector
-
-    def alu_cycles(self, task: Task) -> int:
-        return (task.hi - task.lo) * self.width
-
     def _uops(self, source: Buffer, index: int) -> list[Uop]:
         _, kh, kw, _ = self.weight.shape
         step = self.config.in_units
@@ -131,7 +108,7 @@ class ConvNode(Node):
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        vectors, start = task.hi - task.lo, task.lo - self._ranges[task.chunk][0]
+        vectors, start = task.hi - task.lo, task.lo - self.chunk_range(task)[0]
         pixel = vectors * c.out_units
         entry = e.weight_base(task.chunk) + start * self._per_vector
         for index, name in enumerate(self.inputs):

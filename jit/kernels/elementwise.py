@@ -16,10 +16,10 @@ from tilewright.jit.kernels.base import (
     Task,
     is_uniform,
     prm_entries,
-    split_evenly,
     uniform_prm,
 )
 from tilewright.jit.layout import units_for
+from tilewright.jit.plan import tables as t
 
 #: (x << 20) * 2^30 >> 50 is x
 IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding="single")
@@ -57,35 +57,29 @@ class ElementwiseNode(Node):
     strides: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     pad_constant: int = 0
-    last_part: bool = True
 
     def __post_init__(self) -> None:
-        c = self.config
-        self.channel_units = units_for(self.channels, c)
-        vectors = self.channel_units // c.out_units
+        self.channel_units = units_for(self.channels, self.config)
         self._uniform = is_uniform(self.requant)
-        scales = list(dict.fromkeys(term.scale for term in self.terms))
-        self._scale_entry = {scale: i for i, scale in enumerate(scales)}
-        entries = [uniform_prm(s.bias, s.multiplier, s.offset, s.shift, c) for s in scales]
-        prm = prm_entries(self.requant, c, vectors)
-        self._requant_entry = len(scales)
-        self.chunks = [
-            Chunk(
-                np.zeros((0, c.block_out, c.block_in), np.int8),
-                np.concatenate([*entries, prm[:1] if self._uniform else prm]),
-            )
-        ]
-        if len(self.chunks[0].prm) > c.prm_entries:
-            self.limit = f"{len(self.chunks[0].prm)} prm entries exceed the {c.prm_entries} of prm"
-            return
-        columns = c.acc_bank_units // self.channel_units
-        if columns < 1:
-            self.limit = f"{self.channel_units} units a pixel exceed an acc bank of {c.acc_bank_units}"
-            return
-        parts = split_evenly(self.width, columns)
-        self.tasks = [
-            Task(row, a, b, 0, self.last_part and b == self.width) for row in range(self.height) for a, b in parts
-        ]
+        self._scale_entry = {scale: i for i, scale in enumerate(dict.fromkeys(term.scale for term in self.terms))}
+
+    def extents(self) -> tuple[int, ...]:
+        return (
+            t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, 0, *self.strides, 1,
+            len(self.terms), len(self._scale_entry), self._uniform, 0, 1,
+        )  # fmt: skip
+
+    def reads(self, index: int) -> tuple[int, int, int]:
+        rows = [term.dy for term in self.terms if term.index == index]
+        return self.strides[0], min(rows), max(rows) - min(rows) + 1
+
+    def constants(self, lo: int, hi: int) -> Chunk:
+        c = self.config
+        entries = [uniform_prm(s.bias, s.multiplier, s.offset, s.shift, c) for s in self._scale_entry]
+        prm = prm_entries(self.requant, c, self.channel_units // c.out_units)
+        return Chunk(
+            np.zeros((0, c.block_out, c.block_in), np.int8), np.concatenate([*entries, prm[:1] if self._uniform else prm])
+        )
 
     @property
     def uses_gemm(self) -> bool:
@@ -96,19 +90,6 @@ class ElementwiseNode(Node):
 
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
-
-    def needs(self, task: Task, index: int) -> tuple[int, int]:
-        rows = [task.row * self.strides[0] + term.dy for term in self.terms if term.index == index]
-        return min(rows), max(rows)
-
-    def acc_units(self, task: Task) -> int:
-        return (task.hi - task.lo) * self.channel_units
-
-    def gemm_cycles(self, task: Task) -> int:
-        return 0
-
-    def alu_cycles(self, task: Task) -> int:
-        return (task.hi - task.lo) * self.channel_units // self.config.out_units * (len(self.terms) + 1)
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
@@ -131,5 +112,5 @@ class ElementwiseNode(Node):
                 outer=columns, inner=vectors,
                 src=acc, src_outer=self.channel_units, src_inner=c.out_units,
                 dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
-                prm=e.prm_base(0) + self._requant_entry, prm_inner=0 if self._uniform else 1,
+                prm=e.prm_base(0) + len(self._scale_entry), prm_inner=0 if self._uniform else 1,
             )  # fmt: skip

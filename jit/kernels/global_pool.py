@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, is_uniform, prm_entries
 from tilewright.jit.layout import Buffer
+from tilewright.jit.plan import tables as t
 
 
 @dataclass(kw_only=True)
@@ -22,18 +23,20 @@ class GlobalPoolNode(Node):
     in_width: int
 
     def __post_init__(self) -> None:
-        c = self.config
-        vectors = self.out_units // c.out_units
         self._uniform = is_uniform(self.requant)
-        prm = prm_entries(self.requant, c, vectors)
-        self.chunks = [Chunk(self._identity(), prm[:1] if self._uniform else prm)]
-        if len(self.chunks[0].prm) > c.prm_entries or self.out_units > c.acc_bank_units:
-            self.limit = f"{vectors} vectors of one pixel exceed prm or a bank of acc"
-            return
-        if len(self.chunks[0].weights) > c.wgt_entries:
-            self.limit = f"{len(self.chunks[0].weights)} identity blocks exceed the {c.wgt_entries} of wgt"
-            return
-        self.tasks = [Task(0, 0, vectors, 0, True)]
+
+    def extents(self) -> tuple[int, ...]:
+        return (
+            t.GLOBAL, self.height, self.width, self.out_units, self.in_height, self.in_width, 0, 0, 0, 1, 1, 1, 0, 0,
+            self._uniform, 0, 1,
+        )  # fmt: skip
+
+    def reads(self, index: int) -> tuple[int, int, int]:
+        return 1, 0, self.in_height
+
+    def constants(self, lo: int, hi: int) -> Chunk:
+        prm = prm_entries(self.requant, self.config, self.out_units // self.config.out_units)
+        return Chunk(self._identity(), prm[:1] if self._uniform else prm)
 
     def _identity(self) -> NDArray[np.int8]:
         """Blocks that copy one input vector's lanes to where the output vector holds them."""
@@ -46,18 +49,6 @@ class GlobalPoolNode(Node):
             else:
                 entry[lanes, k * c.lanes + lanes] = 1
         return entries
-
-    def needs(self, task: Task, index: int) -> tuple[int, int]:
-        return 0, self.in_height - 1
-
-    def acc_units(self, task: Task) -> int:
-        return self.out_units
-
-    def gemm_cycles(self, task: Task) -> int:
-        return self.in_height * self.in_width * self.out_units
-
-    def alu_cycles(self, task: Task) -> int:
-        return task.hi - task.lo
 
     def _uops(self, source: Buffer, first: bool) -> list[Uop]:
         pairs = [(x, k) for x in range(self.in_width) for k in range(self.config.out_units)]
@@ -82,7 +73,7 @@ class GlobalPoolNode(Node):
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
-                outer=task.hi, src=acc, src_outer=c.out_units,
+                outer=self.out_units // c.out_units, src=acc, src_outer=c.out_units,
                 dst=out.offset(0, 0, self.first_unit), dst_outer=c.out_units,
                 prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
             )  # fmt: skip

@@ -7,7 +7,8 @@ fill the window; what they emit lands in acc units that nothing reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,11 +23,11 @@ from tilewright.jit.kernels.base import (
     Uop,
     int8_parts,
     is_uniform,
-    partition,
     prm_entries,
     split_evenly,
 )
 from tilewright.jit.layout import Buffer
+from tilewright.jit.plan import tables as t
 
 
 @dataclass(kw_only=True)
@@ -44,54 +45,38 @@ class WindowNode(Node):
     dilation_y: int
     pad: tuple[int, int, int, int]
     pad_constant: int
-    _splits: list[tuple[int, int]] = field(default_factory=list)
-    _parts: list[NDArray[np.int8]] = field(default_factory=list)
-    _columns: int = 0
-    _prime: int = 0
 
     def __post_init__(self) -> None:
-        c = self.config
         kh, kw, _ = self.taps.shape
         self._parts = int8_parts(self.taps)  # those beyond int8 take a second pass over the same window
         self._columns = min(self.strides[1], kw)
-        if kw > c.block_in:
-            self.limit = f"kernel width {kw} exceeds the window of BLOCK_IN = {c.block_in} taps"
-            return
-        self._splits = split_evenly(kh, c.block_in // kw) * len(self._parts)
+        self._splits = split_evenly(kh, self.config.block_in // kw) * len(self._parts)
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
-        vectors = self.out_units // c.out_units
-        room = c.acc_bank_units // (self.groups * c.out_units)
-        if room < 1:
-            self.limit = (
-                f"a row of {self.width} outputs needs {self.groups * c.out_units} acc units, a bank has "
-                f"{c.acc_bank_units}"
-            )
-            return
         self._shared = self.taps.shape[2] == 1
         self._uniform = all(is_uniform(r) for r in self.requants.values())
-        counts = len(self.requants)
-        if counts > c.prm_entries:
-            self.limit = f"{counts} prm entries for counts of valid elements exceed the {c.prm_entries} of prm"
-            return
-        limit = vectors if self._uniform else max(1, c.prm_entries // (4 * counts))
-        per_vector = 0 if self._shared else c.out_units * len(self._splits)
-        if not self._shared:
-            limit = max(1, min(limit, c.wgt_entries // 2 // per_vector))
-        row_units = self.out_units * (self.width + self.strides[0] * self.strides[1] * self.width)
-        plan = partition(
-            self.height, vectors, chunk_limit=limit, part_limit=room, vector_weights=per_vector, row_units=row_units,
-            whole_units=self.height * row_units, config=c,
+
+    def extents(self) -> tuple[int, ...]:
+        kh, kw, _ = self.taps.shape
+        return (
+            t.WINDOW, self.height, self.width, self.out_units, kh, kw, 0, 0, 0, *self.strides, len(self._parts), 0, 0,
+            self._uniform, self._shared, len(self.requants),
         )  # fmt: skip
-        self.tasks, self._ranges = plan.tasks, plan.ranges
-        weights, prm = self._weight_entries(), [prm_entries(r, c, vectors) for r in self.requants.values()]
-        chunks = {
-            (a, b): Chunk(
-                weights if self._shared else weights[a * per_vector : b * per_vector],
-                np.concatenate([p[:1] if self._uniform else p[a:b] for p in prm]),
-            )
-            for a, b in plan.ranges
-        }
-        self.chunks = [chunks[r] for r in plan.ranges]
+
+    def reads(self, index: int) -> tuple[int, int, int]:
+        return self.strides[0], -self.pad[0], (self.taps.shape[0] - 1) * self.dilation_y + 1
+
+    @cached_property
+    def _constants(self) -> tuple[NDArray[np.int8], list[NDArray[np.int32]]]:
+        vectors = self.out_units // self.config.out_units
+        return self._weight_entries(), [prm_entries(r, self.config, vectors) for r in self.requants.values()]
+
+    def constants(self, lo: int, hi: int) -> Chunk:
+        weights, prm = self._constants
+        each = self.config.out_units * len(self._splits)
+        return Chunk(
+            weights if self._shared else weights[lo * each : hi * each],
+            np.concatenate([p[:1] if self._uniform else p[lo:hi] for p in prm]),
+        )
 
     @property
     def groups(self) -> int:
@@ -122,22 +107,8 @@ class WindowNode(Node):
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
 
-    def needs(self, task: Task, index: int) -> tuple[int, int]:
-        first = task.row * self.strides[0] - self.pad[0]
-        return first, first + (self.taps.shape[0] - 1) * self.dilation_y
-
-    def acc_units(self, task: Task) -> int:
-        return self.groups * (task.hi - task.lo) * self.config.out_units
-
     def _paced(self, rows: int) -> bool:
         return self.config.dsp_packing and rows * self._columns < 2
-
-    def gemm_cycles(self, task: Task) -> int:
-        pushes = sum((hi - lo) * self._columns * (1 + self._paced(hi - lo)) for lo, hi in self._splits)
-        return self.groups * (task.hi - task.lo) * self.config.out_units * pushes
-
-    def alu_cycles(self, task: Task) -> int:
-        return (task.hi - task.lo) * self.width
 
     def _uops(self, source: Buffer, split: int) -> list[Uop]:
         lo, hi = self._splits[split]
@@ -156,7 +127,7 @@ class WindowNode(Node):
         c = self.config
         source = e.buffer(self.inputs[0])
         units, first = (task.hi - task.lo) * c.out_units, task.lo * c.out_units
-        start, stop = self._ranges[task.chunk]
+        start, stop = self.chunk_range(task)
         chunk_first = start * c.out_units
         column = self.taps.shape[1] - self._columns - self._prime * self.strides[1] - self.pad[1]
         for split, (lo, hi) in enumerate(self._splits):

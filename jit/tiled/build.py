@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.jit.kernels.base import Node, PlaceError
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from tilewright.config import Config
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.jit.graph import Graph
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.build import tiled_layers
 from tilewright.jit.tiled.choose import Chosen, choose
@@ -21,14 +20,11 @@ from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 class TiledProgram:
     """The tiled form of a graph, prepared once; its tiles are chosen as if memories were those of any smaller Config.
 
-    ``lowered`` is bound with nothing in DRAM; its inputs are packed without padding from here on. ``offsets``: byte
-    offsets of inputs (by packed tensor) and outputs (by graph tensor).
+    ``lowered`` is not bound. ``offsets``: byte offsets of inputs (by packed tensor) and outputs (by graph tensor).
     """
 
     def __init__(self, graph: Graph, lowered: Lowered, config: Config) -> None:
         self.lowered, self._config = lowered, config
-        for name in lowered.rows_inputs:
-            lowered.packs[name] = replace(lowered.packs[name], padding=(0, 0, 0, 0))
         self._stored, self.offsets, self._sizes, self._rows = _lay_out(graph, lowered, config)
         self._forms = [tiled_layers(node, config) for node in lowered.nodes]
 
@@ -67,16 +63,15 @@ def _lay_out(
     stored: dict[str, Stored] = {}
     starts: dict[str, int] = {}
     rows = 0
-    for name, buffer in lowered.buffers.items():
+    for name, (height, width, units) in lowered.tensors.items():
         segment = INPUT if name in lowered.packs else OUTPUT if name in outputs else SCRATCH
         starts[name] = ends[segment]
         written = segment != INPUT
         stored[name] = Stored(
-            segment, ends[segment] // config.beat_bytes, buffer.height, buffer.width, buffer.units,
-            rows if written else None,
+            segment, ends[segment] // config.beat_bytes, height, width, units, rows if written else None,
         )  # fmt: skip
-        rows += buffer.height * written
-        ends[segment] += whole_pages(buffer.height * buffer.width * buffer.units * config.act_unit_bytes)
+        rows += height * written
+        ends[segment] += whole_pages(height * width * units * config.act_unit_bytes)
     offsets = {name: starts[name] for name in lowered.packs}
     offsets |= {t: starts[lowered.outputs[t][0]] for t in graph.outputs}
     return stored, offsets, {segment: max(PAGE, end) for segment, end in ends.items()}, rows

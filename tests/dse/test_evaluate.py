@@ -21,7 +21,7 @@ from tilewright.dse.networks import Network, NetworkError, load_networks, parse_
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.resources import resources
 from tilewright.dse.space import make_space
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 
 ALL = tuple(OBJECTIVES)
 

@@ -20,11 +20,11 @@ from tilewright.dse.lowering import lowered
 from tilewright.dse.plan import group_layers, window_rows
 from tilewright.dse.shapes import network_shape
 from tilewright.dse.tables import build
-from tilewright.jit.actions import Policy
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.groups import group_nodes
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import lower
 from tilewright.jit.rings import RingSizes, lag_rows

@@ -13,7 +13,7 @@ from tilewright.dse.latency import estimate, simulated_cycles
 from tilewright.dse.resources import BOARDS, block_rams, excess, reported, resources
 from tilewright.dse.shapes import network_shape
 from tilewright.hw.synthesis_report import load_reports
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 
 
 @pytest.mark.parametrize("name", ["pynq-z2", "ultra96", "tiny", "vta-64"])

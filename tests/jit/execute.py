@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.jit.actions import Policy
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.reference import evaluate

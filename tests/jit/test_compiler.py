@@ -8,7 +8,7 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tilewright.config import PRESETS, Config
-from tilewright.jit.actions import Policy
+from tilewright.jit.plan.policy import Policy
 
 TINY = PRESETS["tiny"]
 CONFIGS = {

@@ -14,7 +14,7 @@ from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS
 from tilewright.jit import programs
 from tilewright.jit.graph import Graph
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.lower import lower
 
 PYNQ = PRESETS["pynq-z2"]

@@ -17,7 +17,7 @@ from tilewright.isa.spec import Engine, Opcode, token_bit
 from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Graph
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tokens import bound_tokens
 

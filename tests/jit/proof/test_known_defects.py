@@ -22,7 +22,7 @@ from tilewright.jit import plan, programs
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.errors import ProofError
 from tilewright.jit.graph import Graph
-from tilewright.jit.kernels.base import PlaceError
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.programs import PLANNED, POLICIES
 from tilewright.jit.reference import evaluate
 from tilewright.jit.schedule import Scheduler

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dse import arrays as a
-from tilewright.dse import buffers as b
-from tilewright.dse import lowering as n
-from tilewright.dse.arrays import compiled
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH, LOAD_SETUP, STORE_DEPTH, STORE_SETUP
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan import tables as a
+from tilewright.jit.plan.tables import compiled
 
 OK, STUCK_ACT, STUCK_WGT, STUCK_PRM = range(4)
 _FAR = 1 << 40
@@ -50,15 +49,15 @@ def write_cycles(size: int, c: Any) -> float:
 @compiled
 def chunk_size(node: Any, chunk: int) -> tuple[int, int]:
     """wgt and prm entries of a chunk."""
-    vectors = node[n.N_VECTORS] * (chunk + 1) // node[n.N_PIECES] - node[n.N_VECTORS] * chunk // node[n.N_PIECES]
+    vectors = node[a.N_VECTORS] * (chunk + 1) // node[a.N_PIECES] - node[a.N_VECTORS] * chunk // node[a.N_PIECES]
     return (
-        node[n.N_WGT_FIXED] + vectors * node[n.N_WGT_EACH],
-        node[n.N_PRM_FIXED] + vectors * node[n.N_PRM_EACH],
+        node[a.N_WGT_FIXED] + vectors * node[a.N_WGT_EACH],
+        node[a.N_PRM_FIXED] + vectors * node[a.N_PRM_EACH],
     )
 
 
 @compiled
-def lowest_row(k: int, buffers: Any, readers: Any, edges: Any, windows: Any, nodes: Any, state: Any) -> int:
+def lowest_row(k: int, buffers: Any, readers: Any, edges: Any, nodes: Any, state: Any) -> int:
     """The lowest row of a buffer that work to come reads."""
     lowest = _FAR
     for r in range(buffers[k, b.B_READ], buffers[k, b.B_READ] + buffers[k, b.B_READS]):
@@ -67,10 +66,10 @@ def lowest_row(k: int, buffers: Any, readers: Any, edges: Any, windows: Any, nod
         if state[layer, S_DONE]:
             continue
         row = state[layer, S_ROW]
-        groups = nodes[layer, n.N_GROUPS]
-        if groups > 0 and state[layer, S_CHUNK] < nodes[layer, n.N_PIECES] - 1:
-            row = nodes[layer, n.N_HEIGHT] * state[layer, S_GROUP] // groups
-        lowest = min(lowest, max(0, row * windows[e, 0] + windows[e, 1] + buffers[k, b.B_TOP]))
+        groups = nodes[layer, a.N_GROUPS]
+        if groups > 0 and state[layer, S_CHUNK] < nodes[layer, a.N_PIECES] - 1:
+            row = nodes[layer, a.N_HEIGHT] * state[layer, S_GROUP] // groups
+        lowest = min(lowest, max(0, row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + buffers[k, b.B_TOP]))
     return lowest
 
 
@@ -83,7 +82,7 @@ def mark(dirty: Any, first: int, last: int) -> None:
 
 @compiled
 def run_timeline(
-    layers: Any, edges: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, outputs: Any, windows: Any,
+    layers: Any, edges: Any, makers: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, outputs: Any,
     readers: Any, planned: bool, deep: bool, share: float, busy: Any,
 ) -> tuple[int, int, float]:  # fmt: skip
     """One schedule: (``OK`` or what it is stuck for, first unfinished layer, cycles).
@@ -95,7 +94,7 @@ def run_timeline(
     chunks = 0
     for layer in range(n_nodes):
         state[layer, S_TIMES] = chunks
-        chunks += nodes[layer, n.N_PIECES] * max(1, nodes[layer, n.N_GROUPS])
+        chunks += nodes[layer, a.N_PIECES] * max(1, nodes[layer, a.N_GROUPS])
     times = np.empty(chunks)
     rows = buffers[n_buffers - 1, b.B_FIRST] + buffers[n_buffers - 1, b.B_ROWS]
     row_times, stored_times = np.zeros(rows), np.zeros(rows)
@@ -130,13 +129,13 @@ def run_timeline(
             if dirty[layer]:
                 dirty[layer] = False
                 t = np.inf
-                item = state[layer, S_GROUP] * nodes[layer, n.N_PIECES] + state[layer, S_CHUNK]
+                item = state[layer, S_GROUP] * nodes[layer, a.N_PIECES] + state[layer, S_CHUNK]
                 if item < state[layer, S_LOADED]:
                     t = times[state[layer, S_TIMES] + item]
                     row = state[layer, S_ROW]
                     for e in range(layers[layer, a.L_EDGE], layers[layer, a.L_EDGE] + layers[layer, a.L_EDGES]):
                         k = edge_buffer[e]
-                        last = row * windows[e, 0] + windows[e, 1] + windows[e, 2] - 1 + buffers[k, b.B_TOP]
+                        last = row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + edges[e, a.E_SPAN] - 1 + buffers[k, b.B_TOP]
                         last = max(0, min(last, buffers[k, b.B_ROWS] - 1))
                         if last >= ready[k]:
                             t = np.inf
@@ -151,7 +150,7 @@ def run_timeline(
                             top = row + buffers[k, b.B_TOP]
                             if row == buffers[k, b.B_HEIGHT] - 1:
                                 top = buffers[k, b.B_ROWS] - 1
-                            low = lowest_row(k, buffers, readers, edges, windows, nodes, state)
+                            low = lowest_row(k, buffers, readers, edges, nodes, state)
                             if top >= low + buffers[k, b.B_CAPACITY]:
                                 t = np.inf
                         else:
@@ -164,7 +163,7 @@ def run_timeline(
             t = candidate[layer]
             if t == np.inf:
                 continue
-            t = max(t, gemm, acc_free[acc_next]) if nodes[layer, n.N_GEMM] else max(t, alu)
+            t = max(t, gemm, acc_free[acc_next]) if nodes[layer, a.N_GEMM] else max(t, alu)
             if best < 0 or t < best_start or (t == best_start and deep):
                 best, best_start = layer, t
         if best < 0 or best_start > bus:
@@ -197,7 +196,7 @@ def run_timeline(
                             live[k] = LIVE
                             unborn[buffers[k, b.B_GROUP]] -= 1
                             mark(dirty, first, queue)
-                        low = lowest_row(k, buffers, readers, edges, windows, nodes, state)
+                        low = lowest_row(k, buffers, readers, edges, nodes, state)
                         if ready[k] >= low + buffers[k, b.B_CAPACITY]:
                             continue
                         bus = max(bus, arrival) + load_cost[k]
@@ -216,7 +215,7 @@ def run_timeline(
                 elif queue < n_nodes:
                     node = nodes[queue]
                     item = state[queue, S_LOADED]
-                    chunk = item % node[n.N_PIECES]
+                    chunk = item % node[a.N_PIECES]
                     need_wgt, need_prm = chunk_size(node, chunk)
                     if need_wgt > wgt:
                         stuck = STUCK_WGT
@@ -229,7 +228,7 @@ def run_timeline(
                         cost = transfer_cycles(need_wgt * c[a.C_WGT_BYTES], c)
                         cost += transfer_cycles(need_prm * c[a.C_PRM_BYTES], c)
                         if item == 0:
-                            cost += transfer_cycles(node[n.N_UOPS], c)
+                            cost += transfer_cycles(node[a.N_UOPS], c)
                         cost = round(cost + (2 + need_wgt // _LOAD_WEIGHTS) * size)
                         bus += cost
                         constants += cost
@@ -237,7 +236,7 @@ def run_timeline(
                         times[state[queue, S_TIMES] + item] = bus + arrive
                         state[queue, S_LOADED] += 1
                         dirty[queue] = True
-                        if item + 1 == node[n.N_PIECES] * max(1, node[n.N_GROUPS]):
+                        if item + 1 == node[a.N_PIECES] * max(1, node[a.N_GROUPS]):
                             queue += 1
                         loaded = True
                 if loaded:
@@ -253,16 +252,16 @@ def run_timeline(
             bus = max(bus, best_start)
         # run it
         node = nodes[best]
-        pieces, chunk, row = node[n.N_PIECES], state[best, S_CHUNK], state[best, S_ROW]
-        grouped = node[n.N_GROUPS] > 0
+        pieces, chunk, row = node[a.N_PIECES], state[best, S_CHUNK], state[best, S_ROW]
+        grouped = node[a.N_GROUPS] > 0
         until = chunk + 1
         if not grouped and state[best, S_LOADED] == pieces:
             until = pieces
-        vectors = node[n.N_VECTORS] * until // pieces - node[n.N_VECTORS] * chunk // pieces
-        parts = (until - chunk) * -(-vectors // ((until - chunk) * node[n.N_ROOM]))
+        vectors = node[a.N_VECTORS] * until // pieces - node[a.N_VECTORS] * chunk // pieces
+        parts = (until - chunk) * -(-vectors // ((until - chunk) * node[a.N_ROOM]))
         end = row + 1
         if grouped:
-            end_of_group = node[n.N_HEIGHT] * (state[best, S_GROUP] + 1) // node[n.N_GROUPS]
+            end_of_group = node[a.N_HEIGHT] * (state[best, S_GROUP] + 1) // node[a.N_GROUPS]
             if 0 < chunk < pieces - 1:
                 end = end_of_group
                 vectors, parts = vectors * (end - row), parts * (end - row)
@@ -274,13 +273,13 @@ def run_timeline(
                 live[k] = LIVE
                 unborn[buffers[k, b.B_GROUP]] -= 1
                 mark(dirty, first, queue)
-        bus += parts * size * ((node[n.N_INSTRUCTIONS]) + results)
-        work = vectors * (node[n.N_TERMS_EACH] + node[n.N_OUT_EACH] * results) * 1.0
-        if node[n.N_TERMS_EACH] > 0 and vectors * node[n.N_OUT_EACH] < parts * ALU_DEPTH:
+        bus += parts * size * ((node[a.N_INSTRUCTIONS]) + results)
+        work = vectors * (node[a.N_TERMS_EACH] + node[a.N_OUT_EACH] * results) * 1.0
+        if node[a.N_TERMS_EACH] > 0 and vectors * node[a.N_OUT_EACH] < parts * ALU_DEPTH:
             work += parts * ALU_DEPTH
         busy[2] += work
-        if node[n.N_GEMM]:
-            array = vectors * node[n.N_GEMM_EACH] + parts * node[n.N_GEMM_FIXED] * 1.0
+        if node[a.N_GEMM]:
+            array = vectors * node[a.N_GEMM_EACH] + parts * node[a.N_GEMM_FIXED] * 1.0
             busy[1] += array
             alu = max(max(alu, best_start + array / parts + _TASK_GAP) + work,
                       best_start + array + _TASK_GAP + work / parts)  # fmt: skip
@@ -297,23 +296,23 @@ def run_timeline(
         freed, freed_until = chunk, chunk
         if not grouped:
             state[best, S_CHUNK] = until
-            if row == node[n.N_HEIGHT] - 1:
+            if row == node[a.N_HEIGHT] - 1:
                 freed_until = until
             if until == pieces:
                 state[best, S_CHUNK] = 0
                 state[best, S_ROW] = row + 1
-                state[best, S_DONE] = row == node[n.N_HEIGHT] - 1
+                state[best, S_DONE] = row == node[a.N_HEIGHT] - 1
         else:
             state[best, S_ROW] = end
             if end == end_of_group:
                 freed_until = chunk + 1
                 state[best, S_CHUNK] = chunk + 1
-                state[best, S_ROW] = node[n.N_HEIGHT] * state[best, S_GROUP] // node[n.N_GROUPS]
+                state[best, S_ROW] = node[a.N_HEIGHT] * state[best, S_GROUP] // node[a.N_GROUPS]
                 if chunk + 1 == pieces:
                     state[best, S_CHUNK] = 0
                     state[best, S_GROUP] += 1
                     state[best, S_ROW] = end
-                    state[best, S_DONE] = state[best, S_GROUP] == node[n.N_GROUPS]
+                    state[best, S_DONE] = state[best, S_GROUP] == node[a.N_GROUPS]
         for k in range(freed, freed_until):
             free_wgt, free_prm = chunk_size(node, k)
             wgt += free_wgt
@@ -325,10 +324,9 @@ def run_timeline(
                 k = outputs[best, slot]
                 if k < 0:
                     continue
-                complete, maker = _FAR, buffers[k, b.B_MAKER]
-                while maker < n_nodes and layers[maker, a.L_OUTPUT] == buffers[k, b.B_TENSOR]:
-                    complete = min(complete, state[maker, S_COMPLETED])
-                    maker += 1
+                complete = _FAR
+                for m in range(buffers[k, b.B_MAKE], buffers[k, b.B_MAKE] + buffers[k, b.B_MAKES]):
+                    complete = min(complete, state[makers[m], S_COMPLETED])
                 top = buffers[k, b.B_TOP] + complete if complete else 0
                 if complete == buffers[k, b.B_HEIGHT]:
                     top = buffers[k, b.B_ROWS]
@@ -351,15 +349,13 @@ def run_timeline(
             k = edge_buffer[slot] if slot < high else outputs[best, slot - high]
             if k < 0:
                 continue
-            if slot < high and buffers[k, b.B_MAKER] >= 0:
-                maker = buffers[k, b.B_MAKER]
-                while maker < n_nodes and layers[maker, a.L_OUTPUT] == buffers[k, b.B_TENSOR]:
-                    dirty[maker] = True
-                    maker += 1
+            if slot < high:
+                for m in range(buffers[k, b.B_MAKE], buffers[k, b.B_MAKE] + buffers[k, b.B_MAKES]):
+                    dirty[makers[m]] = True
             if (
                 live[k] == LIVE
                 and ready[k] == buffers[k, b.B_ROWS]
-                and lowest_row(k, buffers, readers, edges, windows, nodes, state) >= _FAR
+                and lowest_row(k, buffers, readers, edges, nodes, state) >= _FAR
             ):
                 live[k] = DEAD
                 act += buffers[k, b.B_UNITS] * buffers[k, b.B_CAPACITY]

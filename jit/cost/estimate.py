@@ -1,0 +1,168 @@
+"""Cycles of a network on a Config without compiling it: what a plan costs, and the least over plans.
+
+A row-level model of the four engines (:mod:`tilewright.jit.cost.timeline`) runs over the plan's tables. What the model
+leaves out is written in ``docs/explorer.md``, with its measured error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.isa.timing import DONE_LATENCY
+from tilewright.jit.cost import timeline
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.network import NetworkTables
+from tilewright.jit.plan.planner import Plan, Planner
+from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, Policy
+from tilewright.jit.plan.refusal import Refusal
+from tilewright.jit.plan.tables import compiled
+
+#: a subset of the compiler's policies: the others are seldom best by more than a percent
+SCHEDULES = (Policy(False, 0.25, 2), Policy(False, 0.25, 8), Policy(True, 0.5, 8))
+#: spare rows tried when rings do not fit, from the policy's down
+_TIGHTER = (8, 4, 2, 1, 0)
+_ALL_ROWS = 1 << 30
+_STUCK = {timeline.STUCK_WGT: ("wgt", "wgt_bytes"), timeline.STUCK_PRM: ("prm", "prm_entries")}
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one layer asks of each resource, in cycles."""
+
+    name: str
+    array: int
+    alu: int
+    bus: int
+
+    @property
+    def bound(self) -> str:
+        """The resource that takes longest: array, alu or bus."""
+        return max(("array", "alu", "bus"), key=lambda k: getattr(self, k))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated cycles of a plan, and the cycles that keep each engine (LOAD, GEMM, ALU, STORE) busy."""
+
+    plan: Plan
+    cycles: int
+    busy: dict[str, int]
+
+    @cached_property
+    def layers(self) -> tuple[Demand, ...]:
+        """What each layer asks for, in the network's order."""
+        plan = self.plan
+        demand = np.zeros((len(plan.nodes), 3))
+        _demand(
+            plan.network.layers, plan.nodes, plan.c, plan.bound.buffers, plan.bound.edge_buffer, plan.bound.outputs,
+            demand,
+        )  # fmt: skip
+        return tuple(
+            Demand(name, *(round(v) for v in row))
+            for name, row in zip(plan.network.names, demand.tolist(), strict=True)
+        )
+
+    @cached_property
+    def spilled(self) -> tuple[str, ...]:
+        """Tensors that go through DRAM, by name; ``t.alu``: only what ALU reads of tensor t."""
+        marks = {b.SPILLED: "", b.ALU_SPILLED: ".alu"}
+        names = self.plan.network.tensor_names
+        return tuple(sorted(names[k] + marks[s] for k, s in enumerate(self.plan.spills.tolist()) if s))
+
+
+def run(plan: Plan, policy: Policy) -> Estimate | Refusal:
+    """What a plan costs with a policy, or the memory for want of which it ends nowhere."""
+    network, bound, busy = plan.network, plan.bound, np.zeros(4)
+    state, layer, cycles = timeline.run_timeline(
+        network.layers, network.edges, network.makers, plan.nodes, plan.c, bound.buffers, bound.edge_buffer,
+        bound.outputs, bound.readers, plan.groups > 0, policy.deep, policy.constant_share, busy,
+    )  # fmt: skip
+    if state != timeline.OK:
+        memory, parameter = _STUCK.get(state, ("act", "act_bytes"))
+        reason = f"its constants do not fit {memory} beside those of the layers still running; raise {parameter}"
+        return Refusal(network.names[layer], memory, 0, 0, reason)
+    return Estimate(plan, int(cycles) + DONE_LATENCY, _busy(busy))
+
+
+def _busy(cycles: NDArray[np.float64]) -> dict[str, int]:
+    return dict(zip(("LOAD", "GEMM", "ALU", "STORE"), cycles.astype(np.int64).tolist(), strict=True))
+
+
+def estimate(network: NetworkTables, config: Config, policies: Sequence[Policy] = SCHEDULES) -> Estimate:
+    """The model's cycles with the best of ``policies``, which only networks that stream as a whole have use for.
+
+    Raises :class:`PlaceError` naming memory, layer and amounts if the network cannot run.
+    """
+    planner = Planner(network, config)
+    found = streaming(planner, policies) or grouped(planner)
+    if isinstance(found, Refusal):
+        raise PlaceError(str(found))
+    return found
+
+
+def streams(planner: Planner) -> bool:
+    """Whether the network streams through act as a whole, with no more than the least of every ring."""
+    least = planner.whole()
+    return isinstance(least, Plan) and isinstance(run(least, Policy()), Estimate)
+
+
+def streaming(planner: Planner, policies: Sequence[Policy]) -> Estimate | None:
+    """The best policy's estimate if the network streams as a whole; None if it does not."""
+    if not streams(planner):
+        return None
+    best: Estimate | None = None
+    for policy in policies:
+        slack = _ALL_ROWS if policy.slack is None else policy.slack
+        for spare in (slack, *(s for s in _TIGHTER if s < slack)):
+            plan = planner.whole(spare)
+            found = run(plan, policy) if isinstance(plan, Plan) else plan
+            if isinstance(found, Estimate):
+                best = found if best is None or found.cycles < best.cycles else best
+                break
+    return best
+
+
+def grouped(planner: Planner) -> Estimate | Refusal:
+    """The estimate of a network that is cut into groups, or why it cannot be."""
+    policy, found = PLANNED, None
+    assert policy.slack is not None
+    for share in CONSTANT_SHARES:
+        plan = planner.grouped(share, policy.slack)
+        if isinstance(plan, Refusal):
+            return plan
+        found = run(plan, policy)
+        if isinstance(found, Estimate):
+            return found
+    assert found is not None
+    return found
+
+
+@compiled
+def _demand(layers: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, outputs: Any, demand: Any) -> None:
+    """Fills demand[layer] with cycles of array, ALU and bus."""
+    for layer in range(len(layers)):
+        node = nodes[layer]
+        vectors, pieces = node[t.N_VECTORS], node[t.N_PIECES]
+        parts = pieces * -(-vectors // (pieces * node[t.N_ROOM]))
+        results = 1 if outputs[layer, 1] < 0 else 2
+        work = vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED]
+        demand[layer, 0] = node[t.N_HEIGHT] * work if node[t.N_GEMM] else 0
+        demand[layer, 1] = node[t.N_HEIGHT] * vectors * (node[t.N_TERMS_EACH] + results * node[t.N_OUT_EACH])
+        for chunk in range(pieces):
+            wgt, prm = timeline.chunk_size(node, chunk)
+            cost = timeline.transfer_cycles(wgt * c[t.C_WGT_BYTES], c)
+            cost += timeline.transfer_cycles(prm * c[t.C_PRM_BYTES], c)
+            demand[layer, 2] += cost * max(1, node[t.N_GROUPS])
+        for e in range(layers[layer, t.L_EDGE], layers[layer, t.L_EDGE] + layers[layer, t.L_EDGES]):
+            row = buffers[edge_buffer[e]]
+            if row[b.B_LOADED]:
+                demand[layer, 2] += row[b.B_ROWS] * timeline.transfer_cycles(row[b.B_UNITS] * c[t.C_ACT_BYTES], c)

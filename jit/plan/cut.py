@@ -1,0 +1,186 @@
+"""How each layer of a network is cut on a Config: chunks of constants, parts of a row, groups of rows.
+
+A layer's work is cut evenly, so a row of numbers says how: ``VECTORS`` in ``PIECES`` chunks of constants, each chunk in
+parts of at most ``ROOM`` vectors, and what a vector costs. Rows pass one by one where all chunks may stay loaded
+together (half of wgt and of prm). Else chunk by chunk over ``GROUPS`` groups of rows, constants loaded anew for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.network import NetworkTables
+from tilewright.jit.plan.refusal import Refusal
+from tilewright.jit.plan.tables import Table, compiled, pieces_of
+
+FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
+
+#: weight entries of one chunk of a layer that has a single row: short enough that GEMM starts early
+STREAM_ENTRIES = 32
+#: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
+WHOLE_SHARE = 0.96
+
+
+@compiled
+def cut_layers(layers: Any, c: Any, nodes: Any) -> int:
+    """Fills ``nodes``; returns the first layer of which not even one row fits (``t.N_CODE``), -1 if there is none."""
+    first = -1
+    for number in range(len(layers)):
+        layer, node = layers[number], nodes[number]
+        kind = layer[t.L_KIND]
+        node[:] = 0
+        node[t.N_HEIGHT] = layer[t.L_HEIGHT]
+        node[t.N_GEMM] = kind != t.ELEMENTWISE
+        node[t.N_INSTRUCTIONS], node[t.N_OPEN] = 1, 1
+        if kind == t.ELEMENTWISE:
+            code, needed, there = _elementwise(layer, c, node)
+        elif kind == t.GLOBAL:
+            code, needed, there = _global(layer, c, node)
+        elif kind == t.WINDOW:
+            code, needed, there = _window(layer, c, node)
+        else:
+            code, needed, there = _conv(layer, c, node)
+        node[t.N_CODE], node[t.N_NEEDED], node[t.N_THERE] = code, needed, there
+        if code != FITS and first < 0:
+            first = number
+    return first
+
+
+@compiled
+def _group_rows(node: Any, weights: int, row_units: int, whole_units: int, c: Any) -> None:
+    """``row_units`` of act per output row, input and output together, say how many rows a group can have;
+    ``whole_units`` whether one group will do."""
+    vectors, height = node[t.N_VECTORS], node[t.N_HEIGHT]
+    resident = vectors * weights <= c[t.C_WGT] // 2 and vectors <= c[t.C_PRM] // 2
+    if resident or height == 1 or node[t.N_PIECES] == 1:
+        return
+    node[t.N_GROUPS] = 1
+    if whole_units > c[t.C_ACT] * WHOLE_SHARE:
+        node[t.N_GROUPS] = pieces_of(height, max(1, c[t.C_ACT] // 2 // row_units))
+    node[t.N_OPEN] = -(-height // node[t.N_GROUPS])
+
+
+@compiled
+def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
+    units, in_units, width, height = layer[t.L_UNITS], layer[t.L_IN_UNITS], layer[t.L_WIDTH], layer[t.L_HEIGHT]
+    vectors = units // c[t.C_OUT_UNITS]
+    per_vector = layer[t.L_KH] * layer[t.L_KW] * in_units // c[t.C_IN_UNITS]
+    room = c[t.C_ACC_BANK] // (width * c[t.C_OUT_UNITS])
+    if room < 1:
+        return NO_ACC_ROW, width * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
+    if per_vector > c[t.C_WGT]:
+        return NO_WEIGHTS, per_vector, c[t.C_WGT]
+    limit = STREAM_ENTRIES if height == 1 else c[t.C_WGT] // 2
+    node[t.N_VECTORS], node[t.N_ROOM] = vectors, room
+    node[t.N_PIECES] = pieces_of(vectors, max(1, min(limit // per_vector, c[t.C_PRM] // 4, vectors)))
+    rows = height * layer[t.L_STRIDE_Y] + layer[t.L_KH] - 1
+    framed = width + (2 if layer[t.L_KW] > 1 else 0)  # the next layer is likely to want padding too
+    whole = rows * (layer[t.L_IN_WIDTH] + layer[t.L_FRAME]) * in_units + height * framed * units
+    _group_rows(node, per_vector, layer[t.L_IN_WIDTH] * in_units * layer[t.L_STRIDE_Y] + width * units, whole, c)
+    node[t.N_WGT_EACH], node[t.N_PRM_EACH] = per_vector, 1
+    node[t.N_UOPS] = per_vector * c[t.C_UOP_BYTES]
+    node[t.N_GEMM_EACH], node[t.N_OUT_EACH] = width * per_vector, width
+    return FITS, 0, 0
+
+
+@compiled
+def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
+    kh, kw, stride, width = layer[t.L_KH], layer[t.L_KW], layer[t.L_STRIDE_X], layer[t.L_WIDTH]
+    units, counts = layer[t.L_UNITS], layer[t.L_COUNTS]
+    if kw > c[t.C_BLOCK_IN]:
+        return NO_WINDOW, kw, c[t.C_BLOCK_IN]
+    vectors = units // c[t.C_OUT_UNITS]
+    passes = pieces_of(kh, c[t.C_BLOCK_IN] // kw)
+    splits = passes * layer[t.L_PARTS]
+    columns = min(stride, kw)
+    steps = width + -(-max(0, kw - stride) // stride)
+    room = c[t.C_ACC_BANK] // (steps * c[t.C_OUT_UNITS])
+    if room < 1:
+        return NO_ACC_ROW, steps * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
+    if counts > c[t.C_PRM]:
+        return NO_PRM, counts, c[t.C_PRM]
+    limit = vectors if layer[t.L_UNIFORM] else max(1, c[t.C_PRM] // (4 * counts))
+    per_vector = 0 if layer[t.L_SHARED] else c[t.C_OUT_UNITS] * splits
+    if per_vector:
+        limit = max(1, min(limit, c[t.C_WGT] // 2 // per_vector))
+    node[t.N_VECTORS], node[t.N_ROOM], node[t.N_PIECES] = vectors, room, pieces_of(vectors, limit)
+    row_units = units * (width + layer[t.L_STRIDE_Y] * stride * width)
+    _group_rows(node, per_vector, row_units, layer[t.L_HEIGHT] * row_units, c)
+    pushes = late = 0
+    for k in range(passes):
+        rows = kh * (k + 1) // passes - kh * k // passes
+        paced = c[t.C_PACKING] and rows * columns < 2
+        pushes += rows * columns * (2 if paced else 1)
+        late += c[t.C_PACKING] and not paced
+    node[t.N_WGT_EACH], node[t.N_WGT_FIXED] = per_vector, splits if layer[t.L_SHARED] else 0
+    if layer[t.L_UNIFORM]:
+        node[t.N_PRM_FIXED] = counts
+    else:
+        node[t.N_PRM_EACH] = counts
+    node[t.N_UOPS] = kh * columns * layer[t.L_PARTS] * c[t.C_UOP_BYTES]
+    node[t.N_GEMM_EACH] = steps * c[t.C_OUT_UNITS] * pushes * layer[t.L_PARTS]
+    node[t.N_GEMM_FIXED] = late * layer[t.L_PARTS]
+    node[t.N_OUT_EACH], node[t.N_INSTRUCTIONS] = width, splits
+    return FITS, 0, 0
+
+
+@compiled
+def _global(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
+    units = layer[t.L_UNITS]
+    vectors, blocks = units // c[t.C_OUT_UNITS], max(c[t.C_IN_UNITS], c[t.C_OUT_UNITS])
+    prm = 1 if layer[t.L_UNIFORM] else vectors
+    if prm > c[t.C_PRM]:
+        return NO_PRM, prm, c[t.C_PRM]
+    if units > c[t.C_ACC_BANK]:
+        return NO_ACC_PIXEL, units, c[t.C_ACC_BANK]
+    if blocks > c[t.C_WGT]:
+        return NO_WEIGHTS, blocks, c[t.C_WGT]
+    kh, kw = layer[t.L_KH], layer[t.L_KW]
+    node[t.N_VECTORS], node[t.N_ROOM], node[t.N_PIECES] = 1, 1, 1
+    node[t.N_WGT_FIXED], node[t.N_PRM_FIXED] = blocks, prm
+    node[t.N_UOPS] = kw * c[t.C_OUT_UNITS] * c[t.C_UOP_BYTES] * min(2, kh)
+    node[t.N_GEMM_EACH], node[t.N_OUT_EACH], node[t.N_INSTRUCTIONS] = kh * kw * units, vectors, kh
+    return FITS, 0, 0
+
+
+@compiled
+def _elementwise(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
+    """Cut by columns instead of vectors."""
+    units = layer[t.L_UNITS]
+    vectors = units // c[t.C_OUT_UNITS]
+    prm = layer[t.L_SCALES] + (1 if layer[t.L_UNIFORM] else vectors)
+    if prm > c[t.C_PRM]:
+        return NO_PRM, prm, c[t.C_PRM]
+    columns = c[t.C_ACC_BANK] // units
+    if columns < 1:
+        return NO_ACC_PIXEL, units, c[t.C_ACC_BANK]
+    node[t.N_VECTORS], node[t.N_ROOM], node[t.N_PIECES] = layer[t.L_WIDTH], columns, 1
+    node[t.N_PRM_FIXED] = prm
+    node[t.N_TERMS_EACH], node[t.N_OUT_EACH] = vectors * layer[t.L_TERMS], vectors
+    node[t.N_INSTRUCTIONS] = layer[t.L_TERMS]
+    return FITS, 0, 0
+
+
+_WHY = {
+    NO_ACC_ROW: ("acc", "a row of {width} outputs needs {needed} acc units, a bank has {there}; raise acc_bytes or "
+                 "lower acc_banks"),
+    NO_WEIGHTS: ("wgt", "{needed} weight blocks for one output block exceed wgt ({there}); raise wgt_bytes"),
+    NO_PRM: ("prm", "{needed} prm entries exceed {there}; raise prm_entries"),
+    NO_WINDOW: ("window", "kernel width {needed} exceeds the window of BLOCK_IN = {there} taps; raise block_in"),
+    NO_ACC_PIXEL: ("acc", "{needed} units a pixel exceed an acc bank of {there}; raise acc_bytes or lower acc_banks"),
+}  # fmt: skip
+
+
+def cut(network: NetworkTables, c: Table) -> Table | Refusal:
+    """The cut layers of a network on a Config (:func:`~tilewright.jit.plan.tables.config_table`)."""
+    nodes = np.empty((len(network.layers), 20), np.int64)
+    number = cut_layers(network.layers, c, nodes)
+    if number < 0:
+        return nodes
+    code, needed, there = (int(v) for v in nodes[number, t.N_CODE:])
+    memory, why = _WHY[code]
+    width = int(network.layers[number, t.L_WIDTH])
+    return Refusal(network.names[number], memory, needed, there, why.format(width=width, needed=needed, there=there))

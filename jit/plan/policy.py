@@ -1,0 +1,22 @@
+"""What the scheduler prefers; the compiler tries several policies and keeps the fastest program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One set of preferences."""
+
+    deep: bool = True  #: of the tasks that can start now, take the one furthest down the network
+    constant_share: float = 0.5  #: share of the bus that constants may take while inputs also wait
+    slack: int | None = None  #: rows that act holds of each tensor beyond the least; None: all rows if they fit
+
+
+#: measured on the MLPerf Tiny networks: each is the best of some network on some config
+POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
+#: for networks that a plan cuts into groups
+PLANNED = Policy(False, 0.25, 8)
+#: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
+CONSTANT_SHARES = (0.5, 0.25, 0.125)

@@ -1,0 +1,81 @@
+"""How many rows a ring must hold at least: the one rule, for whole networks and for groups of layers.
+
+The schedule keeps a row as long as a consumer reads it, until every producer has written it, and until STORE has
+taken it (:meth:`tilewright.jit.schedule.Scheduler`). A ring that holds the rows counted here lets its producers
+and all its consumers always advance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.tables import compiled
+
+
+@compiled
+def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any) -> Any:
+    """For each edge, rows held at once if rows are written one by one and every task runs as soon as it can."""
+    rows = np.empty(len(edges), np.int64)
+    for e in range(len(edges)):
+        row, node = buffers[edge_buffer[e]], nodes[edges[e, t.E_LAYER]]
+        stride, offset, span = edges[e, t.E_STRIDE], edges[e, t.E_OFFSET], edges[e, t.E_SPAN]
+        rows[e] = (node[t.N_OPEN] - 1) * stride + span
+        last = row[b.B_HEIGHT] - 1
+        position = max(0, (last - offset - span) // stride + 1) if stride else 0
+        if node[t.N_GROUPS]:
+            position = node[t.N_HEIGHT] - node[t.N_OPEN]
+        if position < node[t.N_HEIGHT]:
+            lowest = max(-row[b.B_TOP], position * stride + offset)
+            rows[e] = max(rows[e], last + row[b.B_BOTTOM] - lowest + 1)
+    return rows
+
+
+@compiled
+def open_rows(row: Any, first: int, last: int, nodes: Any, makers: Any) -> int:
+    """Most rows that one producer of a buffer among these layers has begun but not completed; 0 without one."""
+    begun = 0
+    for m in range(row[b.B_MAKE], row[b.B_MAKE] + row[b.B_MAKES]):
+        if first <= makers[m] <= last:
+            begun = max(begun, nodes[makers[m], t.N_OPEN])
+    return begun
+
+
+@compiled
+def made_rows(row: Any, nodes: Any, makers: Any) -> int:
+    """Rows that the producers alone need: those begun but not complete, and the padding beside the first or last.
+
+    They lie there together until STORE has taken them.
+    """
+    return open_rows(row, 0, len(nodes), nodes, makers) + max(row[b.B_TOP], row[b.B_BOTTOM])
+
+
+@compiled
+def readers_among(row: Any, first: int, last: int, edges: Any, readers: Any) -> int:
+    """How often these layers read a buffer."""
+    inside = 0
+    for r in range(row[b.B_READ], row[b.B_READ] + row[b.B_READS]):
+        inside += first <= edges[readers[r], t.E_LAYER] <= last
+    return inside
+
+
+@compiled
+def least_rows(
+    row: Any, first: int, last: int, layers: Any, nodes: Any, edges: Any, readers: Any, makers: Any, window: Any,
+    lags: Any,
+) -> int:  # fmt: skip
+    """Rows that a ring needs if the layers ``first`` to ``last`` stream; ``window``: of :func:`window_rows`."""
+    begun = open_rows(row, first, last, nodes, makers)
+    rows = begun + max(row[b.B_TOP], row[b.B_BOTTOM]) if begun else 1
+    shared = readers_among(row, first, last, edges, readers) > 1 and row[b.B_MAKES] == 0  # loaded once for several
+    for r in range(row[b.B_READ], row[b.B_READ] + row[b.B_READS]):
+        e = readers[r]
+        layer = edges[e, t.E_LAYER]
+        if first <= layer <= last:
+            rows = max(rows, window[e] + max(0, begun - 1))
+            if (begun or shared) and layers[layer, t.L_EDGES] > 1:
+                rows = max(rows, lags[e, min(layer - first, t.LONGEST + 1)] + row[b.B_BOTTOM])
+    return min(row[b.B_ROWS], rows)

@@ -1,0 +1,62 @@
+"""Networks and Configs as integer tables, the form in which compiled loops take them. Columns are named here once.
+
+A network's tables are read off its lowered nodes (:mod:`tilewright.jit.plan.network`): extents in units and vectors,
+free of constants and of the sizes of memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.isa.spec import Engine, instruction_width, uop_width
+
+Table = NDArray[np.int64]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
+
+# a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges
+(L_KIND, L_HEIGHT, L_WIDTH, L_UNITS, L_KH, L_KW, L_IN_UNITS, L_IN_WIDTH, L_FRAME, L_STRIDE_Y, L_STRIDE_X, L_PARTS,
+ L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_OUTPUT, L_EDGE, L_EDGES) = range(20)  # fmt: skip
+# an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on
+E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT = range(9)
+# a tensor; its makers stand together in the list of makers
+T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
+# a layer as it is cut on a Config (:mod:`tilewright.jit.plan.cut`). prm and wgt entries of a chunk of n vectors:
+# *_EACH n + *_FIXED; cycles of a row likewise
+(N_HEIGHT, N_GEMM, N_VECTORS, N_PIECES, N_ROOM, N_GROUPS, N_WGT_EACH, N_WGT_FIXED, N_PRM_EACH, N_PRM_FIXED, N_UOPS,
+ N_GEMM_EACH, N_GEMM_FIXED, N_TERMS_EACH, N_OUT_EACH, N_INSTRUCTIONS, N_OPEN, N_CODE, N_NEEDED,
+ N_THERE) = range(20)  # fmt: skip
+# a Config
+(C_IN_UNITS, C_OUT_UNITS, C_BLOCK_IN, C_ACT, C_ACT_BYTES, C_WGT, C_WGT_BYTES, C_PRM, C_PRM_BYTES, C_ACC_BANK,
+ C_ACC_BANKS, C_BEAT, C_BURST, C_LATENCY, C_OUTSTANDING, C_PACKING, C_UOP_BYTES, C_INSTRUCTION) = range(18)  # fmt: skip
+
+LONGEST = 16  #: layers of one group
+
+
+def compiled(function: _Function) -> _Function:
+    """Compiled by Numba at its first call, and kept on disk; a division by zero does not raise."""
+    return njit(cache=True, error_model="numpy")(function)
+
+
+def config_table(config: Config) -> Table:
+    """What planning needs of a Config."""
+    return np.array(
+        (config.in_units, config.out_units, config.block_in, config.act_units, config.act_unit_bytes,
+         config.wgt_entries, config.wgt_entry_bytes, config.prm_entries, config.prm_entry_bytes, config.acc_bank_units,
+         config.acc_banks, config.beat_bytes, config.burst_beats, config.dram_latency, config.outstanding,
+         config.dsp_packing, uop_width(config, Engine.GEMM) // 8, instruction_width(config) // 8),
+        np.int64,
+    )  # fmt: skip
+
+
+@compiled
+def pieces_of(count: int, limit: int) -> int:
+    """Ranges that ``split_evenly`` makes of so many, at most ``limit`` in each."""
+    return -(-count // max(1, limit))
