@@ -36,12 +36,14 @@ import tilewright as tw
 from bench.bench_sim_speed import machine
 from bench.resnet18 import build, images
 from tilewright.config import Config, load_config
-from tilewright.dse.arrays import config_array, network_arrays
-from tilewright.dse.latency import estimate
-from tilewright.dse.lowering import N_PATCHES, lowered
-from tilewright.dse.shapes import NetworkShape, network_shape
+from tilewright.dse.networks import Network
 from tilewright.errors import TilewrightError
+from tilewright.jit.cost.estimate import estimate
+from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
+from tilewright.jit.kernels.conv import ConvNode
+from tilewright.jit.lower import lower
+from tilewright.jit.plan.network import NetworkTables
 from tilewright.progress import ProgressReporter
 from tilewright.runtime.device import open_device
 from tilewright.sim import simulate_timing
@@ -51,36 +53,33 @@ PEERS = {"ZigZag": HERE / "peer_zigzag.py", "SCALE-Sim": HERE / "peer_scalesim.p
 _MODEL_SECONDS = 2.0
 
 
-def conv_layers(shape: NetworkShape, config: Config) -> tuple[list[dict[str, Any]], Counter[str]]:
+def conv_layers(graph: Graph, config: Config) -> tuple[list[dict[str, Any]], Counter[str]]:
     """Distinct convolutions as the peers take them, and how often each is in the network, by the first one's name.
 
     A first layer whose input the host packs as patches is what the array sees: a 1x1 convolution over them.
     """
     distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
     counts: Counter[str] = Counter()
-    nodes = lowered(shape, network_arrays(shape), config_array(config))
-    for layer, node in zip(shape.layers, nodes, strict=True):
-        if layer.kind != "conv":
+    for node in lower(graph, config).nodes:
+        if not isinstance(node, ConvNode):
             continue
-        kernel, channels, stride = list(layer.kernel), layer.in_channels, layer.strides[0]
-        if node[N_PATCHES]:
-            kernel, channels, stride = [1, 1], channels * kernel[0] * kernel[1], 1
+        channels, kh, kw, in_channels = node.weight.shape
         entry = {
-            "height": layer.height, "width": layer.width, "channels": layer.channels, "in_channels": channels,
-            "kernel": kernel, "stride": stride,
+            "height": node.height, "width": node.width, "channels": channels, "in_channels": in_channels,
+            "kernel": [kh, kw], "stride": node.strides[0],
         }  # fmt: skip
-        first = distinct.setdefault(tuple(map(str, entry.values())), {"name": layer.name, **entry})
+        first = distinct.setdefault(tuple(map(str, entry.values())), {"name": node.name, **entry})
         counts[first["name"]] += 1
     by_work = sorted(distinct.values(), key=lambda e: e["height"] * e["width"] * e["channels"] * e["in_channels"])
     return by_work, counts
 
 
-def evaluation_seconds(shape: NetworkShape, config: Config) -> float:
+def evaluation_seconds(tables: NetworkTables, config: Config) -> float:
     """Mean processor time of an estimate, once its loops are compiled."""
-    estimate(shape, config)
+    estimate(tables, config)
     runs, start = 0, time.process_time()
     while time.process_time() - start < _MODEL_SECONDS:
-        estimate(shape, config)
+        estimate(tables, config)
         runs += 1
     return (time.process_time() - start) / runs
 
@@ -132,19 +131,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         progress.update("importing", 0, 0)
         model = import_model(path)
         assert model.graph is not None, model.host_ops
-        shape = network_shape(model.graph)
+        tables = Network.of(model.graph).tables(config)
         executable = tw.compile(path, config, progress=progress.update)
         simulated = sum(simulate_timing(program).cycles for program in executable.artifact.programs)
         progress.update("Verilated RTL", 0, 0)
         truth = rtl_cycles(executable, config, options.size) if options.rtl else simulated
-        found = estimate(shape, config)
-        seconds = evaluation_seconds(shape, config)
+        found = estimate(tables, config)
+        seconds = evaluation_seconds(tables, config)
         array = {layer.name: layer.array for layer in found.layers}
         rows = [{
             "tool": f"Tilewright {tw.__version__}", "cycles": found.cycles, "error": round(found.cycles / truth - 1, 4),
             "seconds": seconds, "array_cycles": sum(array.values()),
         }]  # fmt: skip
-        layers, counts = conv_layers(shape, config)
+        layers, counts = conv_layers(model.graph, config)
         for name in (options.peer or PEERS) if options.python else ():
             progress.update(name, 0, 0)
             answer = ask_peer(options.python, PEERS[name], config, layers, options.seconds)

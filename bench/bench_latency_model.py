@@ -34,11 +34,12 @@ from bench.resnet18 import build
 from tests.jit.builder import GraphBuilder
 from tilewright.cache import compiler_version
 from tilewright.config import KIB, Config, ConfigError
-from tilewright.dse.latency import estimate, simulated_cycles
-from tilewright.dse.shapes import NetworkShape, network_shape
+from tilewright.dse.evaluate import simulated_cycles
+from tilewright.dse.networks import Network
+from tilewright.jit.cost.estimate import estimate
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.errors import PlaceError
 from tilewright.progress import ProgressReporter
 
 KEPT = ROOT / "dse" / "data" / "latency_accuracy.json"
@@ -126,10 +127,10 @@ def graph_of(network: str, models: Path) -> Graph | None:
 
 
 @cache
-def shape_of(network: str, models: Path) -> NetworkShape | None:
+def network_of(name: str, models: Path) -> Network | None:
     """What the model needs of a network."""
-    graph = graph_of(network, models)
-    return None if graph is None else network_shape(graph)
+    graph = graph_of(name, models)
+    return None if graph is None else Network.of(graph)
 
 
 def simulate(pair: Pair, models: Path) -> Pair | None:
@@ -190,14 +191,15 @@ def estimated(pairs: Iterable[Pair], models: Path) -> list[dict[str, Any]]:
     """Rows of pairs with the model's cycles and time, once its loops are compiled."""
     rows = []
     for pair in pairs:
-        shape = shape_of(pair.network, models)
-        if shape is None:
+        network = network_of(pair.network, models)
+        if network is None:
             continue
         config = pair.config
+        tables = network.tables(config)  # once for a network and a block shape
         row: dict[str, Any] = {**asdict(pair), "estimated": None}
         start = time.perf_counter()
         try:
-            row["estimated"] = estimate(shape, config).cycles
+            row["estimated"] = estimate(tables, config).cycles
         except PlaceError as error:
             row["estimate_reason"] = str(error)
         row["seconds"] = time.perf_counter() - start
@@ -247,7 +249,7 @@ def main() -> int:
     if kept.data.get("compiler", compiler_version()) != compiler_version():
         print("the kept pairs were simulated with another version of the compiler; --fresh measures again")
     pairs = kept.pairs()
-    estimate(network_shape(random_graph(0)), Config())  # compiles the model's loops
+    estimate(Network.of(random_graph(0)).tables(Config()), Config())  # compiles the model's loops
     rows = estimated(pairs.values(), options.models)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -21,10 +21,12 @@ from tilewright.dse.resources import BOARDS, Resources, excess, limits, resource
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
+from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost import estimate as cost_model
 from tilewright.jit.cost.estimate import Estimate, estimate
-from tilewright.jit.plan.policy import Policy
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph
+from tilewright.jit.plan.policy import Policy
 from tilewright.sim import simulate_timing
 
 __all__ = ["OBJECTIVES", "Evaluator", "Network", "Objective", "ObjectiveError", "Outcome", "cost"]
@@ -212,7 +214,7 @@ class Evaluator:
         self, config: Config, found: Mapping[str, Estimate], options: CompilerOptions | None = None
     ) -> dict[str, Energy]:
         """Per network: energy of one inference, counted from the tables behind ``found`` (:meth:`layers`)."""
-        return {n.name: energy(count_estimated(config, found[n.name]), config, self.table) for n in self.networks}
+        return {n.name: energy(count_estimated(found[n.name]), config, self.table) for n in self.networks}
 
     def metrics(
         self, config: Config, cycles: Mapping[str, int], spent: Mapping[str, Energy] | None = None
@@ -277,6 +279,11 @@ def _estimate(
         if sliced is None:
             raise
         return estimate(sliced, config, policies)
+
+
+def simulated_cycles(graph: Graph, config: Config) -> int:
+    """Cycles of the compiled graph on the cycle simulator. Raises :class:`PlaceError` if it does not fit."""
+    return sum(simulate_timing(program).cycles for program in compile_graph(graph, config).programs)
 
 
 def _counts(used: Resources) -> dict[str, float]:

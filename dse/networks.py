@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
@@ -60,20 +62,32 @@ class Network:
 
         ``keep``: every layer's output is stored (``keep_intermediates``). Raises :class:`PlaceError`.
         """
-        return self._lowered(self.kept if keep else self.graph, config, (keep,))
+        return self._lowered(self._kept if keep else self._part, config, (keep,))
 
     def sliced(self, config: Config) -> NetworkTables | None:
         """The tables with wide tensors cut into slices, as the compiler cuts a network that does not stream whole.
 
         None if the Config asks for no cut.
         """
-        cut = slice_graph(self.graph, config)
+        cut = slice_graph(self._part, config)
         return self._lowered(cut, config, tuple(map(tuple, cut.parts.values()))) if cut.parts else None
 
     @cached_property
-    def kept(self) -> Graph:
-        """The graph with every operator's output among its outputs."""
-        return dataclasses.replace(self.graph, outputs=[op.output for op in self.graph.ops])
+    def fingerprint(self) -> str:
+        """Equal for networks of equal shapes."""
+        tables = self.tables(Config())
+        shapes = [a.tobytes() for a in (tables.layers, tables.edges, tables.tensors)]
+        return hashlib.sha256(repr((shapes, self.images, self.bits)).encode()).hexdigest()
+
+    @cached_property
+    def _part(self) -> Graph:
+        """What of the graph the accelerator takes."""
+        return accelerator_part(self.graph)
+
+    @cached_property
+    def _kept(self) -> Graph:
+        """The same with every operator's output among its outputs."""
+        return dataclasses.replace(self._part, outputs=[op.output for op in self._part.ops])
 
     def _lowered(self, graph: Graph | Sliced, config: Config, form: tuple[Hashable, ...]) -> NetworkTables:
         key = (config.block_in, config.block_out, *form)
@@ -107,7 +121,6 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     Raises :class:`NetworkError` if all of it would run on the CPU, naming the operators, and what the importer
     raises for a file that it cannot read.
     """
-    from tilewright.jit.compiler import accelerator_graphs
     from tilewright.jit.importer import import_model
 
     model = import_model(path)

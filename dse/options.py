@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.config import Config
-from tilewright.jit.plan.policy import Policy
 from tilewright.jit.compiler import POLICIES, CompiledGraph, compile_graph
 from tilewright.jit.graph import Graph
+from tilewright.jit.plan.policy import Policy
 
 PREFIX = "compiler."
 #: the compiler tries every policy and keeps the fastest program

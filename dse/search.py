@@ -200,10 +200,7 @@ class Search:
 
         It covers the source of models, compiler and simulator: outcomes of different versions never mix.
         """
-        networks = [
-            (n.name, n.weight, hashlib.sha256(repr((n.shape, n.images, n.bits)).encode()).hexdigest())
-            for n in self.evaluator.networks
-        ]
+        networks = [(n.name, n.weight, n.fingerprint) for n in self.evaluator.networks]
         text = json.dumps(
             [self.space.to_dict(), networks, self.evaluator.identity(), self.seed, self.sampler, self.batch, version()]
         )

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.plan.policy import Policy
-from tilewright.jit.errors import NeedsHost
+from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.errors import PlaceError
 from tilewright.jit.lower import image_shape, lower
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, Progress, ProvenProgram, best_program, described
 from tilewright.jit.stages import Stage, stages
 from tilewright.runtime.steps import (
@@ -115,6 +114,12 @@ def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph
     """
     stages_ = _stages(graph, config, CompiledGraph(graph, config or Config(), [], []))
     return [_subgraph(graph, stage.ops, False) for stage in stages_ if stage.kind == "accelerator"]
+
+
+def accelerator_part(graph: Graph) -> Graph:
+    """What some Config could take of a graph as one graph: what operators on the host read are outputs of it."""
+    ops = [op for part in accelerator_graphs(graph) for op in part.ops]
+    return _subgraph(graph, ops, False)
 
 
 # -- placement -------------------------------------------------------------------------------------------

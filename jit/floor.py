@@ -60,11 +60,8 @@ def _layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config:
 
 
 def _constant_bytes(node: Node, config: Config) -> int:
-    if isinstance(node, ConvNode):
-        vectors = node.out_units // config.out_units
-        return node.filled_blocks * config.wgt_entry_bytes + vectors * config.prm_entry_bytes
-    whole = node.constants(0, node.out_units // config.out_units)
-    return len(whole.weights) * config.wgt_entry_bytes + len(whole.prm) * config.prm_entry_bytes
+    wgt, prm = node.constant_entries()
+    return wgt * config.wgt_entry_bytes + prm * config.prm_entry_bytes
 
 
 def _array_cycles(op: g.Op, node: Node, config: Config) -> int:

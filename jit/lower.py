@@ -17,8 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
-from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node, int8_parts
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant

@@ -15,9 +15,9 @@ from tilewright.jit.actions import Action, ScheduleError
 from tilewright.jit.capacity import fit
 from tilewright.jit.cost.estimate import streams
 from tilewright.jit.emitter import Emitter, Image
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Concat, Graph
-from tilewright.jit.errors import PlaceError
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.places import placed_plan

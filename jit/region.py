@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilewright.config import Config
 from tilewright.jit.compiler import POLICIES, Progress, compile_graph
-from tilewright.jit.graph import Graph
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.steps import TensorIo
 

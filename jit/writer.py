@@ -18,9 +18,9 @@ from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import Instruction, encode, encode_uops
 from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.isa.spec import LOOP_BITS, UOP_FIELDS, Engine, Memory, Opcode
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import Access, HazardTracker
-from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.tokens import bound_tokens
 from tilewright.jit.uops import UopCache

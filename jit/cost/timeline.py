@@ -135,8 +135,8 @@ def run_timeline(
                     row = state[layer, S_ROW]
                     for e in range(layers[layer, a.L_EDGE], layers[layer, a.L_EDGE] + layers[layer, a.L_EDGES]):
                         k = edge_buffer[e]
-                        last = row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + edges[e, a.E_SPAN] - 1 + buffers[k, b.B_TOP]
-                        last = max(0, min(last, buffers[k, b.B_ROWS] - 1))
+                        last = row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + edges[e, a.E_SPAN] - 1
+                        last = max(0, min(last + buffers[k, b.B_TOP], buffers[k, b.B_ROWS] - 1))
                         if last >= ready[k]:
                             t = np.inf
                             break

@@ -21,6 +21,7 @@ from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.layout import Buffer, units_for
 from tilewright.jit.plan import tables as t
 
+
 @dataclass(frozen=True)
 class Chunk:
     """Constants that are loaded, and freed, together.
@@ -133,9 +134,7 @@ class Node(ABC):
         self._row = [int(v) for v in row]
         vectors, pieces, groups = self._row[t.N_VECTORS], self._row[t.N_PIECES], self._row[t.N_GROUPS]
         self.ranges = [(vectors * k // pieces, vectors * (k + 1) // pieces) for k in range(pieces)]
-        parts = [
-            [(lo + a, lo + b) for a, b in split_evenly(hi - lo, self._row[t.N_ROOM])] for lo, hi in self.ranges
-        ]
+        parts = [[(lo + a, lo + b) for a, b in split_evenly(hi - lo, self._row[t.N_ROOM])] for lo, hi in self.ranges]
         bounds = [self.height * k // (groups or self.height) for k in range((groups or self.height) + 1)]
         self.tasks = [
             Task(row, lo, hi, (number if groups else 0) * pieces + chunk, hi == vectors)
@@ -154,6 +153,10 @@ class Node(ABC):
     def chunk_range(self, task: Task) -> tuple[int, int]:
         """Vectors [lo, hi) whose constants a task's chunk holds."""
         return self.ranges[task.chunk % len(self.ranges)]
+
+    @abstractmethod
+    def constant_entries(self) -> tuple[int, int]:
+        """Entries of wgt that are not all zero, and of prm, that the node cannot do without."""
 
     @abstractmethod
     def constants(self, lo: int, hi: int) -> Chunk:

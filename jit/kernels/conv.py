@@ -14,6 +14,7 @@ from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entrie
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
 
+
 @dataclass(kw_only=True)
 class ConvNode(Node):
     """``weight`` is int8 (OC, KH, KW, IC) over the inputs' channels as stored.
@@ -47,7 +48,12 @@ class ConvNode(Node):
 
     @cached_property
     def _constants(self) -> Chunk:
-        return Chunk(self.weight_blocks(), prm_entries(self.requant, self.config, self.out_units // self.config.out_units))
+        return Chunk(
+            self.weight_blocks(), prm_entries(self.requant, self.config, self.out_units // self.config.out_units)
+        )
+
+    def constant_entries(self) -> tuple[int, int]:
+        return self.filled_blocks, self.out_units // self.config.out_units
 
     def constants(self, lo: int, hi: int) -> Chunk:
         whole, each = self._constants, self._per_vector

@@ -73,12 +73,17 @@ class ElementwiseNode(Node):
         rows = [term.dy for term in self.terms if term.index == index]
         return self.strides[0], min(rows), max(rows) - min(rows) + 1
 
+    def constant_entries(self) -> tuple[int, int]:
+        vectors = 1 if self._uniform else self.channel_units // self.config.out_units
+        return 0, len(self._scale_entry) + vectors
+
     def constants(self, lo: int, hi: int) -> Chunk:
         c = self.config
         entries = [uniform_prm(s.bias, s.multiplier, s.offset, s.shift, c) for s in self._scale_entry]
         prm = prm_entries(self.requant, c, self.channel_units // c.out_units)
         return Chunk(
-            np.zeros((0, c.block_out, c.block_in), np.int8), np.concatenate([*entries, prm[:1] if self._uniform else prm])
+            np.zeros((0, c.block_out, c.block_in), np.int8),
+            np.concatenate([*entries, prm[:1] if self._uniform else prm]),
         )
 
     @property

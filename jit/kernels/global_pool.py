@@ -34,6 +34,10 @@ class GlobalPoolNode(Node):
     def reads(self, index: int) -> tuple[int, int, int]:
         return 1, 0, self.in_height
 
+    def constant_entries(self) -> tuple[int, int]:
+        vectors = 1 if self._uniform else self.out_units // self.config.out_units
+        return max(self.config.in_units, self.config.out_units), vectors
+
     def constants(self, lo: int, hi: int) -> Chunk:
         prm = prm_entries(self.requant, self.config, self.out_units // self.config.out_units)
         return Chunk(self._identity(), prm[:1] if self._uniform else prm)

@@ -70,6 +70,10 @@ class WindowNode(Node):
         vectors = self.out_units // self.config.out_units
         return self._weight_entries(), [prm_entries(r, self.config, vectors) for r in self.requants.values()]
 
+    def constant_entries(self) -> tuple[int, int]:
+        vectors = 1 if self._uniform else self.out_units // self.config.out_units
+        return len(self._splits) * (1 if self._shared else self.out_units), vectors * len(self.requants)
+
     def constants(self, lo: int, hi: int) -> Chunk:
         weights, prm = self._constants
         each = self.config.out_units * len(self._splits)

@@ -180,7 +180,7 @@ def cut(network: NetworkTables, c: Table) -> Table | Refusal:
     number = cut_layers(network.layers, c, nodes)
     if number < 0:
         return nodes
-    code, needed, there = (int(v) for v in nodes[number, t.N_CODE:])
+    code, needed, there = (int(v) for v in nodes[number, t.N_CODE :])
     memory, why = _WHY[code]
     width = int(network.layers[number, t.L_WIDTH])
     return Refusal(network.names[number], memory, needed, there, why.format(width=width, needed=needed, there=there))

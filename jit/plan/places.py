@@ -59,9 +59,10 @@ def placed_plan(planner: Planner, share: float, slack: int) -> Placed | Refusal:
     draft = planner.draft(share)
     packing = [_Packing.BANKS] * len(draft.budget)
     for _ in range(_ATTEMPTS):
-        plan = planner.grouped(share, slack, draft)
-        if isinstance(plan, Refusal):
-            return plan
+        found = planner.grouped(share, slack, draft)
+        if isinstance(found, Refusal):
+            return found
+        plan = found
         places = _Places(plan, packing)
         if not places.homeless:
             return Placed(plan, places.base, places.after)
@@ -69,8 +70,8 @@ def placed_plan(planner: Planner, share: float, slack: int) -> Placed | Refusal:
             if packing[group] == _Packing.BOTTOM:
                 draft.budget[group] = int(draft.budget[group] * _TIGHTER)
             packing[group] = _Packing(min(packing[group] + 1, _Packing.BOTTOM))
-    worst = max(places.homeless)
-    return act_refusal(plan, worst, int(_needed(plan, worst)))
+        worst = max(places.homeless)
+    return act_refusal(plan, worst, _needed(plan, worst))
 
 
 def _needed(plan: Plan, group: int) -> int:
@@ -93,7 +94,8 @@ class _Places:
         homes: list[_Home] = []
         rows = self._rows
         for k in sorted(
-            range(len(rows)), key=lambda k: (rows[k][b.B_GROUP], rows[k][b.B_GROUP] - rows[k][b.B_LAST_GROUP], -self._size(k))
+            range(len(rows)),
+            key=lambda k: (rows[k][b.B_GROUP], rows[k][b.B_GROUP] - rows[k][b.B_LAST_GROUP], -self._size(k)),
         ):
             first, last = rows[k][b.B_GROUP], rows[k][b.B_LAST_GROUP]
             base = self._best_base(k, homes)

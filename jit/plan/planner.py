@@ -21,7 +21,7 @@ from tilewright.jit.plan.cut import cut
 from tilewright.jit.plan.groups import group_layers
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.rings import least_rows, window_rows
+from tilewright.jit.plan.rings import join_lags, least_rows, window_rows
 from tilewright.jit.plan.spills import fit_groups
 from tilewright.jit.plan.tables import Table, compiled, config_table
 
@@ -51,6 +51,9 @@ class Planner:
         self.network, self.config, self.c = network, config, config_table(config)
         self.nodes = cut(network, self.c)
         self._room = room_for(network)
+        self.lags = np.ones((0, 0), np.int64)
+        if not isinstance(self.nodes, Refusal):
+            self.lags = join_lags(network.layers, network.edges, self.nodes, len(network.tensors))
 
     def whole(self, slack: int = 0) -> Plan | Refusal:
         """The network streaming as a whole, rings ``slack`` rows longer than the least."""
@@ -59,8 +62,8 @@ class Planner:
         n, room = self.network, self._room
         spills = np.zeros(len(n.tensors), np.int64)
         count = _whole(
-            n.layers, n.edges, n.tensors, n.makers, self.nodes, n.lags, slack, spills, room.buffers, room.edge_buffer,
-            room.outputs, room.readers,
+            n.layers, n.edges, n.tensors, n.makers, self.nodes, self.lags, slack, spills, room.buffers,
+            room.edge_buffer, room.outputs, room.readers,
         )  # fmt: skip
         return Plan(n, self.config, self.c, self.nodes, room.first(count), spills, 0)
 
@@ -74,7 +77,7 @@ class Planner:
         n, room = self.network, self._room
         draft = draft or self.draft(share)
         count, group, needed = fit_groups(
-            n.layers, n.edges, n.tensors, n.makers, self.nodes, self.c, n.lags, draft.group_of, draft.budget, slack,
+            n.layers, n.edges, n.tensors, n.makers, self.nodes, self.c, self.lags, draft.group_of, draft.budget, slack,
             draft.spills, room.buffers, room.edge_buffer, room.outputs, room.readers,
         )  # fmt: skip
         plan = Plan(n, self.config, self.c, self.nodes, room.first(count), draft.spills, len(draft.budget))
@@ -86,7 +89,7 @@ class Planner:
         n, room = self.network, self._room
         group_of, spills = np.zeros(len(n.layers), np.int64), np.zeros(len(n.tensors), np.int64)
         groups = _groups(
-            n.layers, n.edges, n.tensors, n.makers, self.nodes, self.c, n.lags, share, spills, room.buffers,
+            n.layers, n.edges, n.tensors, n.makers, self.nodes, self.c, self.lags, share, spills, room.buffers,
             room.edge_buffer, room.outputs, room.readers, group_of,
         )  # fmt: skip
         return Draft(group_of, np.full(groups, self.c[t.C_ACT]), spills)

@@ -79,3 +79,50 @@ def least_rows(
             if (begun or shared) and layers[layer, t.L_EDGES] > 1:
                 rows = max(rows, lags[e, min(layer - first, t.LONGEST + 1)] + row[b.B_BOTTOM])
     return min(row[b.B_ROWS], rows)
+
+
+@compiled
+def join_lags(layers: Any, edges: Any, nodes: Any, tensors: int) -> Any:
+    """lags[e, d]: rows held for edge e of a join if d layers before it stream with it; the last column: all do."""
+    lags = np.ones((len(edges), t.LONGEST + 2), np.int64)
+    for e in range(len(edges)):
+        layer = edges[e, t.E_LAYER]
+        if layers[layer, t.L_EDGES] < 2:
+            continue
+        for d in range(t.LONGEST + 1):
+            lags[e, d] = _lag(e, max(0, layer - d), layers, edges, nodes, tensors)
+        lags[e, t.LONGEST + 1] = _lag(e, 0, layers, edges, nodes, tensors)
+    return lags
+
+
+@compiled
+def _lag(edge: int, first: int, layers: Any, edges: Any, nodes: Any, tensors: int) -> int:
+    """Rows between what a middle row of a join reads by an edge and what its other inputs depend on.
+
+    Only what the layers from ``first`` on make counts: the rest is there as a whole.
+    """
+    join = edges[edge, t.E_LAYER]
+    middle = layers[join, t.L_HEIGHT] // 2
+    highest = np.full(tensors, -1, np.int64)
+    for layer in range(join, first - 1, -1):
+        row = middle
+        if layer < join:
+            row = min(highest[layers[layer, t.L_OUTPUT]], layers[layer, t.L_HEIGHT] - 1)
+            if row < 0:  # no more than the padding above it is read
+                continue
+        row = _group(nodes[layer], row)[1]
+        for e in range(layers[layer, t.L_EDGE], layers[layer, t.L_EDGE] + layers[layer, t.L_EDGES]):
+            last = row * edges[e, t.E_STRIDE] + edges[e, t.E_OFFSET] + edges[e, t.E_SPAN] - 1
+            highest[edges[e, t.E_TENSOR]] = max(highest[edges[e, t.E_TENSOR]], last)
+    low = _group(nodes[join], middle)[0] * edges[edge, t.E_STRIDE] + edges[edge, t.E_OFFSET]
+    return highest[edges[edge, t.E_TENSOR]] - low + 2
+
+
+@compiled
+def _group(node: Any, row: int) -> tuple[int, int]:
+    """First and last row of the group of rows that must be begun before a row of it is complete."""
+    groups, height = node[t.N_GROUPS], node[t.N_HEIGHT]
+    if groups == 0:
+        return row, row
+    number = ((row + 1) * groups - 1) // height
+    return height * number // groups, height * (number + 1) // groups - 1

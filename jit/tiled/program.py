@@ -7,8 +7,8 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
-from tilewright.jit.graph import Graph
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.build import tiled_layers
 from tilewright.jit.tiled.choose import Chosen, choose

@@ -20,17 +20,16 @@ from tilewright.dse.energy import (
     sources,
     table_rows,
 )
-from tilewright.dse.latency import estimate
-from tilewright.dse.shapes import network_shape
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.estimate import estimate
+from tilewright.jit.lower import lower
 from tilewright.sim import simulate_timing
 
 
 @pytest.mark.parametrize("name", ["pynq-z2", "ultra96"])
 def test_estimated_actions_are_near_those_of_the_compiled_program(name: str) -> None:
     graph, config = residual_network(), PRESETS[name]
-    shape = network_shape(graph)
-    estimated = count_estimated(config, estimate(shape, config))
+    estimated = count_estimated(estimate(lower(graph, config).tables, config))
     program = compile_graph(graph, config).programs[0]
     counted = count_program(program, simulate_timing(program).cycles)
     assert set(estimated) <= set(ACTIONS)
@@ -46,8 +45,7 @@ def test_estimated_actions_are_near_those_of_the_compiled_program(name: str) -> 
 def test_multiplies_are_those_of_the_network_where_blocks_are_full() -> None:
     """Two 3x3 and one 1x1 convolution on 16 channels fill the blocks; what is counted is at least their MACs."""
     graph = residual_network()
-    shape = network_shape(graph)
-    counts = count_estimated(Config(), estimate(shape, Config()))
+    counts = count_estimated(estimate(lower(graph, Config()).tables, Config()))
     full = 2 * 16 * 16 * 9 * 16 * 16 + 8 * 8 * 16 * 32
     assert full < counts["mac"] < 1.3 * full
 

@@ -16,11 +16,11 @@ from tests.test_compiling import mixed_model
 from tilewright.config import PRESETS, Config
 from tilewright.dse import clock, synthesis
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator, ObjectiveError, cost
-from tilewright.dse.latency import estimate
 from tilewright.dse.networks import Network, NetworkError, load_networks, parse_weight, split_weight
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.resources import resources
 from tilewright.dse.space import make_space
+from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 
 ALL = tuple(OBJECTIVES)
@@ -49,7 +49,7 @@ def test_a_network_that_fits_in_slices_alone_is_feasible() -> None:
     """The compiler cuts wide tensors by channels where the network does not stream whole."""
     network, config = Network.of(inverted_residuals(wide=96), "wide"), SMALL
     with pytest.raises(PlaceError, match="raise act_bytes"):
-        estimate(network.shape, config)
+        estimate(network.tables(config), config)
     evaluator = Evaluator([network], None, ("latency", "energy"))
     estimated, confirmed = evaluator(make_space(config, {"block_in": 4}), {}), evaluator.confirm(config)
     assert estimated.reason is None

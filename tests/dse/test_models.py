@@ -9,23 +9,24 @@ import pytest
 from tests.dse.networks import residual_network
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
-from tilewright.dse.latency import estimate, simulated_cycles
+from tilewright.dse.evaluate import simulated_cycles
 from tilewright.dse.resources import BOARDS, block_rams, excess, reported, resources
-from tilewright.dse.shapes import network_shape
 from tilewright.hw.synthesis_report import load_reports
+from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.lower import lower
 
 
 @pytest.mark.parametrize("name", ["pynq-z2", "ultra96", "tiny", "vta-64"])
 def test_estimate_is_near_the_simulator(name: str) -> None:
     graph = residual_network()
-    found = estimate(network_shape(graph), PRESETS[name])
+    found = estimate(lower(graph, PRESETS[name]).tables, PRESETS[name])
     assert found.cycles == pytest.approx(simulated_cycles(graph, PRESETS[name]), rel=0.15)
 
 
 def test_estimate_says_what_binds_each_layer() -> None:
     graph = residual_network()
-    found = estimate(network_shape(graph), Config())
+    found = estimate(lower(graph, Config()).tables, Config())
     assert [layer.name for layer in found.layers] == [op.name for op in graph.ops]
     assert found.layers[1].bound == "array"
     assert found.layers[1].array == 16 * 16 * 9
@@ -34,16 +35,17 @@ def test_estimate_says_what_binds_each_layer() -> None:
 
 
 def test_a_wider_array_is_faster_and_a_slower_bus_is_not() -> None:
-    shape = network_shape(residual_network())
-    assert estimate(shape, Config()).cycles < estimate(shape, PRESETS["vta-64"]).cycles
+    graph = residual_network()
+    narrow, wide = (estimate(lower(graph, c).tables, c).cycles for c in (PRESETS["vta-64"], Config()))
+    assert wide < narrow
     slow = Config().replace(outstanding=1, burst_beats=4, dram_latency=200)
-    assert estimate(shape, slow).cycles > estimate(shape, Config()).cycles
+    assert estimate(lower(graph, slow).tables, slow).cycles > wide
 
 
 @pytest.mark.parametrize(
     "change,message",
     [
-        ({"act_bytes": 1024, "act_banks": 2}, "op001 conv: the rows of one task take"),
+        ({"act_bytes": 1024, "act_banks": 2}, "units of act are needed at once, there are 64"),
         ({"acc_bytes": 2048, "acc_banks": 2}, "op000 conv: a row of 40 outputs needs 40 acc units, a bank has 16"),
         ({"wgt_bytes": 1024}, "op000 conv: 9 weight blocks for one output block exceed wgt (4)"),
     ],
@@ -53,7 +55,7 @@ def test_infeasible_points_name_memory_layer_and_amount(change: dict[str, int], 
     x = b.conv("x", 80)
     graph = b.graph(b.add(x, b.conv(x, 80)))
     with pytest.raises(PlaceError) as error:
-        estimate(network_shape(graph), Config().replace(**change))
+        estimate(lower(graph, Config()).tables, Config().replace(**change))
     assert message in str(error.value)
 
 

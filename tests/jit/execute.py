@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.jit.plan.policy import Policy
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.graph import Graph
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.reference import evaluate
 from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep, UnpackStep
 from tilewright.sim import initial_segments, simulate

@@ -13,8 +13,8 @@ from tests.jit.proof.cases import NO_PADDING
 from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS
 from tilewright.jit import programs
-from tilewright.jit.graph import Graph
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph
 from tilewright.jit.lower import lower
 
 PYNQ = PRESETS["pynq-z2"]

@@ -16,9 +16,11 @@ from tilewright.jit.compiler import compile_graph
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import lower
-from tilewright.jit.plan import make_plan
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan.places import Placed, placed_plan
+from tilewright.jit.plan.planner import Planner
+from tilewright.jit.plan.slicing import slice_graph
 from tilewright.jit.reference import evaluate
-from tilewright.jit.slicing import slice_graph
 from tilewright.jit.tensors import Lowered
 
 TINY = PRESETS["tiny"]
@@ -53,13 +55,17 @@ def residual_stages(seed: int = 0) -> Graph:
 def planned(graph: Graph, config: Config) -> tuple[Lowered, list[list[str]]]:
     """The lowered graph after planning, and the buffers that live in each group."""
     lowered = lower(slice_graph(graph, config), config)
-    stored = [part for t in graph.outputs for part in lowered.outputs[t]]
-    plan = make_plan(lowered, config, stored, 0.5, 4)
-    live = []
-    for first, last in plan.groups:
-        nodes = lowered.nodes[first : last + 1]
-        live.append(list(dict.fromkeys(t for n in nodes for t in [*n.inputs, n.output])))
-    return lowered, live
+    placed = placed_plan(Planner(lowered.tables, config), 0.5, 4)
+    assert isinstance(placed, Placed)
+    lowered.bind(placed.plan)
+    names = list(lowered.buffers)
+    for name, base in zip(names, placed.base, strict=True):
+        lowered.buffers[name].base = base
+    rows = placed.plan.bound.buffers
+    return lowered, [
+        [name for name, row in zip(names, rows, strict=True) if row[b.B_GROUP] <= group <= row[b.B_LAST_GROUP]]
+        for group in range(placed.plan.groups)
+    ]
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL.replace(name="packed", dsp_packing=True)], ids=lambda c: c.name)

@@ -8,9 +8,6 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tilewright.config import PRESETS
-from tilewright.jit.capacity import least_capacities
-from tilewright.jit.lower import lower
-from tilewright.jit.rings import RingSizes, open_rows
 
 NO_PADDING = (0, 0, 0, 0)
 
@@ -46,34 +43,6 @@ def test_wide_pairs(seed: int) -> None:
     b = GraphBuilder(seed, (height, width, first))
     small = PRESETS["tiny"].replace(name="small", act_bytes=16384, wgt_bytes=32768)
     assert_exact(b.graph(b.conv(b.conv("x", middle), last)), small, seed)
-
-
-def test_there_is_one_rule_for_the_least_rows() -> None:
-    b = GraphBuilder(5, (12, 12, 64))
-    y = b.conv("x", 96)
-    nodes = lower(b.graph(b.conv(y, 8)), PRESETS["tiny"])
-    least, rings = least_capacities(nodes.nodes, nodes.buffers), RingSizes(nodes.nodes, nodes.buffers)
-    begun = open_rows(nodes.nodes[0])
-    assert begun > 1
-    assert least[y] == rings.least(y, 0, 1)
-    assert least[y] >= min(nodes.buffers[y].rows, begun + 2)
-    assert rings.made_rows(y) == begun + 1
-
-
-def test_counts_of_rows_hold_for_other_bindings() -> None:
-    """What is remembered of one binding of the nodes gives what counting anew gives for another."""
-    b = GraphBuilder(6, (12, 12, 16))
-    y = b.conv("x", 16)
-    z = b.conv(b.conv(y, 16, (5, 5), padding=(2, 2, 2, 2)), 16)
-    lowered = lower(b.graph(b.add(z, y)), PRESETS["tiny"])
-    known = RingSizes(lowered.nodes, lowered.buffers)
-    for name in lowered.buffers:
-        known.least(name, 0, len(lowered.nodes) - 1)
-    lowered.bind({y: "all", z: "alu"})
-    fresh, reused = RingSizes(lowered.nodes, lowered.buffers), RingSizes(lowered.nodes, lowered.buffers, known)
-    assert len(lowered.spills) == 3
-    for name in lowered.buffers:
-        assert reused.least(name, 0, len(lowered.nodes) - 1) == fresh.least(name, 0, len(lowered.nodes) - 1)
 
 
 def test_a_middle_that_reads_padding_alone() -> None:

@@ -13,8 +13,7 @@ from tilewright.config import PRESETS
 from tilewright.jit import compiler
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import accelerator_graphs
-from tilewright.jit.errors import NeedsHost
-from tilewright.jit.errors import PlaceError
+from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.reference import evaluate
 from tilewright.jit.stages import idle_islands, stages
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ from tilewright.isa.codec import Instruction
 from tilewright.isa.spec import Engine, Opcode, token_bit
 from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.graph import Graph
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph
 from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tokens import bound_tokens
 
@@ -33,8 +34,11 @@ NO_PADDING = (0, 0, 0, 0)
 @pytest.fixture
 def tiles_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """No schedule but the tiled one is tried."""
-    monkeypatch.setattr(programs, "_streams", lambda *_: False)
-    monkeypatch.setattr(programs, "PLANNED", ())
+
+    def refused(*given: Any) -> None:
+        raise PlaceError("left out")
+
+    monkeypatch.setattr(programs, "_program", refused)
 
 
 @pytest.mark.usefixtures("tiles_only")

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from tilewright.isa.spec import Memory
-from tilewright.jit import lower, programs, slicing, tensors, writer
+from tilewright.jit import lower, programs, tensors, writer
 from tilewright.jit.emitter import Emitter
 from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
 from tilewright.jit.layout import Buffer
+from tilewright.jit.plan import slicing
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.uops import UopCache
 from tilewright.jit.writer import InstructionWriter

@@ -18,12 +18,15 @@ from tests.jit.proof.cases import Case, output_concat, parts
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import verify
-from tilewright.jit import plan, programs
+from tilewright.jit import programs
 from tilewright.jit.compiler import CompiledGraph, compile_graph
-from tilewright.jit.errors import ProofError
+from tilewright.jit.errors import PlaceError, ProofError
 from tilewright.jit.graph import Graph
-from tilewright.jit.errors import PlaceError
-from tilewright.jit.programs import PLANNED, POLICIES
+from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.planner import Plan, Planner
+from tilewright.jit.plan.policy import PLANNED, POLICIES
+from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.reference import evaluate
 from tilewright.jit.schedule import Scheduler
 from tilewright.sim import simulate_timing
@@ -49,20 +52,24 @@ def defective(monkeypatch: pytest.MonkeyPatch) -> None:
                 lowest = min(lowest, max(0, self._lowest[node][k][self._next[node]] + state.buffer.pad[0]))
         return lowest
 
-    least = plan.RingSizes.least
+    grouped = Planner.grouped
 
-    def no_padding_beside_open_rows(self: Any, name: str, first: int, last: int) -> int:
-        buffer = self.buffers[name]
-        made = [self.open[i] for i in self.producers[name] if first <= i <= last]
-        if made and not any(first <= i <= last for i, _ in self.consumers[name]):
-            return min(buffer.rows, max(*made, 1 + max(buffer.pad[0], buffer.pad[2])))
-        return least(self, name, first, last)
+    def no_padding_beside_open_rows(self: Planner, *given: Any) -> Plan | Refusal:
+        plan = grouped(self, *given)
+        if isinstance(plan, Plan):
+            for row in plan.bound.buffers:
+                makers = plan.network.makers[row[b.B_MAKE] : row[b.B_MAKE] + row[b.B_MAKES]]
+                alone = row[b.B_GROUP] == row[b.B_LAST_GROUP] and not row[b.B_READS]
+                if alone and len(makers):
+                    begun = plan.nodes[makers, t.N_OPEN].max()
+                    row[b.B_CAPACITY] = min(row[b.B_ROWS], max(begun, 1 + max(row[b.B_TOP], row[b.B_BOTTOM])))
+        return plan
 
     def no_tiles(*given: Any) -> None:
         raise PlaceError("left out")
 
     monkeypatch.setattr(Scheduler, "_lowest_needed", consumers_only)
-    monkeypatch.setattr(plan.RingSizes, "least", no_padding_beside_open_rows)
+    monkeypatch.setattr(Planner, "grouped", no_padding_beside_open_rows)
     monkeypatch.setattr(programs, "_tiled", no_tiles)
     monkeypatch.setattr(programs, "verify", lambda program: None)
     monkeypatch.setattr(programs, "prove", lambda *given: None)
@@ -107,7 +114,7 @@ def test_padding_above_a_wide_tensor(sizes: tuple[int, ...], wrong: bool) -> Non
     height, width, first, middle, last = sizes
     b = GraphBuilder(1, (height, width, first))
     graph = b.graph(b.conv(b.conv("x", middle), last))
-    compiled = compile_graph(graph, PRESETS["pynq-z2"], policies=PLANNED)
+    compiled = compile_graph(graph, PRESETS["pynq-z2"], policies=(PLANNED,))
     message = refused(compiled)
     assert bool(message) == bool(wrong_elements(graph, compiled)) == wrong
     if wrong:

@@ -14,10 +14,9 @@ from tests.jit.proof.mutations import MUTATIONS, Mutation
 from tilewright.isa.container import dump
 from tilewright.isa.verifier import VerifyError, verify
 from tilewright.jit import programs
-from tilewright.jit.plan.policy import Policy
 from tilewright.jit.compiler import CompiledGraph, compile_graph
-from tilewright.jit.errors import ProofError
-from tilewright.jit.errors import PlaceError
+from tilewright.jit.errors import PlaceError, ProofError
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.reference import evaluate
 
 POLICIES = (Policy(False, 0.25, 1),)  #: short rings, which wrap
