@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from tilewright.config import Config
-from tilewright.jit.compiler import POLICIES, Progress, compile_graph
+from tilewright.jit.compiler import Progress, accelerator_graphs, compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
+from tilewright.jit.lower import lower
+from tilewright.jit.tiled.program import TiledProgram
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.steps import TensorIo
 
 
 def refusal(graph: Graph, config: Config) -> str | None:
-    """Why the accelerator cannot run these operators, all memories to themselves; None if it can."""
+    """Why the accelerator cannot run these operators, all memories to themselves; None if it can.
+
+    What fits in no other form fits in tiles, or not at all; so nothing is compiled to know.
+    """
     try:
-        compile_graph(graph, config, policies=POLICIES[:1])
+        for part in accelerator_graphs(graph, config):
+            TiledProgram(part, lower(part, config, tiled=True), config).choose(config)
     except PlaceError as error:
         return str(error)
     return None
