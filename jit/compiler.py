@@ -14,7 +14,7 @@ from tilewright.isa.program import Program
 from tilewright.jit import graph as g
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower import image_shape, lower
+from tilewright.jit.lower import image_shape, refusals
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, Progress, ProvenProgram, best_program, described
 from tilewright.jit.stages import Stage, stages
@@ -128,14 +128,14 @@ def accelerator_part(graph: Graph) -> Graph:
 def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[Stage]:
     """Stretches of host and accelerator work, each as large as dependencies allow."""
     refused: dict[int, str] = {}
+    unplaced = refusals(graph, config) if config is not None else {}
     for op in graph.ops:
-        try:
-            reason = _host_reason(graph, op, config)
-        except PlaceError as error:
+        if op.name in unplaced:  # neither side can run it
             if not op.covers:
-                raise
-            refused |= dict.fromkeys(op.covers, str(error))
+                raise unplaced[op.name]
+            refused |= dict.fromkeys(op.covers, str(unplaced[op.name]))
             continue
+        reason = _host_reason(graph, op)
         result.placement[op.name] = ("host" if reason else "accelerator", reason or "exact on the accelerator")
     if refused:
         raise NeedsHost(refused, next(iter(refused.values())))
@@ -143,19 +143,15 @@ def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[
     return stages(graph, {name: place for name, (place, _) in result.placement.items()})
 
 
-def _host_reason(graph: Graph, op: Op, config: Config | None) -> str | None:
-    """Why an operator runs on the host; None if the accelerator takes it. Raises PlaceError if it cannot."""
+def _host_reason(graph: Graph, op: Op) -> str | None:
+    """Why an operator runs on the host; None if the accelerator takes it."""
     if isinstance(op, g.Interpreted):
         return op.reason
     if isinstance(op, g.Softmax):
         return "softmax is exact integer arithmetic on the host"
     if isinstance(op, g.HOST_KINDS):
         return "change of representation"
-    if isinstance(op, g.Reshape):
-        return _reshape_reason(graph, op)
-    if config is not None:
-        lower(_subgraph(graph, [op], False), config)  # refuses what neither side can run
-    return None
+    return _reshape_reason(graph, op) if isinstance(op, g.Reshape) else None
 
 
 def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:

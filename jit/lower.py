@@ -59,17 +59,7 @@ class _Lowering:
         for name in self.graph.inputs:
             self._declare(name, self.graph.tensors[name].shape)
         for op in self.graph.ops:
-            self.layer = self.sliced.layers[op.name]
-            rule = _RULES.get(type(op))
-            if rule is None:
-                raise PlaceError(f"{op.name} ({op.kind}): has no lowering to the accelerator; it runs on the host")
-            try:
-                rule(self, op)
-            except PlaceError as error:
-                shape = self.graph.tensors[op.inputs[0]].shape
-                message = str(error)
-                prefix = "" if message.startswith(op.name) else f"{op.name}: "
-                raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
+            self.lower(op)
         if not self.tiled:
             self._separate_pads()
         held = {t for n in self.nodes for t in [*n.inputs, n.output]}
@@ -78,6 +68,34 @@ class _Lowering:
         rows_inputs = [t for t in self.graph.inputs if t in held]
         stored = list(dict.fromkeys(self.resolve(t) for t in self.graph.outputs))
         return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored)
+
+    def lower(self, op: Op) -> None:
+        """One operator's nodes. Raises :class:`PlaceError`."""
+        self.layer = self.sliced.layers[op.name]
+        rule = _RULES.get(type(op))
+        if rule is None:
+            raise PlaceError(f"{op.name} ({op.kind}): has no lowering to the accelerator; it runs on the host")
+        try:
+            rule(self, op)
+        except PlaceError as error:
+            shape = self.graph.tensors[op.inputs[0]].shape
+            message = str(error)
+            prefix = "" if message.startswith(op.name) else f"{op.name}: "
+            raise PlaceError(f"{prefix}{message} (input {'x'.join(map(str, shape))})") from error
+
+    def refusals(self) -> dict[str, PlaceError]:
+        """Operators that no rule can place, each by itself, and why."""
+        found: dict[str, PlaceError] = {}
+        for op in self.graph.ops:
+            try:
+                for name in (*op.inputs, *op.outputs):
+                    self._declare(name, self.graph.tensors[name].shape)
+                if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
+                    self.lower(op)
+            except PlaceError as error:
+                if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
+                    found[op.name] = error
+        return found
 
     # -- names -----------------------------------------------------------------------------------------
 
@@ -390,6 +408,13 @@ def lower(graph: Graph | Sliced, config: Config, tiled: bool = False, joined: bo
     ``joined``: parts of concatenations are written in place where they can be, without a copy.
     Raises :class:`PlaceError` for the first operator that cannot be placed.
     """
-    if isinstance(graph, Graph):
-        graph = Sliced(graph, {}, {op.name: index for index, op in enumerate(graph.ops)})
-    return _Lowering(graph, config, tiled, joined).run()
+    return _Lowering(graph if isinstance(graph, Sliced) else _whole(graph), config, tiled, joined).run()
+
+
+def refusals(graph: Graph, config: Config) -> dict[str, PlaceError]:
+    """Why operators of a graph have no lowering, by name; those that only the host computes left out."""
+    return _Lowering(_whole(graph), config, tiled=False, joined=False).refusals()
+
+
+def _whole(graph: Graph) -> Sliced:
+    return Sliced(graph, {}, {op.name: index for index, op in enumerate(graph.ops)})
