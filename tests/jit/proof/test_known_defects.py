@@ -24,7 +24,7 @@ from tilewright.jit.errors import PlaceError, ProofError
 from tilewright.jit.graph import Graph
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.planner import Plan, Planner
+from tilewright.jit.plan.planner import Draft, Plan, Planner
 from tilewright.jit.plan.policy import PLANNED, POLICIES
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.reference import evaluate
@@ -54,15 +54,20 @@ def defective(monkeypatch: pytest.MonkeyPatch) -> None:
 
     grouped = Planner.grouped
 
-    def no_padding_beside_open_rows(self: Planner, *given: Any) -> Plan | Refusal:
-        plan = grouped(self, *given)
-        if isinstance(plan, Plan):
-            for row in plan.bound.buffers:
-                makers = plan.network.makers[row[b.B_MAKE] : row[b.B_MAKE] + row[b.B_MAKES]]
-                alone = row[b.B_GROUP] == row[b.B_LAST_GROUP] and not row[b.B_READS]
-                if alone and len(makers):
-                    begun = plan.nodes[makers, t.N_OPEN].max()
-                    row[b.B_CAPACITY] = min(row[b.B_ROWS], max(begun, 1 + max(row[b.B_TOP], row[b.B_BOTTOM])))
+    def no_padding_beside_open_rows(
+        self: Planner, share: float, slack: int, draft: Draft | None = None
+    ) -> Plan | Refusal:
+        """Planned for twice the room, then the rows taken away that the mistake forgot."""
+        draft, config = draft or self.draft(share), self.c
+        self.c = config * np.where(np.arange(len(config)) == t.C_ACT, 2, 1)
+        plan = grouped(self, share, 0, Draft(draft.group_of, 2 * draft.budget, draft.spills))
+        self.c = config
+        assert isinstance(plan, Plan)
+        for row in plan.bound.buffers:
+            makers = plan.network.makers[row[b.B_MAKE] : row[b.B_MAKE] + row[b.B_MAKES]]
+            if row[b.B_GROUP] == row[b.B_LAST_GROUP] and not row[b.B_READS] and len(makers):
+                begun = plan.nodes[makers, t.N_OPEN].max()
+                row[b.B_CAPACITY] = min(row[b.B_ROWS], max(begun, 1 + max(row[b.B_TOP], row[b.B_BOTTOM])))
         return plan
 
     def no_tiles(*given: Any) -> None:
