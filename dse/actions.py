@@ -123,7 +123,7 @@ def count_program(program: Program, cycles: int) -> Counts:
 
 def _count_alu(column: dict[str, np.ndarray], loops: np.ndarray, config: Config, counts: Counts) -> None:
     alu = column["opcode"] == Opcode.ALU
-    multiplies = alu & (column["function"] == AluOp.MUL)
+    multiplies = alu & np.isin(column["function"], [f for f in AluOp if f.multiplies])
     passes, vectors = int(loops[alu].sum()), int(loops[alu & (column["use_imm"] == 0)].sum())
     lanes = config.batch * config.block_out
     counts["alu_multiply"] += lanes * int(loops[multiplies].sum())

@@ -7,27 +7,15 @@ with a sign-dependent constant; ``docs/numbers.md`` has the derivation.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilewright.isa.expression import evaluate
+from tilewright.isa.functions import Rounding, wrap_int32
+
+__all__ = ["RESCALE_LEFT_SHIFT", "Rounding", "requantize", "rescale", "scale_round", "wrap_int32"]
+
 RESCALE_LEFT_SHIFT = 20  #: TFLite ADD's ``left_shift`` for int8
-
-
-class Rounding(IntEnum):
-    """The 2-bit rounding field of REQUANTIZE and RESCALE."""
-
-    DOUBLE = 0  #: LiteRT reference convolution, depthwise, add
-    SINGLE = 1  #: half up: LiteRT reference fully connected, pooling by reciprocal
-    EVEN = 2  #: ties to even
-    CONSTANT = 3  #: REQUANTIZE only: writes the zero point, reads nothing
-
-
-def wrap_int32(value: ArrayLike) -> NDArray[np.int64]:
-    """``value`` modulo 2^32 as a signed number in int64."""
-    v = np.asarray(value, dtype=np.int64)
-    return ((v + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 def scale_round(
@@ -35,21 +23,22 @@ def scale_round(
 ) -> NDArray[np.int64]:
     """``round(value * multiplier / 2^shift)`` in 64-bit wrapping arithmetic.
 
-    value, multiplier, offset: int32 range; shift: 0..63; all broadcast. The constant added ahead of the
-    shift is ``2^(shift-1)`` (0 for shift 0) + offset, and for DOUBLE with shift > 31 also ``-2^30`` for a
-    negative value, ``+2^30`` otherwise. EVEN steps an exact tie back to the even neighbour.
+    value, multiplier, offset: int32 range; shift: 0..63; all broadcast. Added ahead of the shift are half, which is
+    ``2^(shift-1)`` (0 for shift 0), offset, and the nudge of the rounding mode; a mode that goes to even steps an exact
+    tie back to the even neighbour. Raises :class:`ValueError` for a mode that does not scale.
     """
+    if rounding.nudge is None:
+        raise ValueError(f"{rounding.name} does not scale")
     a = np.asarray(value, dtype=np.int64)
     m = np.asarray(multiplier, dtype=np.int64)
     t = np.asarray(shift, dtype=np.int64)
     half = np.where(t > 0, np.left_shift(np.int64(1), np.maximum(t - 1, 0)), np.int64(0))
     total = a * m + half + np.asarray(offset, dtype=np.int64)
-    if rounding == Rounding.DOUBLE:
-        total = total + np.where(t > 31, np.where(a < 0, -(1 << 30), 1 << 30), 0)
+    total = total + evaluate(rounding.nudge, negative=a < 0, shift=t, half=half)
     result = np.right_shift(total, t)
-    if rounding == Rounding.EVEN:
+    if rounding.to_even:
         fraction = total & (np.left_shift(np.int64(1), t) - 1)
-        result = np.where((t > 0) & (fraction == 0) & (result & 1 == 1), result - 1, result)
+        result = np.where((t > 0) & (fraction == 0), result & ~np.int64(1), result)
     return result
 
 
@@ -65,7 +54,7 @@ def requantize(
     hi: int = 127,
 ) -> NDArray[np.int8]:
     """REQUANTIZE: ``clamp(scale_round(acc + bias) + zero_point, lo, hi)``; channels on the last axis."""
-    if rounding == Rounding.CONSTANT:
+    if rounding.nudge is None:
         return np.full(np.shape(acc), np.clip(zero_point, lo, hi), np.int8)
     biased = wrap_int32(np.asarray(acc, np.int64) + np.asarray(bias, np.int64))
     return np.clip(scale_round(biased, multiplier, shift, offset, rounding) + zero_point, lo, hi).astype(np.int8)

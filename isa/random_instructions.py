@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import encode_uops
+from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine, Rounding
 from tilewright.isa.program import PAGE
 from tilewright.isa.random_order import Addresses, Touch
 from tilewright.isa.random_state import (
@@ -20,7 +20,7 @@ from tilewright.isa.random_state import (
     Proposal,
     State,
 )
-from tilewright.isa.spec import UOP_FIELDS, AluOp, Combine, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
+from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
 
 #: how often each kind is drawn
 KIND_WEIGHTS = {
@@ -318,8 +318,8 @@ class Proposals:
         if dst is None or src is None:
             return None
         fields |= {"function": int(function), "use_imm": int(use_imm), "imm": self._immediate(function)}
-        reads = [] if function == AluOp.MOV else [("acc", dst)]
-        reads += [] if use_imm else [("acc", src)]
+        reads = [("acc", dst)] if function.reads_dst else []
+        reads += [("acc", src)] if function.reads_operand and not use_imm else []
         banks = self.config.acc_bank_units
         same_bank = len(reads) == 2 and bool((dst // banks == src // banks).any())
         fields["pace"] = int(same_bank or s.chance(0.2))
@@ -327,8 +327,8 @@ class Proposals:
 
     def _immediate(self, function: AluOp) -> int:
         s = self.state
-        if function == AluOp.SHR and s.chance(0.8):
-            return s.integer(-32, 31)
+        if function.count is not None and s.chance(0.8):
+            return s.integer(*SHIFTS)
         return s.integer(-(1 << 31), (1 << 31) - 1) >> s.pick(0, 8, 16, 24)
 
     def _requantize(self) -> Proposal | None:
@@ -340,7 +340,7 @@ class Proposals:
         if dst is None or src is None or prm is None:
             return None
         lo, hi = sorted((s.pick(-128, s.integer(-128, 127)), s.pick(127, s.integer(-128, 127))))
-        rounding = Rounding(s.integer(0, 3))
+        rounding = Rounding(s.integer(0, len(Rounding) - 1))
         fields |= {"zero_point": s.integer(-128, 127), "lo": lo, "hi": hi, "rounding": int(rounding)}
         constant = rounding == Rounding.CONSTANT
         reads = [] if constant else [("acc", src)]
@@ -355,7 +355,7 @@ class Proposals:
         if dst is None or src is None or prm is None:
             return None
         combine = Combine(s.integer(0, len(Combine) - 1))
-        fields |= {"combine": int(combine), "rounding": s.integer(0, 2)}
+        fields |= {"combine": int(combine), "rounding": int(SCALING[s.integer(0, len(SCALING) - 1)])}
         reads = [("act", src)] + ([] if combine == Combine.WRITE else [("acc", dst)])
         return self._vectors(Opcode.RESCALE, fields, reads, ("acc", dst), prm)
 

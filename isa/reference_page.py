@@ -8,6 +8,8 @@ from enum import IntEnum
 
 from tilewright.config import Config
 from tilewright.isa import reference_text as text
+from tilewright.isa.expression import text as written
+from tilewright.isa.functions import AluOp, Combine, Function, Rounding
 from tilewright.isa.spec import (
     FORMATS,
     HEADER,
@@ -15,8 +17,6 @@ from tilewright.isa.spec import (
     OFFSET_BITS,
     STRIDE_BITS,
     UOP_FIELDS,
-    AluOp,
-    Combine,
     Engine,
     Field,
     Memory,
@@ -56,6 +56,7 @@ _ENUMS: tuple[tuple[str, type[IntEnum]], ...] = (
     ("memory", Memory),
     ("function", AluOp),
     ("combine", Combine),
+    ("rounding", Rounding),
 )
 
 _MEMORY_USERS = {
@@ -93,6 +94,7 @@ def _lines(config: Config) -> Iterator[str]:
         yield f"### {fmt.opcode.name}\n"
         yield f"{fmt.doc} Engine: {fmt.engine.name if fmt.engine is not None else 'the one it names'}.\n"
         yield text.SEMANTICS[fmt.opcode]
+        yield from _entries(fmt.opcode)
         yield from _fields(fmt.fields, config, sum(f.bits(config) for f in HEADER))
         yield ""
     yield "## Micro-ops\n"
@@ -135,13 +137,29 @@ def _encoding(config: Config) -> Iterator[str]:
     yield "|---|---|"
     for name, enum in _ENUMS:
         yield f"| {name} | {_members(enum)} |"
-    rounding = next(f.enum for fmt in FORMATS for f in fmt.fields if f.name == "rounding")
-    assert rounding is not None
-    yield f"| rounding | {_members(rounding)} |"
 
 
 def _members(enum: type[IntEnum]) -> str:
     return ", ".join(f"{member.value} {member.name}" for member in enum)
+
+
+def _entries(opcode: Opcode) -> Iterator[str]:
+    """What an opcode's functions or rounding modes mean."""
+    if opcode in (Opcode.ALU, Opcode.RESCALE):
+        function: type[Function] = AluOp if opcode == Opcode.ALU else Combine
+        yield f"| {'function' if opcode == Opcode.ALU else 'combine'} | `acc[d]` becomes | |"
+        yield "|---|---|---|"
+        yield from (f"| {f.name} | `{written(f.meaning)}` | {f.doc} |" for f in function)
+        yield ""
+    if opcode == Opcode.REQUANTIZE:
+        yield "| rounding | nudge | ties | |"
+        yield "|---|---|---|---|"
+        for r in Rounding:
+            nudge = (
+                "does not scale | " if r.nudge is None else f"`{written(r.nudge)}` | {'to even' if r.to_even else 'up'}"
+            )
+            yield f"| {r.name} | {nudge} | {r.doc} |"
+        yield ""
 
 
 def _fields(fields: tuple[Field, ...], config: Config, position: int) -> Iterator[str]:
@@ -152,7 +170,7 @@ def _fields(fields: tuple[Field, ...], config: Config, position: int) -> Iterato
         place = f"{position + bits - 1}:{position}" if bits > 1 else str(position)
         width = str(field.width) if isinstance(field.width, int) else field.width.__name__
         low, high = field.bounds(config)
-        values = f"{field.enum.__name__.strip('_').removesuffix('Field')}" if field.enum else f"{low} to {high}"
+        values = field.enum.__name__ if field.enum else f"{low} to {high}"
         count = " (count)" if field.minus_one else ""
         yield f"| {field.name} | {place} | {width} | {values}{count} | {field.doc} |"
         position += bits

@@ -81,21 +81,23 @@ cycles: emits of one instruction are at least two cycles apart, and with `pace` 
 cycle more, for the second half of its last emit.
 """,
     Opcode.ALU: """\
-`acc[d] = acc[d] OP operand`, elementwise, int32, wrapping. The operand is `imm` if `use_imm`, else `acc[s]`. MOV
-takes the operand as it is and does not read `acc[d]`. SHR takes the operand's low 6 bits as a signed number n:
-arithmetic right by n for n >= 0, left by -n otherwise. With two acc operands (`use_imm` = 0, not MOV) and `pace` =
-0, the two lie in different banks.
+`acc[d] = acc[d] OP operand`, elementwise, int32. The operand is `imm` if `use_imm`, else `acc[s]`. A function that
+does not depend on `acc[d]`, or on the operand, does not read it. With two acc operands (`use_imm` = 0, a function of
+both) and `pace` = 0, the two lie in different banks.
+
+With x = `acc[d]` and y the operand; exact, and only then taken modulo 2^32. `signed(v, n)` is the low n bits of v as a
+signed number; `shift_right` by a negative count shifts left.
 """,
     Opcode.REQUANTIZE: """\
-`act[d] = clamp(round((acc[s] + bias) * multiplier / 2^shift) + zero_point, lo, hi)`, per channel, with bias,
-multiplier, offset and shift from `prm[p]`; `isa/arithmetic.py` is the exact definition. `rounding`: DOUBLE, SINGLE
-(half up), EVEN (ties to even). With CONSTANT it reads neither acc nor prm and writes clamp(`zero_point`)
-everywhere.
+`act[d] = clamp((((acc[s] + bias) * multiplier + half + offset + nudge) >> shift) + zero_point, lo, hi)`, per channel,
+with bias, multiplier, offset and shift from `prm[p]`; `isa/arithmetic.py` is the exact definition. `half` is 2^(shift -
+1), or 0 for shift 0. The rounding mode says what the nudge is, given whether `acc[s] + bias` is negative, and what
+becomes of ties. With CONSTANT the instruction reads neither acc nor prm and writes clamp(`zero_point`) everywhere.
 """,
     Opcode.RESCALE: """\
-`r = round(((act[s] << 20) + bias) * multiplier / 2^shift)`, per channel, unclamped, wrapped to int32; then `acc[d]`
-= r, `acc[d] + r`, max or min of the two, by `combine`. WRITE does not read `acc[d]`. Rounding CONSTANT is not
-allowed.
+`r = (((act[s] << 20) + bias) * multiplier + half + offset + nudge) >> shift`, per channel, unclamped, wrapped to int32,
+with the rounding modes of REQUANTIZE, CONSTANT excepted; then, with x = `acc[d]` and y = r, by `combine`. WRITE does
+not read `acc[d]`.
 """,
     Opcode.WAIT: """\
 Nothing, for `cycles` cycles, on `engine`. Carries tokens where an instruction has too few bits, and keeps

@@ -15,6 +15,7 @@ from enum import IntEnum
 from functools import cache, lru_cache
 
 from tilewright.config import Config
+from tilewright.isa.functions import AluOp, Combine, Rounding
 
 ALU_UOP_COUNT_BITS = 8  #: width of an ALU instruction's micro-op count, stored minus one
 LOOP_BITS = 11  #: width of a loop count, stored minus one
@@ -54,26 +55,6 @@ class Memory(IntEnum):
     PRM = 4
     UOP_GEMM = 5
     UOP_ALU = 6
-
-
-class AluOp(IntEnum):
-    """``acc[d] = acc[d] OP operand``, the operand an immediate or ``acc[s]``; int32, wrapping."""
-
-    ADD = 0
-    MAX = 1
-    MIN = 2
-    MUL = 3
-    SHR = 4  #: arithmetic right by the operand's low 6 bits as a signed number; left if negative
-    MOV = 5  #: acc[d] = operand
-
-
-class Combine(IntEnum):
-    """How RESCALE joins its result r with what acc[d] holds."""
-
-    WRITE = 0
-    ADD = 1
-    MAX = 2
-    MIN = 3
 
 
 Width = int | Callable[[Config], int]
@@ -167,13 +148,6 @@ class Format:
     doc: str
 
 
-class _RoundingField(IntEnum):
-    DOUBLE = 0
-    SINGLE = 1
-    EVEN = 2
-    CONSTANT = 3
-
-
 #: the token bits of ``pop`` and ``push``: bit k is the k-th *other* engine in Engine order
 HEADER: tuple[Field, ...] = (
     Field("opcode", 3, "operation", enum=Opcode),
@@ -186,6 +160,10 @@ _LOOPS = (
     Field("outer", LOOP_BITS, "outer loop count", minus_one=True),
     Field("inner", LOOP_BITS, "inner loop count", minus_one=True),
 )
+
+
+def _choice(name: str, enum: type[IntEnum], what: str) -> Field:
+    return Field(name, bits_for(len(enum)), what, enum=enum)
 
 
 def _affine(name: str, width: Width, what: str) -> tuple[Field, ...]:
@@ -251,7 +229,7 @@ FORMATS: tuple[Format, ...] = (
         Opcode.ALU, Engine.ALU,
         (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
          *_affine("dst", acc_bits, "acc"), *_affine("src", acc_bits, "acc"),
-         Field("function", 3, "operation", enum=AluOp), Field("use_imm", 1, "operand is imm, not acc[s]"),
+         _choice("function", AluOp, "operation"), Field("use_imm", 1, "operand is imm, not acc[s]"),
          Field("imm", 32, "immediate", signed=True), Field("pace", 1, "1: every vector takes two cycles")),
         "acc[d] = acc[d] OP (imm or acc[s]).",
     ),
@@ -261,7 +239,7 @@ FORMATS: tuple[Format, ...] = (
          *_affine("dst", act_bits, "act"), *_affine("src", acc_bits, "acc"),
          *_affine("prm", prm_bits, "prm"), *_WRAP,
          Field("zero_point", 8, "added after the shift", signed=True), Field("lo", 8, "lower clamp", signed=True),
-         Field("hi", 8, "upper clamp", signed=True), Field("rounding", 2, "rounding mode", enum=_RoundingField)),
+         Field("hi", 8, "upper clamp", signed=True), _choice("rounding", Rounding, "rounding mode")),
         "act[d] = clamp(round((acc[s] + bias) * multiplier >> shift) + zero_point, lo, hi).",
     ),
     Format(
@@ -269,8 +247,8 @@ FORMATS: tuple[Format, ...] = (
         (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
          *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"),
          *_affine("prm", prm_bits, "prm"), *_WRAP,
-         Field("combine", 2, "how the result joins acc[d]", enum=Combine),
-         Field("rounding", 2, "rounding mode", enum=_RoundingField)),
+         _choice("combine", Combine, "how the result joins acc[d]"),
+         _choice("rounding", Rounding, "rounding mode")),
         "acc[d] (op)= round(((act[s] << 20) + bias) * multiplier >> shift).",
     ),
     Format(

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import COLUMNS, EncodingError
+from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, memory_depth
+from tilewright.isa.spec import Engine, Memory, Opcode, memory_depth
 from tilewright.isa.verify.affine import Region, first_visits
 from tilewright.isa.verify.distances import AluDistances, EmitDistance, check_banks
 from tilewright.isa.verify.errors import RULES, Describer, Rule, VerifyError
@@ -207,10 +207,11 @@ class _Walk:
         src = Access(row, "src", block.src, False)
         written = self._region(index, dst, span, self.acc)
         reads = []
-        if row[_FUNCTION] != AluOp.MOV:
+        function = AluOp(row[_FUNCTION])
+        if function.reads_dst:
             self._read(index, Engine.ALU, clock, written, self.acc)
             reads.append((Memory.ACC, dst))
-        if not row[_USE_IMM]:
+        if not row[_USE_IMM] and function.reads_operand:
             region = self._region(index, src, span, self.acc)
             self._written_within(index, region, span, dst, src)
             self.acc.read(index, Engine.ALU, clock, region)

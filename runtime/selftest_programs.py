@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.arithmetic import Rounding, requantize
+from tilewright.isa.arithmetic import requantize
 from tilewright.isa.assembler import assemble
 from tilewright.isa.codec import encode_uops
+from tilewright.isa.functions import Rounding
 from tilewright.isa.program import PAGE, Program, whole_pages
 from tilewright.isa.spec import Engine, Memory, entry_bytes
 from tilewright.isa.timing import ALU_DISTANCE

@@ -8,8 +8,9 @@ import numpy as np
 
 from tilewright.isa.spec import Memory
 from tilewright.sim.compiled import compiled
+from tilewright.sim.functions import nudge
 from tilewright.sim.raw import copy_bytes, copy_pair, read_int8, read_int32
-from tilewright.sim.scaling import ADD, AWAY, BIAS, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
+from tilewright.sim.scaling import ADDED, BIAS, MODES, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
 from tilewright.sim.state import (
     C_COLS,
     C_MEMORY,
@@ -77,10 +78,11 @@ def _load_parameters(source: int, entry: int, m: Memories, s: Shape) -> None:
         prm[MULTIPLIER] = read_int32(at + 4)
         prm[OFFSET] = read_int32(at + 8)
         prm[SHIFT] = shift
-        prm[ADD] = half + prm[OFFSET]
-        prm[AWAY] = 1 << 30 if shift > 31 else 0
         prm[TIE_MASK] = (one << shift) - 1
         prm[TIE_BIT] = 1 if shift else 0
+        for rounding in MODES:
+            for negative in range(2):
+                prm[ADDED + 2 * rounding + negative] = half + prm[OFFSET] + nudge(rounding, negative, shift, half)
 
 
 @compiled

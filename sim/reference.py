@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arithmetic import Rounding, requantize, rescale, wrap_int32
+from tilewright.isa.arithmetic import requantize, rescale, wrap_int32
 from tilewright.isa.codec import Instruction, decode, decode_uops
+from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, acc_bits, entry_bytes, memory_depth
+from tilewright.isa.spec import Engine, Memory, Opcode, acc_bits, entry_bytes, memory_depth
 
 
 class SegmentFault(Exception):
@@ -188,7 +189,7 @@ class Reference:
         for _, at in self._iterations(i, Engine.ALU):
             x = self._vector(self.acc, at["dst"], units)
             y = np.full_like(x, i["imm"]) if i["use_imm"] else self._vector(self.acc, at["src"], units)
-            self._set_vector(self.acc, at["dst"], alu_operation(AluOp(i["function"]), x, y))
+            self._set_vector(self.acc, at["dst"], AluOp(i["function"]).apply(x, y))
 
     def _parameters(self, entry: int) -> dict[str, Any]:
         return dict(zip(("bias", "multiplier", "offset", "shift"), self.prm[entry].T))
@@ -197,7 +198,7 @@ class Reference:
         units, rounding = self.config.out_units, Rounding(i["rounding"])
         for _, at in self._iterations(i, Engine.ALU):
             limits: dict[str, Any] = {"rounding": rounding, "zero_point": i["zero_point"], "lo": i["lo"], "hi": i["hi"]}
-            if rounding == Rounding.CONSTANT:  # reads neither acc nor prm
+            if rounding.nudge is None:  # reads neither acc nor prm
                 nothing = np.zeros((self.config.batch, self.config.block_out), np.int64)
                 y = requantize(nothing, bias=0, multiplier=0, shift=0, offset=0, **limits)
             else:
@@ -211,25 +212,4 @@ class Reference:
             x = self._vector(self.act, self._act_address(i, at["src"]), units)
             r = rescale(x, **self._parameters(at["prm"]), rounding=Rounding(i["rounding"])).astype(np.int64)
             old = self._vector(self.acc, at["dst"], units)
-            joined = {
-                Combine.WRITE: r,
-                Combine.ADD: wrap_int32(old + r),
-                Combine.MAX: np.maximum(old, r),
-                Combine.MIN: np.minimum(old, r),
-            }
-            self._set_vector(self.acc, at["dst"], joined[Combine(i["combine"])])
-
-
-def alu_operation(function: AluOp, x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``x OP y`` on int32 values held in int64 arrays of one shape; the result wraps to int32."""
-    if function == AluOp.SHR:
-        low = y & 63
-        n = np.where(low >= 32, low - 64, low)  # signed 6 bits: -32 .. 31
-        return wrap_int32(np.where(n >= 0, x >> np.maximum(n, 0), x << np.maximum(-n, 0)))
-    return {
-        AluOp.ADD: lambda: wrap_int32(x + y),
-        AluOp.MAX: lambda: np.maximum(x, y),
-        AluOp.MIN: lambda: np.minimum(x, y),
-        AluOp.MUL: lambda: wrap_int32(x * y),
-        AluOp.MOV: lambda: y,
-    }[function]()
+            self._set_vector(self.acc, at["dst"], Combine(i["combine"]).apply(old, r))

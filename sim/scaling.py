@@ -1,7 +1,7 @@
 """Requantise and rescale of one image's lanes, written as vector IR for each number of lanes.
 
-A prm entry lies as eight rows of BO int64: see :data:`ROWS`. What the rounding modes add is worked out when
-the entry is loaded, so that all modes are one straight line of vector operations.
+A prm entry lies as rows of BO int64: see :data:`ROWS`. What the rounding modes add is worked out when the entry is
+loaded, so that all modes are one straight line of vector operations.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
+from tilewright.isa.functions import SCALING
 from tilewright.sim.blocks import load_vector, splat
 from tilewright.sim.compiled import compiled
 
-#: rows of a prm entry: its four fields; ADD is 2^(shift-1) + offset, AWAY is 2^30 where shift > 31 and else 0,
-#: TIE_MASK is 2^shift - 1, TIE_BIT is 1 where shift > 0 and else 0
-BIAS, MULTIPLIER, OFFSET, SHIFT, ADD, AWAY, TIE_MASK, TIE_BIT, ROWS = range(9)
+MODES = tuple(int(rounding) for rounding in SCALING)  #: codes of the modes that scale
+#: rows of a prm entry: its four fields; TIE_MASK is 2^shift - 1, TIE_BIT is 1 where shift > 0 and else 0; from ADDED on
+#: two rows for each code, what the mode adds ahead of the shift to a value from 0 on, and to one below
+BIAS, MULTIPLIER, OFFSET, SHIFT, TIE_MASK, TIE_BIT, ADDED = range(7)
+ROWS = ADDED + 2 * (1 + max(MODES))
 
 _I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 
@@ -31,23 +34,25 @@ class _Lanes:
         self.b, self.lanes, self.prm, self.stride = builder, lanes, prm, stride
         self.wide, self.word = ir.VectorType(_I64, lanes), ir.VectorType(_I32, lanes)
 
-    def row(self, index: int) -> Any:
+    def row(self, index: Any) -> Any:
         """A row of the prm entry, int64."""
-        at = self.b.add(self.prm, self.b.mul(self.stride, ir.Constant(_I64, index)))
+        if isinstance(index, int):
+            index = ir.Constant(_I64, index)
+        at = self.b.add(self.prm, self.b.mul(self.stride, index))
         return load_vector(self.b, at, _I64, self.lanes)
 
     def biased(self, x: Any) -> Any:
         """x + bias, int32 wrapping, widened."""
         return self.b.sext(self.b.add(x, self.b.trunc(self.row(BIAS), self.word)), self.wide)
 
-    def scale_round(self, x: Any, double: Any, even: Any) -> Any:
-        """``isa.arithmetic.scale_round``; ``double`` and ``even`` are masks: all ones in that mode, else 0."""
+    def scale_round(self, x: Any, added: Any, even: Any) -> Any:
+        """``isa.arithmetic.scale_round``; ``added``: the mode's first row; ``even``: all ones if it goes to even."""
         b = self.b
         zero = ir.Constant(self.wide, [0] * self.lanes)
         multiplier = b.sext(b.trunc(self.row(MULTIPLIER), self.word), self.wide)
-        away = b.and_(self.row(AWAY), splat(b, double, self.lanes))
-        away = b.select(b.icmp_signed("<", x, zero), b.sub(zero, away), away)
-        total = b.add(b.add(b.mul(x, multiplier), self.row(ADD)), away)
+        below = self.row(b.add(added, ir.Constant(_I64, 1)))
+        added = b.select(b.icmp_signed("<", x, zero), below, self.row(added))
+        total = b.add(b.mul(x, multiplier), added)
         result = b.ashr(total, self.row(SHIFT))
         tie = b.icmp_signed("==", b.and_(total, self.row(TIE_MASK)), zero)
         odd = b.and_(b.and_(result, self.row(TIE_BIT)), splat(b, even, self.lanes))
@@ -77,17 +82,17 @@ def _make_requantize(lanes: int) -> Callable[..., Any]:
         acc: Any,
         prm: Any,
         stride: Any,
-        double: Any,
+        added: Any,
         even: Any,
         zero: Any,
         low: Any,
         high: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            act, acc, prm, stride, double, even, zero, low, high = args
+            act, acc, prm, stride, added, even, zero, low, high = args
             v = _Lanes(builder, lanes, prm, stride)
             x = v.biased(load_vector(builder, acc, _I32, lanes))
-            y = builder.add(v.scale_round(x, double, even), splat(builder, zero, lanes))
+            y = builder.add(v.scale_round(x, added, even), splat(builder, zero, lanes))
             v.store(builder.trunc(v.clamp(y, low, high), ir.VectorType(_I8, lanes)), act, 1)
             return context.get_dummy_value()
 
@@ -98,13 +103,13 @@ def _make_requantize(lanes: int) -> Callable[..., Any]:
 
 def _make_rescale(lanes: int) -> Callable[..., Any]:
     @intrinsic
-    def rescale(typingctx: Any, acc: Any, act: Any, prm: Any, stride: Any, double: Any, even: Any, combine: Any) -> Any:
+    def rescale(typingctx: Any, acc: Any, act: Any, prm: Any, stride: Any, added: Any, even: Any, combine: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            acc, act, prm, stride, double, even, combine = args
+            acc, act, prm, stride, added, even, combine = args
             v = _Lanes(builder, lanes, prm, stride)
             left = ir.Constant(v.word, [RESCALE_LEFT_SHIFT] * lanes)
             x = builder.shl(builder.sext(load_vector(builder, act, _I8, lanes), v.word), left)
-            r = builder.trunc(v.scale_round(v.biased(x), double, even), v.word)
+            r = builder.trunc(v.scale_round(v.biased(x), added, even), v.word)
             old = load_vector(builder, acc, _I32, lanes)
             joined = (
                 r,
@@ -132,35 +137,35 @@ _rescale4, _rescale8, _rescale16, _rescale32, _rescale64 = (_make_rescale(v) for
 
 @compiled
 def requantize_lanes(
-    lanes: int, act: int, acc: int, prm: int, stride: int, double: int, even: int, zero: int, low: int, high: int
+    lanes: int, act: int, acc: int, prm: int, stride: int, added: int, even: int, zero: int, low: int, high: int
 ) -> None:
     """act[0:V] = clamp(scale_round(acc[0:V] + bias) + zero, low, high).
 
     act, acc and prm are addresses, prm that of the first lane's BIAS; ``stride``: bytes between prm rows;
-    ``double`` and ``even`` are -1 in that rounding mode, else 0.
+    ``added``: the rounding mode's row of a prm entry; ``even``: -1 if the mode goes to even, else 0.
     """
     if lanes == 16:
-        _requantize16(act, acc, prm, stride, double, even, zero, low, high)
+        _requantize16(act, acc, prm, stride, added, even, zero, low, high)
     elif lanes == 8:
-        _requantize8(act, acc, prm, stride, double, even, zero, low, high)
+        _requantize8(act, acc, prm, stride, added, even, zero, low, high)
     elif lanes == 32:
-        _requantize32(act, acc, prm, stride, double, even, zero, low, high)
+        _requantize32(act, acc, prm, stride, added, even, zero, low, high)
     elif lanes == 4:
-        _requantize4(act, acc, prm, stride, double, even, zero, low, high)
+        _requantize4(act, acc, prm, stride, added, even, zero, low, high)
     else:
-        _requantize64(act, acc, prm, stride, double, even, zero, low, high)
+        _requantize64(act, acc, prm, stride, added, even, zero, low, high)
 
 
 @compiled
-def rescale_lanes(lanes: int, acc: int, act: int, prm: int, stride: int, double: int, even: int, combine: int) -> None:
+def rescale_lanes(lanes: int, acc: int, act: int, prm: int, stride: int, added: int, even: int, combine: int) -> None:
     """acc[0:V] (op)= scale_round((act[0:V] << 20) + bias); arguments as for :func:`requantize_lanes`."""
     if lanes == 16:
-        _rescale16(acc, act, prm, stride, double, even, combine)
+        _rescale16(acc, act, prm, stride, added, even, combine)
     elif lanes == 8:
-        _rescale8(acc, act, prm, stride, double, even, combine)
+        _rescale8(acc, act, prm, stride, added, even, combine)
     elif lanes == 32:
-        _rescale32(acc, act, prm, stride, double, even, combine)
+        _rescale32(acc, act, prm, stride, added, even, combine)
     elif lanes == 4:
-        _rescale4(acc, act, prm, stride, double, even, combine)
+        _rescale4(acc, act, prm, stride, added, even, combine)
     else:
-        _rescale64(acc, act, prm, stride, double, even, combine)
+        _rescale64(acc, act, prm, stride, added, even, combine)

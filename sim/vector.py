@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.arithmetic import Rounding
-from tilewright.isa.spec import AluOp
+from tilewright.isa.functions import Rounding
 from tilewright.sim.compiled import compiled
+from tilewright.sim.functions import operate, to_even
 from tilewright.sim.move import act_address
-from tilewright.sim.scaling import ROWS, requantize_lanes, rescale_lanes
+from tilewright.sim.scaling import ADDED, ROWS, requantize_lanes, rescale_lanes
 from tilewright.sim.state import (
     C_COMBINE,
     C_DST,
@@ -37,14 +37,7 @@ from tilewright.sim.state import (
     Shape,
 )
 
-ADD, MAX, MIN, MUL, SHR = (int(op) for op in (AluOp.ADD, AluOp.MAX, AluOp.MIN, AluOp.MUL, AluOp.SHR))
-DOUBLE, EVEN, CONSTANT = (int(r) for r in (Rounding.DOUBLE, Rounding.EVEN, Rounding.CONSTANT))
-
-
-@compiled
-def _shift(x: Any, operand: Any) -> Any:
-    n = ((operand & 63) ^ 32) - 32
-    return x >> n if n >= 0 else x << -n
+CONSTANT = int(Rounding.CONSTANT)
 
 
 @compiled
@@ -62,21 +55,8 @@ def alu(row: Any, m: Memories, s: Shape) -> None:
                 d = ((m.uop_alu[uop, 0] + dst) & align) * s.unit
                 a = ((m.uop_alu[uop, 1] + src) & align) * s.unit
                 for k in range(size):
-                    x: Any = np.int64(m.acc[d + k])
                     y = imm if use_imm else np.int64(m.acc[a + k])
-                    if function == ADD:
-                        x = x + y
-                    elif function == MAX:
-                        x = max(x, y)
-                    elif function == MIN:
-                        x = min(x, y)
-                    elif function == MUL:
-                        x = x * y
-                    elif function == SHR:
-                        x = _shift(x, y)
-                    else:
-                        x = y
-                    m.acc[d + k] = np.int32(x)
+                    m.acc[d + k] = np.int32(operate(function, np.int64(m.acc[d + k]), y))
 
 
 @compiled
@@ -84,7 +64,7 @@ def requantize(row: Any, m: Memories, s: Shape) -> None:
     """act[d] = clamp(scale_round(acc[src] + bias) + zero_point, lo, hi)."""
     act_at, acc_at, prm_at, uops = m.act.ctypes.data, m.acc.ctypes.data, m.prm.ctypes.data, m.uop_alu
     rounding, zero_point, lo, hi = row[C_ROUNDING], row[C_ZERO_POINT], row[C_LO], row[C_HI]
-    double, even = -1 if rounding == DOUBLE else 0, -1 if rounding == EVEN else 0
+    added, even = ADDED + 2 * rounding, -1 if to_even(rounding) else 0
     align, v, stride = ~(s.out_units - 1), s.lanes, 8 * s.block_out
     for o in range(row[C_OUTER]):
         for i in range(row[C_INNER]):
@@ -102,7 +82,7 @@ def requantize(row: Any, m: Memories, s: Shape) -> None:
                 for j in range(s.out_units):
                     for b in range(s.batch):
                         k, entry = j * s.unit + b * v, p + 8 * j * v
-                        requantize_lanes(v, act_at + d + k, a + 4 * k, entry, stride, double, even, zero_point, lo, hi)
+                        requantize_lanes(v, act_at + d + k, a + 4 * k, entry, stride, added, even, zero_point, lo, hi)
 
 
 @compiled
@@ -110,7 +90,7 @@ def rescale(row: Any, m: Memories, s: Shape) -> None:
     """acc[d] (op)= scale_round((act[src] << 20) + bias), int32 wrapping."""
     act_at, acc_at, prm_at, uops = m.act.ctypes.data, m.acc.ctypes.data, m.prm.ctypes.data, m.uop_alu
     rounding, combine = row[C_ROUNDING], row[C_COMBINE]
-    double, even = -1 if rounding == DOUBLE else 0, -1 if rounding == EVEN else 0
+    added, even = ADDED + 2 * rounding, -1 if to_even(rounding) else 0
     align, v, stride = ~(s.out_units - 1), s.lanes, 8 * s.block_out
     for o in range(row[C_OUTER]):
         for i in range(row[C_INNER]):
@@ -125,4 +105,4 @@ def rescale(row: Any, m: Memories, s: Shape) -> None:
                 for j in range(s.out_units):
                     for b in range(s.batch):
                         k, entry = j * s.unit + b * v, p + 8 * j * v
-                        rescale_lanes(v, d + 4 * k, a + k, entry, stride, double, even, combine)
+                        rescale_lanes(v, d + 4 * k, a + k, entry, stride, added, even, combine)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from tilewright.isa.arithmetic import Rounding
-from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode
+from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.spec import Engine, Memory, Opcode
 
 __all__ = ["GROUPS", "Axis", "Bin", "Exclusion", "Group"]
 
@@ -65,6 +65,10 @@ class Group:
 
 def _names(enum: type[Memory] | type[AluOp] | type[Combine] | type[Engine] | type[Opcode]) -> tuple[str, ...]:
     return tuple(member.name for member in enum)
+
+
+def _reads_both(function: str) -> bool:
+    return AluOp[function].reads_dst and AluOp[function].reads_operand
 
 
 STALL = Axis(
@@ -134,8 +138,8 @@ GROUPS: tuple[Group, ...] = (
         (Axis("function", _names(AluOp), ""),
          Axis("operand", ("immediate", "other bank", "same bank"), "immediate, or acc and in which bank"), PACE, STALL),
         (Exclusion(
-            "`alu-bank` rule: at one vector a cycle the two operands lie in different banks; MOV has one operand only",
-            lambda v: v["operand"] == "same bank" and v["pace"] == "1" and v["function"] != AluOp.MOV.name,
+            "`alu-bank` rule: at one vector a cycle the operands of a function that reads two lie in different banks",
+            lambda v: v["operand"] == "same bank" and v["pace"] == "1" and _reads_both(v["function"]),
         ),),
     ),
     Group(

@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
 from tilewright.config import Config
+from tilewright.hw.hls.functions import functions
 from tilewright.isa import spec, timing
-from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
+from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS
 from tilewright.isa.spec import FORMATS, HEADER, UOP_FIELDS, Engine, Field
 
 LIMIT_BITS = 32  #: width of a segment's size in beats, as in the register map
 FORWARD = 4  #: results that GEMM keeps at hand: an accumulation may follow its predecessor in the next cycle
 
-_ENUMS: tuple[type[IntEnum], ...] = (spec.Opcode, Engine, spec.Memory, spec.AluOp, spec.Combine, Rounding)
+_ENUMS: tuple[type[IntEnum], ...] = (spec.Opcode, Engine, spec.Memory, AluOp, Combine, Rounding)
 
 
 def constants(config: Config) -> dict[str, int]:
@@ -62,6 +64,9 @@ def constants(config: Config) -> dict[str, int]:
         "SRAM_ADDRESS_BITS": spec.sram_bits(c),
         "VECTOR_ADDRESS_BITS": spec.vector_bits(c),
         "LOOP_BITS": spec.LOOP_BITS,
+        "FUNCTION_BITS": spec.bits_for(len(AluOp)),
+        "COMBINE_BITS": spec.bits_for(len(Combine)),
+        "ROUNDING_BITS": spec.bits_for(len(Rounding)),
         "SEGMENTS": c.segments,
         "INSTRUCTION_BITS": spec.instruction_width(c),
         "INSTRUCTION_BYTES": spec.instruction_width(c) // 8,
@@ -98,6 +103,7 @@ def config_header(config: Config) -> str:
         lines += _record(f"{fmt.opcode.name.capitalize()}Fields", fmt.fields, start, "INSTRUCTION_BITS", config)
     for engine, fields in UOP_FIELDS.items():
         lines += _record(f"{engine.name.capitalize()}Uop", fields, 0, f"UOP_{engine.name}_BITS", config)
+    lines += functions()
     return "\n".join(lines) + "\n"
 
 

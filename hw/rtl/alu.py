@@ -8,15 +8,14 @@ from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.hw.rtl.alu_lane import AluLane, LaneControl
+from tilewright.hw.rtl.functions import none_of
 from tilewright.hw.rtl.layout import uop_view, view, widest_format
 from tilewright.hw.rtl.memory import ReadPort, WritePort
 from tilewright.hw.rtl.retire import RetireLine
 from tilewright.hw.rtl.sequencer import Sequencer, delay
-from tilewright.isa.arithmetic import Rounding
+from tilewright.isa.functions import SCALING, AluOp, Combine
 from tilewright.isa.registers import TAG_BITS
 from tilewright.isa.spec import (
-    AluOp,
-    Combine,
     Engine,
     Opcode,
     acc_bits,
@@ -98,15 +97,18 @@ class Alu(Elaboratable):
             )
         mode_0 = LaneControl(c, "issue")
         reads_src, reads_dst = Signal(), Signal()
+        idle_src = [function for function in AluOp if not function.reads_operand]
+        idle_dst = [function for function in AluOp if not function.reads_dst]
+        idle_combine = [combine for combine in Combine if not combine.reads_dst]
         rounding = Mux(is_req, req.rounding, res.rounding)
         m.d.comb += [
             mode_0.requantize.eq(is_req), mode_0.rescale.eq(is_res), mode_0.function.eq(alu.function),
             mode_0.use_imm.eq(alu.use_imm), mode_0.imm.eq(alu.imm), mode_0.zero_point.eq(req.zero_point),
-            mode_0.lo.eq(req.lo), mode_0.hi.eq(req.hi), mode_0.double.eq(rounding == Rounding.DOUBLE),
-            mode_0.even.eq(rounding == Rounding.EVEN), mode_0.constant.eq(is_req & (rounding == Rounding.CONSTANT)),
+            mode_0.lo.eq(req.lo), mode_0.hi.eq(req.hi),
+            *[flag.eq(rounding == r if r in SCALING else is_req & (rounding == r)) for r, flag in mode_0.flags.items()],
             mode_0.combine.eq(res.combine), mode_0.paced.eq(is_alu & alu.pace),
-            reads_src.eq(Mux(is_alu, ~alu.use_imm, is_req & ~mode_0.constant)),
-            reads_dst.eq(Mux(is_alu, alu.function != AluOp.MOV, is_res & (res.combine != Combine.WRITE))),
+            reads_src.eq(Mux(is_alu, none_of(alu.function, idle_src, ~alu.use_imm), is_req & ~mode_0.constant)),
+            reads_dst.eq(Mux(is_alu, none_of(alu.function, idle_dst), is_res & none_of(res.combine, idle_combine))),
         ]  # fmt: skip
         wrap = Cat(
             Mux(is_req, req.wrap_base, res.wrap_base), Mux(is_req, req.wrap_size, res.wrap_size), reads_src, reads_dst

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed, unsigned
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data
 
 from tilewright.config import Config
+from tilewright.hw.rtl.functions import any_of, choose, logic, one_of
 from tilewright.hw.rtl.primitives import multiply_wide
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
-from tilewright.isa.spec import AluOp, Combine
+from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.spec import bits_for
 
+MULTIPLYING = tuple(function for function in AluOp if function.multiplies)
+SHIFTING = {function: function.count for function in AluOp if function.count is not None}
+#: rounding modes that the lanes tell apart, each by a flag
+ROUNDINGS = tuple(rounding for rounding in Rounding if not rounding.plain)
 _MODE = data.StructLayout(
     {
-        "requantize": unsigned(1), "rescale": unsigned(1), "function": unsigned(3), "use_imm": unsigned(1),
-        "imm": signed(32), "zero_point": signed(8), "lo": signed(8), "hi": signed(8), "double": unsigned(1),
-        "even": unsigned(1), "constant": unsigned(1), "combine": unsigned(2), "paced": unsigned(1),
+        "requantize": unsigned(1), "rescale": unsigned(1), "function": unsigned(bits_for(len(AluOp))),
+        "use_imm": unsigned(1), "imm": signed(32), "zero_point": signed(8), "lo": signed(8), "hi": signed(8),
+        **{rounding.name: unsigned(1) for rounding in ROUNDINGS}, "combine": unsigned(bits_for(len(Combine))),
+        "paced": unsigned(1),
     }
 )  # fmt: skip
 
@@ -28,15 +37,33 @@ class LaneControl:
         self.requantize, self.rescale, self.paced = view.requantize, view.rescale, view.paced
         self.function, self.use_imm, self.imm = view.function, view.use_imm, view.imm
         self.zero_point, self.lo, self.hi = view.zero_point, view.lo, view.hi
-        self.double, self.even, self.constant, self.combine = view.double, view.even, view.constant, view.combine
+        self.combine = view.combine
+        self.flags = {rounding: view[rounding.name] for rounding in ROUNDINGS}
+        self.constant = any_of(flag for rounding, flag in self.flags.items() if rounding.nudge is None)
+        self.to_even = any_of(flag for rounding, flag in self.flags.items() if rounding.to_even)
+
+
+def _nudge(mode: LaneControl, values: Mapping[str, Value]) -> tuple[Value, int]:
+    """What the rounding mode adds ahead of the shift, and the bits of a signed number that holds it."""
+    nudge: Value = Const(0)
+    bits = 1
+    for rounding, flag in mode.flags.items():
+        meaning = rounding.nudge
+        if meaning is None or meaning.value == 0:
+            continue
+        bits = max(bits, meaning.bits)
+        if meaning.operator == "select" and meaning.operands[2].value == 0:  # one choice, not two in a row
+            flag, meaning = flag & logic(meaning.operands[0], values), meaning.operands[1]
+        nudge = Mux(flag, logic(meaning, values), nudge)
+    return nudge, bits
 
 
 class AluLane(Elaboratable):
     """Stages 8 to 16 of the ALU for one int32.
 
-    Everything is ``(a * multiplier + constant) >> shift``, then joined, clamped or taken as it is. ADD, MAX,
-    MIN and MOV enter as a sum and are not shifted; MUL is not shifted; SHR enters as d << 32 and is shifted
-    right by 32 + n, which also does the left shifts.
+    Everything is ``(a * multiplier + constant) >> shift``, then joined, clamped or taken as it is. A function that
+    does not multiply enters as the constant. One that shifts enters as ``constant << 32`` and is shifted right by
+    32 + n, which also does the left shifts; the others are not shifted.
 
     ``mode`` and ``valid``: of stage k at index k - 1.
     """
@@ -79,8 +106,11 @@ class AluLane(Elaboratable):
         b_9 = register("b_9", Mux(scaled, multiplier_8, operand))
         old_9 = register("old_9", self.dst_8)
         offset_9 = register("offset_9", offset_8)
-        is_shift = now.function == AluOp.SHR
-        shift_9 = register("shift_9", Mux(scaled, shift_8, Mux(is_shift, operand[:6] ^ 0b100000, 0)), unsigned(6))
+        count: Value = Const(0)
+        for function, by in SHIFTING.items():
+            right = logic(by, {"x": self.dst_8, "y": operand})
+            count = Mux(now.function == function, (right ^ Const(-32, signed(6)))[:6], count)  # 32 more
+        shift_9 = register("shift_9", Mux(scaled, shift_8, count), unsigned(6))
 
         # stages 9 to 12: product; beside it the sum of constants, or the result of a function without product
         product_12 = multiply_wide(m, "multiply", a_9, b_9)
@@ -88,22 +118,11 @@ class AluLane(Elaboratable):
         half = Signal(64)
         m.d.comb += half.eq((1 << shift_9) >> 1)
         constant_10 = register("constant_10", half + offset_9, signed(64))
-        beyond = shift_9 > 31
-        correction_10 = register(
-            "correction_10", Mux(now.double & beyond, Mux(a_9 < 0, -(1 << 30), 1 << 30), 0), signed(32)
-        )
+        correction, bits = _nudge(now, {"negative": a_9 < 0, "shift": shift_9, "half": half})
+        correction_10 = register("correction_10", correction, signed(bits))
         simple = Signal(signed(32))
-        with m.Switch(now.function):
-            with m.Case(AluOp.ADD):
-                m.d.comb += simple.eq(a_9 + b_9)
-            with m.Case(AluOp.MAX):
-                m.d.comb += simple.eq(Mux(a_9 > b_9, a_9, b_9))
-            with m.Case(AluOp.MIN):
-                m.d.comb += simple.eq(Mux(a_9 < b_9, a_9, b_9))
-            with m.Case(AluOp.SHR):
-                m.d.comb += simple.eq(a_9)
-            with m.Default():
-                m.d.comb += simple.eq(b_9)
+        ab = {"x": a_9, "y": b_9}
+        choose(m, simple, now.function, {f: logic(f.unshifted, ab) for f in AluOp if not f.multiplies})
         simple_10 = register("simple_10", simple)
         now = mode(10)
         scaled_10 = now.requantize | now.rescale
@@ -112,13 +131,13 @@ class AluLane(Elaboratable):
             "constant_11",
             Mux(
                 scaled_10, constant_10 + correction_10,
-                Mux(now.function == AluOp.MUL, 0, Mux(now.function == AluOp.SHR, upper, simple_10)),
+                Mux(one_of(now.function, MULTIPLYING), 0, Mux(one_of(now.function, SHIFTING), upper, simple_10)),
             ),
             signed(64),
         )  # fmt: skip
         constant_12 = register("constant_12", constant_11, signed(64))
         now = mode(12)
-        has_product = now.requantize | now.rescale | (now.function == AluOp.MUL)
+        has_product = now.requantize | now.rescale | one_of(now.function, MULTIPLYING)
         total_13 = register("total_13", Mux(has_product, product_12, 0) + constant_12, signed(64))
 
         # stages 13 and 14: shift by multiples of 8, then by the rest; ``below``: a bit shifted out was set
@@ -132,7 +151,7 @@ class AluLane(Elaboratable):
         shift_14 = register("shift_14", shift_13, unsigned(6))
         fine = shift_14[:3]
         below_fine = (shifted_14[:7] & ((Const(1, 8) << fine) - 1)[:7]).any()
-        tie = mode(14).even & ~below_14 & ~below_fine & (shift_14 != 0)
+        tie = mode(14).to_even & ~below_14 & ~below_fine & (shift_14 != 0)
         fine_shifted = Signal(signed(64))
         m.d.comb += fine_shifted.eq(shifted_14 >> fine)
         rounded_15 = register(
@@ -154,15 +173,7 @@ class AluLane(Elaboratable):
         low = Signal(signed(32))
         joined = Signal(signed(32))
         m.d.comb += low.eq(rounded_15[:32])
-        with m.Switch(now.combine):
-            with m.Case(Combine.WRITE):
-                m.d.comb += joined.eq(low)
-            with m.Case(Combine.ADD):
-                m.d.comb += joined.eq(old_15 + low)
-            with m.Case(Combine.MAX):
-                m.d.comb += joined.eq(Mux(old_15 > low, old_15, low))
-            with m.Default():
-                m.d.comb += joined.eq(Mux(old_15 < low, old_15, low))
+        choose(m, joined, now.combine, {c: logic(c.meaning, {"x": old_15, "y": low}) for c in Combine})
         with m.If(self.valid[14]):
             m.d.sync += self.result_16.eq(Mux(now.requantize, narrow, Mux(now.rescale, joined, low)))
         return m

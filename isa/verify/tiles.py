@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import COLUMNS
+from tilewright.isa.functions import Rounding
 from tilewright.isa.program import PAGE, Program
 from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError

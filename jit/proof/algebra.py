@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.jit.proof.native import compiled
+from tilewright.sim.functions import nudge, to_even
 
 P = (1 << 33) - 9  #: prime
 SUM_TERMS = 1 << 13  #: products of a reduced element and an int8 weight that may be added before a reduction
@@ -32,7 +33,6 @@ LINEAR, PLAIN, MAXSET, NOTHING = range(4)
 
 _INVERSE = 1.0 / P
 _HALF = 1 << 32
-_DOUBLE, _EVEN = int(Rounding.DOUBLE), int(Rounding.EVEN)
 _GOLDEN, _MIX1, _MIX2 = -7046029254386353131, -4658895280553007687, -7723592293110705685
 
 
@@ -87,14 +87,11 @@ def member(value: float, seed: int) -> float:
 @compiled
 def scale_round(value: int, multiplier: int, shift: int, offset: int, rounding: int) -> int:
     """:func:`tilewright.isa.arithmetic.scale_round` of one number."""
-    total = value * multiplier + offset
-    if shift > 0:
-        total += 1 << (shift - 1)
-    if rounding == _DOUBLE and shift > 31:
-        total += -(1 << 30) if value < 0 else 1 << 30
+    half = 1 << (shift - 1) if shift > 0 else 0
+    total = value * multiplier + offset + half + nudge(rounding, 1 if value < 0 else 0, shift, half)
     result = total >> shift
-    if rounding == _EVEN and shift > 0 and total & ((1 << shift) - 1) == 0 and result & 1:
-        result -= 1
+    if to_even(rounding) and shift > 0 and total & ((1 << shift) - 1) == 0:
+        result &= ~1
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.isa.build import ALU, CONSTANT, GEMM, STORE, TINY, Builder
-from tilewright.isa.arithmetic import Rounding
+from tilewright.isa.functions import Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
 from tilewright.isa.timing import ALU_DISTANCE

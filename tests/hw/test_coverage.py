@@ -17,9 +17,10 @@ from tilewright.hw.coverage import page as pages
 from tilewright.hw.coverage.model import GROUPS, Bin
 from tilewright.hw.coverage.page import PAGE, Coverage, CoverageError, Hits, covered, holes, page
 from tilewright.hw.coverage.sample import sample
+from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import DENSE, LATE, Style, random_program, random_segments
-from tilewright.isa.spec import AluOp, Engine, Memory, Opcode
+from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import simulate
 
 TINY = PRESETS["tiny"]

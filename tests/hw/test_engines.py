@@ -14,12 +14,12 @@ from tilewright.config import PRESETS
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
 from tilewright.hw.verilated.model import DesignModel, Disturbance
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import Instruction, decode, encode
+from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import random_program, random_segments
 from tilewright.isa.registers import FaultCode, register_map
-from tilewright.isa.spec import AluOp, Combine, Memory, Opcode, instruction_width
+from tilewright.isa.spec import Memory, Opcode, instruction_width
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.isa.verifier import verify
 from tilewright.sim import simulate
@@ -89,7 +89,7 @@ def scaling_program(seed: int) -> Program:
         zero_point = int(rng.integers(-128, 128))
         b.requantize(**loops, dst=out, rounding=rounding, zero_point=zero_point, lo=lo, hi=hi, pop=pop)
         pop, out = [], out + vectors
-    for rounding in (Rounding.DOUBLE, Rounding.SINGLE, Rounding.EVEN):
+    for rounding in SCALING:
         for combine in Combine:
             b.rescale(**loops, rounding=rounding, combine=combine)
     b.alu(count=entries, inner=vectors // entries, dst_inner=entries, function=AluOp.SHR, use_imm=1, imm=8)

@@ -27,9 +27,10 @@ from tilewright.hw.hls import build
 from tilewright.hw.hls.build import WARNINGS, build_library, compile_kernels
 from tilewright.hw.hls.header import config_header, constants
 from tilewright.hw.verilated.toolchain import ToolError
+from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import random_config, random_program, random_segments
-from tilewright.isa.spec import FORMATS, HEADER, AluOp
+from tilewright.isa.spec import FORMATS, HEADER
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.runtime.device import DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tilewright.isa.codec import Instruction, decode, decode_uops
+from tilewright.isa.functions import AluOp, Combine
 from tilewright.isa.program import Program
 from tilewright.isa.spec import (
-    AluOp,
-    Combine,
     Engine,
     Memory,
     Opcode,
@@ -234,9 +233,10 @@ class _Naive:
         target = self._operand(i, "dst", dst, o, n, to, span)
         vectors: list[list[Place]] = []
         if i.opcode == Opcode.ALU:
-            if i["function"] != AluOp.MOV:
+            function = AluOp(i["function"])
+            if function.reads_dst:
                 vectors.append(target)
-            if not i["use_imm"]:
+            if not i["use_imm"] and function.reads_operand:
                 vectors.append(self._operand(i, "src", src, o, n, source, span))
             banks = {v[0][1] // self.config.acc_bank_units for v in vectors}
             if len(vectors) == 2 and len(banks) == 1 and not i["pace"]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, STORE, Builder
 from tilewright.config import PRESETS
+from tilewright.isa.functions import Combine
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Combine, Memory
+from tilewright.isa.spec import Memory
 
 ROWS, WIDTH, BLOCKS, OUT = 2, 14, 16, 2  #: output rows and columns of a tile, input and output channel blocks
 ITERATIONS = ROWS * WIDTH * BLOCKS * 9 * OUT  #: per tile

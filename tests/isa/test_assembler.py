@@ -14,8 +14,9 @@ from tilewright.config import PRESETS
 from tilewright.isa.assembler import AssemblyError, assemble
 from tilewright.isa.container import dump
 from tilewright.isa.disassembler import disassemble
+from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
-from tilewright.isa.spec import AluOp, Memory
+from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify
 
 

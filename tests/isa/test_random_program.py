@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
 from tilewright.isa.codec import COLUMNS, decode
+from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import (
     DENSE,
@@ -21,7 +22,7 @@ from tilewright.isa.random_program import (
     random_program,
     random_segments,
 )
-from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, instruction_width, others
+from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
 from tilewright.isa.verifier import verify
 
 
@@ -101,9 +102,8 @@ def test_programs_cover_the_instruction_set() -> None:
     expected: list[tuple[object, ...]] = [(Opcode.LOAD, "memory", m) for m in Memory]
     expected += [(Opcode.FILL, "memory", m) for m in (Memory.ACT, Memory.ACC)]
     expected += [(Opcode.ALU, "function", f) for f in AluOp] + [(Opcode.RESCALE, "combine", c) for c in Combine]
-    expected += [(Opcode.REQUANTIZE, "rounding", r) for r in range(4)] + [
-        (Opcode.RESCALE, "rounding", r) for r in range(3)
-    ]
+    expected += [(Opcode.REQUANTIZE, "rounding", r) for r in Rounding]
+    expected += [(Opcode.RESCALE, "rounding", r) for r in SCALING]
     expected += [(Opcode.GEMM, f, v) for f in ("window", "pace") for v in (0, 1)]
     expected += [(Opcode.ALU, f, v) for f in ("use_imm", "pace") for v in (0, 1)]
     expected += [(Opcode.WAIT, "engine", e) for e in Engine] + [(op, "trace", 1) for op in Opcode]

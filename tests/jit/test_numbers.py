@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.jit.onnx_models import onnx_runtime
-from tilewright.isa.arithmetic import Rounding, rescale, scale_round, wrap_int32
+from tilewright.isa.arithmetic import rescale, scale_round, wrap_int32
+from tilewright.isa.functions import Rounding
 from tilewright.jit.float_scaling import float_output, thresholds, tune
 from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
 from tilewright.jit.numbers import (

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from tests.isa.build import ALU, CONSTANT, GEMM, INPUT, LOAD, OUTPUT, STORE, Builder
 from tilewright.config import PRESETS, Config
-from tilewright.isa.arithmetic import Rounding, requantize, rescale
+from tilewright.isa.arithmetic import requantize, rescale
+from tilewright.isa.functions import Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
 from tilewright.isa.timing import ALU_DISTANCE

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from tests.sim.build import DEFAULT, code, parameters, program, random_case
 from tilewright.config import PRESETS, Config
-from tilewright.isa.arithmetic import Rounding, requantize
+from tilewright.isa.arithmetic import requantize
 from tilewright.isa.codec import encode_uops
+from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.random_program import random_program, random_segments
-from tilewright.isa.spec import AluOp, Engine, Memory, Opcode
+from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import Functional, initial_segments
-from tilewright.sim.reference import Reference, alu_operation
+from tilewright.sim.reference import Reference
 
 
 def assert_same(rng: np.random.Generator, made: Program) -> Functional:
@@ -157,14 +158,14 @@ def test_alu_operations_at_the_edges_of_int32(function: AluOp) -> None:
     fast.run(initial_segments(made))
     got = fast.memory(Memory.ACC)[1 : 1 + len(edges), 0, :]
     for k, edge in enumerate(edges):
-        np.testing.assert_array_equal(got[k], alu_operation(function, values, np.full_like(values, edge)))
+        np.testing.assert_array_equal(got[k], function.apply(values, np.full_like(values, edge)))
 
 
 def test_shift_by_hand() -> None:
     """Counts are the operand's low 6 bits, signed: -32 .. 31; negative ones go left and wrap."""
     x = np.array([-8, -8, 3, 3, 1, 1], np.int64)
     n = np.array([1, 64 + 2, -1, -32, -31, 63], np.int64)
-    np.testing.assert_array_equal(alu_operation(AluOp.SHR, x, n), [-4, -2, 6, 0, -(1 << 31), 2])
+    np.testing.assert_array_equal(AluOp.SHR.apply(x, n), [-4, -2, 6, 0, -(1 << 31), 2])
 
 
 def test_runs_do_not_depend_on_earlier_ones() -> None:

@@ -58,7 +58,7 @@ static Work work_of(const Header &header, const ap_uint<INSTRUCTION_BITS> &word)
         work.lanes.rescale = true;
         work.lanes.combine = f.combine;
         work.reads_act = true;
-        work.reads_old = f.combine != COMBINE_WRITE;
+        work.reads_old = combine_reads_dst(f.combine);
     } else {
         const AluFields f = decode_AluFields(word);
         start_common(work, f);
@@ -66,8 +66,8 @@ static Work work_of(const Header &header, const ap_uint<INSTRUCTION_BITS> &word)
         work.imm = f.imm;
         work.use_imm = f.use_imm == 1;
         work.paced = f.pace == 1;
-        work.reads_old = f.function != ALUOP_MOV;
-        work.reads_operand = !work.use_imm;
+        work.reads_old = function_reads_dst(f.function);
+        work.reads_operand = !work.use_imm && function_reads_operand(f.function);
     }
     return work;
 }

@@ -5,8 +5,9 @@
 // What the lanes are told of an instruction: the same for all of them, and for all its vectors.
 struct LaneControl {
     bool requantize, rescale;  // neither: ALU
-    ap_uint<3> function;
-    ap_uint<2> combine, rounding;
+    ap_uint<FUNCTION_BITS> function;
+    ap_uint<COMBINE_BITS> combine;
+    ap_uint<ROUNDING_BITS> rounding;
     int8_t zero_point, lo, hi;
 };
 
@@ -16,51 +17,21 @@ struct LaneParameters {
 };
 
 // product / 2^shift, rounded; `negative`: the sign of the value that was scaled. 64-bit wrapping arithmetic.
-inline int64_t round_product(int64_t product, bool negative, const LaneParameters &p, ap_uint<2> rounding) {
+inline int64_t round_product(int64_t product, bool negative, const LaneParameters &p, ap_uint<ROUNDING_BITS> rounding) {
 #pragma HLS INLINE
-    const unsigned shift = p.shift;
+    const int shift = p.shift;
     const uint64_t half = shift == 0 ? 0 : uint64_t(1) << (shift - 1);
-    int64_t nudge = p.offset;
-    if (rounding == ROUNDING_DOUBLE && shift > 31) nudge += negative ? -(int64_t(1) << 30) : int64_t(1) << 30;
-    const uint64_t total = uint64_t(product) + half + uint64_t(nudge);
+    const int64_t nudge = rounding_nudge(rounding, negative, shift, int64_t(half));
+    const uint64_t total = uint64_t(product) + half + uint64_t(int64_t(p.offset)) + uint64_t(nudge);
     const int64_t result = int64_t(total) >> shift;
     const bool tie = shift != 0 && (total & ((uint64_t(1) << shift) - 1)) == 0;
-    return rounding == ROUNDING_EVEN && tie && (result & 1) ? result - 1 : result;
+    return rounding_to_even(rounding) && tie ? result & ~int64_t(1) : result;
 }
 
 inline int8_t clamp(int64_t value, int8_t lo, int8_t hi) {
 #pragma HLS INLINE
     const int64_t raised = value < lo ? int64_t(lo) : value;
     return int8_t(raised > hi ? int64_t(hi) : raised);
-}
-
-inline int32_t shifted(int32_t x, int32_t operand) {
-#pragma HLS INLINE
-    const ap_int<6> amount = operand & 63;  // signed
-    const int n = amount;
-    return n >= 0 ? x >> n : int32_t(uint32_t(uint64_t(uint32_t(x)) << -n));
-}
-
-inline int32_t joined(ap_uint<2> combine, int32_t old, int32_t r) {
-#pragma HLS INLINE
-    switch (int(combine)) {
-    case COMBINE_WRITE: return r;
-    case COMBINE_ADD: return int32_t(uint32_t(old) + uint32_t(r));
-    case COMBINE_MAX: return old > r ? old : r;
-    default: return old < r ? old : r;
-    }
-}
-
-inline int32_t operated(ap_uint<3> function, int32_t x, int32_t y, int64_t product) {
-#pragma HLS INLINE
-    switch (int(function)) {
-    case ALUOP_ADD: return int32_t(uint32_t(x) + uint32_t(y));
-    case ALUOP_MAX: return x > y ? x : y;
-    case ALUOP_MIN: return x < y ? x : y;
-    case ALUOP_MUL: return int32_t(uint32_t(uint64_t(product)));
-    case ALUOP_SHR: return shifted(x, y);
-    default: return y;
-    }
 }
 
 // `old`: acc[d]; `operand`: acc[s] or the immediate; `x`: act[s]. Results for acc and for act.

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tests.isa.build import ALU, GEMM, LOAD, Builder, compute
 from tests.isa.rules.cases import ACC_BANK, PACKED, case
 from tilewright.config import Config
+from tilewright.isa.functions import Combine
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Combine, Engine, Memory
+from tilewright.isa.spec import Engine, Memory
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.isa.verifier import Rule
 

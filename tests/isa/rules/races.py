@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.isa.build import ALU, GEMM, LOAD, SCRATCH, STORE, Builder, compute
 from tests.isa.rules.cases import ACC_BANK, ACT_BANK, case
+from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
-from tilewright.isa.spec import AluOp, Memory
+from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import Rule
 
 

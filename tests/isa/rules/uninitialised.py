@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.isa.build import GEMM, LOAD, SCRATCH, STORE, TINY, Builder, compute
 from tests.isa.rules.cases import case
+from tilewright.isa.functions import AluOp, Combine
 from tilewright.isa.program import Program
-from tilewright.isa.spec import AluOp, Combine, Memory
+from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import Rule
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.isa.arithmetic import Rounding, requantize, rescale
+from tilewright.isa.arithmetic import requantize, rescale
+from tilewright.isa.functions import Rounding
 from tilewright.jit.proof.algebra import (
     CLAMP,
     LINEAR,

@@ -24,8 +24,9 @@ from tests.jit.proof.cases import (
 from tests.jit.test_compiler import random_graph
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction, decode, encode
+from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program, Segment
-from tilewright.isa.spec import AluOp, Engine, Memory, Opcode
+from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify
 from tilewright.jit.errors import ProofError
 from tilewright.jit.graph import Graph
