@@ -20,6 +20,7 @@ from rich.console import Console
 
 from tests.conftest import REPOSITORY, ModelCase
 from tests.hw.hls_programs import begin, finish
+from tests.hw.lane_programs import function_program, scaling_program
 from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, TINY, Builder
 from tests.runtime.network import images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
@@ -70,6 +71,12 @@ def on_sim(program: Program, segments: Segments) -> Segments:
     return expected
 
 
+def same_as_sim(device: HlsDevice, program: Program) -> None:
+    segments = random_segments(np.random.default_rng(0), program)
+    for mine, theirs in zip(on_hls(device, program, segments), on_sim(program, segments)):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def failures(config_seed: int, programs: range) -> list[str]:
     """Differences on random programs, told by their seeds and the segment."""
     config = random_config(np.random.default_rng(config_seed)).replace(name=f"random-{config_seed}")
@@ -84,6 +91,17 @@ def failures(config_seed: int, programs: range) -> list[str]:
                 found.append(f"config seed {config_seed}, program seed {seed}: {wrong} bytes of {spec.name} differ")
     device.close()
     return found
+
+
+@pytest.mark.parametrize("function", list(AluOp))
+@pytest.mark.parametrize("use_imm", [0, 1])
+def test_functions_of_extreme_values(tiny: HlsDevice, function: AluOp, use_imm: int) -> None:
+    same_as_sim(tiny, function_program(function, use_imm))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scaling_of_extreme_values(tiny: HlsDevice, seed: int) -> None:
+    same_as_sim(tiny, scaling_program(seed))
 
 
 @pytest.mark.parametrize("config_seed", QUICK_SEEDS)

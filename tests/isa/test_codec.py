@@ -147,7 +147,7 @@ def test_every_bit_above_the_fields_is_refused(opcode: Opcode) -> None:
 
 
 def test_undefined_enum_values_are_refused() -> None:
-    refused = 0
+    refused = set()
     for fmt in FORMATS:
         position = sum(f.bits(DEFAULT) for f in HEADER)
         for field in fmt.fields:
@@ -157,9 +157,9 @@ def test_undefined_enum_values_are_refused() -> None:
                         EncodingError, match=rf"\({fmt.opcode.name}\): {field.name} = {value} is undefined"
                     ):
                         decode((int(fmt.opcode) | value << position).to_bytes(24, "little"), DEFAULT)
-                    refused += 1
+                    refused.add((fmt.opcode, field.name, value))
             position += field.bits(DEFAULT)
-    assert refused == 4  # memory 7 of LOAD and FILL, function 6 and 7
+    assert {(Opcode.LOAD, "memory", 7), (Opcode.FILL, "memory", 7)} <= refused
 
 
 def test_partial_instructions_and_micro_ops_are_refused() -> None:
