@@ -34,7 +34,8 @@ def scale_round(
     t = np.asarray(shift, dtype=np.int64)
     half = np.where(t > 0, np.left_shift(np.int64(1), np.maximum(t - 1, 0)), np.int64(0))
     total = a * m + half + np.asarray(offset, dtype=np.int64)
-    total = total + evaluate(rounding.nudge, negative=a < 0, shift=t, half=half)
+    if rounding.nudge.value != 0:  # most often it is 0, and arrays are long
+        total = total + evaluate(rounding.nudge, negative=a < 0, shift=t, half=half)
     result = np.right_shift(total, t)
     if rounding.to_even:
         fraction = total & (np.left_shift(np.int64(1), t) - 1)

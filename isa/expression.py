@@ -176,7 +176,7 @@ def text(expression: Expression) -> str:
 
 
 def evaluate(expression: Expression, **values: ArrayLike) -> NDArray[np.int64]:
-    """The value for each of an array of values of every variable; exact if these lie in the variables' ranges."""
+    """The value for arrays of values of the variables, which broadcast; exact if these lie in their ranges."""
 
     def build(node: Expression, operands: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         if node.operator == "constant":
@@ -193,4 +193,5 @@ def evaluate(expression: Expression, **values: ArrayLike) -> NDArray[np.int64]:
             return np.where(count >= 0, value >> np.maximum(count, 0), value << np.maximum(-count, 0))
         return np.asarray(INFIX[node.operator](*operands)).astype(np.int64)
 
-    return expression.fold(build)
+    shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
+    return np.broadcast_to(expression.fold(build), shape)
