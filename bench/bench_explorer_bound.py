@@ -20,7 +20,7 @@ import numpy as np
 
 import tilewright as tw
 from bench.bench_networks import NETWORKS, models_folder
-from tilewright.config import PRESETS, RANGES, Config, ConfigError, load_config
+from tilewright.config import PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.dse.resources import limits, resources
 from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.floor import layer_floors, network_floor
@@ -41,8 +41,7 @@ def least_cycles(graph: Graph, config: Config) -> int:
 
 def shapes(base: Config, board: str) -> list[Config]:
     """Every block shape and packing whose multipliers and ALU lanes fit the board, on the base's bus."""
-    low, high, _ = RANGES["block_in"]
-    blocks = [1 << k for k in range(low.bit_length() - 1, high.bit_length())]
+    blocks = PARAMETERS["block_in"].values()
     found = []
     for block_in in blocks:
         for block_out in blocks:

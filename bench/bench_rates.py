@@ -35,7 +35,7 @@ if __name__ == "__main__":
 import tilewright as tw
 from bench import rate_programs as programs
 from bench.bench_sim_speed import machine
-from tilewright.config import RANGES, Config, load_config
+from tilewright.config import PARAMETERS, Config, load_config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
 from tilewright.hw.verilated.limits import cycle_bound
@@ -160,7 +160,8 @@ def covering(config: Config) -> Config:
     outstanding = config.outstanding
     while outstanding * config.burst_beats < max(LATENCIES) + config.burst_beats:
         outstanding *= 2
-    return config.replace(name=f"{config.name}-{outstanding}", outstanding=min(outstanding, RANGES["outstanding"][1]))
+    most = PARAMETERS["outstanding"].high
+    return config.replace(name=f"{config.name}-{outstanding}", outstanding=min(outstanding, most))
 
 
 def matmul_rate(config: Config) -> Rate:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tilewright.config import RANGES, Config, ConfigError
+from tilewright.config import PARAMETERS, Config, ConfigError
 from tilewright.dse import clock
 from tilewright.dse.actions import Counts, count_estimated, count_program
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
@@ -135,8 +135,8 @@ class Evaluator:
         """``config`` with the clock that it is taken at."""
         if self.clock_source == "config" or self.board is None:
             return config
-        low, high, _ = RANGES["clock_mhz"]
-        return config.replace(clock_mhz=min(high, max(low, int(clock.estimate(config, self.board).mhz))))
+        allowed, estimated = PARAMETERS["clock_mhz"], int(clock.estimate(config, self.board).mhz)
+        return config.replace(clock_mhz=min(allowed.high, max(allowed.low, estimated)))
 
     def __call__(self, space: Space, point: Mapping[str, Value]) -> Outcome:
         """Analytical evaluation; never raises for a point that cannot be built or cannot run a network."""

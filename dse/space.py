@@ -14,7 +14,6 @@ Beside the parameters of :class:`Config` a space may vary the compiler's options
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import tomllib
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.config import KIB, RANGES, Config, ConfigError, load_config
+from tilewright.config import KIB, PARAMETERS, Config, ConfigError, load_config
 from tilewright.dse.options import FASTEST, LEGAL, PREFIX, CompilerOptions
 from tilewright.errors import TilewrightError
 
@@ -90,21 +89,16 @@ def point_name(base: Config, point: Mapping[str, Value]) -> str:
 
 def parameters() -> list[str]:
     """Every parameter of a space: those of the Config (names apart), then the compiler's options."""
-    return [*(f.name for f in dataclasses.fields(Config) if f.name not in ("name", "board")), *LEGAL]
+    return [*(name for name, parameter in PARAMETERS.items() if parameter.kind is not str), *LEGAL]
 
 
 def legal_values(parameter: str) -> list[Value]:
     """All values of a parameter; those that need not be powers of two as every integer of the range."""
-    if parameter == "dsp_packing":
-        return [False, True]
     if parameter in LEGAL:
         return list(LEGAL[parameter])
-    if parameter not in RANGES:
+    if parameter not in parameters():
         raise SpaceError(f"{parameter}: no such parameter; the parameters of a space are {', '.join(parameters())}")
-    low, high, power = RANGES[parameter]
-    if not power:
-        return list(range(low, high + 1))
-    return [1 << k for k in range(low.bit_length() - 1, high.bit_length()) if low <= 1 << k <= high]
+    return [*PARAMETERS[parameter].values()]
 
 
 def describe_parameters(base: Config) -> list[tuple[str, str, str, str]]:

@@ -14,7 +14,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
-from tilewright.isa.functions import SCALING
+from tilewright.isa.functions import SCALING, Combine
 from tilewright.sim.blocks import load_vector, splat
 from tilewright.sim.compiled import compiled
 
@@ -111,16 +111,16 @@ def _make_rescale(lanes: int) -> Callable[..., Any]:
             x = builder.shl(builder.sext(load_vector(builder, act, _I8, lanes), v.word), left)
             r = builder.trunc(v.scale_round(v.biased(x), added, even), v.word)
             old = load_vector(builder, acc, _I32, lanes)
-            joined = (
-                r,
-                builder.add(old, r),
-                builder.select(builder.icmp_signed(">", old, r), old, r),
-                builder.select(builder.icmp_signed("<", old, r), old, r),
-            )
-            result = joined[0]
-            for number in (1, 2, 3):  # as in isa.spec.Combine
-                chosen = builder.icmp_signed("==", combine, ir.Constant(_I64, number))
-                result = builder.select(chosen, joined[number], result)
+            joined = {
+                Combine.WRITE: r,
+                Combine.ADD: builder.add(old, r),
+                Combine.MAX: builder.select(builder.icmp_signed(">", old, r), old, r),
+                Combine.MIN: builder.select(builder.icmp_signed("<", old, r), old, r),
+            }
+            result = joined[Combine.WRITE]
+            for way in Combine:
+                chosen = builder.icmp_signed("==", combine, ir.Constant(_I64, int(way)))
+                result = builder.select(chosen, joined[way], result)
             v.store(result, acc, 4)
             return context.get_dummy_value()
 

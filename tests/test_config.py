@@ -9,22 +9,27 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from tests.conftest import REPOSITORY
 from tests.isa.strategies import configs
-from tilewright.config import COSMETIC, KIB, PRESETS, RANGES, Config, ConfigError, load_config
+from tilewright.config import COSMETIC, KIB, PARAMETERS, PRESETS, Config, ConfigError, load_config
+from tilewright.config_page import page
 from tilewright.isa.spec import Memory, memory_depth
 
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
 PYNQ_Z2_FINGERPRINT = "72a06ec9e8d4e125"
+NUMBERS = {name: (p.low, p.high, p.power_of_two) for name, p in PARAMETERS.items() if p.kind is int}
 
 
-def test_every_parameter_is_checked() -> None:
-    names = {f.name for f in dataclasses.fields(Config)}
-    assert names == {*RANGES, "name", "board", "dsp_packing"}
+def test_every_parameter_is_declared() -> None:
+    assert list(PARAMETERS) == [f.name for f in dataclasses.fields(Config)]
+    assert {name for name, p in PARAMETERS.items() if p.kind is not int} == {"name", "board", "dsp_packing"}
+    assert all(p.doc and (p.unit or name == "axi_version") for name, p in PARAMETERS.items() if p.kind is int)
+    assert COSMETIC == ("name", "board", "axi_version")
 
 
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", NUMBERS)
 def test_errors_name_parameter_value_and_range(name: str) -> None:
-    low, high, power = RANGES[name]
+    low, high, power = NUMBERS[name]
     kind = "a power of two" if power else "an integer"
     bad: list[object] = [low - 1, high + 1, 2 * high, 0 - low, 1.5, "8", True, None]
     if power and low < high:
@@ -114,7 +119,7 @@ def test_fingerprint_is_pinned() -> None:
 def test_fingerprint_covers_every_parameter_that_programs_depend_on() -> None:
     base = Config()
     seen = {base.fingerprint}
-    for name, (low, high, power) in RANGES.items():
+    for name, (low, high, power) in NUMBERS.items():
         if name in COSMETIC:
             continue
         value = getattr(base, name)
@@ -166,3 +171,9 @@ def test_load_config(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match=r"mine\.toml: cannot be read: "):
         load_config(str(path))
+
+
+def test_the_page_of_parameters_is_current() -> None:
+    committed = (REPOSITORY / "docs" / "config.md").read_text()
+    assert committed == page(), "run: python -m tilewright.config_page > docs/config.md"
+    assert all(f"| `{name}`" in committed and parameter.doc in committed for name, parameter in PARAMETERS.items())

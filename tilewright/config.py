@@ -1,7 +1,8 @@
 """Config: every parameter of one accelerator, frozen and validated.
 
 The single source of the hardware's shape: the ISA's field widths, the simulator, the RTL, the compiler and
-the explorer all read it from here. All sizes are powers of two unless said otherwise.
+the explorer all read it from here. A field says what its parameter means and may be; checks and ``docs/config.md``
+follow from that.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,51 +21,96 @@ KIB = 1024
 LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
 AXI_BURST_BEATS = {3: 16, 4: 256}  #: longest incrementing burst by version of AXI (IHI 0022: AxLEN of 4 and 8 bits)
 
-#: Parameters that programs and their cycles do not depend on. The version of AXI is one: it changes the ports and
-#: bounds ``burst_beats``, which is a parameter of its own. So what is compiled for one runs on the other.
-COSMETIC = ("name", "board", "axi_version")
-
 
 class ConfigError(TilewrightError):
     """A parameter is missing, unknown, or outside its allowed range; the message names all three."""
 
 
 @dataclass(frozen=True)
-class Config:
-    """Parameters of one accelerator. Raises :class:`ConfigError` on construction if any is out of range.
+class Parameter:
+    """What one parameter of :class:`Config` means and may be. ``low`` and ``high`` are those of a number.
 
-    Memory sizes are in bytes of payload. ``dram_latency`` is in cycles and only matters to simulation.
+    Programs and their cycles do not depend on a ``cosmetic`` one, so what is compiled for one value runs on another.
     """
 
-    name: str = "pynq-z2"
-    board: str = "pynq-z2"  #: board whose resource limits apply; empty for none
-    batch: int = 1  #: images per GEMM (BATCH)
-    block_in: int = 16  #: input channels per act vector (BLOCK_IN)
-    block_out: int = 16  #: output channels per acc vector (BLOCK_OUT)
-    weight_bits: int = 8
-    act_bytes: int = 64 * KIB
-    act_banks: int = 8
-    wgt_bytes: int = 256 * KIB
-    acc_bytes: int = 128 * KIB
-    acc_banks: int = 4
-    prm_entries: int = 64
-    uop_gemm_bytes: int = 16 * KIB
-    uop_alu_bytes: int = 16 * KIB
-    axi_bits: int = 64
-    axi_version: int = 3  #: of the memory port: 3 for the HP ports of Zynq-7000, 4 for those of Zynq UltraScale+
-    burst_beats: int = 16  #: longest AXI burst; at most 16 with axi_version = 3
-    outstanding: int = 8  #: bursts in flight, per direction
-    dram_latency: int = 32  #: cycles from an accepted address to its first beat, in simulation
-    clock_mhz: int = 100  #: any positive integer
-    queue_depth: int = 32  #: instructions each engine's command queue holds
-    token_depth: int = 63  #: most tokens a queue may hold in program order (2^n - 1)
-    fetch_beats: int = 64  #: beats the instruction fetch FIFO holds
-    segments: int = 8  #: DRAM segments a program may name
-    dsp_packing: bool = True  #: two int8 multiplies per DSP48E1; window emits then take two cycles
+    doc: str
+    unit: str = ""
+    low: int = 0
+    high: int = 0
+    power_of_two: bool = True
+    cosmetic: bool = False
+    kind: type = int
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, in words."""
+        if self.kind is not int:
+            return "text" if self.kind is str else "true or false"
+        return f"{'a power of two' if self.power_of_two else 'an integer'} from {self.low} to {self.high}"
+
+    def values(self) -> list[int]:
+        """Every value of a number or a flag."""
+        if self.kind is bool:
+            return [False, True]
+        if not self.power_of_two:
+            return list(range(self.low, self.high + 1))
+        return [1 << k for k in range(self.low.bit_length() - 1, self.high.bit_length()) if self.low <= 1 << k]
+
+    def check(self, name: str, value: object) -> None:
+        """Raise :class:`ConfigError` unless the value is allowed."""
+        right = isinstance(value, self.kind) and (self.kind is bool or not isinstance(value, bool))
+        if right and isinstance(value, int) and self.kind is int:
+            right = self.low <= value <= self.high and not (self.power_of_two and value & (value - 1))
+        if not right:
+            raise ConfigError(f"{name} = {value!r}: must be {self.allowed}")
+
+
+def _parameter(default: int | str, doc: str, unit: str = "", low: int = 0, high: int = 0, **more: Any) -> Any:
+    return field(default=default, metadata={"parameter": Parameter(doc, unit, low, high, kind=type(default), **more)})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Parameters of one accelerator. Raises :class:`ConfigError` on construction if any is out of range."""
+
+    name: str = _parameter("pynq-z2", "what people call it", cosmetic=True)
+    board: str = _parameter("pynq-z2", "board whose resource limits apply; empty for none", cosmetic=True)
+    batch: int = _parameter(1, "images that a GEMM takes at once (BATCH)", "images", 1, 16)
+    block_in: int = _parameter(16, "input channels of an act vector (BLOCK_IN)", "channels", 4, 64)
+    block_out: int = _parameter(16, "output channels of an acc vector (BLOCK_OUT)", "channels", 4, 64)
+    weight_bits: int = _parameter(8, "width of a weight", "bits", 2, 8)
+    act_bytes: int = _parameter(64 * KIB, "size of the activation memory `act`", "bytes", KIB, 4096 * KIB)
+    act_banks: int = _parameter(8, "banks of `act`, each with one reader and one writer", "banks", 2, 32)
+    wgt_bytes: int = _parameter(256 * KIB, "size of the weight memory `wgt`", "bytes", KIB, 8192 * KIB)
+    acc_bytes: int = _parameter(128 * KIB, "size of the accumulator memory `acc`", "bytes", KIB, 4096 * KIB)
+    acc_banks: int = _parameter(4, "banks of `acc`, each with one reader and one writer", "banks", 2, 16)
+    prm_entries: int = _parameter(64, "size of `prm`: constants of BLOCK_OUT channels each", "entries", 4, 1024)
+    uop_gemm_bytes: int = _parameter(16 * KIB, "size of GEMM's micro-op memory", "bytes", 512, 256 * KIB)
+    uop_alu_bytes: int = _parameter(16 * KIB, "size of ALU's micro-op memory", "bytes", 512, 256 * KIB)
+    axi_bits: int = _parameter(64, "width of the memory port", "bits", 32, 512)
+    # It changes the ports and bounds burst_beats, which is a parameter of its own.
+    axi_version: int = _parameter(
+        3, "version of AXI at the memory port: 3 for the HP ports of Zynq-7000, 4 for those of Zynq UltraScale+",
+        low=min(AXI_BURST_BEATS), high=max(AXI_BURST_BEATS), power_of_two=False, cosmetic=True,
+    )  # fmt: skip
+    burst_beats: int = _parameter(16, "longest burst; at most 16 with axi_version = 3", "beats", 1, 256)
+    outstanding: int = _parameter(8, "most bursts in flight, per direction", "bursts", 1, 64)
+    dram_latency: int = _parameter(
+        32, "time from an accepted address to its first beat, in simulation", "cycles", 1, 1024, power_of_two=False
+    )
+    clock_mhz: int = _parameter(100, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False)
+    queue_depth: int = _parameter(32, "length of an engine's command queue", "instructions", 2, 256)
+    token_depth: int = _parameter(
+        63, "most that a token queue may hold in program order; 2^n - 1 fills its counter", "tokens", 1, 1023,
+        power_of_two=False,
+    )  # fmt: skip
+    fetch_beats: int = _parameter(64, "length of the FIFO of fetched instructions", "beats", 2, 512)
+    segments: int = _parameter(8, "DRAM segments that a program may name", "segments", 4, 16)
+    dsp_packing: bool = _parameter(True, "two int8 multiplies per DSP48E1; window emits then take two cycles")
 
     def __post_init__(self) -> None:
-        for check in dataclasses.fields(self):
-            _check_parameter(check.name, getattr(self, check.name))
+        for name, parameter in PARAMETERS.items():
+            parameter.check(name, getattr(self, name))
         self._check_relations()
 
     # -- derived shapes --------------------------------------------------------------------------------
@@ -144,7 +190,7 @@ class Config:
 
     def replace(self, **changes: Any) -> Config:
         """A copy with some parameters changed; validated like any other."""
-        unknown = set(changes) - {f.name for f in dataclasses.fields(self)}
+        unknown = changes.keys() - PARAMETERS.keys()
         if unknown:
             raise ConfigError(_unknown_parameter(sorted(unknown)[0]))
         return dataclasses.replace(self, **changes)
@@ -161,9 +207,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:
         """The Config of a mapping; a missing parameter keeps its default, an unknown one is an error."""
-        known = {f.name for f in dataclasses.fields(cls)}
         for key in values:
-            if key not in known:
+            if key not in PARAMETERS:
                 raise ConfigError(_unknown_parameter(key))
         return cls(**values)
 
@@ -238,53 +283,12 @@ class Config:
                 raise ConfigError(message)
 
 
-#: allowed range of each integer parameter, and whether it must be a power of two
-RANGES: dict[str, tuple[int, int, bool]] = {
-    "batch": (1, 16, True),
-    "block_in": (4, 64, True),
-    "block_out": (4, 64, True),
-    "weight_bits": (2, 8, True),
-    "act_bytes": (1 * KIB, 4096 * KIB, True),
-    "act_banks": (2, 32, True),
-    "wgt_bytes": (1 * KIB, 8192 * KIB, True),
-    "acc_bytes": (1 * KIB, 4096 * KIB, True),
-    "acc_banks": (2, 16, True),
-    "prm_entries": (4, 1024, True),
-    "uop_gemm_bytes": (512, 256 * KIB, True),
-    "uop_alu_bytes": (512, 256 * KIB, True),
-    "axi_bits": (32, 512, True),
-    "axi_version": (min(AXI_BURST_BEATS), max(AXI_BURST_BEATS), False),
-    "burst_beats": (1, 256, True),
-    "outstanding": (1, 64, True),
-    "dram_latency": (1, 1024, False),
-    "clock_mhz": (1, 1000, False),
-    "queue_depth": (2, 256, True),
-    "token_depth": (1, 1023, False),
-    "fetch_beats": (2, 512, True),
-    "segments": (4, 16, True),
-}
-
-
-def _check_parameter(name: str, value: object) -> None:
-    if name in ("name", "board"):
-        if not isinstance(value, str):
-            raise ConfigError(f"{name} = {value!r}: must be text")
-        return
-    if name == "dsp_packing":
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name} = {value!r}: must be true or false")
-        return
-    low, high, power = RANGES[name]
-    kind = "a power of two" if power else "an integer"
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{name} = {value!r}: must be {kind} from {low} to {high}")
-    if not low <= value <= high or (power and value & (value - 1)):
-        raise ConfigError(f"{name} = {value}: must be {kind} from {low} to {high}")
+PARAMETERS: dict[str, Parameter] = {f.name: f.metadata["parameter"] for f in dataclasses.fields(Config)}
+COSMETIC = tuple(name for name, parameter in PARAMETERS.items() if parameter.cosmetic)
 
 
 def _unknown_parameter(name: str) -> str:
-    known = ", ".join(f.name for f in dataclasses.fields(Config))
-    return f"{name}: no such parameter; the parameters are {known}"
+    return f"{name}: no such parameter; the parameters are {', '.join(PARAMETERS)}"
 
 
 def _presets() -> dict[str, Config]:
