@@ -7,16 +7,16 @@ different values are copied.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
+from tilewright.jit.dense_weights import expand_groups, mostly_zeros, side_by_side
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node, int8_parts
@@ -28,9 +28,6 @@ from tilewright.jit.layout import units_for
 from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
-
-#: weights of groups, diagonals and selections written out as a dense convolution's, which takes memory and time
-MOST_WRITTEN_OUT = 1 << 26
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -120,7 +117,7 @@ class _Lowering:
     # -- rules -----------------------------------------------------------------------------------------
 
     def conv(self, op: g.Conv2D) -> None:
-        weight = _expand_groups(op)
+        weight = expand_groups(op)
         source = self.spec(op.inputs[0])
         pad, strides, dilation, pad_constant = op.padding, op.strides, op.dilation, op.pad_value
         inputs = [self.resolve(t) for t in op.inputs]
@@ -139,7 +136,7 @@ class _Lowering:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
         if weight.dtype != np.int8:  # the input is read once for each part of the weights
             parts = int8_parts(weight)
-            weight = _side_by_side(parts, sum(in_units) * self.config.lanes)
+            weight = side_by_side(parts, sum(in_units) * self.config.lanes)
             inputs, in_units = inputs * len(parts), in_units * len(parts)
         self.nodes.append(
             ConvNode(
@@ -153,7 +150,7 @@ class _Lowering:
         kh, kw, channels = op.weight.shape
         wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
         if op.dilation[1] > 1 or kw > self.config.block_in or wide:
-            diagonal = _mostly_zeros((channels, kh, kw, channels), op.weight.dtype)
+            diagonal = mostly_zeros((channels, kh, kw, channels), op.weight.dtype)
             diagonal[np.arange(channels), :, :, np.arange(channels)] = op.weight.transpose(2, 0, 1)
             dense = g.Conv2D(
                 name=op.name, inputs=op.inputs, output=op.output, weight=diagonal, requant=op.requant,
@@ -271,7 +268,7 @@ class _Lowering:
             in_units.append(units_for(shape[3], self.config))
             columns += range(first, first + shape[3])
             first += in_units[-1] * self.config.lanes
-        weight = _mostly_zeros((len(columns), 1, 1, first), np.int8)
+        weight = mostly_zeros((len(columns), 1, 1, first), np.int8)
         weight[np.arange(len(columns)), 0, 0, columns] = 1
         self.nodes.append(
             ConvNode(
@@ -345,14 +342,6 @@ class _Lowering:
                     user.inputs[k] = copy
 
 
-def _side_by_side(parts: list[np.ndarray], channels: int) -> np.ndarray:
-    """Weights (OC, KH, KW, IC) over one input each as weights over all inputs together, ``channels`` each."""
-    together = np.zeros((*parts[0].shape[:3], len(parts), channels), np.int8)
-    for k, part in enumerate(parts):
-        together[..., k, : part.shape[3]] = part
-    return together.reshape(*parts[0].shape[:3], len(parts) * channels)
-
-
 def _cover(
     op: g.Conv2D, source: tuple[int, int, int, int], out: tuple[int, int, int, int]
 ) -> tuple[int, int, int, int]:
@@ -365,27 +354,6 @@ def _cover(
         )
     ]
     return top, left, max(0, need[0]), max(0, need[1])
-
-
-def _mostly_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """Zeros for weights that are written out as a dense convolution's. Raises PlaceError where they are too many."""
-    if math.prod(shape) > MOST_WRITTEN_OUT:
-        raise PlaceError(f"{'x'.join(map(str, shape))} weights once written out, at most {MOST_WRITTEN_OUT:,} are")
-    return np.zeros(shape, dtype)
-
-
-def _expand_groups(op: g.Conv2D) -> np.ndarray:
-    """Grouped weights as dense ones, zeros outside each group."""
-    if op.groups == 1:
-        return op.weight
-    oc, kh, kw, ic = op.weight.shape
-    dense = _mostly_zeros((oc, kh, kw, ic * op.groups), op.weight.dtype)
-    per_group = oc // op.groups
-    for k in range(op.groups):
-        dense[k * per_group : (k + 1) * per_group, :, :, k * ic : (k + 1) * ic] = op.weight[
-            k * per_group : (k + 1) * per_group
-        ]
-    return dense
 
 
 _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {

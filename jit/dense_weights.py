@@ -1,0 +1,44 @@
+"""Weights in the form in which the array multiplies them: groups, diagonals and parts written out as dense ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tilewright.jit import graph as g
+from tilewright.jit.errors import PlaceError
+
+#: weights of groups, diagonals and selections written out as a dense convolution's, which takes memory and time
+MOST_WRITTEN_OUT = 1 << 26
+
+
+def side_by_side(parts: list[np.ndarray], channels: int) -> np.ndarray:
+    """Weights (OC, KH, KW, IC) over one input each as weights over all inputs together, ``channels`` each."""
+    together = np.zeros((*parts[0].shape[:3], len(parts), channels), np.int8)
+    for k, part in enumerate(parts):
+        together[..., k, : part.shape[3]] = part
+    return together.reshape(*parts[0].shape[:3], len(parts) * channels)
+
+
+def mostly_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Zeros for weights that are written out as a dense convolution's. Raises PlaceError where they are too many."""
+    if math.prod(shape) > MOST_WRITTEN_OUT:
+        raise PlaceError(f"{'x'.join(map(str, shape))} weights once written out, at most {MOST_WRITTEN_OUT:,} are")
+    return np.zeros(shape, dtype)
+
+
+def expand_groups(op: g.Conv2D) -> np.ndarray:
+    """Grouped weights as dense ones, zeros outside each group."""
+    if op.groups == 1:
+        return op.weight
+    oc, kh, kw, ic = op.weight.shape
+    dense = mostly_zeros((oc, kh, kw, ic * op.groups), op.weight.dtype)
+    per_group = oc // op.groups
+    for k in range(op.groups):
+        dense[k * per_group : (k + 1) * per_group, :, :, k * ic : (k + 1) * ic] = op.weight[
+            k * per_group : (k + 1) * per_group
+        ]
+    return dense
