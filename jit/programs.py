@@ -121,6 +121,8 @@ def best_program(
                 break
 
     cycles = [attempt(number, make) for number, make in enumerate(tries)]
+    if on_chip and not found:  # it would stream, but for places in one piece
+        attempt(len(tries), partial(_program, forms, PLANNED, config, False))
     if policies == POLICIES and not _near(found, BEST):
         fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if found else 0
         policy = policies[fastest] if on_chip else PLANNED

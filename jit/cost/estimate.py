@@ -112,7 +112,20 @@ def estimate(network: NetworkTables, config: Config, policies: Sequence[Policy] 
 def streams(planner: Planner) -> bool:
     """Whether the network streams through act as a whole, with no more than the least of every ring."""
     least = planner.whole()
-    return isinstance(least, Plan) and isinstance(run(least, Policy()), Estimate)
+    if isinstance(least, Refusal):
+        return False
+    rings = least.bound.buffers[:, b.B_CAPACITY] * least.bound.buffers[:, b.B_UNITS]
+    fits = int(rings.sum()) <= planner.config.act_units and streams_constants(least)
+    return fits or isinstance(run(least, Policy()), Estimate)
+
+
+def streams_constants(plan: Plan) -> bool:
+    """Whether all constants lie in wgt and prm together, so that no layer waits for another's room."""
+    nodes = plan.nodes
+    repeats = np.maximum(1, nodes[:, t.N_GROUPS])
+    wgt = (nodes[:, t.N_VECTORS] * nodes[:, t.N_WGT_EACH] + nodes[:, t.N_PIECES] * nodes[:, t.N_WGT_FIXED]) * repeats
+    prm = (nodes[:, t.N_VECTORS] * nodes[:, t.N_PRM_EACH] + nodes[:, t.N_PIECES] * nodes[:, t.N_PRM_FIXED]) * repeats
+    return bool(wgt.sum() <= plan.c[t.C_WGT] and prm.sum() <= plan.c[t.C_PRM])
 
 
 def streaming(planner: Planner, policies: Sequence[Policy]) -> Estimate | None:
