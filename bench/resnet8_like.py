@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.codec import encode, encode_uops
 from tilewright.isa.program import Program, Segment
-from tilewright.isa.random_order import History, TokenOrder, Touch
 from tilewright.isa.spec import Combine, Engine, Memory, Opcode, entry_bytes, memory_depth
+from tilewright.verification.random_order import History, TokenOrder, Touch
 
 CONSTANT, INPUT, OUTPUT = range(3)
 CHANNELS = 16

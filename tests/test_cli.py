@@ -20,7 +20,7 @@ from rich.console import Console
 from tests.conftest import REPOSITORY, ModelCase
 from tests.runtime.network import images, make_artifact, reference
 from tilewright import cache, checking, compiling, progress
-from tilewright.cli import main
+from tilewright.cli.app import main
 from tilewright.config import PRESETS
 
 

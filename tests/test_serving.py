@@ -15,7 +15,7 @@ import pytest
 from tests.runtime.network import images, make_artifact, reference
 from tests.test_layering import ONLY_NUMPY
 from tilewright import board
-from tilewright.cli import main
+from tilewright.cli.app import main
 from tilewright.runtime.remote import auth
 
 

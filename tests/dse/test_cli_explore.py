@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tilewright.cli import main
+from tilewright.cli.app import main
+from tilewright.cli.explore_view import ExploreView
 from tilewright.config import load_config
 from tilewright.dse import evaluate, evaluation
 from tilewright.dse.search import Point
-from tilewright.explore_view import ExploreView
 from tilewright.hw.verilated.toolchain import ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"

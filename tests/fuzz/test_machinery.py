@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright import cli_fuzz
-from tilewright.cli import main
+from tilewright.cli import fuzz as cli_fuzz
+from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_case, draw_network, seed_config, shrink
 from tilewright.fuzz.bounds import stated_bounds

@@ -30,7 +30,6 @@ from tilewright.hw.hls.header import config_header, constants
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_config, random_program, random_segments
 from tilewright.isa.spec import FORMATS, HEADER
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.runtime.device import DeviceError, DeviceFault, open_device
@@ -39,6 +38,7 @@ from tilewright.runtime.hls_device import HlsDevice
 from tilewright.runtime.report_console import print_report
 from tilewright.runtime.report_html import render_html
 from tilewright.sim import simulate
+from tilewright.verification.random_program import random_config, random_program, random_segments
 
 #: between them: batch, both kinds of non-square blocks, narrow weights, two bus widths
 QUICK_SEEDS = (11, 22, 37)

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.hw.coverage.model import Bin
 from tilewright.isa.codec import COLUMNS
 from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.program import PAGE, Program
 from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, others
 from tilewright.isa.timing import DISPATCH_LATENCY, GEMM_DEPTH, TOKEN_LATENCY
 from tilewright.isa.verify.uops import AluBlock, GemmBlock, UopMemory
+from tilewright.verification.coverage.model import Bin
 
 __all__ = ["Times", "sample"]
 

@@ -12,16 +12,16 @@ import pytest
 
 from tests.isa.build import ALU, GEMM, LOAD, STORE, Builder
 from tilewright.config import PRESETS
-from tilewright.coverage import main, quick_hits
-from tilewright.hw.coverage import page as pages
-from tilewright.hw.coverage.model import GROUPS, Bin
-from tilewright.hw.coverage.page import PAGE, Coverage, CoverageError, Hits, covered, holes, page
-from tilewright.hw.coverage.sample import sample
 from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import DENSE, LATE, Style, random_program, random_segments
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import simulate
+from tilewright.verification.coverage import page as pages
+from tilewright.verification.coverage.collect import main, quick_hits
+from tilewright.verification.coverage.model import GROUPS, Bin
+from tilewright.verification.coverage.page import PAGE, Coverage, CoverageError, Hits, covered, holes, page
+from tilewright.verification.coverage.sample import sample
+from tilewright.verification.random_program import DENSE, LATE, Style, random_program, random_segments
 
 TINY = PRESETS["tiny"]
 BY_NAME = {group.name: group for group in GROUPS}
@@ -152,7 +152,7 @@ def kept() -> Coverage:
 
 def test_the_page_is_current_and_lists_every_hole(kept: Coverage) -> None:
     text = page(kept)
-    assert PAGE.read_text() == text, "run: python -m tilewright.coverage"
+    assert PAGE.read_text() == text, "run: python -m tilewright.verification.coverage.collect"
     for group in GROUPS:
         section = text.split(f"## {group.title}\n")[1].split("\n## ")[0]
         listed = [tuple(line[4:].split(" / ")) for line in section.splitlines() if line.startswith("  - ")]
@@ -177,7 +177,7 @@ def test_the_quick_run_covers_what_it_must(toolchain: None, kept: Coverage) -> N
 
 
 def test_a_difference_ends_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from tilewright import coverage
+    from tilewright.verification.coverage import collect
 
     class Wrong:
         def __init__(self, config: object) -> None: ...
@@ -185,7 +185,7 @@ def test_a_difference_ends_the_command(monkeypatch: pytest.MonkeyPatch, capsys: 
         def observe(self, *run: object) -> tuple[str, None]:
             return "segment output: 1 byte differs", None
 
-    monkeypatch.setattr(coverage, "Bench", Wrong)
+    monkeypatch.setattr(collect, "Bench", Wrong)
     assert main(["--quick"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: config random-11, dense program of seed 0: segment output")

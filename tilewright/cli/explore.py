@@ -12,10 +12,10 @@ from tilewright.config import load_config
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
+    from tilewright.cli.explore_view import ExploreView
     from tilewright.dse.networks import Network
     from tilewright.dse.search import Point, Search
     from tilewright.dse.space import Space
-    from tilewright.explore_view import ExploreView
 
 TRIALS = 200  #: points of a sweep that is not told how many
 SHOWN = 20  #: points of the front that are printed
@@ -102,6 +102,7 @@ def explore(
     ] = False,
 ) -> None:  # fmt: skip
     """Search Configs for models on a board; the same command continues a sweep that was killed."""
+    from tilewright.cli.explore_view import ExploreView
     from tilewright.dse.energy import load_table
     from tilewright.dse.evaluate import Evaluator
     from tilewright.dse.networks import split_weight
@@ -109,7 +110,6 @@ def explore(
     from tilewright.dse.search import Search, import_optuna
     from tilewright.dse.space import point_name
     from tilewright.dse.workers import make_pool
-    from tilewright.explore_view import ExploreView
     from tilewright.runtime.files import check_directory_writable, make_directory
 
     import_optuna()

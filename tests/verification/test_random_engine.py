@@ -10,11 +10,11 @@ import pytest
 from tilewright.config import PRESETS
 from tilewright.isa.codec import COLUMNS, Instruction, decode, encode
 from tilewright.isa.program import Program
-from tilewright.isa.random_engine import random_engine_program
-from tilewright.isa.random_program import random_config, random_segments
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify
 from tilewright.sim import simulate
+from tilewright.verification.random_engine import random_engine_program
+from tilewright.verification.random_program import random_config, random_segments
 
 TINY = PRESETS["tiny"]
 SIZE = 10

@@ -13,7 +13,9 @@ from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
 from tilewright.isa.codec import COLUMNS, decode
 from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import (
+from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
+from tilewright.isa.verifier import verify
+from tilewright.verification.random_program import (
     DENSE,
     LATE,
     TRAFFIC,
@@ -22,8 +24,6 @@ from tilewright.isa.random_program import (
     random_program,
     random_segments,
 )
-from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
-from tilewright.isa.verifier import verify
 
 
 def make(seed: int, size: int = 30) -> Program:

@@ -8,18 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright import (
-    __version__,
-    cli_compile,
-    cli_explore,
-    cli_fuzz,
-    cli_hw,
-    cli_isa,
-    cli_models,
-    cli_run,
-    cli_selftest,
-    cli_serve,
-)
+from tilewright import __version__
+from tilewright.cli import compile, explore, fuzz, hw, isa, models, run, selftest, serve
 from tilewright.errors import TilewrightError
 
 __all__ = ["app", "main"]
@@ -37,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (cli_run, cli_compile, cli_models, cli_isa, cli_hw, cli_explore, cli_fuzz, cli_serve, cli_selftest):
+for part in (run, compile, models, isa, hw, explore, fuzz, serve, selftest):
     part.register(app)
 
 

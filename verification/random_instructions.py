@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine, Rounding
 from tilewright.isa.program import PAGE
-from tilewright.isa.random_order import Addresses, Touch
-from tilewright.isa.random_state import (
+from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
+from tilewright.verification.random_order import Addresses, Touch
+from tilewright.verification.random_state import (
     CONSTANT,
     INPUT,
     NAMES,
@@ -20,7 +21,6 @@ from tilewright.isa.random_state import (
     Proposal,
     State,
 )
-from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
 
 #: how often each kind is drawn
 KIND_WEIGHTS = {

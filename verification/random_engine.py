@@ -13,10 +13,10 @@ from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.random_order import Addresses, History, Touch
-from tilewright.isa.random_program import GrowingProgram
-from tilewright.isa.random_state import CONSTANT, NAMES, OUTPUT, SEGMENT_NAMES, Proposal
 from tilewright.isa.spec import Engine, Memory, Opcode, uop_depth, uop_width
+from tilewright.verification.random_order import Addresses, History, Touch
+from tilewright.verification.random_program import GrowingProgram
+from tilewright.verification.random_state import CONSTANT, NAMES, OUTPUT, SEGMENT_NAMES, Proposal
 
 __all__ = ["KINDS", "random_engine_program"]
 

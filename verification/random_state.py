@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.program import PAGE
-from tilewright.isa.random_order import Addresses, History, Touch
 from tilewright.isa.spec import Engine, Memory, Opcode, memory_depth
 from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.verification.random_order import Addresses, History, Touch
 
 CONSTANT, INPUT, OUTPUT, SCRATCH = range(4)  #: segment numbers
 NAMES = {

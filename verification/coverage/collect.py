@@ -1,7 +1,7 @@
 """Collect functional coverage: random programs on simulator and RTL, each on a calm and on a pausing bus.
 
-``python -m tilewright.coverage`` runs all, keeps the result and writes ``docs/coverage.md``; ``--quick`` runs what the
-tests run, prints what it hits, and writes nothing.
+``python -m tilewright.verification.coverage.collect`` runs all, keeps the result and writes ``docs/coverage.md``;
+``--quick`` runs what the tests run, prints what it hits, and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.config import KIB, PRESETS, Config
-from tilewright.differential import PROGRAM_SIZE, Bench, seeded_config
 from tilewright.errors import TilewrightError
-from tilewright.hw.coverage.model import GROUPS
-from tilewright.hw.coverage.page import KEPT, PAGE, Coverage, Hits, covered, page
-from tilewright.hw.coverage.sample import sample
 from tilewright.hw.verilated.model import Disturbance
-from tilewright.isa.random_program import DENSE, LATE, TRAFFIC, Style, random_program, random_segments
 from tilewright.progress import ProgressReporter
+from tilewright.verification.coverage.model import GROUPS
+from tilewright.verification.coverage.page import KEPT, PAGE, Coverage, Hits, covered, page
+from tilewright.verification.coverage.sample import sample
+from tilewright.verification.differential import PROGRAM_SIZE, Bench, seeded_config
+from tilewright.verification.random_program import DENSE, LATE, TRAFFIC, Style, random_program, random_segments
 
 __all__ = ["DifferenceError", "collect", "main", "quick_hits"]
 
@@ -87,7 +87,7 @@ def quick_hits(report: Report) -> Hits:
 def main(arguments: list[str]) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m tilewright.coverage", description="Functional coverage of the RTL."
+        prog="python -m tilewright.verification.coverage.collect", description="Functional coverage of the RTL."
     )
     parser.add_argument("--quick", action="store_true", help="only what the tests run; write nothing")
     quick_only = parser.parse_args(arguments).quick

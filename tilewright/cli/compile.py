@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli_run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
+from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact, placed_macs
 from tilewright.runtime.files import check_writable, read_bytes
 

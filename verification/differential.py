@@ -17,10 +17,10 @@ from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance, ModelError
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_config, random_program, random_segments
 from tilewright.isa.spec import Engine, others
 from tilewright.sim import simulate
 from tilewright.sim.result import TimingResult
+from tilewright.verification.random_program import random_config, random_program, random_segments
 
 PROGRAM_SIZE = 24  #: instructions asked of the generator, set-up apart
 STALLED_FACTOR = 200  #: how much longer than the contract a disturbed run may take
