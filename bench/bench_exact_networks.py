@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
-from bench.bench_sim_speed import machine
+from bench.common import machine, write_json
 from bench.networks import NETWORKS, SIZES, build, example
 from tilewright.checking import reference_outputs
 from tilewright.runtime.artifact import unproven
@@ -87,7 +84,7 @@ def keep(path: Path, row: dict[str, Any]) -> None:
     rows = [r for r in rows if any(r[k] != row[k] for k in ("size", "seed", "network", "config"))]
     names = list(NETWORKS)
     rows = sorted([*rows, row], key=lambda r: (SIZES.index(r["size"]), names.index(r["network"]), r["config"]))
-    path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    write_json(path, {"machine": machine(), "rows": rows})
 
 
 def main() -> int:

@@ -29,11 +29,8 @@ from typing import Any
 
 import numpy as np
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
-from bench.bench_sim_speed import machine
+from bench.common import machine, options_of, write_json
 from bench.resnet18 import build, images
 from tilewright.config import Config, load_config
 from tilewright.dse.networks import Network
@@ -154,22 +151,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     """Print the table; exit code 1 if a peer that was asked said nothing, or RTL and simulator differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--python", help="an interpreter that has zigzag-dse and scalesim")
     parser.add_argument("--peer", action="append", choices=list(PEERS), help="only this one (may be repeated)")
     parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--config", default="pynq-z2")
     parser.add_argument("--no-rtl", dest="rtl", action="store_false", help="the simulator's cycles, not the RTL's")
     parser.add_argument("--seconds", type=float, default=1500.0, help="stop a peer after this long")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     try:
         found = measure(options)
     except (TilewrightError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(options.json, found)
     source = "on the RTL" if found["truth_from"] == "rtl" else "on the simulator"
     print(f"ResNet-18 at {options.size} x {options.size} on {found['config']}: {found['truth']:,} cycles {source}, "
           f"{found['simulated']:,} simulated")  # fmt: skip

@@ -21,9 +21,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
 from tilewright.checking import compare, reference_outputs
