@@ -21,7 +21,7 @@ from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import lower
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 
 
 def least_cycles(graph: Graph, config: Config) -> int:

@@ -41,9 +41,9 @@ from tilewright.jit.importer import import_model
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
-from tilewright.progress import ProgressReporter
 from tilewright.runtime.device import open_device
 from tilewright.sim import simulate_timing
+from tilewright.terminal import ProgressReporter
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"ZigZag": HERE / "peer_zigzag.py", "SCALE-Sim": HERE / "peer_scalesim.py"}

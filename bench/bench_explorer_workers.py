@@ -18,9 +18,10 @@ from tilewright.config import PRESETS
 from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.evaluation import ANALYTICAL, SIMULATOR, Task
 from tilewright.dse.networks import Network
+from tilewright.dse.pool import InProcess
 from tilewright.dse.search import Search
 from tilewright.dse.space import make_space
-from tilewright.dse.workers import InProcess, Workers, make_pool
+from tilewright.dse.workers import Workers, make_pool
 
 
 def timed(pool: InProcess | Workers, task: Task, fidelity: str, points: list[Any]) -> tuple[float, dict[int, Any]]:

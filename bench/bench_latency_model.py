@@ -36,7 +36,7 @@ from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 
 KEPT = ROOT / "dse" / "data" / "latency_accuracy.json"
 

@@ -29,7 +29,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import ImportedModel, import_model
 from tilewright.jit.reference import evaluate
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 
 STAGES = (64, 128, 256, 512)
 CLASSES = 1000

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tilewright.config import Config
-from tilewright.jit.compiler import Progress, accelerator_graphs, compile_graph
+from tilewright.jit.compiler import accelerator_graphs, compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.tiled.program import TiledProgram
+from tilewright.progress import Progress
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.steps import TensorIo
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact
-from tilewright.runtime.device import Allocation, Counters, Device, Progress, open_device
+from tilewright.runtime.device import Allocation, Counters, Device, open_device
 from tilewright.runtime.files import check_directory_writable, make_directory, save_array, write_atomic
 from tilewright.runtime.host_steps import Environment, check_host, run_host_step
 from tilewright.runtime.intermediates import intermediate_index
@@ -91,7 +92,7 @@ class Executable:
         return self.run(x)[0]
 
     def run(
-        self, x: Inputs, *, progress: Progress | None = None, keep_intermediates: str | Path | None = None
+        self, x: Inputs, *, progress: Advance | None = None, keep_intermediates: str | Path | None = None
     ) -> tuple[Any, Report]:
         """Run N inferences.
 
@@ -168,7 +169,7 @@ class Executable:
             stack.callback(self.device.release, allocations[index])
         return allocations
 
-    def _run_steps(self, run: _Run, environment: Environment, progress: Progress | None) -> None:
+    def _run_steps(self, run: _Run, environment: Environment, progress: Advance | None) -> None:
         """Run all steps on the inferences of one launch."""
         count = next(iter(environment.values())).shape[0]
         last_launch = max((i for i, s in enumerate(self.artifact.steps) if isinstance(s, LaunchStep)), default=-1)

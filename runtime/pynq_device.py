@@ -17,7 +17,8 @@ from tilewright.config import Config
 from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Progress, fault
+from tilewright.progress import Advance
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, fault
 from tilewright.runtime.pynq.board import Board
 from tilewright.runtime.pynq.buffers import BufferPool, SegmentBuffers, place_segments
 from tilewright.runtime.pynq.manifest import Manifest, find_overlay
@@ -162,7 +163,7 @@ class PynqDevice(Device):
         self.registers.change(self._repeat, inferences)
         self.registers.command(Control.START)
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for the interrupt, or look at STATUS now and then. A launch that hangs or is interrupted is ended."""
         state: _State = allocation.state
         allowed = self._timeout

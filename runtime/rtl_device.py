@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +15,8 @@ from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import Program
-from tilewright.runtime.builds import BuildProgress, print_build_progress
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
+from tilewright.progress import Advance, Progress, on_error_stream
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, Events, fault
 from tilewright.runtime.segments import segment_memories
 from tilewright.runtime.stalls import register_stalls
 
@@ -47,13 +46,13 @@ class RtlDevice(Device):
         config: Config,
         wave: str | Path | None = None,
         disturbance: Disturbance | None = None,
-        build_progress: BuildProgress | None = None,
+        build_progress: Progress | None = None,
     ) -> None:
         super().__init__(config)
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
-        library = design_library(config, kind, build_progress or partial(print_build_progress, self.name))
+        library = design_library(config, kind, build_progress or on_error_stream(self.name))
         self._model = DesignModel(library, config.dram_latency)
         self._driver = Driver(self._model, config)
         if disturbance is not None:
@@ -77,7 +76,7 @@ class RtlDevice(Device):
         state: _State = allocation.state
         self._driver.start(allocation.program, state.memories, inferences, cycle_bound(allocation.program))
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Clock the design until the launch has finished. An interruption resets it."""
         told = 0
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.progress import Progress, silent
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tilewright.jit.compiler import CompiledGraph
     from tilewright.jit.graph import TensorSpec
     from tilewright.jit.importer import ImportedModel
-
-Progress = Callable[[str, int, int], None]  #: called with (what, done, total)
 
 
 class CompileError(TilewrightError):
@@ -61,7 +59,7 @@ def compile(
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
-        artifact = compile_artifact(path, config, progress=progress, **options)
+        artifact = compile_artifact(path, config, progress=progress or silent, **options)
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
@@ -78,7 +76,7 @@ def compile_artifact(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Artifact:
     """Import and compile a model file, without the cache."""
     if find_spec("flatbuffers") is None:
@@ -87,8 +85,7 @@ def compile_artifact(
     from tilewright.jit.source import open_source
 
     start = time.perf_counter()
-    if progress is not None:
-        progress("importing", 0, 0)
+    progress("importing", 0, 0)
     source = open_source(path, proven_only=proven_only)
     result = compile_source(
         source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress

@@ -24,7 +24,8 @@ from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, DeviceFault, Events, Progress
+from tilewright.progress import Advance
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
@@ -172,7 +173,7 @@ class RemoteDevice(Device):
         """Sent ahead like a write: an error appears in :meth:`wait`."""
         self._post({"do": "launch", "handle": allocation.state, "inferences": inferences})
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """The server tells of every inference that has finished."""
         self._ask({"do": "wait", "handle": allocation.state}, progress=progress, patient=True)
 
@@ -198,7 +199,7 @@ class RemoteDevice(Device):
             raise earlier
 
     def _ask(
-        self, request: dict[str, Any], payload: bytes = b"", progress: Progress | None = None, patient: bool = False
+        self, request: dict[str, Any], payload: bytes = b"", progress: Advance | None = None, patient: bool = False
     ) -> tuple[dict[str, Any], bytearray]:
         """Send a request and return its reply; an error of a request sent before it is raised instead."""
         with self._unbroken():
@@ -231,7 +232,7 @@ class RemoteDevice(Device):
             first = first or self._error(reply)
         return first
 
-    def _reply(self, progress: Progress | None = None) -> tuple[dict[str, Any], bytearray]:
+    def _reply(self, progress: Advance | None = None) -> tuple[dict[str, Any], bytearray]:
         """The next reply, after what is told on the way to it. Raises :class:`RemoteError` if it ends the session."""
         while True:
             reply, data = self._connected().receive()

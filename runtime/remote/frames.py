@@ -10,7 +10,7 @@ import socket
 import struct
 from typing import Any
 
-from tilewright.runtime.device import DeviceError
+from tilewright.runtime.device_base import DeviceError
 
 MAGIC = b"TWR1"
 PREFIX = struct.Struct("<4sIQ")

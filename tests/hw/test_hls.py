@@ -298,7 +298,7 @@ def test_a_batched_network_and_a_report_without_cycles(tiny: HlsDevice) -> None:
     console = Console(file=io.StringIO(), width=120)
     print_report(report, console)
     assert "not counted by the hls device" in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "not counted" in render_html(report)
+    assert "not counted" in render_html(report.to_dict(), report.runs)
 
 
 def test_the_digits_network_is_equal(hls_toolchain: None) -> None:

@@ -37,7 +37,7 @@ def compile_model(
 ) -> None:
     """Compile a model into one artifact file."""
     from tilewright.compiling import compile
-    from tilewright.progress import ProgressReporter
+    from tilewright.terminal import ProgressReporter
 
     check_writable(output)
     with ProgressReporter() as progress:
@@ -61,7 +61,7 @@ def inspect(
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
 ) -> None:
     """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
-    from tilewright.progress import ProgressReporter, output_console
+    from tilewright.terminal import ProgressReporter, output_console
 
     data = read_bytes(model)
     if is_artifact(data) or model.suffix == ".twa":

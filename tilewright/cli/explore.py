@@ -39,7 +39,7 @@ def _print_parameters(wanted: bool) -> None:
     from tilewright.config import Config
     from tilewright.dse.evaluate import OBJECTIVES
     from tilewright.dse.space import describe_parameters
-    from tilewright.progress import output_console
+    from tilewright.terminal import output_console
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("parameter", "legal values", "pynq-z2", "varied by default"):

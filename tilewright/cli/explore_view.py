@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.progress import ProgressReporter, make_bar
+from tilewright.terminal import ProgressReporter, make_bar
 
 if TYPE_CHECKING:
     from tilewright.dse.search import Point

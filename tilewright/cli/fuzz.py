@@ -62,8 +62,8 @@ def fuzz(
     from tilewright.config import load_config
     from tilewright.fuzz.campaign import RESULTS, Summary, Task, finished, run_campaign
     from tilewright.fuzz.seeds import RANDOM
-    from tilewright.progress import ProgressReporter
     from tilewright.runtime.files import check_directory_writable
+    from tilewright.terminal import ProgressReporter
 
     low, high = parse_range(seeds)
     if config != RANDOM:
@@ -102,7 +102,7 @@ def print_summary(summary: Summary) -> None:
     from rich.table import Table
 
     from tilewright.fuzz.cases import OUTCOMES
-    from tilewright.progress import output_console
+    from tilewright.terminal import output_console
 
     console = output_console()
     total = sum(summary.outcomes.values())

@@ -46,7 +46,7 @@ def differential(
     seed: Annotated[int, typer.Option(min=0, help="First seed of configs and programs.")] = 0,
 ) -> None:
     """Compare simulator and RTL on random programs: bytes, times, counters; exit 1 on a difference."""
-    from tilewright.progress import ProgressReporter
+    from tilewright.terminal import ProgressReporter
     from tilewright.verification.differential import differential as compare
 
     total, done, found = configs * programs, 0, []

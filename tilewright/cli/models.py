@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilewright.fetch import MODELS, fetch_model, progress_bar
+from tilewright.fetch import MODELS, fetch_model
 
 commands = typer.Typer(help="List and download the MLPerf Tiny networks.", no_args_is_help=False, rich_markup_mode=None)
 
@@ -34,6 +32,8 @@ def fetch(
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="Take it from here instead.")] = None,
 ) -> None:
     """Download a network, checked against its checksum."""
-    with progress_bar(name) if sys.stderr.isatty() else nullcontext() as progress:
-        path = fetch_model(name, directory, base_url, progress)
+    from tilewright.terminal import ProgressReporter
+
+    with ProgressReporter() as progress:
+        path = fetch_model(name, directory, base_url, progress.update)
     typer.echo(str(path))

@@ -113,8 +113,8 @@ def run(
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
 ) -> None:
     """Run a model or an artifact and report its cycles, layer by layer."""
-    from tilewright.progress import ProgressReporter, output_console
     from tilewright.runtime.report_console import print_report
+    from tilewright.terminal import ProgressReporter, output_console
 
     files = Outputs(output, report, trace, html, keep_intermediates)
     data = read_bytes(model)

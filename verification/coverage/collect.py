@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.config import KIB, PRESETS, Config
 from tilewright.errors import TilewrightError
 from tilewright.hw.verilated.model import Disturbance
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 from tilewright.verification.coverage.model import GROUPS
 from tilewright.verification.coverage.page import KEPT, PAGE, Coverage, Hits, covered, page
 from tilewright.verification.coverage.sample import sample
