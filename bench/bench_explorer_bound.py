@@ -62,7 +62,7 @@ def main() -> int:
     paths = models(options.models)
     if not paths:
         return 0
-    graphs = [graph for path in paths if (graph := import_model(path).graph) is not None]
+    graphs = [import_model(path).graph for path in paths]
     rows: dict[str, list[int]] = {}
     with ProgressReporter() as progress:
         cycles = []

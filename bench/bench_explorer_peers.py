@@ -127,7 +127,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         path = build(Path(folder) / "resnet18.onnx", options.size)
         progress.update("importing", 0, 0)
         model = import_model(path)
-        assert model.graph is not None, model.host_ops
+        assert not model.host_ops, model.host_ops
         tables = Network.of(model.graph).tables(config)
         executable = tw.compile(path, config, progress=progress.update)
         simulated = sum(simulate_timing(program).cycles for program in executable.artifact.programs)

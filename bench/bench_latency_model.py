@@ -1,11 +1,11 @@
 """The explorer's latency model against the cycle simulator, on random Configs and networks.
 
-``python bench/bench_latency_model.py`` estimates the kept pairs of ``dse/data/latency_accuracy.json``, whose simulated
-cycles cost most of an hour, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are kept,
-``--seconds T`` stops earlier; each is written as it comes, so that a killed run goes on where it was. ``--fresh``
+``python bench/bench_latency_model.py`` estimates the kept pairs of ``bench/results/latency_accuracy.json``, whose
+simulated cycles cost most of an hour, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are
+kept, ``--seconds T`` stops earlier; each is written as it comes, so that a killed run goes on where it was. ``--fresh``
 forgets the kept ones. Networks are small random graphs, the digits example, ResNet-18 on 64 x 64 pixels and the real
-networks of ``../shared/models`` or ``TILEWRIGHT_MODELS``; kept pairs of networks that are not there are left out.
-Pairs that one of the two calls infeasible are counted apart.
+networks of ``../shared/models`` or ``TILEWRIGHT_MODELS``; kept pairs of networks that are not there are left out. Pairs
+that one of the two calls infeasible are counted apart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from bench.common import DIGITS as DIGITS_FOLDER
-from bench.common import MLPERF_TINY, ROOT, machine, options_of, write_json
+from bench.common import MLPERF_TINY, RESULTS, machine, options_of, write_json
 from bench.resnet18 import build
 from tests.jit.builder import GraphBuilder
 from tilewright.cache import compiler_version
@@ -38,7 +38,7 @@ from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.terminal import ProgressReporter
 
-KEPT = ROOT / "dse" / "data" / "latency_accuracy.json"
+KEPT = RESULTS / "latency_accuracy.json"
 
 #: (sizes are drawn independently; what contradicts itself is drawn again)
 CHOICES: dict[str, tuple[int | bool, ...]] = {

@@ -15,6 +15,7 @@ from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"  #: that are kept; the other files there are whatever was run last
 DIGITS = ROOT / "examples" / "digits"
 MLPERF_TINY = ("resnet8_cifar10", "dscnn_keywords", "mobilenet_person", "autoencoder_toycar")
 
@@ -34,10 +35,10 @@ def models(folder: Path, names: tuple[str, ...] = MLPERF_TINY) -> list[Path]:
 
 def whole_graph(model: Path) -> Graph:
     """The graph of a network that runs on the accelerator whole; ends the bench if only part of it does."""
-    graph = import_model(model).graph
-    if graph is None:
+    imported = import_model(model)
+    if imported.host_ops:
         raise SystemExit(f"{model}: only part of it runs on the accelerator; measure a network that runs there whole")
-    return graph
+    return imported.graph
 
 
 def machine() -> str:

@@ -34,8 +34,8 @@ class StepError(TilewrightError):
 
 
 @dataclass(frozen=True)
-class TensorIo:
-    """A tensor as the user sees it: shape with the leading batch of 1, NumPy dtype name, quantisation."""
+class TensorSpec:
+    """A tensor of the network: shape with the leading batch of 1 (NHWC in programs), NumPy dtype name, quantisation."""
 
     name: str
     shape: tuple[int, ...]

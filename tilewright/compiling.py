@@ -16,11 +16,10 @@ from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.files import read_bytes
-from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, TensorIo, UnpackStep
+from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
     from tilewright.jit.compiler import CompiledGraph
-    from tilewright.jit.graph import TensorSpec
     from tilewright.jit.importer import ImportedModel
 
 
@@ -96,8 +95,8 @@ def compile_artifact(
         config=config,
         programs=tuple(compiled.programs),
         steps=tuple(compiled.steps),
-        inputs=tuple(_tensor(spec) for spec in result.model.inputs),
-        outputs=tuple(_tensor(spec) for spec in result.model.outputs),
+        inputs=tuple(result.model.inputs),
+        outputs=tuple(result.model.outputs),
         intermediates=_intermediates(result.model, compiled) if keep_intermediates else (),
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
@@ -109,10 +108,6 @@ def compile_artifact(
     )  # fmt: skip
 
 
-def _tensor(spec: TensorSpec) -> TensorIo:
-    return TensorIo(spec.name, spec.shape, spec.dtype, spec.scale, spec.zero_point)
-
-
 def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Intermediate, ...]:
     """The outputs of the model file's operators that the steps produce.
 
@@ -122,7 +117,7 @@ def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Inter
     found = []
     for operator, name in model.sources.items():
         if name in produced:
-            found.append(Intermediate(operator, _tensor(compiled.graph.tensors[name])))
+            found.append(Intermediate(operator, compiled.graph.tensors[name]))
     return tuple(found)
 
 

@@ -1,10 +1,10 @@
 """Weights of the area model from Yosys runs, and its error on Configs that the fit has not seen.
 
-``python -m tilewright.dse.calibration`` (``make calibrate``) synthesises a seeded random set of Configs for 7 series,
-and some of them for UltraScale+, fits the weights of :mod:`tilewright.dse.area` on one part of each family's and
-measures the error on the other. Runs are kept in ``data/calibration.json`` and ``data/calibration_xcup.json``, so that
-a call that was cut short goes on, and one after a change of the RTL does all again. With the name of a family only
-its Configs are synthesised; the fits are always of both.
+``python -m bench.calibration`` (``make calibrate``) synthesises a seeded random set of Configs for 7 series, and some
+of them for UltraScale+, fits the weights of :mod:`tilewright.dse.area` on one part of each family's and measures the
+error on the other. Runs are kept in ``calibration.json`` and ``calibration_xcup.json`` of ``bench/results``, so that a
+call that was cut short goes on, and one after a change of the RTL does all again. With the name of a family only its
+Configs are synthesised; the fits are always of both.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.common import RESULTS
 from tilewright.config import PRESETS, Config, ConfigError
 from tilewright.dse.area import AREA, KINDS, Weights, terms, weighed
 from tilewright.errors import TilewrightError
@@ -25,7 +26,7 @@ from tilewright.hw.yosys import YOSYS
 from tilewright.runtime.files import write_atomic
 
 #: kept runs by Yosys' name of the family. The first has all random Configs; its weights are what is expected of another
-RUNS = {"xc7": AREA.with_name("calibration.json"), "xcup": AREA.with_name("calibration_xcup.json")}
+RUNS = {"xc7": RESULTS / "calibration.json", "xcup": RESULTS / "calibration_xcup.json"}
 SEED = 2026
 HELD_OUT, FITTED = 20, 16  #: random Configs that measure, and that are fitted
 #: presets that are fitted too: the smallest, and the default
