@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.verification.random_engine import random_engine_program
 from tilewright.config import PRESETS
 from tilewright.isa.codec import COLUMNS, Instruction, decode, encode
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify
 from tilewright.sim import simulate
-from tilewright.verification.random_engine import random_engine_program
 from tilewright.verification.random_program import random_config, random_segments
 
 TINY = PRESETS["tiny"]

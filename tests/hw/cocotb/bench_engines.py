@@ -9,8 +9,8 @@ import numpy as np
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.dram import CHANNELS
+from tests.verification.random_engine import random_engine_program
 from tilewright.isa.spec import Engine
-from tilewright.verification.random_engine import random_engine_program
 
 __all__ = ["every_engine_alone"]
 

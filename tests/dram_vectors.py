@@ -1,4 +1,4 @@
-"""The DRAM rule of the timing contract (``docs/timing.md``): when data and responses arrive.
+"""Test vectors of the DRAM rule of the timing contract (``docs/timing.md``): when data and responses arrive.
 
 The cycle model, the model around the Verilated design and the HLS device each implement the rule on their
 own; the vectors here hold them together. All times are cycles, all lengths beats.
