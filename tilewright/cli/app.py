@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from tilewright import __version__
-from tilewright.cli import compile, explore, fuzz, hw, isa, models, run, selftest, serve
+from tilewright.cli import compile, explore, fuzz, hw, isa, models, run
 from tilewright.errors import TilewrightError
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR = 2
+#: the board has these commands too, in argparse: options and help are passed on
+PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 #: wrong options and arguments; Typer has its own copy of click in some versions, so the class is taken from Typer
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -27,8 +30,49 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (run, compile, models, isa, hw, explore, fuzz, serve, selftest):
-    part.register(app)
+COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("run", run.run, "run resnet8.tflite --input x.npy --output y.npy --check --html report.html"),
+    ("compile", compile.compile_model, "compile resnet8.tflite --config pynq-z2 -o resnet8.twa"),
+    ("inspect", compile.inspect, "inspect resnet8.tflite"),
+    ("asm", isa.assemble_file, "asm copy.s -o copy.twp"),
+    ("disasm", isa.disassemble_file, "disasm copy.twp -o copy.s"),
+    ("verify", isa.verify_file, "verify copy.twp"),
+    ("explore", explore.explore,
+     "explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"),
+    ("fuzz", fuzz.fuzz, "fuzz tflite --seeds 0:200 --config random --jobs 2 -o fuzz"),
+)  # fmt: skip
+GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]], ...] = (
+    ("models", "List and download the MLPerf Tiny networks.",
+     (("list", models.list_models, ""), ("fetch", models.fetch, "resnet8_cifar10 --directory models"))),
+    ("config", "Accelerator configurations: the presets, and .toml files.",
+     (("list", isa.list_configs, ""), ("show", isa.show_config, "pynq-z2 > mine.toml"))),
+    ("hw", "The hardware: Verilog, and its check against the simulator.",
+     (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),
+      ("differential", hw.differential, "--configs 5 --programs 20"))),
+)  # fmt: skip
+for _name, _function, _example in COMMANDS:
+    app.command(_name, epilog=f"Example: tilewright {_example}")(_function)
+for _group, _help, _members in GROUPS:
+    _part = typer.Typer(help=_help, no_args_is_help=True, rich_markup_mode=None)
+    for _name, _function, _example in _members:
+        _part.command(_name, epilog=f"Example: tilewright {_group} {_name} {_example}".strip())(_function)
+    app.add_typer(_part, name=_group)
+
+
+@app.command(context_settings=PASS_ON, add_help_option=False)
+def serve(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+    """Let other machines run programs on this one's accelerator (tilewright serve --help)."""
+    from tilewright.runtime.remote.command import main
+
+    raise typer.Exit(main(arguments or []))
+
+
+@app.command(context_settings=PASS_ON, add_help_option=False)
+def selftest(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+    """Check board, overlay and driver, step by step, and say what is wrong (tilewright selftest --help)."""
+    from tilewright.runtime.selftest import main
+
+    raise typer.Exit(main(arguments or []))
 
 
 def _print_version(wanted: bool) -> None:

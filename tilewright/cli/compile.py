@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    app.command("compile", epilog="Example: tilewright compile resnet8.tflite --config pynq-z2 -o resnet8.twa")(
-        compile_model
-    )
-    app.command("inspect", epilog="Example: tilewright inspect resnet8.tflite")(inspect)
-
-
 def compile_model(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite or QDQ .onnx model.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write.")],

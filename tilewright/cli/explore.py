@@ -19,16 +19,10 @@ if TYPE_CHECKING:
 
 TRIALS = 200  #: points of a sweep that is not told how many
 SHOWN = 20  #: points of the front that are printed
-EXAMPLE = "Example: tilewright explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"
 
 
 class ExploreProblem(TilewrightError):
     """A sweep that has nothing to explore or nothing to show."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("explore", epilog=EXAMPLE)(explore)
 
 
 def _print_parameters(wanted: bool) -> None:

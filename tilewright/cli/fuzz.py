@@ -13,8 +13,6 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright.fuzz.campaign import Summary
 
-EXAMPLE = "Example: tilewright fuzz tflite --seeds 0:200 --config random --jobs 2 -o fuzz"
-
 
 class FuzzUsage(TilewrightError):
     """Options that make no sense."""
@@ -32,11 +30,6 @@ class NetworkSize(str, Enum):  # noqa: UP042
 
     small = "small"
     full = "full"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("fuzz", epilog=EXAMPLE)(fuzz)
 
 
 def fuzz(

@@ -12,14 +12,6 @@ from tilewright.config import load_config
 ConfigOption = Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    group = typer.Typer(help="The hardware: Verilog, and its check against the simulator.", no_args_is_help=True)
-    group.command("verilog", epilog="Example: tilewright hw verilog --config ultra96 -o build/rtl")(verilog)
-    group.command("differential", epilog="Example: tilewright hw differential --configs 5 --programs 20")(differential)
-    app.add_typer(group, name="hw")
-
-
 def verilog(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files.")],
     config: ConfigOption = "pynq-z2",

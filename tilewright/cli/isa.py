@@ -25,17 +25,6 @@ class SourceError(TilewrightError):
     """An assembly file is not text."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    config = typer.Typer(help="Accelerator configurations: the presets, and .toml files.", rich_markup_mode=None)
-    config.command("list", epilog="Example: tilewright config list")(list_configs)
-    config.command("show", epilog="Example: tilewright config show pynq-z2 > mine.toml")(show_config)
-    app.add_typer(config, name="config")
-    app.command("asm", epilog="Example: tilewright asm copy.s -o copy.twp")(assemble_file)
-    app.command("disasm", epilog="Example: tilewright disasm copy.twp -o copy.s")(disassemble_file)
-    app.command("verify", epilog="Example: tilewright verify copy.twp")(verify_file)
-
-
 def list_configs() -> None:
     """List the presets with their main parameters."""
     heads = ("preset", "batch x in x out", "weights", "act", "wgt", "acc", "AXI", "clock", "DSPs")

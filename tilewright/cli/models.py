@@ -9,15 +9,7 @@ import typer
 
 from tilewright.fetch import MODELS, fetch_model
 
-commands = typer.Typer(help="List and download the MLPerf Tiny networks.", no_args_is_help=False, rich_markup_mode=None)
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command group to the app."""
-    app.add_typer(commands, name="models")
-
-
-@commands.command("list", epilog="Example: tilewright models list")
 def list_models() -> None:
     """List the networks that can be fetched."""
     width = max(map(len, MODELS))
@@ -25,7 +17,6 @@ def list_models() -> None:
         typer.echo(f"{name:{width}}  {model.size:>9,} bytes  {model.description}")
 
 
-@commands.command("fetch", epilog="Example: tilewright models fetch resnet8_cifar10 --directory models")
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `tilewright models list` shows.")],
     directory: Annotated[Path, typer.Option("--directory", "-d", metavar="D", help="Where to put it.")] = Path("."),

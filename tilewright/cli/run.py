@@ -30,7 +30,6 @@ DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
-EXAMPLE = "Example: tilewright run resnet8.tflite --input x.npy --output y.npy --check --html report.html"
 
 
 class UsageProblem(TilewrightError):
@@ -65,11 +64,6 @@ class Outputs:
             report.save_trace(self.trace)
         if self.html is not None:
             report.save_html(self.html)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("run", epilog=EXAMPLE)(run)
 
 
 def run(
