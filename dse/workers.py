@@ -18,8 +18,6 @@ from tilewright.dse.evaluation import ANALYTICAL, Task
 from tilewright.dse.pool import InProcess, Params, Result, WorkerError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tilewright.dse.cluster import Cluster
 
 START_SECONDS = 3.0  #: what starting local workers costs, compiled kernels loaded by each included
@@ -46,9 +44,7 @@ class Workers:
             self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Iterable
+from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 QUIET_SECONDS = 2.0  #: work shorter than this says nothing where there is no terminal
@@ -19,10 +20,19 @@ def output_console() -> Console:
     return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
-def make_bar(console: Console) -> Progress:
+class _Bar(Progress):
     """A bar between what is being done, how far it is (the field ``count``) and the time; it vanishes when stopped."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
+
+    below: RenderableType | None = None  #: drawn under it
+
+    def __init__(self, console: Console) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"))
+        super().__init__(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.below is not None:
+            yield self.below
 
 
 class ProgressReporter:
@@ -30,19 +40,17 @@ class ProgressReporter:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
-        self._bar: Progress | None = None
+        self._bar: _Bar | None = None
         self._task: TaskID | None = None
         self._start = self._last_line = time.monotonic()
 
-    def __enter__(self) -> ProgressReporter:
+    def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self._bar = make_bar(self.console)
+            self._bar = _Bar(self.console)
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

@@ -148,7 +148,7 @@ def test_the_front_is_shown_on_a_terminal() -> None:
 def test_without_a_terminal_there_are_lines_of_progress_only() -> None:
     paper = io.StringIO()
     with ExploreView(("latency",), lambda p: "", Console(file=paper, width=100)) as view:
-        view._lines._start = view._lines._last_line = float("-inf")
+        view._start = view._last_line = float("-inf")
         view.update("exploring", 3, 10)
         view.watch([Point(0, {}, {"latency": 1.0})])
     assert paper.getvalue() == "exploring 3/10\n"
