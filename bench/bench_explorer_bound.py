@@ -1,8 +1,8 @@
-"""The most that any design could gain: floors of the MLPerf Tiny set over every array shape that a board's DSPs hold.
+"""What any design could gain: lower bounds of the MLPerf Tiny set over every array shape that a board's DSPs hold.
 
-``python bench/bench_explorer_bound.py [--board NAME] [--config NAME|FILE] [--models DIR]``. A floor is what no
+``python bench/bench_explorer_bound.py [--board NAME] [--config NAME|FILE] [--models DIR]``. A lower bound is what no
 schedule can beat, on memories of any size (``jit/floor.py``): array cycles in whole blocks, and bytes over the bus.
-So the cycles of a Config over the least floor of all shapes are the most that a search at the same clock, weight
+So the cycles of a Config over the least lower bound of all shapes are the most that a search at the same clock, weight
 width and bus can still gain, and no search is needed to know it.
 """
 
@@ -53,7 +53,7 @@ def shapes(base: Config, board: str) -> list[Config]:
 
 
 def main() -> int:
-    """Print floors per shape and the bound; exit code 1 if the base does better than its own floor, which cannot be."""
+    """Print the bounds of all shapes and the gain; exit code 1 if the base beats its own bound, which cannot be."""
     parser = options_of(__doc__, config=None)
     parser.add_argument("--board", default="pynq-z2", choices=[n for n in PRESETS if PRESETS[n].board == n])
     parser.add_argument("--config", help="what is to be beaten (default: the board's preset)")
@@ -73,19 +73,19 @@ def main() -> int:
             cycles.append(executable.run(np.zeros(shape, executable.inputs[0].dtype))[1].cycles)
         candidates = shapes(base, options.board)
         for number, config in enumerate(candidates):
-            progress.update("floors", number, len(candidates))
+            progress.update("lower bounds", number, len(candidates))
             rows[config.name] = [least_cycles(graph, config) for graph in graphs]
     dsp = limits(options.board)["dsp"]
-    print(f"floors on {options.board} ({dsp} DSP), {base.axi_bits}-bit bus; run on {platform.machine()}")
+    print(f"lower bounds on {options.board} ({dsp} DSP), {base.axi_bits}-bit bus; run on {platform.machine()}")
     names = [model.stem for model in paths]
     print(f"{'shape':<16}" + "".join(f"{name:>22}" for name in names) + f"{'sum':>12}")
-    for shape_name, floors in sorted(rows.items(), key=lambda item: sum(item[1])):
-        print(f"{shape_name:<16}" + "".join(f"{value:>22,}" for value in floors) + f"{sum(floors):>12,}")
+    for shape_name, bounds in sorted(rows.items(), key=lambda item: sum(item[1])):
+        print(f"{shape_name:<16}" + "".join(f"{value:>22,}" for value in bounds) + f"{sum(bounds):>12,}")
     print(f"{base.name + ', cycles':<16}" + "".join(f"{value:>22,}" for value in cycles) + f"{sum(cycles):>12,}")
-    least = min(sum(floors) for floors in rows.values())
+    least = min(sum(bounds) for bounds in rows.values())
     gain = sum(cycles) / least
     print(f"no shape that fits takes fewer than {least:,} cycles for the set: at most {gain:.3f} times faster")
-    write_json(options.json, {"floors": rows, "cycles": dict(zip(names, cycles))})
+    write_json(options.json, {"bounds": rows, "cycles": dict(zip(names, cycles))})
     return int(sum(cycles) < least)
 
 

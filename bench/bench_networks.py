@@ -1,4 +1,4 @@
-"""Cycles of real networks against their floors, their MACs on the accelerator, and whether every output is exact.
+"""Cycles of real networks against their lower bounds, their MACs on the accelerator, and whether every output is exact.
 
 ``python bench/bench_networks.py [--config NAME|FILE] [--models DIR] [--json FILE]`` runs each ``NAME.tflite`` of the
 folder, and of the ``zoo`` in it, on the simulator for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``,
@@ -23,7 +23,7 @@ from bench.common import DIGITS, options_of, write_json
 from tilewright.runtime.artifact import placed_macs
 
 HEADER = (
-    f"{'network':<28}{'cycles':>11}{'floor':>11}{'ratio':>7}{'MACs':>14}{'on it':>7}{'array':>7}{'kept':>6}"
+    f"{'network':<28}{'cycles':>11}{'bound':>11}{'ratio':>7}{'MACs':>14}{'on it':>7}{'array':>7}{'kept':>6}"
     f"{'compile s':>10}  outputs"
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Real networks on simulator and RTL: equal cycles and outputs, and where every cycle above the floor goes.
+"""Real networks on simulator and RTL: equal cycles and outputs, and where every cycle above the lower bound goes.
 
 ``python bench/bench_rtl_cycles.py [--config NAME|FILE ...] [--all] [--models DIR] [--inputs N] [--stall P]
 [--brief] [--json FILE]``: the four MLPerf Tiny networks and the digits of the examples, on one config or several
@@ -6,10 +6,10 @@
 that pauses at random (``--stall`` chances in 256 a cycle, 0 to leave that out): other cycles, the same bytes.
 
 Exit code 1 if simulator and RTL differ in a cycle or a byte, an output is not the reference's, or a ratio to the
-floor is above what is promised (:data:`PROMISED`).
+lower bound is above what is promised (:data:`PROMISED`).
 
 A cycle in which the array does not work is counted under what it waited for, as in reports (``docs/reports.md``);
-the array's own cycles above the floor, where the bus binds a layer, are negative.
+the array's own cycles above the lower bound, where the bus binds a layer, are negative.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tilewright.runtime.report import Report
 
 CAUSES = ("load", "store", "alu", "latency")
 CONFIGS = ("pynq-z2", "vta-64", "vta-256", "ultra96")  #: what ``--all`` runs
-#: most cycles over the floor of the MLPerf Tiny networks, by config and DRAM latency; the digits network is so small
-#: that loading its program, which no floor counts, is a quarter of its time
+#: most cycles over the lower bound of the MLPerf Tiny networks, by config and DRAM latency; the digits network is so
+#: small that loading its program, which no lower bound counts, is a quarter of its time
 PROMISED = {("pynq-z2", 32): 1.25}
 STALL = 48  #: chances in 256 that a channel of the disturbed DRAM pauses for a cycle
 
@@ -48,7 +48,7 @@ def stored(model: Path, inputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def account(report: Report) -> dict[str, Any]:
-    """Cycles above the floor by cause: they and the floor add up to the cycles, in total and in every layer."""
+    """Cycles above the lower bound by cause: they and the bound add up to the cycles, in total and in every layer."""
     layers = []
     for layer in report.layers:
         if "cycles_by_cause" not in layer:
@@ -105,12 +105,12 @@ def print_row(row: dict[str, Any], brief: bool) -> None:
     """A network's line, and its account by cause and by layer."""
     stalled = f", paused DRAM {row['stalled_cycles']:,} cycles" if "stalled_cycles" in row else ""
     verdict = "; ".join(faults(row)) or "cycles and outputs equal, outputs exact"
-    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, floor {row['floor_cycles']:>7,}, "
+    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, bound {row['floor_cycles']:>7,}, "
           f"ratio {row['ratio']:.3f}{stalled}: {verdict}", flush=True)  # fmt: skip
     if brief:
         return
     names = (*CAUSES, "array")
-    print(f"    {'above the floor':<32}{'cycles':>9}{'floor':>9}" + "".join(f"{name:>9}" for name in names))
+    print(f"    {'above the bound':<32}{'cycles':>9}{'bound':>9}" + "".join(f"{name:>9}" for name in names))
     total = {
         "name": "total",
         "cycles": row["rtl_cycles"],

@@ -188,18 +188,18 @@ def synthesise_missing(family: str) -> None:
     wanted.sort(key=lambda item: item[1].name)
     for at in range(0, len(wanted), TOGETHER):
 
-        def tell(what: str, done: int, total: int, at: int = at) -> None:
+        def report_step(what: str, done: int, total: int, at: int = at) -> None:
             count = f"{done}/{total}" if total else ""
             print(f"{family}: Config {at + 1} of {len(wanted)}: {what} {count}".rstrip(), file=sys.stderr, flush=True)
 
-        tell("Verilog", 0, 0)
+        report_step("Verilog", 0, 0)
         chunk = [
             (part, config)
             for part, config in wanted[at : at + TOGETHER]
             if runs[part].get(config.name, {}).get("verilog") != sources_key(config)
         ]
         if chunk:
-            for (part, config), report in zip(chunk, synthesise_many([c for _, c in chunk], tell, family)):
+            for (part, config), report in zip(chunk, synthesise_many([c for _, c in chunk], report_step, family)):
                 runs[part][config.name] = run_entry(config, report)
             write_atomic(RUNS[family], json.dumps(runs, indent=1) + "\n")
 
@@ -215,8 +215,8 @@ def main(families: Sequence[str] = ()) -> None:
     for family, found in result.items():
         for kind, seen in found["error"].items():
             worst = f"{seen['worst']:.1%} at worst"
-            told = f"{family} {kind.upper()}: {seen['mean']:.1%} on average, {worst}"
-            print(f"{told}, on {found['held_out']} Configs")
+            text = f"{family} {kind.upper()}: {seen['mean']:.1%} on average, {worst}"
+            print(f"{text}, on {found['held_out']} Configs")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Search:
     ) -> None:  # fmt: skip
         self.space, self.evaluator, self.seed, self.sampler, self.batch = space, evaluator, seed, sampler, batch
         self.pool: Pool = pool if pool is not None else InProcess()
-        self._proposals()  # wrong samplers are told before a database is made
+        self._proposals()  # wrong samplers are reported before a database is made
         self.trials = Trials(storage, self._identity())
         self._task = Task(evaluator, space)
         self._points: dict[int, Point] = {}

@@ -44,7 +44,7 @@ _CELL = re.compile(r"[A-Z][A-Z0-9_]*")  #: of the part's library, not a unit bel
 def count_resources(cells: Mapping[str, int]) -> dict[str, float]:
     """LUT, FF, DSP and BRAM (36 Kbit blocks) of a netlist's cells by type.
 
-    LUT counts logic and LUT RAM; a RAM cell takes the LUTs that its name tells.
+    LUT counts logic and LUT RAM; a RAM cell takes the LUTs that its name states.
     """
     lut_ram = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8, "RAM32M": 4, "RAM64M": 4,
                "RAM32M16": 8, "RAM64M8": 8, "RAM32X1S": 1, "RAM64X1S": 1, "RAM512X1S": 8, "SRL16E": 1,

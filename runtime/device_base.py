@@ -204,7 +204,7 @@ class Device(ABC):
 def fault(device: Device, program: Program, code: str, instruction: int | None, detail: str = "") -> DeviceFault:
     """The :class:`DeviceFault` of an instruction, with its layer looked up in the program's meta.
 
-    ``instruction`` as the device tells it: a number that is none of the program's counts as unknown.
+    ``instruction`` as the device reports it: a number that is none of the program's counts as unknown.
     """
     if instruction is not None and not 0 <= instruction < program.instruction_count:
         instruction = None

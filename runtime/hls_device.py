@@ -35,7 +35,7 @@ class _State:
 class HlsDevice(Device):
     """Runs programs on the natively compiled HLS kernels of ``config``. :meth:`wait` does the work.
 
-    ``build_progress`` is told of a build, if one is needed; by default it is printed to the error stream.
+    ``build_progress`` gets the steps of a build, if one is needed; by default they are printed to the error stream.
     """
 
     name: ClassVar[str] = "hls"

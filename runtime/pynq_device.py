@@ -169,12 +169,12 @@ class PynqDevice(Device):
         allowed = self._timeout
         if allowed is None:
             allowed = LAUNCH_SLACK_SECONDS + state.watchdog * inferences / (self.config.clock_mhz * 1e6)
-        begin, told, pause = time.monotonic(), 0, POLL_SECONDS[0]
+        begin, reported, pause = time.monotonic(), 0, POLL_SECONDS[0]
         try:
             while not (status := self.registers.status()) & DONE and (now := time.monotonic()) < begin + allowed:
-                if progress is not None and (finished := self.registers.read("COMPLETED")) > told:
-                    progress(finished - told)
-                    told = finished
+                if progress is not None and (finished := self.registers.read("COMPLETED")) > reported:
+                    progress(finished - reported)
+                    reported = finished
                 if now < begin + SPIN_SECONDS:
                     continue
                 if self.polling is None:
@@ -188,8 +188,8 @@ class PynqDevice(Device):
         if not status & DONE:
             raise DeviceError(f"{self}: no end after {allowed:.1f} seconds; {self._recover()}")
         self._finish(allocation.program, state, status)
-        if progress is not None and inferences > told:
-            progress(inferences - told)
+        if progress is not None and inferences > reported:
+            progress(inferences - reported)
 
     def _wait_for_interrupt(self) -> None:
         line = self.board.interrupt

@@ -1,4 +1,4 @@
-"""The report of a run: what it cost, per layer, against its floor. ``docs/reports.md`` explains every number."""
+"""The report of a run: what it cost, per layer, against its lower bound. ``docs/reports.md`` explains every number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Timings:
 
 @dataclass(frozen=True)
 class Report:
-    """Cycles, floors and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
+    """Cycles, lower bounds and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
 
     artifact: Artifact
     device: str
@@ -181,10 +181,10 @@ class Report:
     def __str__(self) -> str:
         subject = f"{self.artifact.name} on {self.artifact.config.name} ({self.device})"
         if not self.timed:
-            return f"{subject}: cycles not counted, floor {self.floor_cycles:,}"
+            return f"{subject}: cycles not counted, lower bound {self.floor_cycles:,}"
         return (
             f"{subject}: {self.cycles:,} cycles, "
-            f"floor {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
+            f"lower bound {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
             f"utilisation {self.utilization:.1%}, {self.latency_ms:.3f} ms"
         )
 

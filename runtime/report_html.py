@@ -29,7 +29,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
 config {data["config_fingerprint"]}. All cycles and bytes are per inference.</p>
 <div class="tiles">{_tiles(data)}</div>
 <h2>Layers</h2>
-<p>A layer's floor is the larger of its array cycles and the bytes it must read, or write, over the bus width.
+<p>A layer's lower bound is the larger of its array cycles and the bytes it must read, or write, over the bus width.
 The bar shows where its cycles went: {keys}</p>
 <div class="scroll"><table>{_table(data)}</table></div>
 <h2>Roofline</h2>
@@ -51,12 +51,12 @@ def _tiles(data: dict[str, Any]) -> str:
     if data["cycles"] is not None:
         values = [
             (f"{data['cycles']:,}", "cycles"),
-            (f"{data['floor_ratio']:.2f}x", "cycles / floor"),
+            (f"{data['floor_ratio']:.2f}x", "cycles / lower bound"),
             (f"{data['utilization']:.1%}", f"of {data['array_macs_per_cycle']} MACs/cycle"),
             (f"{data['latency_ms']:.3f} ms", "per inference"),
         ]
     values += [
-        (f"{data['floor_cycles']:,}", "floor"),
+        (f"{data['floor_cycles']:,}", "lower bound"),
         (f"{data['macs']:,}", "MACs"),
         (f"{data['dram_read_bytes']:,}", "bytes read"),
         (f"{data['dram_write_bytes']:,}", "bytes written"),
@@ -69,7 +69,7 @@ def _tiles(data: dict[str, Any]) -> str:
 def _table(data: dict[str, Any]) -> str:
     head = (
         "<tr><th>layer</th><th>op</th><th>place</th>"
-        + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "floor", "ratio", "MACs", "utilisation"))
+        + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "lower bound", "ratio", "MACs", "utilisation"))
         + "<th>bound</th><th>cycles by cause</th></tr>"
     )
     return head + "".join(_row(layer) for layer in data["layers"])

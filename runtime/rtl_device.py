@@ -35,8 +35,8 @@ class RtlDevice(Device):
     """Runs programs on the Verilated design of ``config``, cycle by cycle.
 
     ``wave``: a ``.fst`` or ``.vcd`` file that takes the waveform of everything run (many times slower).
-    ``disturbance``: what the DRAM does beyond the timing contract. ``build_progress`` is told of the steps of
-    a build, if one is needed; by default they are printed to the error stream.
+    ``disturbance``: what the DRAM does beyond the timing contract. ``build_progress`` gets the steps of a
+    build, if one is needed; by default they are printed to the error stream.
     """
 
     name: ClassVar[str] = "rtl"
@@ -78,13 +78,13 @@ class RtlDevice(Device):
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Clock the design until the launch has finished. An interruption resets it."""
-        told = 0
+        reported = 0
         try:
             while not self._driver.finish(LOOK_CYCLES):
                 finished = self._driver.read("COMPLETED")
-                if progress is not None and finished > told:
-                    progress(finished - told)
-                    told = finished
+                if progress is not None and finished > reported:
+                    progress(finished - reported)
+                    reported = finished
             result = self._driver.result(allocation.program)
         except BaseException:
             self._model.reset()  # the next launch starts afresh
@@ -92,8 +92,8 @@ class RtlDevice(Device):
         if result.fault is not None:
             raise fault(self, allocation.program, result.fault.name, result.fault_instruction)
         allocation.state.result = result
-        if progress is not None and inferences > told:
-            progress(inferences - told)
+        if progress is not None and inferences > reported:
+            progress(inferences - reported)
 
     def _counters(self, allocation: Allocation) -> Counters:
         """Cycles, traffic and stalls of the latest inference, events of the first."""

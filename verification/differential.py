@@ -1,6 +1,6 @@
 """Simulator against RTL on random programs: every byte, every instruction's times, every counter, the total.
 
-Everything follows from two seeds, so that a difference is told by three numbers and found again from them.
+Everything follows from two seeds, so that three numbers name a difference and reproduce it.
 """
 
 from __future__ import annotations

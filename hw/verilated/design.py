@@ -70,7 +70,7 @@ def _shorter(match: re.Match[str]) -> str:
 def design_library(config: Config, wave: str = "", progress: Progress = silent, optimise: bool = True) -> Path:
     """The loadable library of a Config's design; ``wave`` and ``optimise`` as for :func:`build_library`.
 
-    Built on first use, which takes from seconds to a minute or two; ``progress`` is told then. Raises
+    Built on first use, which takes from seconds to a minute or two; ``progress`` is called then. Raises
     :class:`ToolError` naming the tool that is missing or has failed.
     """
     verilator_root()

@@ -103,7 +103,7 @@ class Facade:
 
     ``designs``: by file name, the Config of the design in a bitstream. ``memory_bytes``: all there is to allocate.
     ``pins``: interrupt pins of the block design. ``files``: whether an overlay's files must exist.
-    ``build_progress`` is told of the steps of a build, if the design needs one.
+    ``build_progress`` gets the steps of a build, if the design needs one.
     """
 
     __version__ = "4.0.0"

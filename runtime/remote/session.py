@@ -189,7 +189,7 @@ class Session:
 
 
 def error_reply(error: Exception, kind: str = "device") -> dict[str, Any]:
-    """The reply that tells an error; a fault keeps its code, instruction and layer."""
+    """The reply that reports an error; a fault keeps its code, instruction and layer."""
     if isinstance(error, DeviceFault):
         return {"error": "fault", "message": str(error), "code": error.code, "instruction": error.instruction,
                 "layer": error.layer, "detail": error.detail}  # fmt: skip

@@ -111,7 +111,7 @@ def _operator_table(artifact: Artifact) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("operator", "op", "place", "why", "exact"):
         table.add_column(column, overflow="fold")
-    for column in ("MACs", "floor"):
+    for column in ("MACs", "lower bound"):
         table.add_column(column, justify="right", no_wrap=True)
     for entry in operators:
         layer = {**measured.get(entry["name"], {}), **entry}

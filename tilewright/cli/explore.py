@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.dse.search import Point, Search
     from tilewright.dse.space import Space
 
-TRIALS = 200  #: points of a sweep that is not told how many
+TRIALS = 200  #: points of a sweep without --trials
 SHOWN = 20  #: points of the front that are printed
 
 
@@ -111,7 +111,7 @@ def explore(
     chosen = _space(board, space, set_ or [])
     objectives = tuple(part.strip() for part in objective.split(","))
     table = None if energy_table is None else load_table(energy_table)
-    # wrong names are told before the models are read
+    # wrong names are reported before the models are read
     evaluator = Evaluator([], board, objectives, clock, table)  # type: ignore[arg-type]
     if clock == "model" and "clock_mhz" in chosen.varied:
         raise ExploreProblem("clock_mhz varies, but --clock model sets it; use --clock config, or do not vary it")
@@ -174,7 +174,7 @@ def _networks(path: Path, factor: float, named: dict[str, float]) -> list[Networ
 
 
 def _check_names(networks: list[Network], named: dict[str, float]) -> None:
-    """Weights must name networks, and names tell networks apart."""
+    """Weights must name networks, and names must differ."""
     stems = [network.model for network in networks]
     for name in named:
         if name not in stems:
