@@ -176,7 +176,6 @@ class Softmax(Op):
     multiplier: int
     left_shift: int
     diff_min: int
-    beta: float = 1.0
 
 
 @dataclass(kw_only=True)
