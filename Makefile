@@ -86,9 +86,9 @@ bitstream: setup
 rtl-report: setup
 	$(PY) -m tilewright.hw.synthesis_report $(REPORT)
 
-# Yosys runs of the RTL for random Configs are kept in dse/data; the weights are fitted on one part of them.
+# Yosys runs of the RTL for random Configs are kept in bench/results; the weights are fitted on one part of them.
 calibrate: setup
-	$(PY) -m tilewright.dse.calibration
+	$(PY) -m bench.calibration
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out

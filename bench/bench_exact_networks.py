@@ -3,9 +3,9 @@
 ``python bench/bench_exact_networks.py [--config NAME ...] [--network NAME ...] [--size SIZE] [--json FILE]`` builds the
 networks of ``bench/networks`` (``small``, ``medium`` or ``full``), compiles each afresh, runs one seeded input on the
 simulator and in LiteRT's reference kernels, and compares all outputs. Printed for each: the network's MACs and the
-share of them on the accelerator, cycles and floor, differing integers, operators left to the host, processor seconds
-to compile, seconds to run, and whether equality is proven for all inputs. ``lively`` are the distinct values of the
-first output and the share of those at an end of the range: outputs that are all alike would be equal without saying
+share of them on the accelerator, cycles and lower bound, differing integers, operators left to the host, processor
+seconds to compile, seconds to run, and whether equality is proven for all inputs. ``lively`` are the distinct values of
+the first output and the share of those at an end of the range: outputs that are all alike would be equal without saying
 anything. Exit code 1 if anything differs, or an output is not lively.
 """
 
@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
-from bench.bench_sim_speed import machine
+from bench.common import machine, write_json
 from bench.networks import NETWORKS, SIZES, build, example
 from tilewright.checking import reference_outputs
 from tilewright.runtime.artifact import unproven
@@ -87,7 +84,7 @@ def keep(path: Path, row: dict[str, Any]) -> None:
     rows = [r for r in rows if any(r[k] != row[k] for k in ("size", "seed", "network", "config"))]
     names = list(NETWORKS)
     rows = sorted([*rows, row], key=lambda r: (SIZES.index(r["size"]), names.index(r["network"]), r["config"]))
-    path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    write_json(path, {"machine": machine(), "rows": rows})
 
 
 def main() -> int:
@@ -101,7 +98,7 @@ def main() -> int:
     options = parser.parse_args()
     print(f"{machine()}; cycles do not depend on the machine")
     print(
-        f"{'network':<14}{'config':<9}{'MMACs':>9}{'accel.':>8}{'cycles':>14}{'/floor':>7}{'progs':>6}"
+        f"{'network':<14}{'config':<9}{'MMACs':>9}{'accel.':>8}{'cycles':>14}{'/bound':>7}{'progs':>6}"
         f"{'outputs':>9} {'equal':<12}{'exact':<10}{'lively':>11}{'compile':>8}{'run s':>7}  on the host"
     )
     rows = []

@@ -1,25 +1,19 @@
-"""The most that any design could gain: floors of the MLPerf Tiny set over every array shape that a board's DSPs hold.
+"""What any design could gain: lower bounds of the MLPerf Tiny set over every array shape that a board's DSPs hold.
 
-``python bench/bench_explorer_bound.py [--board NAME] [--config NAME|FILE] [--models DIR]``. A floor is what no
+``python bench/bench_explorer_bound.py [--board NAME] [--config NAME|FILE] [--models DIR]``. A lower bound is what no
 schedule can beat, on memories of any size (``jit/floor.py``): array cycles in whole blocks, and bytes over the bus.
-So the cycles of a Config over the least floor of all shapes are the most that a search at the same clock, weight
+So the cycles of a Config over the least lower bound of all shapes are the most that a search at the same clock, weight
 width and bus can still gain, and no search is needed to know it.
 """
 
 from __future__ import annotations
 
-import argparse
 import platform
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
 import tilewright as tw
-from bench.bench_networks import NETWORKS, models_folder
+from bench.common import models, options_of, write_json
 from tilewright.config import PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.dse.resources import limits, resources
 from tilewright.jit.compiler import accelerator_graphs
@@ -27,7 +21,7 @@ from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import lower
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 
 
 def least_cycles(graph: Graph, config: Config) -> int:
@@ -59,40 +53,39 @@ def shapes(base: Config, board: str) -> list[Config]:
 
 
 def main() -> int:
-    """Print floors per shape and the bound; exit code 1 if the base does better than its own floor, which cannot be."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Print the bounds of all shapes and the gain; exit code 1 if the base beats its own bound, which cannot be."""
+    parser = options_of(__doc__, config=None)
     parser.add_argument("--board", default="pynq-z2", choices=[n for n in PRESETS if PRESETS[n].board == n])
     parser.add_argument("--config", help="what is to be beaten (default: the board's preset)")
-    parser.add_argument("--models", type=Path, default=models_folder())
     options = parser.parse_args()
     base = load_config(options.config or options.board)
-    models = [path for name in NETWORKS if (path := options.models / f"{name}.tflite").exists()]
-    if not models:
-        print(f"no networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
+    paths = models(options.models)
+    if not paths:
         return 0
-    graphs = [graph for path in models if (graph := import_model(path).graph) is not None]
+    graphs = [import_model(path).graph for path in paths]
     rows: dict[str, list[int]] = {}
     with ProgressReporter() as progress:
         cycles = []
-        for number, model in enumerate(models):
-            progress.update("simulating", number, len(models))
+        for number, model in enumerate(paths):
+            progress.update("simulating", number, len(paths))
             executable = tw.compile(str(model), config=base)
             shape = (1, *executable.inputs[0].shape[1:])
             cycles.append(executable.run(np.zeros(shape, executable.inputs[0].dtype))[1].cycles)
         candidates = shapes(base, options.board)
         for number, config in enumerate(candidates):
-            progress.update("floors", number, len(candidates))
+            progress.update("lower bounds", number, len(candidates))
             rows[config.name] = [least_cycles(graph, config) for graph in graphs]
     dsp = limits(options.board)["dsp"]
-    print(f"floors on {options.board} ({dsp} DSP), {base.axi_bits}-bit bus; run on {platform.machine()}")
-    names = [model.stem for model in models]
+    print(f"lower bounds on {options.board} ({dsp} DSP), {base.axi_bits}-bit bus; run on {platform.machine()}")
+    names = [model.stem for model in paths]
     print(f"{'shape':<16}" + "".join(f"{name:>22}" for name in names) + f"{'sum':>12}")
-    for shape_name, floors in sorted(rows.items(), key=lambda item: sum(item[1])):
-        print(f"{shape_name:<16}" + "".join(f"{value:>22,}" for value in floors) + f"{sum(floors):>12,}")
+    for shape_name, bounds in sorted(rows.items(), key=lambda item: sum(item[1])):
+        print(f"{shape_name:<16}" + "".join(f"{value:>22,}" for value in bounds) + f"{sum(bounds):>12,}")
     print(f"{base.name + ', cycles':<16}" + "".join(f"{value:>22,}" for value in cycles) + f"{sum(cycles):>12,}")
-    least = min(sum(floors) for floors in rows.values())
+    least = min(sum(bounds) for bounds in rows.values())
     gain = sum(cycles) / least
     print(f"no shape that fits takes fewer than {least:,} cycles for the set: at most {gain:.3f} times faster")
+    write_json(options.json, {"bounds": rows, "cycles": dict(zip(names, cycles))})
     return int(sum(cycles) < least)
 
 

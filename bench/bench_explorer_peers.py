@@ -29,11 +29,8 @@ from typing import Any
 
 import numpy as np
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
-from bench.bench_sim_speed import machine
+from bench.common import machine, options_of, write_json
 from bench.resnet18 import build, images
 from tilewright.config import Config, load_config
 from tilewright.dse.networks import Network
@@ -44,9 +41,9 @@ from tilewright.jit.importer import import_model
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
-from tilewright.progress import ProgressReporter
 from tilewright.runtime.device import open_device
 from tilewright.sim import simulate_timing
+from tilewright.terminal import ProgressReporter
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"ZigZag": HERE / "peer_zigzag.py", "SCALE-Sim": HERE / "peer_scalesim.py"}
@@ -130,7 +127,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         path = build(Path(folder) / "resnet18.onnx", options.size)
         progress.update("importing", 0, 0)
         model = import_model(path)
-        assert model.graph is not None, model.host_ops
+        assert not model.host_ops, model.host_ops
         tables = Network.of(model.graph).tables(config)
         executable = tw.compile(path, config, progress=progress.update)
         simulated = sum(simulate_timing(program).cycles for program in executable.artifact.programs)
@@ -154,22 +151,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     """Print the table; exit code 1 if a peer that was asked said nothing, or RTL and simulator differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--python", help="an interpreter that has zigzag-dse and scalesim")
     parser.add_argument("--peer", action="append", choices=list(PEERS), help="only this one (may be repeated)")
     parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--config", default="pynq-z2")
     parser.add_argument("--no-rtl", dest="rtl", action="store_false", help="the simulator's cycles, not the RTL's")
     parser.add_argument("--seconds", type=float, default=1500.0, help="stop a peer after this long")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     try:
         found = measure(options)
     except (TilewrightError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(options.json, found)
     source = "on the RTL" if found["truth_from"] == "rtl" else "on the simulator"
     print(f"ResNet-18 at {options.size} x {options.size} on {found['config']}: {found['truth']:,} cycles {source}, "
           f"{found['simulated']:,} simulated")  # fmt: skip

@@ -1,16 +1,15 @@
 """The explorer's latency model against the cycle simulator, on random Configs and networks.
 
-``python bench/bench_latency_model.py`` estimates the kept pairs of ``dse/data/latency_accuracy.json``, whose simulated
-cycles cost most of an hour, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are kept,
-``--seconds T`` stops earlier; each is written as it comes, so that a killed run goes on where it was. ``--fresh``
+``python bench/bench_latency_model.py`` estimates the kept pairs of ``bench/results/latency_accuracy.json``, whose
+simulated cycles cost most of an hour, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are
+kept, ``--seconds T`` stops earlier; each is written as it comes, so that a killed run goes on where it was. ``--fresh``
 forgets the kept ones. Networks are small random graphs, the digits example, ResNet-18 on 64 x 64 pixels and the real
-networks of ``../shared/models`` or ``TILEWRIGHT_MODELS``; kept pairs of networks that are not there are left out.
-Pairs that one of the two calls infeasible are counted apart.
+networks of ``../shared/models`` or ``TILEWRIGHT_MODELS``; kept pairs of networks that are not there are left out. Pairs
+that one of the two calls infeasible are counted apart.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import random
@@ -25,11 +24,8 @@ from typing import Any
 
 import numpy as np
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench.bench_networks import NETWORKS, ROOT, models_folder
-from bench.bench_sim_speed import machine
+from bench.common import DIGITS as DIGITS_FOLDER
+from bench.common import MLPERF_TINY, RESULTS, machine, options_of, write_json
 from bench.resnet18 import build
 from tests.jit.builder import GraphBuilder
 from tilewright.cache import compiler_version
@@ -40,9 +36,9 @@ from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 
-KEPT = ROOT / "dse" / "data" / "latency_accuracy.json"
+KEPT = RESULTS / "latency_accuracy.json"
 
 #: (sizes are drawn independently; what contradicts itself is drawn again)
 CHOICES: dict[str, tuple[int | bool, ...]] = {
@@ -55,7 +51,7 @@ CHOICES: dict[str, tuple[int | bool, ...]] = {
 RESNET_18 = "resnet18-64"
 DIGITS = "digits"
 #: networks that are not random, and how many of a hundred pairs have one of them
-NAMED, NAMED_SHARE = (*NETWORKS, DIGITS, RESNET_18), 35
+NAMED, NAMED_SHARE = (*MLPERF_TINY, DIGITS, RESNET_18), 35
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,7 @@ def graph_of(network: str, models: Path) -> Graph | None:
     if network == RESNET_18:
         with tempfile.TemporaryDirectory() as folder:
             return import_model(build(Path(folder) / f"{RESNET_18}.onnx", size=64)).graph
-    path = ROOT / "examples" / "digits" / "digits.onnx" if network == DIGITS else models / f"{network}.tflite"
+    path = DIGITS_FOLDER / "digits.onnx" if network == DIGITS else models / f"{network}.tflite"
     return import_model(path).graph if path.exists() else None
 
 
@@ -234,15 +230,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> int:
     """Print the summary; exit code 1 if fewer than ten pairs could be compared."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__, config=None)
     parser.add_argument("--pairs", type=int, default=0, help="simulate until so many are kept")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=240.0, help="stop simulating after this long")
     parser.add_argument("--fresh", action="store_true", help="forget the kept pairs")
     parser.add_argument("--kept", type=Path, default=KEPT)
-    parser.add_argument("--models", type=Path, default=models_folder())
     parser.add_argument("--worst", type=int, default=0, help="show so many pairs with the largest errors")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     kept = Kept(options.kept, options.seed, options.fresh)
     extend(kept, options.pairs, options.seconds, options.models)
@@ -251,8 +245,7 @@ def main() -> int:
     pairs = kept.pairs()
     estimate(Network.of(random_graph(0)).tables(Config()), Config())  # compiles the model's loops
     rows = estimated(pairs.values(), options.models)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(options.json, rows)
     found = summary(rows)
     for name, value in found.items():
         print(f"{name:<28}{value:>10}")

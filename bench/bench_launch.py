@@ -12,13 +12,13 @@ import argparse
 import asyncio
 import platform
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.common import machine, seconds
 from tilewright.config import PRESETS, Config
 from tilewright.isa.registers import ID_VALUE, Status, offsets
 from tilewright.runtime import selftest_programs as programs
@@ -72,23 +72,8 @@ class InstantBoard:
 
 def measure(work: Callable[[], object], repeats: int) -> tuple[float, float]:
     """Median and 99th percentile of one call, in seconds."""
-    work()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
+    times = seconds(work, repeats)
     return statistics.median(times), statistics.quantiles(times, n=100)[98]
-
-
-def machine() -> str:
-    """What ran this."""
-    model = platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
-        if line.lower().startswith(("model name", "hardware")):
-            model = line.split(":", 1)[1].strip()
-            break
-    return f"{model}, {platform.system()}, Python {platform.python_version()}, NumPy {np.__version__}"
 
 
 def main() -> None:
@@ -119,7 +104,7 @@ def main() -> None:
         device.counters(second)
 
     line = InterruptLine(board, "tilewright_0/irq")
-    print(machine())
+    print(f"{machine()}, Python {platform.python_version()}, NumPy {np.__version__}")
     rows = (
         ("launch, wait, counters", launch),
         ("the same, inputs and outputs of 4 inferences copied", with_data),

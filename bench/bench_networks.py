@@ -1,17 +1,14 @@
-"""Cycles of real networks against their floors, their MACs on the accelerator, and whether every output is exact.
+"""Cycles of real networks against their lower bounds, their MACs on the accelerator, and whether every output is exact.
 
-``python bench/bench_networks.py [--config NAME|FILE] [--models DIR]... [--json FILE]`` runs each ``NAME.tflite`` of the
-folders on the simulator for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``, ..., stacked) and prints
-cycles, floor, their ratio, the share of the model's multiply-accumulates on the accelerator, the operators that its
-interpreter keeps, and how many integers differ from the stored reference. The folders are ``../shared/models`` and the
-``zoo`` in it, or those of ``TILEWRIGHT_MODELS``; without them, the digits network of the examples is measured.
+``python bench/bench_networks.py [--config NAME|FILE] [--models DIR] [--json FILE]`` runs each ``NAME.tflite`` of the
+folder, and of the ``zoo`` in it, on the simulator for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``,
+..., stacked) and prints cycles, lower bound, their ratio, the share of the model's multiply-accumulates on the
+accelerator, the operators that its interpreter keeps, and how many integers differ from the stored reference. Without
+the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``) the digits network of the examples is measured.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import platform
 import sys
 import time
@@ -22,20 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilewright as tw
+from bench.common import DIGITS, options_of, write_json
 from tilewright.runtime.artifact import placed_macs
 
-ROOT = Path(__file__).resolve().parent.parent
-#: those that other benches take
-NETWORKS = ("resnet8_cifar10", "dscnn_keywords", "mobilenet_person", "autoencoder_toycar")
 HEADER = (
-    f"{'network':<28}{'cycles':>11}{'floor':>11}{'ratio':>7}{'MACs':>14}{'on it':>7}{'array':>7}{'kept':>6}"
+    f"{'network':<28}{'cycles':>11}{'bound':>11}{'ratio':>7}{'MACs':>14}{'on it':>7}{'array':>7}{'kept':>6}"
     f"{'compile s':>10}  outputs"
 )  # fmt: skip
-
-
-def models_folder() -> Path:
-    """Where the real networks are looked for."""
-    return Path(os.environ.get("TILEWRIGHT_MODELS", ROOT.parent / "shared" / "models"))
 
 
 def numbered(data: Any, letter: str) -> list[NDArray[Any]]:
@@ -92,22 +82,16 @@ def shown(row: dict[str, Any]) -> str:
 
 def main() -> int:
     """Print the table; exit code 1 if any output is wrong."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", default="pynq-z2")
-    parser.add_argument("--models", type=Path, action="append", metavar="DIR")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    folders = options.models or [models_folder(), models_folder() / "zoo"]
-    found = [model for folder in folders for model in sorted(folder.glob("*.tflite"))]
+    options = options_of(__doc__).parse_args()
+    found = [model for folder in (options.models, options.models / "zoo") for model in sorted(folder.glob("*.tflite"))]
     cases = [(model, model.with_suffix(".npz")) for model in found if model.with_suffix(".npz").exists()]
     if not cases:
         print("no networks found; measuring the digits example")
-        digits = ROOT / "examples" / "digits"
-        images = np.load(digits / "digits_test.npz")
-        stacked = digits / "out" / "bench_digits.npz"
+        images = np.load(DIGITS / "digits_test.npz")
+        stacked = DIGITS / "out" / "bench_digits.npz"
         stacked.parent.mkdir(exist_ok=True)
         np.savez(stacked, x=next(images[k] for k in images if images[k].ndim == 4))
-        cases = [(digits / "digits.onnx", stacked)]
+        cases = [(DIGITS / "digits.onnx", stacked)]
     print(f"Python {platform.python_version()} on {platform.machine()}; cycles do not depend on the machine")
     print(f"on {options.config}; on it: MACs on the accelerator; kept: operators that the model's interpreter runs")
     print(HEADER)
@@ -115,8 +99,7 @@ def main() -> int:
     for model, stored in cases:
         rows.append(measure(model, stored, options.config))
         print(shown(rows[-1]), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(options.json, rows)
     return int(any(row["differing"] for row in rows))
 
 

@@ -9,8 +9,6 @@ time of one thread depends little on what else the machine does. Without the fol
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import sys
@@ -21,37 +19,21 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that wait for each other count as CPU time
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench.bench_sim_speed import machine
+from bench.common import DIGITS, machine, models, options_of, whole_graph, write_json
 from bench.resnet18 import build
 from tilewright.config import Config, load_config
 from tilewright.isa.program import Program
 from tilewright.jit import compiler, programs
 from tilewright.jit.graph import Graph
-from tilewright.jit.importer import import_model
 from tilewright.jit.proof import Proof
 from tilewright.runtime.steps import PackStep, UnpackStep
 
-ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ("autoencoder_toycar", "dscnn_keywords", "resnet8_cifar10", "mobilenet_person", "mobilenet_v2_imagenet")
-
-
-def models(folder: Path, scratch: Path, size: int) -> list[Path]:
-    """The networks to measure."""
-    found = [folder / f"{name}.tflite" for name in NETWORKS if (folder / f"{name}.tflite").exists()]
-    if not found:
-        print(f"no networks in {folder}; measuring the digits example")
-        found = [ROOT / "examples" / "digits" / "digits.onnx"]
-    return [*found, build(scratch / f"resnet18_{size}.onnx", size)]
 
 
 def measure(model: Path, config: Config, runs: int) -> dict[str, Any]:
     """Compile ``runs`` times, and once ahead."""
-    graph = import_model(model).graph
-    if graph is None:
-        raise SystemExit(f"{model}: only part of it runs on the accelerator; measure a network that runs there whole")
+    graph = whole_graph(model)
     proofs: list[Proof] = []
     original = programs.prove
 
@@ -87,20 +69,17 @@ def measure(model: Path, config: Config, runs: int) -> dict[str, Any]:
 
 def main() -> int:
     """Print the table; exit code 1 if a proof takes longer than its compilation or could not follow the program."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--config", default="pynq-z2")
-    folder = Path(os.environ.get("TILEWRIGHT_MODELS", ROOT.parent / "shared" / "models"))
-    parser.add_argument("--models", type=Path, default=folder)
+    parser = options_of(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--size", type=int, default=224, help="of ResNet-18's image")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     config = load_config(options.config)
     print(f"{machine()}, CPU seconds, median of {options.runs} runs")
     print(f"{'network':<24}{'instructions':>13}{'compile s':>11}{'proof s':>9}{'ratio':>7}  proof")
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        for model in models(options.models, Path(scratch), options.size):
+        resnet = build(Path(scratch) / f"resnet18_{options.size}.onnx", options.size)
+        for model in [*(models(options.models, NETWORKS) or [DIGITS / "digits.onnx"]), resnet]:
             row = measure(model, config, options.runs)
             rows.append(row)
             print(
@@ -108,8 +87,7 @@ def main() -> int:
                 f"{row['ratio']:>7.3f}  {'for all inputs' if row['symbolic'] else 'for some inputs'}",
                 flush=True,
             )
-    if options.json:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    write_json(options.json, {"machine": machine(), "rows": rows})
     return int(any(row["ratio"] > 1 or not row["symbolic"] for row in rows))
 
 

@@ -19,9 +19,6 @@ micro-ops, 2 N + 7 with two operands, LOAD 8 B a cycle + latency + 5, STORE 3 cy
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -29,12 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
 from bench import rate_programs as programs
-from bench.bench_sim_speed import machine
+from bench.common import machine, options_of, write_json
 from tilewright.config import PARAMETERS, Config, load_config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
@@ -184,16 +178,14 @@ def matmul_rate(config: Config) -> Rate:
     peak = MATMUL**3 / (config.batch * config.block_in * config.block_out)
     return Rate(
         f"GEMM {MATMUL} x {MATMUL} x {MATMUL}, DRAM to DRAM", "of peak", peak / report.cycles, MATMUL_SHARE,
-        MATMUL_SHARE, f"{report.cycles:,} cycles, floor {report.floor_cycles:,}",
+        MATMUL_SHARE, f"{report.cycles:,} cycles, lower bound {report.floor_cycles:,}",
     )  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; the exit code is described above."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--config", default="pynq-z2")
+    parser = options_of(__doc__)
     parser.add_argument("--no-matmul", action="store_true", help="leave out the matrix product, the longest run")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     config = load_config(options.config)
     print(f"{config.name} on its RTL; run on {machine()}, on which no cycle depends")
@@ -212,12 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Disagreement as error:
         print(error)
         return 1
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        rows = [{**asdict(rate), "kept": rate.kept} for rate in rates]
-        options.json.write_text(
-            json.dumps({"machine": machine(), "config": config.name, "rates": rows}, indent=1) + "\n"
-        )
+    rows = [{**asdict(rate), "kept": rate.kept} for rate in rates]
+    write_json(options.json, {"machine": machine(), "config": config.name, "rates": rows})
     return int(not all(rate.kept for rate in rates))
 
 

@@ -1,4 +1,4 @@
-"""Real networks on simulator and RTL: equal cycles and outputs, and where every cycle above the floor goes.
+"""Real networks on simulator and RTL: equal cycles and outputs, and where every cycle above the lower bound goes.
 
 ``python bench/bench_rtl_cycles.py [--config NAME|FILE ...] [--all] [--models DIR] [--inputs N] [--stall P]
 [--brief] [--json FILE]``: the four MLPerf Tiny networks and the digits of the examples, on one config or several
@@ -6,29 +6,23 @@
 that pauses at random (``--stall`` chances in 256 a cycle, 0 to leave that out): other cycles, the same bytes.
 
 Exit code 1 if simulator and RTL differ in a cycle or a byte, an output is not the reference's, or a ratio to the
-floor is above what is promised (:data:`PROMISED`).
+lower bound is above what is promised (:data:`PROMISED`).
 
 A cycle in which the array does not work is counted under what it waited for, as in reports (``docs/reports.md``);
-the array's own cycles above the floor, where the bus binds a layer, are negative.
+the array's own cycles above the lower bound, where the bus binds a layer, are negative.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
-from bench.bench_networks import NETWORKS, ROOT, models_folder
-from bench.bench_sim_speed import machine
+from bench.common import DIGITS, MLPERF_TINY, machine, models, options_of, write_json
 from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
 from tilewright.hw.verilated.model import Disturbance
@@ -37,19 +31,10 @@ from tilewright.runtime.report import Report
 
 CAUSES = ("load", "store", "alu", "latency")
 CONFIGS = ("pynq-z2", "vta-64", "vta-256", "ultra96")  #: what ``--all`` runs
-#: most cycles over the floor of the MLPerf Tiny networks, by config and DRAM latency; the digits network is so small
-#: that loading its program, which no floor counts, is a quarter of its time
+#: most cycles over the lower bound of the MLPerf Tiny networks, by config and DRAM latency; the digits network is so
+#: small that loading its program, which no lower bound counts, is a quarter of its time
 PROMISED = {("pynq-z2", 32): 1.25}
-DIGITS = ROOT / "examples" / "digits"
 STALL = 48  #: chances in 256 that a channel of the disturbed DRAM pauses for a cycle
-
-
-def networks(folder: Path) -> list[Path]:
-    """The models there are: those of ``folder`` that have reference data beside them, and the digits network."""
-    models = [folder / f"{name}.tflite" for name in NETWORKS]
-    return [model for model in models if model.exists() and model.with_suffix(".npz").exists()] + [
-        DIGITS / "digits.onnx"
-    ]
 
 
 def stored(model: Path, inputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -63,7 +48,7 @@ def stored(model: Path, inputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def account(report: Report) -> dict[str, Any]:
-    """Cycles above the floor by cause: they and the floor add up to the cycles, in total and in every layer."""
+    """Cycles above the lower bound by cause: they and the bound add up to the cycles, in total and in every layer."""
     layers = []
     for layer in report.layers:
         if "cycles_by_cause" not in layer:
@@ -89,7 +74,7 @@ def measure(model: Path, config: Config, rtl: Device, stalled: Device | None, in
         "network": model.stem, "config": config.name, "dram_latency": config.dram_latency, "inputs": len(x),
         "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles, "floor_cycles": measured.floor_cycles,
         "ratio": round(measured.cycles / measured.floor_cycles, 4),
-        "promised": PROMISED.get((config.name, config.dram_latency)) if model.stem in NETWORKS else None,
+        "promised": PROMISED.get((config.name, config.dram_latency)) if model.stem in MLPERF_TINY else None,
         "outputs_equal": bool(np.array_equal(y_sim, y_rtl)),
         "outputs_exact": bool(np.array_equal(np.asarray(y_rtl).reshape(expected.shape), expected)),
     }  # fmt: skip
@@ -120,12 +105,12 @@ def print_row(row: dict[str, Any], brief: bool) -> None:
     """A network's line, and its account by cause and by layer."""
     stalled = f", paused DRAM {row['stalled_cycles']:,} cycles" if "stalled_cycles" in row else ""
     verdict = "; ".join(faults(row)) or "cycles and outputs equal, outputs exact"
-    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, floor {row['floor_cycles']:>7,}, "
+    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, bound {row['floor_cycles']:>7,}, "
           f"ratio {row['ratio']:.3f}{stalled}: {verdict}", flush=True)  # fmt: skip
     if brief:
         return
     names = (*CAUSES, "array")
-    print(f"    {'above the floor':<32}{'cycles':>9}{'floor':>9}" + "".join(f"{name:>9}" for name in names))
+    print(f"    {'above the bound':<32}{'cycles':>9}{'bound':>9}" + "".join(f"{name:>9}" for name in names))
     total = {
         "name": "total",
         "cycles": row["rtl_cycles"],
@@ -141,31 +126,26 @@ def keep(path: Path, rows: list[dict[str, Any]], stall: int) -> None:
     """Write the rows to a file; those of other configs that it holds stay."""
     ran = {row["config"] for row in rows}
     before = json.loads(path.read_text())["rows"] if path.exists() else []
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = [row for row in before if row["config"] not in ran] + rows
-    path.write_text(json.dumps({"machine": machine(), "stall": stall, "rows": rows}, indent=1) + "\n")
+    write_json(path, {"machine": machine(), "stall": stall, "rows": rows})
 
 
 def main() -> int:
     """Print all rows; the exit code is described above."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__, config=None)
     parser.add_argument("--config", nargs="+", default=["pynq-z2"])
     parser.add_argument("--all", action="store_true", help=f"the configs {', '.join(CONFIGS)}")
-    parser.add_argument("--models", type=Path, default=models_folder())
     parser.add_argument("--inputs", type=int, default=2)
     parser.add_argument("--stall", type=int, default=STALL, help="chances in 256 of a pause; 0: no such runs")
     parser.add_argument("--brief", action="store_true", help="a line per network, without the account")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    models = networks(options.models)
-    if len(models) == 1:
-        print(f"no MLPerf Tiny networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
+    paths = [*models(options.models), DIGITS / "digits.onnx"]
     rows = []
     for name in CONFIGS if options.all else options.config:
         config = load_config(name)
         rtl = open_device("rtl", config)
         stalled = open_device("rtl", config, disturbance=Disturbance(options.stall)) if options.stall else None
-        for model in models:
+        for model in paths:
             rows.append(measure(model, config, rtl, stalled, options.inputs))
             print_row(rows[-1], options.brief)
     if options.json:

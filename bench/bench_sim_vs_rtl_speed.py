@@ -7,19 +7,13 @@ RTL model is built with optimisation.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
-from bench.bench_networks import models_folder
+from bench.common import models, options_of
 from tilewright.config import load_config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
@@ -45,21 +39,14 @@ def best(run: Callable[[], int]) -> tuple[float, int]:
 
 def main() -> int:
     """Print a line per network; exit code 1 if the cycles differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("networks", nargs="*", default=list(DEFAULT))
-    parser.add_argument("--config", default="pynq-z2")
-    parser.add_argument("--models", type=Path, default=models_folder())
     options = parser.parse_args()
     config = load_config(options.config)
-    models = [options.models / f"{name}.tflite" for name in options.networks]
-    models = [model for model in models if model.exists()]
-    if not models:
-        print(f"no networks in {options.models}: set TILEWRIGHT_MODELS to the folder that holds them")
-        return 0
     driver = Driver(DesignModel(design_library(config), config.dram_latency), config)
     print(f"{'network':<24}{'cycles':>12}{'sim s':>9}{'rtl s':>9}{'rtl kc/s':>10}{'sim/rtl':>9}")
     different = False
-    for model in models:
+    for model in models(options.models, tuple(options.networks)):
         for program in tw.compile(str(model), config=config).artifact.programs:
             memories = segment_memories(program, 1)
             for segment, memory in zip(program.segments, memories):

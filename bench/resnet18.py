@@ -21,9 +21,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import tilewright as tw
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
 from tilewright.checking import compare, reference_outputs
@@ -32,7 +29,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import ImportedModel, import_model
 from tilewright.jit.reference import evaluate
-from tilewright.progress import ProgressReporter
+from tilewright.terminal import ProgressReporter
 
 STAGES = (64, 128, 256, 512)
 CLASSES = 1000
@@ -189,7 +186,7 @@ def layer_differences(path: Path, model: ImportedModel, x: NDArray[Any]) -> list
     return found
 
 
-def twin_differences(
+def unsigned_differences(
     path: Path, model: ImportedModel, x: NDArray[Any], options: argparse.Namespace
 ) -> list[LayerDifference]:
     """:func:`layer_differences` of the network with unsigned activations, which holds the same integers plus 128.
@@ -199,11 +196,11 @@ def twin_differences(
     """
     if x.dtype == np.uint8:
         return layer_differences(path, model, x)
-    twin = build(path.with_name(f"{path.stem}.uint8.onnx"), options.size, options.seed, "uint8")
+    unsigned = build(path.with_name(f"{path.stem}.uint8.onnx"), options.size, options.seed, "uint8")
     try:
-        return layer_differences(twin, import_model(twin), (x.astype(np.int16) + 128).astype(np.uint8))
+        return layer_differences(unsigned, import_model(unsigned), (x.astype(np.int16) + 128).astype(np.uint8))
     finally:
-        twin.unlink()
+        unsigned.unlink()
 
 
 def check(path: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -219,7 +216,7 @@ def check(path: Path, options: argparse.Namespace) -> dict[str, Any]:
         integers = [evaluate(model.graph, {given: image[None]})[name] for image in x]
         progress.update("ONNX Runtime", 0, 0)
         expected = reference_outputs(path, [x])[0]
-        layers = twin_differences(path, model, x[:1], options)
+        layers = unsigned_differences(path, model, x[:1], options)
     y = y.reshape(expected.shape)
     reference = np.stack(integers).reshape(expected.shape)
     row = report.to_dict()
@@ -234,7 +231,7 @@ def check(path: Path, options: argparse.Namespace) -> dict[str, Any]:
 def report_check(found: dict[str, Any]) -> bool:
     """Print the comparison; returns whether simulator and promises hold."""
     ratio = found["cycles"] / found["floor_cycles"]
-    print(f"{found['config']}: {found['cycles']:,} cycles, floor {found['floor_cycles']:,}, ratio {ratio:.3f}")
+    print(f"{found['config']}: {found['cycles']:,} cycles, lower bound {found['floor_cycles']:,}, ratio {ratio:.3f}")
     print(f"compiled in {found['compile_s']:.1f} s, simulated in {found['simulate_s']:.2f} s")
     print(f"simulator against the integer reference: {found['integers']}")
     print(f"simulator against ONNX Runtime: {found['logits']}; {found['same_class']} of {found['images']} same class")

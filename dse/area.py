@@ -2,7 +2,7 @@
 
 Each module of the RTL has *terms*: how much of something it holds (bits of a multiplexer, of a queue, lanes), read off
 ``hw/rtl``. A module's LUT and FF are the amounts times weights. The weights, which differ by FPGA family, are in
-``data/area.json``, written by ``make calibrate`` (:mod:`tilewright.dse.calibration`) with the error on Configs left
+``data/area.json``, written by ``make calibrate`` (``bench/calibration.py``) with the error on Configs left
 out of the fit.
 """
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dse.evaluation import Task, version
-from tilewright.dse.workers import ATTEMPTS, Params, Result, WorkerError, failed
+from tilewright.dse.pool import ATTEMPTS, Params, Result, WorkerError, failed
 from tilewright.hw.verilated.toolchain import ToolError
 
 _CONNECT_SECONDS = 30

@@ -62,7 +62,7 @@ def front(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
 def comparable(points: Iterable[Point], objectives: tuple[str, ...]) -> dict[int, dict[str, float]]:
     """Values by number, made fit to be compared between points that different fidelities have seen.
 
-    An estimate that is a little too good would push its own confirmed twin off the front. So where a fidelity has
+    An estimate that is a little too good would push its own confirmed value off the front. So where a fidelity has
     not seen a point, each of its values is made worse by the worst factor found where it has: an estimate beats a
     confirmed value only by more than estimates have been wrong.
     """

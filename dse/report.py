@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.dse.report_data import Progress, front_rows, head, other_points
+from tilewright.dse.report_data import front_rows, head, other_points
 from tilewright.dse.report_page import render_page
 from tilewright.dse.report_pictures import front_picture, history_picture
 from tilewright.dse.search import Point, Search
+from tilewright.progress import Progress, silent
 from tilewright.runtime.files import write_atomic
 
 
 def write_all(
-    folder: Path, search: Search, points: Sequence[Point], everything: Sequence[Point], progress: Progress | None = None
+    folder: Path, search: Search, points: Sequence[Point], everything: Sequence[Point], progress: Progress = silent
 ) -> list[Path]:
     """Write all files of a sweep to ``folder``, each whole or not at all; returns their paths.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.config import Config
@@ -15,8 +15,8 @@ from tilewright.dse.evaluate import OBJECTIVES, Evaluator
 from tilewright.dse.resources import limits, reported, resources, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
+from tilewright.progress import Progress, silent
 
-Progress = Callable[[str, int, int], None]
 #: points beside the front that a page holds; of more, these many evenly chosen ones
 MOST_POINTS = 5000
 MOST_REASONS = 30
@@ -54,12 +54,11 @@ def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def front_rows(search: Search, points: Sequence[Point], progress: Progress | None = None) -> list[dict[str, Any]]:
+def front_rows(search: Search, points: Sequence[Point], progress: Progress = silent) -> list[dict[str, Any]]:
     """One mapping per point of the front: values, cycles, parameters, resources, and why."""
     rows = []
     for number, point in enumerate(points):
-        if progress is not None:
-            progress("explaining the front", number, len(points))
+        progress("explaining the front", number, len(points))
         rows.append(_row(search, point))
     return rows
 

@@ -43,16 +43,6 @@ class Resources:
         return {name: counts[kind] for name, counts in self.modules.items() if counts.get(kind)}
 
     @property
-    def dsp_by(self) -> dict[str, float]:
-        """DSP48 slices by module."""
-        return self.by("dsp")
-
-    @property
-    def bram_by(self) -> dict[str, float]:
-        """36 Kbit block RAMs by module."""
-        return self.by("bram36")
-
-    @property
     def dsp(self) -> int:
         """DSP48 slices."""
         return round(self.total("dsp"))

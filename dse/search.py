@@ -18,10 +18,11 @@ from tilewright.config import Config
 from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.evaluation import ANALYTICAL, SIMULATOR, SYNTHESIS, Task, version
 from tilewright.dse.points import Point, from_outcome, front
+from tilewright.dse.pool import InProcess, Pool
 from tilewright.dse.proposals import BATCH, SAMPLERS, Proposals, SearchError, Seen, import_optuna
 from tilewright.dse.space import Space, Value
 from tilewright.dse.trials import Row, Trials
-from tilewright.dse.workers import InProcess, Pool
+from tilewright.progress import Progress, silent
 
 __all__ = ["SAMPLERS", "Point", "Search", "SearchError", "front", "import_optuna"]
 
@@ -31,7 +32,6 @@ _ORDER = tuple(_CONFIRMED)
 _KEEP_SECONDS = 0.2  #: analytical results that a kill may cost at most; dearer ones are kept as they arrive
 _INDEPENDENT_BATCHES = 16  #: batches evaluated together where they do not depend on each other
 
-Progress = Callable[[str, int, int], None]
 Watch = Callable[[list[Point]], None]
 
 
@@ -47,13 +47,13 @@ class Search:
     ) -> None:  # fmt: skip
         self.space, self.evaluator, self.seed, self.sampler, self.batch = space, evaluator, seed, sampler, batch
         self.pool: Pool = pool if pool is not None else InProcess()
-        self._proposals()  # wrong samplers are told before a database is made
+        self._proposals()  # wrong samplers are reported before a database is made
         self.trials = Trials(storage, self._identity())
         self._task = Task(evaluator, space)
         self._points: dict[int, Point] = {}
         self._same: dict[tuple[str, str], dict[str, Any]] = {}  # outcomes by fidelity and parameters
 
-    def run(self, trials: int, progress: Progress | None = None, watch: Watch | None = None) -> list[Point]:
+    def run(self, trials: int, progress: Progress = silent, watch: Watch | None = None) -> list[Point]:
         """Have ``trials`` trials (all of a grid at most), earlier runs' included; returns them all.
 
         ``watch`` gets all points so far, batch by batch.
@@ -81,7 +81,7 @@ class Search:
         return list(self._points.values())
 
     def confirm_front(
-        self, most: int, progress: Progress | None = None, fidelity: str = SIMULATOR, watch: Watch | None = None
+        self, most: int, progress: Progress = silent, fidelity: str = SIMULATOR, watch: Watch | None = None
     ) -> list[Point]:
         """Take up to ``most`` points of the front to a higher fidelity, first objective first; returns the front then.
 
@@ -143,7 +143,7 @@ class Search:
 
     def _evaluated(
         self, fidelity: str, wanted: Mapping[int, dict[str, Value]], known: Mapping[int, Row], left: int,
-        progress: Progress | None, total: int, title: str = "exploring", base: int | None = None,
+        progress: Progress, total: int, title: str = "exploring", base: int | None = None,
     ) -> dict[int, dict[str, Any]]:  # fmt: skip
         """Outcomes of these trials; those that are not known are evaluated and kept, equal points once."""
         outcomes = {n: known[n].outcome for n in wanted if n in known}
@@ -164,8 +164,7 @@ class Search:
             if fidelity != ANALYTICAL or time.monotonic() - kept > _KEEP_SECONDS:
                 self.trials.write(fidelity, new)
                 new, kept = {}, time.monotonic()
-            if progress is not None:
-                progress(title, finished, total)
+            progress(title, finished, total)
         self.trials.write(fidelity, new)
         return outcomes
 

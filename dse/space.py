@@ -28,7 +28,7 @@ from tilewright.errors import TilewrightError
 
 Value = int | bool | str
 
-#: what a sweep varies if it is not told otherwise
+#: what a sweep varies by default
 DEFAULT_VARIED: dict[str, tuple[Value, ...]] = {
     "block_in": (8, 16, 32),
     "block_out": (8, 16, 32),
@@ -82,7 +82,7 @@ class Space:
 
 
 def point_name(base: Config, point: Mapping[str, Value]) -> str:
-    """A name that tells a point's shape, e.g. ``pynq-z2-16x32``."""
+    """A name that shows a point's shape, e.g. ``pynq-z2-16x32``."""
     batch, block_in, block_out = (point.get(n, getattr(base, n)) for n in ("batch", "block_in", "block_out"))
     return f"{base.board or base.name}-{batch}x{block_in}x{block_out}"
 
@@ -102,7 +102,7 @@ def legal_values(parameter: str) -> list[Value]:
 
 
 def describe_parameters(base: Config) -> list[tuple[str, str, str, str]]:
-    """One row per parameter: name, legal values, the base's value, what a sweep varies if not told otherwise."""
+    """One row per parameter: name, legal values, the base's value, what a sweep varies by default."""
     values = {**base.to_dict(), PREFIX + "schedule": FASTEST, PREFIX + "keep_intermediates": False}
     return [
         (name, _shown(legal_values(name)), _text(values[name]), ", ".join(map(_text, DEFAULT_VARIED.get(name, ()))))

@@ -11,56 +11,20 @@ from __future__ import annotations
 import math
 import os
 import statistics
-import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from tilewright.dse.evaluation import ANALYTICAL, Task
-from tilewright.dse.space import Value
-from tilewright.errors import TilewrightError
+from tilewright.dse.pool import InProcess, Params, Result, WorkerError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tilewright.dse.cluster import Cluster
 
-Params = dict[str, Value]
-#: (index of the point, its outcome)
-Result = tuple[int, dict[str, Any]]
-
-ATTEMPTS = 3  #: how often an evaluation may end its process before it counts as failed
 START_SECONDS = 3.0  #: what starting local workers costs, compiled kernels loaded by each included
 CHUNK_SECONDS = 0.05  #: work worth a message: about 25 times what a task costs
 MESSAGE_SECONDS = 0.005  #: work below which a message is not worth sending, however many workers are idle
 _CHUNKS_PER_WORKER = 4  #: at least so many, so that workers finish together
 _LEAST_TIMED = 3  #: evaluations to time before deciding
-
-
-class WorkerError(TilewrightError):
-    """Workers cannot be started or reached, or do not run this version of the project."""
-
-
-class Pool(Protocol):
-    """Evaluates points."""
-
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
-        """Every point's outcome, in any order. ``left``: points that will follow. Raises :class:`WorkerError`."""
-
-
-class InProcess:
-    """One point after the other, here. ``seconds`` holds how long analytical evaluations took."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], left: int = 0) -> Iterator[list[Result]]:
-        """See :class:`Pool`."""
-        for index, point in enumerate(points):
-            started = time.perf_counter()
-            outcome = _patiently(task, fidelity, point)
-            if fidelity == ANALYTICAL:
-                self.seconds.append(time.perf_counter() - started)
-            yield [(index, outcome)]
 
 
 class Workers:
@@ -80,9 +44,7 @@ class Workers:
             self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
@@ -139,17 +101,3 @@ def chunk_size(points: int, workers: int, seconds: float | None) -> int:
     """Points to a message, if one takes ``seconds`` to evaluate (None: unknown)."""
     most, least = (math.ceil(work / seconds) if seconds else 1 for work in (CHUNK_SECONDS, MESSAGE_SECONDS))
     return max(least, min(most, points // (_CHUNKS_PER_WORKER * max(1, workers))))
-
-
-def _patiently(task: Task, fidelity: str, point: Params) -> dict[str, Any]:
-    for _ in range(ATTEMPTS):
-        try:
-            return task(fidelity, point)
-        except MemoryError:
-            continue
-    return {"reason": failed(ATTEMPTS, "it ran out of memory")}
-
-
-def failed(attempts: int, why: str) -> str:
-    """The reason that is kept of a point that could not be evaluated."""
-    return f"the evaluation failed {attempts} times: {why}"

@@ -13,7 +13,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tilewright.hw.units import Unit, cut_script, instances, merge_equal_modules
 from tilewright.hw.verilated.build import cache_directory, locked
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.yosys import find_tool, run_yosys, yosys_version
+from tilewright.progress import Progress, silent
 
 __all__ = [
     "BOARD_PARTS", "against_limits", "count_resources", "find_tool", "sources_key", "synthesise", "synthesise_many",
@@ -39,13 +40,11 @@ _ARRIVAL = re.compile(r"Latest arrival time in 'u([0-9a-f]{16})' is (\d+)")
 
 _CELL = re.compile(r"[A-Z][A-Z0-9_]*")  #: of the part's library, not a unit below or a note of Yosys
 
-Progress = Callable[[str, int, int], None]
-
 
 def count_resources(cells: Mapping[str, int]) -> dict[str, float]:
     """LUT, FF, DSP and BRAM (36 Kbit blocks) of a netlist's cells by type.
 
-    LUT counts logic and LUT RAM; a RAM cell takes the LUTs that its name tells.
+    LUT counts logic and LUT RAM; a RAM cell takes the LUTs that its name states.
     """
     lut_ram = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8, "RAM32M": 4, "RAM64M": 4,
                "RAM32M16": 8, "RAM64M8": 8, "RAM32X1S": 1, "RAM64X1S": 1, "RAM512X1S": 8, "SRL16E": 1,
@@ -72,36 +71,35 @@ def against_limits(used: Mapping[str, float], part: str) -> dict[str, float]:
     return {name: round(used[name] / PARTS[part][kind], 4) for name, kind in KINDS.items()}
 
 
-def synthesise(config: Config, progress: Progress | None = None) -> dict[str, Any]:
+def synthesise(config: Config, progress: Progress = silent) -> dict[str, Any]:
     """The report of one Config: minutes of work at most. See :func:`synthesise_many`."""
     return synthesise_many([config], progress)[0]
 
 
 def synthesise_many(
-    configs: Sequence[Config], progress: Progress | None = None, family: str | None = None
+    configs: Sequence[Config], progress: Progress = silent, family: str | None = None
 ) -> list[dict[str, Any]]:
     """Yosys cells of Configs, each for the family of its board's part unless ``family`` is given.
 
     ``used`` and ``share`` are of the whole, ``modules`` holds ``count`` and the resources of all instances by name.
     Raises :class:`ToolError` if Yosys is not installed or fails.
     """
-    tell = progress or _silent
     started = time.monotonic()
     wanted: dict[str, dict[str, Unit]] = {}
     shapes = []
     for k, config in enumerate(configs):
-        tell(f"{config.name}: cutting", k, len(configs))
+        progress(f"{config.name}: cutting", k, len(configs))
         modules = _cut(config)
         units = {name: unit_of(name, modules) for name in instances(modules)}
         chosen = family or FAMILIES[part_of(config.board)]
         wanted.setdefault(chosen, {}).update({unit.key: unit for unit in units.values()})
         shapes.append((config, chosen, {name: (units[name].key, n) for name, n in instances(modules).items()}))
-    mapped = {name: map_units(list(units.values()), name, tell) for name, units in wanted.items()}
+    mapped = {name: map_units(list(units.values()), name, progress) for name, units in wanted.items()}
     seconds = round(time.monotonic() - started)
     return [_report(config, mapped[chosen], parts, seconds) for config, chosen, parts in shapes]
 
 
-def map_units(units: Sequence[Unit], family: str, progress: Progress | None = None) -> dict[str, dict[str, Any]]:
+def map_units(units: Sequence[Unit], family: str, progress: Progress = silent) -> dict[str, dict[str, Any]]:
     """``cells`` by type of every unit, and ``ps``, the logic delay of its longest path; from the cache or Yosys."""
     folder = cache_directory() / "units"
     tag = hashlib.sha256(f"{MAPPING} {family} {yosys_version()}".encode()).hexdigest()[:8]
@@ -109,8 +107,7 @@ def map_units(units: Sequence[Unit], family: str, progress: Progress | None = No
     missing = [unit for unit in units if not paths[unit.key].exists()]
     done = 0
     for batch in _batches(missing):
-        if progress is not None:
-            progress(f"Yosys ({family}): units", done, len(missing))
+        progress(f"Yosys ({family}): units", done, len(missing))
         with locked(folder, f"batch-{tag}"), tempfile.TemporaryDirectory(prefix="yosys-", dir=folder) as scratch:
             for key, result in _map_batch(batch, family, Path(scratch)).items():
                 part = Path(scratch) / f"{key}.part"
@@ -199,7 +196,3 @@ def sources_key(config: Config) -> str:
     """16 hex digits over the Verilog that a report is about, wherever its lines come from in the generator."""
     sources = {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in design_sources(config).items()}
     return hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """No progress is shown."""

@@ -48,7 +48,7 @@ def run_yosys(script: str, folder: Path) -> str:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """What a command printed. Raises :class:`ToolError` with the line that tells why it failed."""
+    """What a command printed. Raises :class:`ToolError` with the line that says why it failed."""
     done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
         lines = [line for line in done.stdout.splitlines() if "ERROR" in line] or done.stdout.splitlines()[-1:] or [""]

@@ -18,5 +18,3 @@ DONE_LATENCY = 2  #: from the last retire to done; ``cycles`` counts up to done
 
 #: least distance, in issue cycles, from an ALU vector's issue to that of one that reads what it wrote
 ALU_DISTANCE = ALU_DEPTH
-#: the same for a GEMM window-mode or dense read of acc: accumulation forwards, so none is needed
-GEMM_DISTANCE = 0

@@ -1,12 +1,12 @@
-"""Everything that depends on the version of TVM (written for 0.27), in one place, with its two parts beside it
-(:mod:`tilewright.jit.compat_passes`, :mod:`tilewright.jit.compat_importers`).
+"""Everything that depends on the version of TVM (written for 0.27), in one place, with its other half beside it
+(:mod:`tilewright.jit.compat_passes`).
 
 The rest of the front end reads Relax through these few functions: constants, types, bindings, calls, passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -281,9 +281,3 @@ def is_const() -> Pattern:
 def tuple_of(patterns: Iterable[Pattern]) -> Pattern:
     """Pattern: a tuple of these."""
     return dpl.is_tuple(list(patterns))
-
-
-def label_main(mod: IRModule, attributes: Mapping[str, str]) -> IRModule:
-    """The module with string attributes on ``main``."""
-    mod["main"] = mod["main"].with_attrs(dict(attributes)).without_attr("params")
-    return mod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -36,41 +35,19 @@ Check = Callable[[Var, Expr, Mapping[Var, Expr]], bool]
 Fusion = tuple[str, Pattern, Check]
 
 
-def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion], name_attribute: str) -> IRModule:
-    """FuseOpsByPattern with constants bound.
-
-    Each composite gets, under ``name_attribute``, the name of the variable that held its result (the pass itself
-    forgets it).
-    """
-    names: dict[Expr, str] = {}
+def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion]) -> IRModule:
+    """FuseOpsByPattern with constants bound."""
 
     def wrap(check: Check) -> Callable[[Any], bool]:
         def checked(context: Any) -> bool:
             root, bound = context.matched_expr, dict(context.matched_bindings.items())
             var = next((v for v, value in bound.items() if value.same_as(root)), None)
-            if var is None:
-                return False
-            names[root] = source_name([str(v.name) for v in bound], str(var.name))
-            return check(var, root, bound)
+            return var is not None and check(var, root, bound)
 
         return checked
 
-    def named(annotated: Mapping[str, Expr]) -> dict[str, str]:
-        return {name_attribute: names[annotated["root"]]}
-
-    fusion = [FusionPattern(name, pattern, {"root": pattern}, wrap(check), named) for name, pattern, check in patterns]
+    fusion = [FusionPattern(name, pattern, {"root": pattern}, wrap(check)) for name, pattern, check in patterns]
     return FuseOpsByPattern(fusion, bind_constants=True)(mod)
-
-
-def source_name(names: Iterable[str], result_name: str) -> str:
-    """The model's operator a composite stands for: the first that computes, or else the one that holds the result."""
-    found = [re.fullmatch(r"op(\d+)_(.+)", name) for name in names]
-    computing = [m for m in found if m and m.group(2) not in _AROUND]
-    return min(computing, key=lambda m: int(m.group(1))).group(0) if computing else result_name
-
-
-#: ONNX operators that a composite absorbs around the one it is named after
-_AROUND = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip")
 
 
 def merge_composites(mod: IRModule) -> IRModule:

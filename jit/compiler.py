@@ -16,8 +16,9 @@ from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lower import image_shape, refusals
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.programs import FAILURES, POLICIES, Progress, ProvenProgram, best_program, described
+from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
 from tilewright.jit.stages import Stage, stages
+from tilewright.progress import Progress
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,

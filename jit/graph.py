@@ -16,19 +16,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.runtime.steps import TensorSpec
+
 Rounding = Literal["double", "single", "even"]
 Place = Literal["accelerator", "host"]
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """An activation tensor: shape (NHWC, or any rank for host tensors), dtype and quantisation."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str = "int8"
-    scale: float = 1.0
-    zero_point: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,7 +176,6 @@ class Softmax(Op):
     multiplier: int
     left_shift: int
     diff_min: int
-    beta: float = 1.0
 
 
 @dataclass(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.jit.exactness import LayerExactness
@@ -14,11 +14,10 @@ from tilewright.jit.stages import idle_islands
 
 @dataclass
 class ImportedModel:
-    """What became of a model file; ``refused`` holds the operators that were left to the interpreter on request."""
+    """What became of a model file."""
 
     source: Source
     built: Built
-    refused: dict[int, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -70,5 +69,5 @@ def lower_source(source: Source, refused: Mapping[int, str]) -> ImportedModel:
         built = source.build(host)
         idle = {i: reason for i, reason in idle_islands(built.graph).items() if i not in host}
         if not idle:
-            return ImportedModel(source, built, host)
+            return ImportedModel(source, built)
         host |= idle

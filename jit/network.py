@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.config import Config
-from tilewright.jit.compiler import CompiledGraph, Progress, compile_graph
+from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Interpreted
 from tilewright.jit.importer import ImportedModel, lower_source
 from tilewright.jit.source import Source
+from tilewright.progress import Progress
 from tilewright.runtime import interpreters
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from tilewright.config import Config, load_config
 from tilewright.jit import compat, compat_passes
-from tilewright.jit.frontend.extract import Extraction, extract, region_semantics
+from tilewright.jit.frontend.extract import extract, region_semantics
 from tilewright.jit.frontend.layout import to_nhwc
 from tilewright.jit.frontend.passes import unshare_dequantize
 from tilewright.jit.frontend.patterns import table
-from tilewright.jit.frontend.site import LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE, SOURCE_ATTRIBUTE
+from tilewright.jit.frontend.site import LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE
 from tilewright.jit.graph import Graph
 from tilewright.jit.region import refusal
 
@@ -19,15 +19,14 @@ CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix 
 
 
 def fuse(mod: Any, config: Config | None = None) -> Any:
-    """``mod`` with every form of the pattern table grouped into a composite that knows its source operator.
+    """``mod`` with every form of the pattern table grouped into a composite.
 
     With a ``config``, operators that its memories cannot hold are left out.
     """
     semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
     mod = unshare_dequantize(to_nhwc(mod))
     refuse = None if config is None else partial(refusal, config=config)
-    patterns = table(semantics, refuse)
-    return compat_passes.fuse_by_pattern(mod, patterns, SOURCE_ATTRIBUTE)
+    return compat_passes.fuse_by_pattern(mod, table(semantics, refuse))
 
 
 def merge(fused: Any) -> Any:
@@ -51,8 +50,7 @@ def partition_for_tilewright(mod: Any, config: Config | str | None = None, seman
     ``mod``: a Relax module with quantised (QDQ) operators, as the importers give it, before FoldConstant or
     LegalizeOps. Operators that no pattern claims stay in ``main``, and with a ``config`` (object, preset name or TOML
     file) those that its memories cannot hold.
-    ``semantics``: whose integers to reproduce, ``litert`` or ``onnxruntime``; by default what :func:`load_model`
-    noted, else ``litert``.
+    ``semantics``: whose integers to reproduce, ``litert`` (the default) or ``onnxruntime``.
     """
     if semantics not in (None, LITERT, ONNX_RUNTIME):
         raise ValueError(f"semantics {semantics!r}; {LITERT!r} or {ONNX_RUNTIME!r}")
@@ -70,11 +68,6 @@ def regions(mod: Any) -> dict[str, Any]:
     }
 
 
-def extract_region(function: Any, name: str = "region") -> Extraction:
-    """The integer graph of a region function, and how it came about."""
-    return extract(function, name, region_semantics(function))
-
-
 def region_to_graph(function: Any, name: str = "region") -> Graph:
     """The integer graph of a region function of :func:`partition_for_tilewright`."""
-    return extract_region(function, name).graph
+    return extract(function, name, region_semantics(function))

@@ -30,6 +30,7 @@ from tilewright.jit.schedule import Scheduler
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
+from tilewright.progress import Progress
 from tilewright.runtime.steps import PackStep, UnpackStep
 from tilewright.sim import simulate_timing
 
@@ -45,7 +46,6 @@ HOPELESS = 1.05
 ENOUGH = 1_000_000
 
 _Key = TypeVar("_Key", bound=Hashable)
-Progress = Callable[[str, int, int], None]
 Made = tuple[Program, Lowered, dict[str, int]]  #: with the byte offsets of inputs and outputs
 #: what tells the decisions from others, cycles by a coarse count if there is one, and the function that writes
 Decided = tuple[Hashable, float | None, Callable[[], Made]]

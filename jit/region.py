@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tilewright.config import Config
-from tilewright.jit.compiler import Progress, accelerator_graphs, compile_graph
+from tilewright.jit.compiler import accelerator_graphs, compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.tiled.program import TiledProgram
+from tilewright.progress import Progress
 from tilewright.runtime.artifact import Artifact
-from tilewright.runtime.steps import TensorIo
 
 
 def refusal(graph: Graph, config: Config) -> str | None:
@@ -32,16 +32,12 @@ def compile_region(graph: Graph, config: Config, progress: Progress | None = Non
     """
     compiled = compile_graph(graph, config, progress=progress)
 
-    def specs(names: list[str]) -> tuple[TensorIo, ...]:
-        found = (graph.tensors[name] for name in names)
-        return tuple(TensorIo(t.name, t.shape, t.dtype, t.scale, t.zero_point) for t in found)
-
     return Artifact(
         name=graph.name,
         config=config,
         programs=tuple(compiled.programs),
         steps=tuple(compiled.steps),
-        inputs=specs(graph.inputs),
-        outputs=specs(graph.outputs),
+        inputs=tuple(graph.tensors[name] for name in graph.inputs),
+        outputs=tuple(graph.tensors[name] for name in graph.outputs),
         host_layers=compiled.host_layers,
     )

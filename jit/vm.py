@@ -54,22 +54,26 @@ def compile_regions(mod: Any, config: Config, compiler: RegionCompiler = _artifa
     return Rewriter(mod, dropped).run(visit)
 
 
-def tilewright_pipeline(config: Config | str = "pynq-z2", compiler: RegionCompiler = _artifact) -> Any:
+def tilewright_pipeline(
+    config: Config | str = "pynq-z2", compiler: RegionCompiler = _artifact, semantics: str | None = None
+) -> Any:
     """A TVM pass: partition, compile each region for ``config``, put calls of ``tilewright.run`` in their place.
 
-    ``config``: an object, a preset's name or a TOML file.
+    ``config``: an object, a preset's name or a TOML file; ``semantics`` as in :func:`partition_for_tilewright`.
     """
     chosen = load_config(config)
 
     def transform(mod: Any) -> Any:
-        return compile_regions(partition_for_tilewright(mod, chosen), chosen, compiler)
+        return compile_regions(partition_for_tilewright(mod, chosen, semantics), chosen, compiler)
 
     return compat_passes.module_pass(transform, "Tilewright")
 
 
-def relax_pipeline(config: Config | str = "pynq-z2", compiler: RegionCompiler = _artifact) -> Any:
+def relax_pipeline(
+    config: Config | str = "pynq-z2", compiler: RegionCompiler = _artifact, semantics: str | None = None
+) -> Any:
     """For ``relax.build(mod, target, relax_pipeline=...)``: :func:`tilewright_pipeline`, then TVM's default one."""
-    return compat_passes.before_default_pipeline(tilewright_pipeline(config, compiler))
+    return compat_passes.before_default_pipeline(tilewright_pipeline(config, compiler, semantics))
 
 
 register_runner()

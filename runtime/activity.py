@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.isa.codec import COLUMNS
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, others
-from tilewright.runtime.device import Events
+from tilewright.runtime.device_base import Events
 
 Int64 = NDArray[np.int64]
 

@@ -28,7 +28,7 @@ from tilewright.isa.container import dump as dump_program
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.runtime.files import read_bytes, write_atomic
-from tilewright.runtime.steps import Step, TensorIo, step_from_dict, step_to_dict
+from tilewright.runtime.steps import Step, TensorSpec, step_from_dict, step_to_dict
 
 MAGIC = b"TWART\r\n\x1a"
 FORMAT_VERSION = 1
@@ -49,7 +49,7 @@ class Intermediate:
     """One operator's output that the steps leave in the environment under the name of ``tensor.name``."""
 
     operator: str
-    tensor: TensorIo
+    tensor: TensorSpec
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Artifact:
     config: Config
     programs: tuple[Program, ...]
     steps: tuple[Step, ...]
-    inputs: tuple[TensorIo, ...]
-    outputs: tuple[TensorIo, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
     intermediates: tuple[Intermediate, ...] = ()
     blobs: dict[str, bytes] = field(default_factory=dict)
     host_layers: tuple[dict[str, Any], ...] = ()
@@ -175,8 +175,8 @@ def unproven(artifact: Artifact) -> list[dict[str, Any]]:
     return [entry for entry in operators if entry["exact"] not in ("proven", "by construction")]
 
 
-def _tensor(values: dict[str, Any]) -> TensorIo:
-    return TensorIo(**{**values, "shape": tuple(values["shape"])})
+def _tensor(values: dict[str, Any]) -> TensorSpec:
+    return TensorSpec(**{**values, "shape": tuple(values["shape"])})
 
 
 def _checked_body(data: bytes, source: str) -> bytes:

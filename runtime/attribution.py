@@ -114,19 +114,19 @@ def _blame_gaps(activity: Activity, working: NDArray[np.intp], last: int, cause:
         _walk_back(activity, last, gap_begin, cause)
 
 
-def _paint_service(activity: Activity, index: int, until: int, floor: int, cause: NDArray[np.int64]) -> None:
+def _paint_service(activity: Activity, index: int, until: int, earliest: int, cause: NDArray[np.int64]) -> None:
     """An awaited instruction: its engine's cause while it is served, latency while it drains, up to ``until``."""
     begin, served = int(activity.begin[index]), int(activity.end[index])
     engine = Engine(int(activity.engine[index]))
     waits = activity.opcode[index] == Opcode.WAIT
-    cause[max(min(served, until), floor) : max(until, floor)] = _LATENCY
+    cause[max(min(served, until), earliest) : max(until, earliest)] = _LATENCY
     kind = _LATENCY if waits or engine == Engine.GEMM else _CAUSE_OF_ENGINE[engine]
-    cause[max(begin, floor) : max(min(served, until), floor)] = kind
+    cause[max(begin, earliest) : max(min(served, until), earliest)] = kind
 
 
-def _walk_back(activity: Activity, index: int, floor: int, cause: NDArray[np.int64]) -> None:
-    """Explain cycles ``floor .. issue of index`` by following the constraint that bound at each step."""
-    while (issue := int(activity.begin[index])) > floor:
+def _walk_back(activity: Activity, index: int, earliest: int, cause: NDArray[np.int64]) -> None:
+    """Explain cycles ``earliest .. issue of index`` by following the constraint that bound at each step."""
+    while (issue := int(activity.begin[index])) > earliest:
         awaited, ready = -1, int(activity.dispatch[index]) + DISPATCH_LATENCY
         for source in activity.token_sources[index]:
             arrival = int(activity.retire[source]) + TOKEN_LATENCY
@@ -136,7 +136,7 @@ def _walk_back(activity: Activity, index: int, floor: int, cause: NDArray[np.int
         if previous >= 0 and ready < issue:
             awaited = previous  # its engine was not free before
         if awaited < 0:
-            cause[floor:issue] = _LATENCY  # not dispatched earlier
+            cause[earliest:issue] = _LATENCY  # not dispatched earlier
             return
-        _paint_service(activity, awaited, issue, floor, cause)
+        _paint_service(activity, awaited, issue, earliest, cause)
         index = awaited

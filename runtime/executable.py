@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact
-from tilewright.runtime.device import Allocation, Counters, Device, Progress, open_device
+from tilewright.runtime.device import Allocation, Counters, Device, open_device
 from tilewright.runtime.files import check_directory_writable, make_directory, save_array, write_atomic
 from tilewright.runtime.host_steps import Environment, check_host, run_host_step
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.report import Report, Timings, build_report
-from tilewright.runtime.steps import LaunchStep, PackStep, TensorIo, UnpackStep
+from tilewright.runtime.steps import LaunchStep, PackStep, TensorSpec, UnpackStep
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -68,12 +69,12 @@ class Executable:
         return self.artifact.name
 
     @property
-    def inputs(self) -> tuple[TensorIo, ...]:
+    def inputs(self) -> tuple[TensorSpec, ...]:
         """The tensors that :meth:`run` takes."""
         return self.artifact.inputs
 
     @property
-    def outputs(self) -> tuple[TensorIo, ...]:
+    def outputs(self) -> tuple[TensorSpec, ...]:
         """The tensors that :meth:`run` gives."""
         return self.artifact.outputs
 
@@ -91,7 +92,7 @@ class Executable:
         return self.run(x)[0]
 
     def run(
-        self, x: Inputs, *, progress: Progress | None = None, keep_intermediates: str | Path | None = None
+        self, x: Inputs, *, progress: Advance | None = None, keep_intermediates: str | Path | None = None
     ) -> tuple[Any, Report]:
         """Run N inferences.
 
@@ -168,7 +169,7 @@ class Executable:
             stack.callback(self.device.release, allocations[index])
         return allocations
 
-    def _run_steps(self, run: _Run, environment: Environment, progress: Progress | None) -> None:
+    def _run_steps(self, run: _Run, environment: Environment, progress: Advance | None) -> None:
         """Run all steps on the inferences of one launch."""
         count = next(iter(environment.values())).shape[0]
         last_launch = max((i for i, s in enumerate(self.artifact.steps) if isinstance(s, LaunchStep)), default=-1)
@@ -208,17 +209,17 @@ def load(path: str | Path, device: str | Device = "sim") -> Executable:
     return Executable.load(path, device)
 
 
-def element_shape(tensor: TensorIo) -> tuple[int, ...]:
+def element_shape(tensor: TensorSpec) -> tuple[int, ...]:
     """The shape of one inference's tensor in a stack: without the leading batch of 1."""
     return tensor.shape[1:] if tensor.shape[:1] == (1,) else tensor.shape
 
 
-def stack_tensor(values: Array, tensor: TensorIo) -> Array:
+def stack_tensor(values: Array, tensor: TensorSpec) -> Array:
     """(N, *shape) as the user sees it: the batch of 1 dropped."""
     return values.reshape(values.shape[0], *element_shape(tensor))
 
 
-def check_tensor(x: Array, tensor: TensorIo) -> Array:
+def check_tensor(x: Array, tensor: TensorSpec) -> Array:
     """``x`` as (N, *tensor.shape). Raises :class:`InputError` on another dtype or shape, on none, and on NaN."""
     if not isinstance(x, np.ndarray):
         raise InputError(f"input {tensor.name}: must be a NumPy array, not {type(x).__name__}")

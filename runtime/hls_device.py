@@ -6,7 +6,6 @@ It computes every byte and counts no cycles: how long the kernels take is for th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,9 +15,9 @@ from tilewright.config import Config
 from tilewright.hw.hls.build import build_library
 from tilewright.hw.hls.model import KernelModel, Outcome
 from tilewright.isa.program import Program, whole_pages
+from tilewright.progress import Advance, Progress, on_error_stream
 from tilewright.runtime.activity import count_traffic
-from tilewright.runtime.builds import BuildProgress, print_build_progress
-from tilewright.runtime.device import Allocation, Counters, Device, Progress, fault
+from tilewright.runtime.device_base import Allocation, Counters, Device, fault
 from tilewright.runtime.segments import segment_memories
 
 
@@ -36,14 +35,14 @@ class _State:
 class HlsDevice(Device):
     """Runs programs on the natively compiled HLS kernels of ``config``. :meth:`wait` does the work.
 
-    ``build_progress`` is told of a build, if one is needed; by default it is printed to the error stream.
+    ``build_progress`` gets the steps of a build, if one is needed; by default they are printed to the error stream.
     """
 
     name: ClassVar[str] = "hls"
 
-    def __init__(self, config: Config, build_progress: BuildProgress | None = None) -> None:
+    def __init__(self, config: Config, build_progress: Progress | None = None) -> None:
         super().__init__(config)
-        library = build_library(config, build_progress or partial(print_build_progress, self.name))
+        library = build_library(config, build_progress or on_error_stream(self.name))
         self._model = KernelModel(library, config)
 
     def close(self) -> None:
@@ -71,7 +70,7 @@ class HlsDevice(Device):
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Nothing: :meth:`wait` does the work."""
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Run the noted inferences one after another."""
         state: _State = allocation.state
         program = allocation.program

@@ -6,26 +6,15 @@ Environment arrays have the shape ``(N, *shape)`` (see :mod:`tilewright.runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime import host, interpreters
+from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.interpreter_step import describe, run_interpreter_step
-from tilewright.runtime.steps import (
-    CastStep,
-    DequantizeStep,
-    InterpreterStep,
-    QuantizeStep,
-    ReshapeStep,
-    SoftmaxStep,
-    Step,
-    TransposeStep,
-)
+from tilewright.runtime.steps import HostStep, InterpreterStep, Step
 
 Environment = dict[str, NDArray[Any]]
 
@@ -49,46 +38,7 @@ def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes])
     """Run one host step. Raises :class:`HostStepError` for a step that is none."""
     if isinstance(step, InterpreterStep):
         run_interpreter_step(step, environment, blobs)
-        return
-    function = _FUNCTIONS.get(type(step))
-    if function is None:
+    elif isinstance(step, HostStep):
+        environment[step.output] = step.apply(environment[step.input])
+    else:
         raise HostStepError(f"{step.kind}: not a host step")
-    function(step, environment)
-
-
-def _softmax(step: SoftmaxStep, environment: Environment) -> None:
-    x = environment[step.input]
-    environment[step.output] = host.softmax_int8(x, step.multiplier, step.left_shift, step.diff_min)
-
-
-def _cast(step: CastStep, environment: Environment) -> None:
-    environment[step.output] = host.cast(environment[step.input], step.offset, step.dtype)
-
-
-def _quantize(step: QuantizeStep, environment: Environment) -> None:
-    x = environment[step.input]
-    environment[step.output] = host.quantize(x, step.scale, step.zero_point, step.dtype, step.rounding)
-
-
-def _dequantize(step: DequantizeStep, environment: Environment) -> None:
-    environment[step.output] = host.dequantize(environment[step.input], step.scale, step.zero_point)
-
-
-def _reshape(step: ReshapeStep, environment: Environment) -> None:
-    x = environment[step.input]
-    environment[step.output] = host.reshape(x, (x.shape[0], *step.shape))
-
-
-def _transpose(step: TransposeStep, environment: Environment) -> None:
-    axes = (0, *(axis + 1 for axis in step.permutation))
-    environment[step.output] = np.ascontiguousarray(environment[step.input].transpose(axes))
-
-
-_FUNCTIONS: dict[type[Step], Callable[[Any, Environment], None]] = {
-    SoftmaxStep: _softmax,
-    CastStep: _cast,
-    QuantizeStep: _quantize,
-    DequantizeStep: _dequantize,
-    ReshapeStep: _reshape,
-    TransposeStep: _transpose,
-}

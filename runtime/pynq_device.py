@@ -17,7 +17,8 @@ from tilewright.config import Config
 from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Progress, fault
+from tilewright.progress import Advance
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, fault
 from tilewright.runtime.pynq.board import Board
 from tilewright.runtime.pynq.buffers import BufferPool, SegmentBuffers, place_segments
 from tilewright.runtime.pynq.manifest import Manifest, find_overlay
@@ -162,18 +163,18 @@ class PynqDevice(Device):
         self.registers.change(self._repeat, inferences)
         self.registers.command(Control.START)
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for the interrupt, or look at STATUS now and then. A launch that hangs or is interrupted is ended."""
         state: _State = allocation.state
         allowed = self._timeout
         if allowed is None:
             allowed = LAUNCH_SLACK_SECONDS + state.watchdog * inferences / (self.config.clock_mhz * 1e6)
-        begin, told, pause = time.monotonic(), 0, POLL_SECONDS[0]
+        begin, reported, pause = time.monotonic(), 0, POLL_SECONDS[0]
         try:
             while not (status := self.registers.status()) & DONE and (now := time.monotonic()) < begin + allowed:
-                if progress is not None and (finished := self.registers.read("COMPLETED")) > told:
-                    progress(finished - told)
-                    told = finished
+                if progress is not None and (finished := self.registers.read("COMPLETED")) > reported:
+                    progress(finished - reported)
+                    reported = finished
                 if now < begin + SPIN_SECONDS:
                     continue
                 if self.polling is None:
@@ -187,8 +188,8 @@ class PynqDevice(Device):
         if not status & DONE:
             raise DeviceError(f"{self}: no end after {allowed:.1f} seconds; {self._recover()}")
         self._finish(allocation.program, state, status)
-        if progress is not None and inferences > told:
-            progress(inferences - told)
+        if progress is not None and inferences > reported:
+            progress(inferences - reported)
 
     def _wait_for_interrupt(self) -> None:
         line = self.board.interrupt

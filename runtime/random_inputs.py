@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.runtime.executable import element_shape
-from tilewright.runtime.steps import TensorIo
+from tilewright.runtime.steps import TensorSpec
 
 
-def random_inputs(tensors: tuple[TensorIo, ...], seed: int, count: int) -> list[NDArray[Any]]:
+def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
     """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers)."""
     rng = np.random.default_rng(seed)
     arrays = []

@@ -1,4 +1,4 @@
-"""The report of a run: what it cost, per layer, against its floor. ``docs/reports.md`` explains every number."""
+"""The report of a run: what it cost, per layer, against its lower bound. ``docs/reports.md`` explains every number."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine
-from tilewright.runtime.activity import Activity, Traffic, count_traffic
 from tilewright.runtime.artifact import Artifact, placed_macs, unproven
-from tilewright.runtime.attribution import CAUSES, Attribution, attribute
-from tilewright.runtime.device import Counters
+from tilewright.runtime.attribution import CAUSES
+from tilewright.runtime.device_base import Counters
 from tilewright.runtime.files import write_atomic
+from tilewright.runtime.report_html import render_html
+from tilewright.runtime.report_run import ProgramRun
+from tilewright.runtime.report_trace import trace_events
 
 
 @dataclass
@@ -29,39 +30,8 @@ class Timings:
 
 
 @dataclass(frozen=True)
-class ProgramRun:
-    """One program of the network and what the device counted for it, per inference."""
-
-    program: Program
-    counters: Counters
-
-    @cached_property
-    def traffic(self) -> Traffic:
-        """Bytes and micro-ops counted from the instructions."""
-        return count_traffic(self.program)
-
-    @cached_property
-    def activity(self) -> Activity | None:
-        """Engine occupation; None where the device gives no events."""
-        if self.counters.events is None:
-            return None
-        return Activity(self.program, self.counters.events, self.counters.cycles)
-
-    @cached_property
-    def attribution(self) -> Attribution | None:
-        """Cycles by layer; None where the device gives no events."""
-        return None if self.activity is None else attribute(self.activity, max(1, len(self.layers)))
-
-    @property
-    def layers(self) -> list[dict[str, Any]]:
-        """The layers that the compiler recorded; one that stands for all where it recorded none."""
-        recorded: list[dict[str, Any]] = self.program.meta.get("layers") or []
-        return recorded or [{"name": "program", "op": "", "place": "accelerator"}]
-
-
-@dataclass(frozen=True)
 class Report:
-    """Cycles, floors and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
+    """Cycles, lower bounds and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
 
     artifact: Artifact
     device: str
@@ -202,23 +172,19 @@ class Report:
 
     def save_trace(self, path: str | Path) -> None:
         """Write a trace for Perfetto or ``chrome://tracing``, one track per engine."""
-        from tilewright.runtime.report_trace import trace_events
-
-        write_atomic(path, json.dumps(trace_events(self)) + "\n")
+        write_atomic(path, json.dumps(trace_events(self.to_dict(), self.runs)) + "\n")
 
     def save_html(self, path: str | Path) -> None:
         """Write one self-contained HTML file: layer table, roofline, engine timeline."""
-        from tilewright.runtime.report_html import render_html
-
-        write_atomic(path, render_html(self))
+        write_atomic(path, render_html(self.to_dict(), self.runs))
 
     def __str__(self) -> str:
         subject = f"{self.artifact.name} on {self.artifact.config.name} ({self.device})"
         if not self.timed:
-            return f"{subject}: cycles not counted, floor {self.floor_cycles:,}"
+            return f"{subject}: cycles not counted, lower bound {self.floor_cycles:,}"
         return (
             f"{subject}: {self.cycles:,} cycles, "
-            f"floor {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
+            f"lower bound {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
             f"utilisation {self.utilization:.1%}, {self.latency_ms:.3f} ms"
         )
 

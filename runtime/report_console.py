@@ -18,14 +18,14 @@ _WIDE = 100  #: columns from which on the table shows the operator type beside t
 
 
 def layer_table(report: Report, width: int) -> Table:
-    """One row per layer: cycles, floor, their ratio, utilisation, what bounds it; ``width`` in characters."""
+    """One row per layer: cycles, lower bound, their ratio, utilisation, what bounds it; ``width`` in characters."""
     wide = width >= _WIDE
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("layer", overflow="ellipsis", no_wrap=True, max_width=40 if wide else 24)
     if wide:
         table.add_column("op", overflow="ellipsis", no_wrap=True, max_width=24)
     table.add_column("place", no_wrap=True)
-    for column in ("cycles", "floor", "ratio", "util"):
+    for column in ("cycles", "lower bound", "ratio", "util"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("bound", no_wrap=True)
     for layer in report.layers:
@@ -46,8 +46,8 @@ def layer_table(report: Report, width: int) -> Table:
 def _measured(report: Report, data: dict[str, Any]) -> list[tuple[str, str]]:
     """The rows that follow from the device's cycles, or one that says that there are none."""
     if not report.timed:
-        return [("cycles", f"not counted by the {report.device} device (floor {report.floor_cycles:,})")]
-    ratio = f" ({data['floor_ratio']:.2f}x the floor of {report.floor_cycles:,})" if report.floor_cycles else ""
+        return [("cycles", f"not counted by the {report.device} device (lower bound {report.floor_cycles:,})")]
+    ratio = f" ({data['floor_ratio']:.2f}x the lower bound of {report.floor_cycles:,})" if report.floor_cycles else ""
     return [
         ("cycles", f"{report.cycles:,}{ratio}"),
         ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz, {data['inferences_per_second']:,.0f}/s"),

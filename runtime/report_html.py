@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from tilewright.isa.spec import Engine, Opcode
 from tilewright.runtime.attribution import CAUSES
-from tilewright.runtime.report import Report
 from tilewright.runtime.report_roofline import roofline_svg
+from tilewright.runtime.report_run import TRACKS, ProgramRun, recorded_layers, spans
 
 COLOURS = {"compute": "#2e9e5b", "load": "#e0a21b", "store": "#c2682a", "alu": "#3b82c4", "latency": "#c94f5d"}
 
 
-def render_html(report: Report) -> str:
-    """The whole page."""
-    data = report.to_dict()
+def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
+    """The whole page, of a report's JSON form and its programs."""
     title = html.escape(f"{data['model']} on {data['config']}")
     web = files("tilewright.runtime") / "web"
     css, script = (web / "report.css").read_text(), (web / "timeline.js").read_text()
@@ -30,18 +29,18 @@ def render_html(report: Report) -> str:
 config {data["config_fingerprint"]}. All cycles and bytes are per inference.</p>
 <div class="tiles">{_tiles(data)}</div>
 <h2>Layers</h2>
-<p>A layer's floor is the larger of its array cycles and the bytes it must read, or write, over the bus width.
+<p>A layer's lower bound is the larger of its array cycles and the bytes it must read, or write, over the bus width.
 The bar shows where its cycles went: {keys}</p>
-<div class="scroll"><table>{_table(report)}</table></div>
+<div class="scroll"><table>{_table(data)}</table></div>
 <h2>Roofline</h2>
 <p>Each dot is a layer; its area is its share of the cycles, its colour what bounds it.</p>
-{roofline_svg(report, COLOURS)}
+{roofline_svg(data, COLOURS)}
 <h2>Engine timeline</h2>
 <p>Zoom with the wheel or + and -, pan by dragging or with the arrow keys, 0 shows everything.
 <button id="zoom-in">Zoom in</button> <button id="zoom-out">Zoom out</button> <button id="zoom-all">All</button></p>
 <canvas id="timeline" tabindex="0" role="img" aria-label="What each engine did over time"></canvas>
 <div id="hint"></div>
-<script type="application/json" id="timeline-data">{_script_json(timeline_data(report))}</script>
+<script type="application/json" id="timeline-data">{_script_json(timeline_data(data, runs))}</script>
 <script>{script}</script>
 </body></html>
 """
@@ -52,12 +51,12 @@ def _tiles(data: dict[str, Any]) -> str:
     if data["cycles"] is not None:
         values = [
             (f"{data['cycles']:,}", "cycles"),
-            (f"{data['floor_ratio']:.2f}x", "cycles / floor"),
+            (f"{data['floor_ratio']:.2f}x", "cycles / lower bound"),
             (f"{data['utilization']:.1%}", f"of {data['array_macs_per_cycle']} MACs/cycle"),
             (f"{data['latency_ms']:.3f} ms", "per inference"),
         ]
     values += [
-        (f"{data['floor_cycles']:,}", "floor"),
+        (f"{data['floor_cycles']:,}", "lower bound"),
         (f"{data['macs']:,}", "MACs"),
         (f"{data['dram_read_bytes']:,}", "bytes read"),
         (f"{data['dram_write_bytes']:,}", "bytes written"),
@@ -67,13 +66,13 @@ def _tiles(data: dict[str, Any]) -> str:
     return "".join(f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in values)
 
 
-def _table(report: Report) -> str:
+def _table(data: dict[str, Any]) -> str:
     head = (
         "<tr><th>layer</th><th>op</th><th>place</th>"
-        + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "floor", "ratio", "MACs", "utilisation"))
+        + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "lower bound", "ratio", "MACs", "utilisation"))
         + "<th>bound</th><th>cycles by cause</th></tr>"
     )
-    return head + "".join(_row(layer) for layer in report.layers)
+    return head + "".join(_row(layer) for layer in data["layers"])
 
 
 def _row(layer: dict[str, Any]) -> str:
@@ -97,29 +96,16 @@ def _row(layer: dict[str, Any]) -> str:
     return name + cells + f'<td>{layer["bound"]}</td><td><div class="bar">{bar}</div></td></tr>'
 
 
-def timeline_data(report: Report) -> dict[str, Any]:
+def timeline_data(data: dict[str, Any], runs: Sequence[ProgramRun]) -> dict[str, Any]:
     """What the timeline draws: per track, spans ``[begin, end, layer, instruction, opcode]`` in order of time."""
-    tracks: dict[str, list[list[Any]]] = {name: [] for name in (*(e.name for e in Engine), "layer")}
-    layers: list[str] = []
-    start = 0
-    for run in report.runs:
-        if run.activity is not None and run.attribution is not None:
-            for engine in Engine:
-                members, begins, ends = run.activity.spans(engine)
-                for index, begin, end in zip(members.tolist(), begins.tolist(), ends.tolist()):
-                    layer = len(layers) + int(run.activity.layer[index])
-                    opcode = Opcode(int(run.activity.opcode[index])).name
-                    tracks[engine.name].append([start + begin, start + end, layer, index, opcode])
-            tracks["layer"] += [
-                [start + begin, start + end, len(layers) + layer, -1, ""]
-                for begin, end, layer in run.attribution.spans()
-            ]
-        layers += [layer["name"] for layer in run.layers]
-        start += run.counters.cycles
+    tracks: list[list[list[Any]]] = [[] for _ in TRACKS]
+    for span in spans(runs):
+        tracks[span.track].append([span.begin, span.end, span.layer, span.instruction, span.opcode])
+    named = [{"name": name, "spans": found} for name, found in zip(TRACKS, tracks)]
     return {
-        "cycles": report.cycles,
-        "layers": layers,
-        "tracks": [{"name": name, "spans": spans} for name, spans in tracks.items()],
+        "cycles": data["cycles"] or 0,
+        "layers": [layer["name"] for layer in recorded_layers(runs)],
+        "tracks": named,
     }
 
 

@@ -6,15 +6,13 @@ import html
 import math
 from typing import Any
 
-from tilewright.runtime.report import Report
-
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 320, 56, 40, 16, 20
 
 
-def roofline_svg(report: Report, colours: dict[str, str]) -> str:
+def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
     """MACs per cycle over MACs per bus byte, both logarithmic; one dot per layer, coloured by what bounds it."""
-    peak, beat = report.array_macs_per_cycle, report.artifact.config.beat_bytes
-    points = [_point(layer) for layer in report.layers if layer["macs"] and layer["cycles"]]
+    peak, beat = data["array_macs_per_cycle"], data["config_parameters"]["axi_bits"] // 8
+    points = [_point(layer) for layer in data["layers"] if layer["macs"] and layer["cycles"]]
     intensities = [x for x, _, _ in points] + [peak / beat]
     rates = [y for _, y, _ in points] + [float(peak)]
     x_range = (math.floor(math.log10(min(intensities) / 2)), math.ceil(math.log10(max(intensities) * 2)))
@@ -51,7 +49,7 @@ def roofline_svg(report: Report, colours: dict[str, str]) -> str:
     for x, y, layer in points:
         title = html.escape(f"{layer['name']}: {y:.1f} MACs/cycle, {layer['cycles']:,} cycles, {layer['bound']} bound")
         parts.append(
-            f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="{_radius(layer, report):.1f}" '
+            f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="{_radius(layer, data):.1f}" '
             f'fill="{colours[layer["bound"]]}"><title>{title}</title></circle>'
         )
     return "".join([*parts, "</svg>"])
@@ -61,6 +59,6 @@ def _point(layer: dict[str, Any]) -> tuple[float, float, dict[str, Any]]:
     return layer["macs"] / max(1, layer["read_bytes"], layer["write_bytes"]), layer["macs"] / layer["cycles"], layer
 
 
-def _radius(layer: dict[str, Any], report: Report) -> float:
+def _radius(layer: dict[str, Any], data: dict[str, Any]) -> float:
     """Area in proportion to the layer's share of the cycles."""
-    return 4 + 12 * math.sqrt(layer["cycles"] / max(1, report.cycles))
+    return 4 + 12 * math.sqrt(layer["cycles"] / max(1, data["cycles"] or 0))

@@ -2,87 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tilewright.isa.spec import Engine, Opcode
-from tilewright.runtime.report import ProgramRun, Report
+from tilewright.runtime.report_run import TRACKS, ProgramRun, recorded_layers, spans
 
 _PROCESS = 1
-_LAYER_TRACK = len(Engine)
 
 
-def trace_events(report: Report) -> dict[str, Any]:
-    """The trace as a JSON-able mapping. Times are microseconds at the configured clock.
+def trace_events(data: dict[str, Any], runs: Sequence[ProgramRun]) -> dict[str, Any]:
+    """The trace as a JSON-able mapping, of a report's JSON form and its programs.
 
-    Every engine is a track of its instructions, named after their layer; a fifth track shows which layer each
-    cycle is attributed to. ``args`` hold the instruction's number and its cycles of dispatch, issue and retire.
+    Times are microseconds at the configured clock. Every engine is a track of its instructions, named after their
+    layer; a fifth track shows which layer each cycle is attributed to. ``args`` hold the instruction's number and its
+    cycles of dispatch, issue and retire.
     """
-    config = report.artifact.config
-    events: list[dict[str, Any]] = [
-        _metadata("process_name", 0, f"{report.artifact.name} on {config.name} ({report.device})"),
-        *(_metadata("thread_name", int(engine), engine.name) for engine in Engine),
-        _metadata("thread_name", _LAYER_TRACK, "layer"),
-    ]
-    events += [{"ph": "M", "pid": _PROCESS, "tid": t, "name": "thread_sort_index", "args": {"sort_index": t}}
-               for t in range(_LAYER_TRACK + 1)]  # fmt: skip
-    start = 0
-    for run in report.runs:
-        events += _engine_events(run, start, config.clock_mhz) + _layer_events(run, start, config.clock_mhz)
-        start += run.counters.cycles
-    return {
-        "traceEvents": events,
-        "displayTimeUnit": "ns",
-        "otherData": {"cycles": report.cycles, "clock_mhz": config.clock_mhz},
-    }
+    clock, layers, cycles = data["clock_mhz"], recorded_layers(runs), data["cycles"] or 0
+    events = [_metadata("process_name", 0, name=f"{data['model']} on {data['config']} ({data['device']})")]
+    events += [_metadata("thread_name", track, name=name) for track, name in enumerate(TRACKS)]
+    events += [_metadata("thread_sort_index", track, sort_index=track) for track in range(len(TRACKS))]
+    for span in spans(runs):
+        layer = layers[span.layer]
+        args: dict[str, Any] = {"cycles": span.end - span.begin}
+        if span.opcode:
+            dispatch, issue, retire = span.times
+            args = {"instruction": span.instruction, "opcode": span.opcode, "dispatch": dispatch, "issue": issue,
+                    "retire": retire}  # fmt: skip
+        events.append(
+            {"ph": "X", "pid": _PROCESS, "tid": span.track, "name": layer["name"],
+             "cat": span.opcode or layer.get("op", ""), "ts": span.begin / clock,
+             "dur": (span.end - span.begin) / clock, "args": args}
+        )  # fmt: skip
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"cycles": cycles, "clock_mhz": clock}}
 
 
-def _metadata(name: str, track: int, text: str) -> dict[str, Any]:
-    return {"ph": "M", "pid": _PROCESS, "tid": track, "name": name, "args": {"name": text}}
-
-
-def _engine_events(run: ProgramRun, start: int, clock: int) -> list[dict[str, Any]]:
-    activity = run.activity
-    if activity is None:
-        return []
-    names = [layer["name"] for layer in run.layers]
-    events = []
-    for engine in Engine:
-        members, begins, ends = activity.spans(engine)
-        for index, begin, end in zip(members.tolist(), begins.tolist(), ends.tolist()):
-            events.append(
-                {
-                    "ph": "X",
-                    "pid": _PROCESS,
-                    "tid": int(engine),
-                    "name": names[int(activity.layer[index])],
-                    "cat": Opcode(int(activity.opcode[index])).name,
-                    "ts": (start + begin) / clock,
-                    "dur": (end - begin) / clock,
-                    "args": {
-                        "instruction": index,
-                        "opcode": Opcode(int(activity.opcode[index])).name,
-                        "dispatch": start + int(activity.dispatch[index]),
-                        "issue": start + int(activity.begin[index]),
-                        "retire": start + int(activity.retire[index]),
-                    },
-                }
-            )
-    return events
-
-
-def _layer_events(run: ProgramRun, start: int, clock: int) -> list[dict[str, Any]]:
-    if run.attribution is None:
-        return []
-    return [
-        {
-            "ph": "X",
-            "pid": _PROCESS,
-            "tid": _LAYER_TRACK,
-            "name": run.layers[layer]["name"],
-            "cat": run.layers[layer].get("op", ""),
-            "ts": (start + begin) / clock,
-            "dur": (end - begin) / clock,
-            "args": {"cycles": end - begin},
-        }
-        for begin, end, layer in run.attribution.spans()
-    ]
+def _metadata(kind: str, track: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "pid": _PROCESS, "tid": track, "name": kind, "args": args}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +15,8 @@ from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import Program
-from tilewright.runtime.builds import BuildProgress, print_build_progress
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, Events, Progress, fault
+from tilewright.progress import Advance, Progress, on_error_stream
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, Events, fault
 from tilewright.runtime.segments import segment_memories
 from tilewright.runtime.stalls import register_stalls
 
@@ -36,8 +35,8 @@ class RtlDevice(Device):
     """Runs programs on the Verilated design of ``config``, cycle by cycle.
 
     ``wave``: a ``.fst`` or ``.vcd`` file that takes the waveform of everything run (many times slower).
-    ``disturbance``: what the DRAM does beyond the timing contract. ``build_progress`` is told of the steps of
-    a build, if one is needed; by default they are printed to the error stream.
+    ``disturbance``: what the DRAM does beyond the timing contract. ``build_progress`` gets the steps of a
+    build, if one is needed; by default they are printed to the error stream.
     """
 
     name: ClassVar[str] = "rtl"
@@ -47,13 +46,13 @@ class RtlDevice(Device):
         config: Config,
         wave: str | Path | None = None,
         disturbance: Disturbance | None = None,
-        build_progress: BuildProgress | None = None,
+        build_progress: Progress | None = None,
     ) -> None:
         super().__init__(config)
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
-        library = design_library(config, kind, build_progress or partial(print_build_progress, self.name))
+        library = design_library(config, kind, build_progress or on_error_stream(self.name))
         self._model = DesignModel(library, config.dram_latency)
         self._driver = Driver(self._model, config)
         if disturbance is not None:
@@ -77,15 +76,15 @@ class RtlDevice(Device):
         state: _State = allocation.state
         self._driver.start(allocation.program, state.memories, inferences, cycle_bound(allocation.program))
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Clock the design until the launch has finished. An interruption resets it."""
-        told = 0
+        reported = 0
         try:
             while not self._driver.finish(LOOK_CYCLES):
                 finished = self._driver.read("COMPLETED")
-                if progress is not None and finished > told:
-                    progress(finished - told)
-                    told = finished
+                if progress is not None and finished > reported:
+                    progress(finished - reported)
+                    reported = finished
             result = self._driver.result(allocation.program)
         except BaseException:
             self._model.reset()  # the next launch starts afresh
@@ -93,8 +92,8 @@ class RtlDevice(Device):
         if result.fault is not None:
             raise fault(self, allocation.program, result.fault.name, result.fault_instruction)
         allocation.state.result = result
-        if progress is not None and inferences > told:
-            progress(inferences - told)
+        if progress is not None and inferences > reported:
+            progress(inferences - reported)
 
     def _counters(self, allocation: Allocation) -> Counters:
         """Cycles, traffic and stalls of the latest inference, events of the first."""

@@ -9,13 +9,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.progress import on_error_stream
 from tilewright.runtime.artifact import Artifact
-from tilewright.runtime.builds import print_build_progress
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.files import load_array
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError, find_overlay
@@ -43,7 +42,7 @@ def open_bench(device: str, overlay: str | Path | None, config: str | Config | N
         return open_device(device, chosen)
     from tilewright.hw.verilated.facade import Facade
 
-    facade = Facade(chosen, files=False, build_progress=partial(print_build_progress, "rtl"))
+    facade = Facade(chosen, files=False, build_progress=on_error_stream("rtl"))
     return PynqDevice(chosen, Manifest(Path("verilated.bit"), chosen), timeout=LAUNCH_SECONDS, pynq=facade)
 
 

@@ -16,7 +16,7 @@ from tilewright.isa.registers import ID_VALUE, Status, register_map
 from tilewright.isa.spec import Engine
 from tilewright.runtime import selftest_diagnosis as diagnosis
 from tilewright.runtime import selftest_programs as programs
-from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault
+from tilewright.runtime.device_base import Counters, Device, DeviceError, DeviceFault
 from tilewright.runtime.pynq.registers import Registers
 from tilewright.runtime.selftest_programs import INPUT, OUTPUT, Bytes, Case
 

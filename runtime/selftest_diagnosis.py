@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.runtime.device import DeviceError, DeviceFault
+from tilewright.runtime.device_base import DeviceError, DeviceFault
 
 Bytes = NDArray[np.uint8]
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.program import Program
-from tilewright.runtime.device import Allocation, Counters, Device, Events, Progress, fault
+from tilewright.progress import Advance
+from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault
 from tilewright.runtime.segments import segment_memories
 from tilewright.sim import Fault, Functional, TimingResult, simulate_timing
 
@@ -61,7 +62,7 @@ class SimDevice(Device):
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Nothing: :meth:`wait` does the work."""
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Simulate the noted runs one after another; the first also counts cycles, once per program."""
         state: _State = allocation.state
         prepared, segments = state.prepared, allocation.program.segments

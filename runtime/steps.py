@@ -8,9 +8,7 @@ that a board can run it.
 * :class:`PackStep` turns a tensor into the bytes of an input segment;
 * :class:`LaunchStep` runs a program once per inference;
 * :class:`UnpackStep` turns bytes of an output segment back into a tensor;
-* the remaining steps are host operators: :class:`SoftmaxStep`, :class:`CastStep`, :class:`QuantizeStep`,
-  :class:`DequantizeStep`, :class:`ReshapeStep`, :class:`TransposeStep` and
-  :class:`InterpreterStep`.
+* the remaining steps are host operators: a :class:`HostStep` each, and :class:`InterpreterStep`.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.runtime import host
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -34,8 +33,8 @@ class StepError(TilewrightError):
 
 
 @dataclass(frozen=True)
-class TensorIo:
-    """A tensor as the user sees it: shape with the leading batch of 1, NumPy dtype name, quantisation."""
+class TensorSpec:
+    """A tensor of the network: shape with the leading batch of 1 (NHWC in programs), NumPy dtype name, quantisation."""
 
     name: str
     shape: tuple[int, ...]
@@ -218,73 +217,91 @@ class UnpackStep(Step):
 
 
 @dataclass(frozen=True)
-class SoftmaxStep(Step):
+class HostStep(Step):
+    """``output`` from ``input``, by NumPy on the host."""
+
+    input: str
+    output: str
+
+    def apply(self, x: Array) -> Array:
+        """``input`` of shape (N, *its own) -> ``output`` likewise."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SoftmaxStep(HostStep):
     """TFLite int8 softmax over the last axis, in exact integers (parameters as in ``jit.graph.Softmax``)."""
 
     kind: ClassVar[str] = "softmax"
-    input: str
-    output: str
     multiplier: int
     left_shift: int
     diff_min: int
 
+    def apply(self, x: Array) -> Array:
+        return host.softmax_int8(x, self.multiplier, self.left_shift, self.diff_min)
+
 
 @dataclass(frozen=True)
-class CastStep(Step):
+class CastStep(HostStep):
     """``output = (input + offset)`` as ``dtype``, e.g. uint8 <-> int8 with an offset of -+128."""
 
     kind: ClassVar[str] = "cast"
-    input: str
-    output: str
     offset: int
     dtype: str
 
+    def apply(self, x: Array) -> Array:
+        return host.cast(x, self.offset, self.dtype)
+
 
 @dataclass(frozen=True)
-class QuantizeStep(Step):
+class QuantizeStep(HostStep):
     """float32 -> integer: ``clamp(round(input / scale) + zero_point)`` in float32, to the range of ``dtype``.
 
     ``rounding``: ``even`` (ONNX QuantizeLinear) or ``away`` (TFLite QUANTIZE). NaN is an error.
     """
 
     kind: ClassVar[str] = "quantize"
-    input: str
-    output: str
     scale: float
     zero_point: int
     dtype: str = "int8"
     rounding: Literal["even", "away"] = "even"
 
+    def apply(self, x: Array) -> Array:
+        return host.quantize(x, self.scale, self.zero_point, self.dtype, self.rounding)
+
 
 @dataclass(frozen=True)
-class DequantizeStep(Step):
+class DequantizeStep(HostStep):
     """Integer -> float32: ``(input - zero_point) * scale``, the product in float32."""
 
     kind: ClassVar[str] = "dequantize"
-    input: str
-    output: str
     scale: float
     zero_point: int
 
+    def apply(self, x: Array) -> Array:
+        return host.dequantize(x, self.scale, self.zero_point)
+
 
 @dataclass(frozen=True)
-class ReshapeStep(Step):
+class ReshapeStep(HostStep):
     """The same elements in row-major order; ``shape`` is the output tensor's whole shape."""
 
     kind: ClassVar[str] = "reshape"
-    input: str
-    output: str
     shape: tuple[int, ...]
+
+    def apply(self, x: Array) -> Array:
+        return host.reshape(x, (len(x), *self.shape))
 
 
 @dataclass(frozen=True)
-class TransposeStep(Step):
+class TransposeStep(HostStep):
     """``output = transpose(input, permutation)``; the axes are the tensor's own."""
 
     kind: ClassVar[str] = "transpose"
-    input: str
-    output: str
     permutation: tuple[int, ...]
+
+    def apply(self, x: Array) -> Array:
+        return np.ascontiguousarray(x.transpose(0, *(axis + 1 for axis in self.permutation)))
 
 
 @dataclass(frozen=True)

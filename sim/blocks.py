@@ -1,9 +1,13 @@
 """The two innermost operations, written as vector IR for each number of lanes.
 
-``dense_block``: acc[0:V] += act[0:V] . wgt, and ``window_block``: acc[c] += sum_t window[t][c] * wgt[c][t].
+``dense_block``: acc[0:V] += act[0:V] . wgt, and ``window_pair``: acc[c] += sum_t window[t][c] * wgt[c][t].
 Weights lie in *pair order*: entry [BI/2][BO][2], so two neighbouring inputs of one output are adjacent and
-the pair sum is one multiply-add instruction (x86 ``pmaddwd``). Autovectorised loops over the same data were
-5 to 10 times slower.
+the pair sum is one multiply-add instruction (x86 ``pmaddwd``).
+
+Measured against plain Numba and BLAS (numba 0.68, one core with AVX-512, 16 x 16): a dense block takes 8 ns here; 85 ns
+as the best of ten Numba loops (int8, int16 and float32 weights, either order; Numba vectorises no fixed short loop);
+and a float32 matrix product of 32 pixels takes twice the time of 32 blocks, before its operands are gathered. The
+requantisation of ``scaling.py`` as a Numba loop made all of ResNet-8's simulation 27 % slower.
 """
 
 from __future__ import annotations
@@ -12,10 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from tilewright.sim.compiled import compiled
+from tilewright.sim.raw import operation
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
@@ -59,40 +62,29 @@ def _step(builder: Any, base: Any, stride: Any, index: int) -> Any:
 
 
 def _make_dense(lanes: int) -> Callable[..., Any]:
-    @intrinsic
-    def dense(typingctx: Any, acc: Any, act: Any, wgt: Any, stride: Any, keep: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            acc, act, wgt, stride, keep = args
-            total = _start(builder, acc, keep, lanes)
-            x = builder.sext(load_vector(builder, act, _I8, lanes), ir.VectorType(_I16, lanes))
-            for k in range(0, lanes, 2):
-                pair = _shuffle(builder, x, None, [k, k + 1] * lanes)
-                w = load_vector(builder, _step(builder, wgt, stride, k // 2), _I8, 2 * lanes)
-                total = _add_pairs(builder, total, pair, w, lanes)
-            builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
-            return context.get_dummy_value()
-
-        return types.void(types.intp, types.intp, types.intp, types.intp, types.intp), generate
+    @operation()
+    def dense(builder: Any, acc: Any, act: Any, wgt: Any, stride: Any, keep: Any) -> None:
+        total = _start(builder, acc, keep, lanes)
+        x = builder.sext(load_vector(builder, act, _I8, lanes), ir.VectorType(_I16, lanes))
+        for k in range(0, lanes, 2):
+            pair = _shuffle(builder, x, None, [k, k + 1] * lanes)
+            w = load_vector(builder, _step(builder, wgt, stride, k // 2), _I8, 2 * lanes)
+            total = _add_pairs(builder, total, pair, w, lanes)
+        builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
 
     return dense
 
 
 def _make_window(lanes: int) -> Callable[..., Any]:
-    @intrinsic
-    def window(typingctx: Any, acc: Any, newest: Any, back: Any, wgt: Any, keep: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            acc, newest, back, wgt, keep = args
-            half = ir.VectorType(_I16, lanes)
-            first = builder.sext(load_vector(builder, newest, _I8, lanes), half)
-            second = builder.sext(load_vector(builder, builder.sub(newest, back), _I8, lanes), half)
-            order = [i for lane in range(lanes) for i in (lane, lane + lanes)]
-            x = _shuffle(builder, first, second, order)
-            w = load_vector(builder, wgt, _I8, 2 * lanes)
-            total = _add_pairs(builder, _start(builder, acc, keep, lanes), x, w, lanes)
-            builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
-            return context.get_dummy_value()
-
-        return types.void(types.intp, types.intp, types.intp, types.intp, types.intp), generate
+    @operation()
+    def window(builder: Any, acc: Any, newest: Any, back: Any, wgt: Any, keep: Any) -> None:
+        half = ir.VectorType(_I16, lanes)
+        first = builder.sext(load_vector(builder, newest, _I8, lanes), half)
+        second = builder.sext(load_vector(builder, builder.sub(newest, back), _I8, lanes), half)
+        x = _shuffle(builder, first, second, [i for lane in range(lanes) for i in (lane, lane + lanes)])
+        w = load_vector(builder, wgt, _I8, 2 * lanes)
+        total = _add_pairs(builder, _start(builder, acc, keep, lanes), x, w, lanes)
+        builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
 
     return window
 

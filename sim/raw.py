@@ -1,7 +1,9 @@
-"""Access to DRAM segments by address: the few raw memory operations the compiled kernels need."""
+"""What compiled kernels do with DRAM by address, which Numba cannot say, and how such operations are written as IR."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -9,47 +11,50 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 
-@intrinsic
-def copy_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+def operation(result: Any = types.void) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: ``emit(builder, *operands)`` writes the IR of an operation that compiled kernels can call.
+
+    All operands are 64-bit integers, mostly addresses; ``result`` is the Numba type of what ``emit`` returns.
+    """
+
+    def decorate(emit: Callable[..., Any]) -> Callable[..., Any]:
+        def typed(typingctx: Any, *operands: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                value = emit(builder, *args)
+                return context.get_dummy_value() if result is types.void else value
+
+            return result(*[types.intp] * len(operands)), generate
+
+        vars(typed)["__signature__"] = inspect.signature(emit)  # Numba asks for names, and gets no *operands to work
+        made: Callable[..., Any] = intrinsic(typed)
+        return made
+
+    return decorate
+
+
+def _pointer(builder: Any, address: Any, bits: int) -> Any:
+    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
+
+
+@operation()
+def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
     """Copy ``count`` bytes between two addresses that do not overlap."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        to, frm = (builder.inttoptr(a, pointer) for a in args[:2])
-        cgutils.raw_memcpy(builder, to, frm, args[2], 1, align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, types.intp), generate
+    cgutils.raw_memcpy(builder, _pointer(builder, target, 8), _pointer(builder, source, 8), count, 1, align=1)
 
 
-@intrinsic
-def copy_pair(typingctx: Any, target: Any, source: Any) -> Any:
+@operation()
+def copy_pair(builder: Any, target: Any, source: Any) -> None:
     """Copy two bytes."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(16).as_pointer()
-        to, frm = (builder.inttoptr(a, pointer) for a in args)
-        builder.store(builder.load(frm, align=1), to, align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp), generate
+    builder.store(builder.load(_pointer(builder, source, 16), align=1), _pointer(builder, target, 16), align=1)
 
 
-@intrinsic
-def read_int32(typingctx: Any, address: Any) -> Any:
+@operation(types.int32)
+def read_int32(builder: Any, address: Any) -> Any:
     """The little-endian int32 at any address."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], ir.IntType(32).as_pointer()), align=1)
-
-    return types.int32(types.intp), generate
+    return builder.load(_pointer(builder, address, 32), align=1)
 
 
-@intrinsic
-def read_int8(typingctx: Any, address: Any) -> Any:
+@operation(types.int8)
+def read_int8(builder: Any, address: Any) -> Any:
     """The int8 at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], ir.IntType(8).as_pointer()), align=1)
-
-    return types.int8(types.intp), generate
+    return builder.load(_pointer(builder, address, 8), align=1)

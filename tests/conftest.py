@@ -1,7 +1,8 @@
 """Fixtures shared by all tests.
 
 ``shared_models`` and ``model_case`` reach the real networks, which are test data and not part of the
-project; a test that asks for them is skipped, saying why, where they are not found.
+project; a test that asks for them is skipped, saying why, where they are not found. So is one that asks for
+``toolchain`` or ``hls_toolchain`` where what builds the RTL or the kernels is missing.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -80,3 +84,24 @@ def model_case(shared_models: Path) -> Callable[[str], ModelCase]:
         return cache[name]
 
     return load
+
+
+@pytest.fixture(scope="session")
+def toolchain() -> None:
+    """Skips the test where Verilator or g++ is missing."""
+    try:
+        verilator_root()
+        compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def hls_toolchain() -> None:
+    """Skips the test where the ap_int headers or g++ are missing."""
+    if find_spec("hls4ml") is None:
+        pytest.skip("hls4ml, whose ap_int.h the kernels need, is not installed: pip install 'tilewright[hls]'")
+    try:
+        compiler()
+    except ToolError as error:
+        pytest.skip(str(error))

@@ -19,8 +19,8 @@ from rich.console import Console
 
 from tests.conftest import REPOSITORY, ModelCase
 from tests.runtime.network import images, make_artifact, reference
-from tilewright import cache, checking, compiling, progress
-from tilewright.cli import main
+from tilewright import cache, checking, compiling, terminal
+from tilewright.cli.app import main
 from tilewright.config import PRESETS
 
 
@@ -238,18 +238,18 @@ def test_it_runs_as_a_module_and_an_error_shows_no_traceback(shell: Shell) -> No
 
 def test_progress_is_silent_for_short_work_and_says_lines_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
     stream = io.StringIO()
-    with progress.ProgressReporter(Console(file=stream, width=80)) as reporter:
+    with terminal.ProgressReporter(Console(file=stream, width=80)) as reporter:
         for second in range(12):
             clock[0] = float(second)
             reporter.update("running", second, 12)
     assert stream.getvalue() == "running 5/12\nrunning 10/12\n"
-    terminal = io.StringIO()
-    with progress.ProgressReporter(Console(file=terminal, width=80, force_terminal=True)) as reporter:
+    screen = io.StringIO()
+    with terminal.ProgressReporter(Console(file=screen, width=80, force_terminal=True)) as reporter:
         reporter.update("running", 3, 12)
-    assert "running" in terminal.getvalue()
-    assert "3/12" in terminal.getvalue()
+    assert "running" in screen.getvalue()
+    assert "3/12" in screen.getvalue()
 
 
 def test_check_uses_the_reference_interpreter(shell: Shell, model_case: Callable[[str], ModelCase]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.isa.rules.races import gemm_onto_acc_being_filled
 from tests.isa.test_assembler import LEGAL
-from tilewright.cli import main
+from tilewright.cli.app import main
 from tilewright.config import PRESETS, Config
 from tilewright.isa.container import dump
 from tilewright.isa.program import Program

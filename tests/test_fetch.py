@@ -73,7 +73,9 @@ def failure(server: ThreadingHTTPServer, directory: Path, folder: str) -> str:
 
 def test_downloads_into_a_new_directory_with_progress(server, tmp_path):
     calls: list[tuple[int, int]] = []
-    path = fetch_model("fake", tmp_path / "a" / "b", url(server, "ok"), lambda done, total: calls.append((done, total)))
+    path = fetch_model(
+        "fake", tmp_path / "a" / "b", url(server, "ok"), lambda _, done, total: calls.append((done, total))
+    )
     assert path == tmp_path / "a" / "b" / "fake.tflite"
     assert path.read_bytes() == CONTENT
     assert [entry.name for entry in path.parent.iterdir()] == ["fake.tflite"]
@@ -146,20 +148,6 @@ def test_a_directory_that_cannot_be_written(server, tmp_path):
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
     with pytest.raises(TilewrightError, match="unknown model 'resnet50': choose one of resnet8_cifar10, "):
         fetch_model("resnet50", tmp_path)
-
-
-def test_the_progress_bar_draws(server, tmp_path, capsys):
-    with fetch.progress_bar("fake") as progress:
-        fetch_model("fake", tmp_path, url(server, "ok"), progress)
-    captured = capsys.readouterr()
-    assert "fake" in captured.err
-    assert captured.out == ""
-
-
-def test_the_progress_bar_stays_away_from_errors(server, tmp_path, capsys):
-    with pytest.raises(TilewrightError), fetch.progress_bar("fake") as progress:
-        fetch_model("fake", tmp_path, url(server, "missing"), progress)
-    assert capsys.readouterr().err.strip() == ""
 
 
 def test_registry_matches_the_shared_networks(shared_models):

@@ -15,7 +15,7 @@ import pytest
 from tests.runtime.network import images, make_artifact, reference
 from tests.test_layering import ONLY_NUMPY
 from tilewright import board
-from tilewright.cli import main
+from tilewright.cli.app import main
 from tilewright.runtime.remote import auth
 
 
@@ -73,7 +73,7 @@ def test_from_the_line_that_serve_prints_to_a_network_run(
     ("arguments", "message"),
     [
         (["--device", "pynq"], "no overlay is given"),
-        (["--device", "pynq", "--config", "tiny"], "--config: the overlay's manifest tells"),
+        (["--device", "pynq", "--config", "tiny"], "--config: the overlay's manifest has"),
         (["--device", "sim", "--overlay", "o.bit"], "--overlay: only the pynq device has one, not sim"),
         (["--device", "sim", "--tls-cert", "none.pem"], "none.pem: not usable as a TLS certificate"),
         (["--device", "sim", "--token-file", "none"], "none: cannot be read"),

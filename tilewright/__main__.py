@@ -14,7 +14,7 @@ def main() -> int:
         from tilewright.board import main as board
 
         return board()
-    from tilewright.cli import main as full
+    from tilewright.cli.app import main as full
 
     return full()
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.progress import Advance
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import Interpreter, InterpreterError
 
 Array = NDArray[Any]
-Progress = Callable[[int], None]
 
 
 class CheckError(TilewrightError):
@@ -78,7 +78,7 @@ def compare(outputs: Sequence[Array], expected: Sequence[Array], scales: Sequenc
     return Difference(different, total, int(bad.sum()), len(bad), round(largest, 6), unit)
 
 
-def reference_outputs(model: Path, inputs: Sequence[Array], progress: Progress | None = None) -> list[Array]:
+def reference_outputs(model: Path, inputs: Sequence[Array], progress: Advance | None = None) -> list[Array]:
     """Run N stacked inputs through the reference interpreter of the model's file type; outputs stacked likewise.
 
     A model that keeps state starts each input afresh. Raises :class:`CheckError`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,18 +11,16 @@ from typing import TYPE_CHECKING
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.progress import Progress, silent
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.files import read_bytes
-from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, TensorIo, UnpackStep
+from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
     from tilewright.jit.compiler import CompiledGraph
-    from tilewright.jit.graph import TensorSpec
     from tilewright.jit.importer import ImportedModel
-
-Progress = Callable[[str, int, int], None]  #: called with (what, done, total)
 
 
 class CompileError(TilewrightError):
@@ -61,7 +58,7 @@ def compile(
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
-        artifact = compile_artifact(path, config, progress=progress, **options)
+        artifact = compile_artifact(path, config, progress=progress or silent, **options)
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
@@ -78,7 +75,7 @@ def compile_artifact(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Artifact:
     """Import and compile a model file, without the cache."""
     if find_spec("flatbuffers") is None:
@@ -87,8 +84,7 @@ def compile_artifact(
     from tilewright.jit.source import open_source
 
     start = time.perf_counter()
-    if progress is not None:
-        progress("importing", 0, 0)
+    progress("importing", 0, 0)
     source = open_source(path, proven_only=proven_only)
     result = compile_source(
         source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
@@ -99,8 +95,8 @@ def compile_artifact(
         config=config,
         programs=tuple(compiled.programs),
         steps=tuple(compiled.steps),
-        inputs=tuple(_tensor(spec) for spec in result.model.inputs),
-        outputs=tuple(_tensor(spec) for spec in result.model.outputs),
+        inputs=tuple(result.model.inputs),
+        outputs=tuple(result.model.outputs),
         intermediates=_intermediates(result.model, compiled) if keep_intermediates else (),
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
@@ -112,10 +108,6 @@ def compile_artifact(
     )  # fmt: skip
 
 
-def _tensor(spec: TensorSpec) -> TensorIo:
-    return TensorIo(spec.name, spec.shape, spec.dtype, spec.scale, spec.zero_point)
-
-
 def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Intermediate, ...]:
     """The outputs of the model file's operators that the steps produce.
 
@@ -125,7 +117,7 @@ def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Inter
     found = []
     for operator, name in model.sources.items():
         if name in produced:
-            found.append(Intermediate(operator, _tensor(compiled.graph.tensors[name])))
+            found.append(Intermediate(operator, compiled.graph.tensors[name]))
     return tuple(found)
 
 

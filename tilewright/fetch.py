@@ -12,20 +12,19 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
+from tilewright.progress import Progress, silent
 
-__all__ = ["BASE_URL", "BASE_URL_VARIABLE", "MODELS", "RemoteModel", "fetch_model", "progress_bar"]
+__all__ = ["BASE_URL", "BASE_URL_VARIABLE", "MODELS", "RemoteModel", "fetch_model"]
 
 BASE_URL = "https://raw.githubusercontent.com/mlcommons/tiny/v1.1/benchmark/training"
 BASE_URL_VARIABLE = "TILEWRIGHT_MODELS_URL"  #: environment variable that replaces :data:`BASE_URL`
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 14
-
-ProgressCallback = Callable[[int, int], None]  #: called with (bytes so far, bytes in all)
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,13 @@ MODELS: dict[str, RemoteModel] = {
 
 
 def fetch_model(
-    name: str, directory: str | os.PathLike[str], base_url: str | None = None, progress: ProgressCallback | None = None
+    name: str, directory: str | os.PathLike[str], base_url: str | None = None, progress: Progress = silent
 ) -> Path:
     """Download model ``name`` into ``directory`` as ``NAME.tflite``; returns the file's path.
 
     A file that is there already with the right checksum is kept, without asking the network. ``base_url``
     replaces the public repository, as does the environment variable ``TILEWRIGHT_MODELS_URL``; the
-    checksum must hold all the same. ``progress`` is called after each piece.
+    checksum must hold all the same. ``progress`` is called after each piece, with bytes.
 
     Raises :class:`TilewrightError` for an unknown name, an unreachable or failing server, a wrong
     checksum, and a directory that cannot be written.
@@ -89,7 +88,7 @@ def fetch_model(
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            _receive(url, model, file.write, progress)
+            _receive(url, model, file.write, lambda received: progress(name, received, model.size))
         partial.replace(destination)
     except OSError as error:
         reason = error.strerror or error
@@ -102,23 +101,6 @@ def fetch_model(
     return destination
 
 
-@contextmanager
-def progress_bar(description: str) -> Iterator[ProgressCallback]:
-    """A progress bar on the terminal's error stream, to pass as ``progress`` of :func:`fetch_model`."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-
-        def update(done: int, total: int) -> None:
-            if not bar.tasks:  # no bar before the first byte: an error stands alone
-                bar.add_task(description, total=total)
-            bar.update(bar.tasks[0].id, completed=done)
-
-        yield update
-
-
 def _is_right(file: Path, model: RemoteModel) -> bool:
     """Whether ``file`` can be read and holds exactly the model."""
     try:
@@ -127,7 +109,7 @@ def _is_right(file: Path, model: RemoteModel) -> bool:
         return False
 
 
-def _receive(url: str, model: RemoteModel, write: Callable[[bytes], int], progress: ProgressCallback | None) -> None:
+def _receive(url: str, model: RemoteModel, write: Callable[[bytes], int], progress: Callable[[int], None]) -> None:
     """Pass the bytes behind ``url`` to ``write``; raises unless they are the model's."""
     digest = hashlib.sha256()
     received = 0
@@ -137,8 +119,7 @@ def _receive(url: str, model: RemoteModel, write: Callable[[bytes], int], progre
         if received > model.size:
             break
         write(chunk)
-        if progress is not None:
-            progress(received, model.size)
+        progress(received)
     if received != model.size:
         amount = f"more than {model.size}" if received > model.size else f"{received} of {model.size}"
         raise TilewrightError(f"{url} sent {amount} bytes: nothing was kept; try again or use another --base-url")

@@ -1,60 +1,22 @@
-"""Progress on the error stream: a bar on a terminal, now and then a line elsewhere, nothing for short work."""
+"""How long work reports how far it is: one kind of callback for steps of any kind, one for inferences."""
 
 from __future__ import annotations
 
-import time
-from types import TracebackType
+import sys
+from collections.abc import Callable
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-QUIET_SECONDS = 2.0  #: work shorter than this says nothing where there is no terminal
-LINE_SECONDS = 5.0  #: least time between lines where there is no terminal
-PIPE_WIDTH = 120  #: columns of tables that go to a file or another program
+Progress = Callable[[str, int, int], None]  #: called with what is being done, steps done, and of how many (0: unknown)
+Advance = Callable[[int], None]  #: called with the number of inferences newly finished
 
 
-def output_console() -> Console:
-    """Where results are printed: as wide as the terminal, or wide enough where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+def silent(what: str, done: int, total: int) -> None:
+    """Progress that nobody asked for."""
 
 
-def make_bar(console: Console) -> Progress:
-    """A bar between what is being done, how far it is (the field ``count``) and the time; it vanishes when stopped."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
+def on_error_stream(subject: str) -> Progress:
+    """Progress as lines on the error stream, each beginning with ``subject``."""
 
+    def report(what: str, done: int, total: int) -> None:
+        print(f"{subject}: {what} ({done}/{total})" if total else f"{subject}: {what}", file=sys.stderr, flush=True)
 
-class ProgressReporter:
-    """Context manager; :meth:`update` takes what is being done, how far it is, and out of how much (0: unknown)."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._start = self._last_line = time.monotonic()
-
-    def __enter__(self) -> ProgressReporter:
-        if self.console.is_terminal:
-            self._bar = make_bar(self.console)
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def update(self, what: str, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` of the step called ``what`` are finished."""
-        count = f"{done}/{total}" if total else ""
-        if self._bar is not None:
-            if self._task is None:
-                self._task = self._bar.add_task(what, total=total or None, count=count)
-            self._bar.update(self._task, description=what, completed=done, total=total or None, count=count)
-            return
-        now = time.monotonic()
-        if now - self._start >= QUIET_SECONDS and now - self._last_line >= LINE_SECONDS:
-            self._last_line = now
-            self.console.print(f"{what} {count}".strip(), highlight=False)
+    return report

@@ -22,7 +22,7 @@ from tilewright.hw.boards.tools import (
 
 
 def build_bitstream(
-    board: Board, config: Config, source: Source, folder: Path, jobs: int = 2, tell: Say = say
+    board: Board, config: Config, source: Source, folder: Path, jobs: int = 2, report: Say = say
 ) -> Overlay:
     """Make the overlay of a config for a board in ``folder``; half an hour to some hours of Vivado's work.
 
@@ -32,19 +32,19 @@ def build_bitstream(
     hls = hls_command(Path("tcl/hls.tcl")) if source == "hls" else None
     warning = version_warning(vivado_version(vivado))
     if warning is not None:
-        tell(warning)
+        report(warning)
     write_project(board, config, source, folder)
-    tell(f"{folder}: sources of config {config.name} for {board.title}, from {source}")
+    report(f"{folder}: sources of config {config.name} for {board.title}, from {source}")
     if hls is not None:
-        run_tool(hls, folder, folder / "hls.log", tell)
-        run_tool([sys.executable, "hls/join.py", "hls"], folder, folder / "join.log", tell)
+        run_tool(hls, folder, folder / "hls.log", report)
+        run_tool([sys.executable, "hls/join.py", "hls"], folder, folder / "join.log", report)
     command = [vivado, "-mode", "batch", "-nojournal", "-log", "vivado.log", "-source", "tcl/build.tcl", "-tclargs"]
     try:
-        run_tool([*command, str(jobs)], folder, folder / "build.log", tell)
+        run_tool([*command, str(jobs)], folder, folder / "build.log", report)
     except BoardError:
         # the script stops at negative slack too; the report names the path, which says more than its message
-        report = folder / "out" / "timing.rpt"
-        if report.exists():
-            check_timing(parse_timing(report), report, config.clock_mhz)
+        timing = folder / "out" / "timing.rpt"
+        if timing.exists():
+            check_timing(parse_timing(timing), timing, config.clock_mhz)
         raise
     return package_overlay(folder)

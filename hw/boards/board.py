@@ -11,7 +11,6 @@ from tilewright.errors import TilewrightError
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
-PS_TYPES = ("zynq7", "zynqmp")  #: each has a Tcl file of its name with the PS core's ports and settings
 
 
 class BoardError(TilewrightError):
@@ -26,7 +25,7 @@ class Board:
     title: str
     part: str  #: Vivado's name of the device
     board_part: str  #: pattern of the board files' name; they are used if installed, and not needed
-    ps: str  #: see PS_TYPES
+    ps: str  #: zynq7 or zynqmp: the Tcl file with the PS core's ports and settings
     memory_bits: int  #: data width of the PS's HP port
     memory_axi: int  #: its protocol: 3 or 4
     max_clock_mhz: int  #: of the PS's clocks for the PL

@@ -25,7 +25,7 @@ RESULTS = ("out", "ip", "work", "overlay")
 
 
 def design_settings(board: Board, config: Config, source: Source) -> dict[str, object]:
-    """What the Tcl scripts are told: the dictionary ``design`` of ``design.tcl``."""
+    """What the Tcl scripts get: the dictionary ``design`` of ``design.tcl``."""
     protocol = f"AXI{config.axi_version}" if source == "rtl" else "AXI4"
     return {
         "board": board.name,

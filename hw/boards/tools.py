@@ -1,4 +1,4 @@
-"""Vivado and Vitis HLS: found, asked for their version, run with progress, their failures told in one line."""
+"""Vivado and Vitis HLS: found, asked for their version, run with progress, their failures reported in one line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hls_command(script: Path) -> list[str]:
 
 
 def vivado_version(vivado: str) -> str:
-    """``2023.2`` or the like. Raises :class:`BoardError` if the tool does not tell."""
+    """``2023.2`` or the like. Raises :class:`BoardError` if the tool does not say."""
     try:
         done = subprocess.run([vivado, "-version"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
@@ -65,7 +65,7 @@ def vivado_version(vivado: str) -> str:
 
 
 def version_warning(version: str) -> str | None:
-    """What to tell of a release that the scripts are not written for."""
+    """What to report of a release that the scripts are not written for."""
     if _ordered(WRITTEN_FOR[0]) <= _ordered(version) <= _ordered(WRITTEN_FOR[1]):
         return None
     return (
@@ -78,15 +78,15 @@ def _ordered(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version.split("."))
 
 
-def run_tool(command: Sequence[str], folder: Path, log: Path, tell: Say = say) -> None:
-    """Run a tool in a folder with all it prints in ``log``; tells steps as they come.
+def run_tool(command: Sequence[str], folder: Path, log: Path, report: Say = say) -> None:
+    """Run a tool in a folder with all it prints in ``log``; reports steps as they come.
 
     Raises :class:`BoardError` with the first error line and the log's place if the exit code is not 0.
     """
     name = Path(command[0]).name
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
-    tell(f"{name}: started, its output goes to {log}")
+    report(f"{name}: started, its output goes to {log}")
     try:
         with log.open("w") as out, subprocess.Popen(
             command, cwd=folder, text=True, errors="replace", stdin=subprocess.DEVNULL,
@@ -96,9 +96,9 @@ def run_tool(command: Sequence[str], folder: Path, log: Path, tell: Say = say) -
             for line in process.stdout:
                 out.write(line)
                 now = time.monotonic()
-                if _STEP.match(line) or now - told >= LINE_SECONDS:
-                    told = now
-                    tell(f"{name}, {(now - started) / 60:.1f} min: {line.strip().removeprefix('tilewright: ')[:100]}")
+                if _STEP.match(line) or now - reported >= LINE_SECONDS:
+                    reported = now
+                    report(f"{name}, {(now - started) / 60:.1f} min: {line.strip().removeprefix('tilewright: ')[:100]}")
     except OSError as error:
         raise BoardError(f"{command[0]}: cannot be started: {error}") from error
     if process.returncode:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,14 +13,13 @@ from tilewright.config import Config
 from tilewright.hw.hls.header import config_header
 from tilewright.hw.verilated import build as verilated
 from tilewright.hw.verilated.toolchain import ToolError, compiler, compiler_version, run
+from tilewright.progress import Progress, silent
 
 HERE = Path(__file__).parent
 HEADERS_PACKAGE = "hls4ml"
 #: C++14 is what Vitis HLS takes by default; DRAM, an array of bytes, is read as words
 FLAGS = ("-std=c++14", "-O2", "-fPIC", "-shared", "-fno-strict-aliasing", "-Wno-unknown-pragmas")
 WARNINGS = ("-Wall", "-Wextra")  #: the kernels are free of them, the ap_int headers not quite
-
-Progress = Callable[[str, int, int], None]  #: what is being done, how many of how many steps are finished
 
 
 @cache
@@ -63,7 +61,7 @@ def _header_body(config: Config) -> str:
     return config_header(config).partition("\n")[2]
 
 
-def build_library(config: Config, progress: Progress | None = None) -> Path:
+def build_library(config: Config, progress: Progress = silent) -> Path:
     """The library of a Config: from the cache, or compiled now.
 
     Raises :class:`ToolError` if a tool is missing or fails.
@@ -77,14 +75,12 @@ def build_library(config: Config, progress: Progress | None = None) -> Path:
         if target.exists():
             os.utime(target)
             return target
-        if progress is not None:
-            progress(f"g++: compiling the HLS kernels for {config.name}", 0, 1)
+        progress(f"g++: compiling the HLS kernels for {config.name}", 0, 1)
         with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
             built = Path(scratch) / "kernels.so"
             compile_kernels(config, Path(scratch), ["-o", str(built)])
             os.replace(built, target)
-        if progress is not None:
-            progress("the HLS kernels are compiled", 1, 1)
+        progress("the HLS kernels are compiled", 1, 1)
         (folder / f"{key}.lock").unlink(missing_ok=True)
     verilated.prune(folder, "*.so")
     return target

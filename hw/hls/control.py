@@ -2,7 +2,7 @@
 
 It starts the dispatch kernel for every inference, counts cycles and bus beats, and after a fault or the
 watchdog's end waits for a silent bus and resets the kernels. The engines' counters of causes and the trace
-stay at 0: from outside, a kernel does not tell what it waits for.
+stay at 0: from outside, a kernel does not show what it waits for.
 """
 
 from __future__ import annotations

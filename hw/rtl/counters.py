@@ -1,4 +1,4 @@
-"""Counters of every engine and of the bus, and the trace FIFO; they tell where the cycles went."""
+"""Counters of every engine and of the bus, and the trace FIFO; they show where the cycles went."""
 
 from __future__ import annotations
 

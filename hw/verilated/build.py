@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +25,7 @@ from tilewright.hw.verilated.toolchain import (
     verilator,
     verilator_root,
 )
+from tilewright.progress import Progress, silent
 
 HERE = Path(__file__).parent
 HARNESS = ("harness.cpp", "dram.hpp", "fallback/lz4.h")
@@ -33,8 +34,6 @@ WAVES = {"": (), "fst": ("verilated_fst_c.cpp",), "vcd": ("verilated_vcd_c.cpp",
 UNIT_BYTES = 1 << 19  #: generated C++ that is worth a translation unit of its own
 DISK_BYTES = 1 << 29  #: when the cache holds more, the libraries used least recently go
 _FLAGS = (CXX_FLAGS, FAST_FLAGS, SLOW_FLAGS)
-
-Progress = Callable[[str, int, int], None]  #: what is being done, how many of how many steps are finished
 
 
 def cache_directory() -> Path:
@@ -76,7 +75,7 @@ def build_library(
     sources: Mapping[str, str],
     top: str = "tilewright",
     wave: str = "",
-    progress: Progress | None = None,
+    progress: Progress = silent,
     optimise: bool = True,
 ) -> Path:
     """The library of a design: from the cache, or built now.
@@ -96,15 +95,11 @@ def build_library(
             os.utime(target)
             return target
         with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
-            built = _build(sources, top, wave, Path(scratch), progress or _silent, optimise)
+            built = _build(sources, top, wave, Path(scratch), progress, optimise)
             os.replace(built, target)
         (folder / f"{key}.lock").unlink(missing_ok=True)
     prune(folder, "*.so")
     return target
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """No progress is asked for."""
 
 
 def _build(sources: Mapping[str, str], top: str, wave: str, scratch: Path, progress: Progress, optimise: bool) -> Path:

@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.config import Config
-from tilewright.hw.verilated.build import Progress, build_library, cache_directory, locked, prune
+from tilewright.hw.verilated.build import build_library, cache_directory, locked, prune
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
+from tilewright.progress import Progress, silent
 
 PACKAGES = ("tilewright.hw.rtl", "tilewright.isa")  #: what the Verilog is made from, beside the Config
 
@@ -66,10 +67,10 @@ def _shorter(match: re.Match[str]) -> str:
     return match.group(1) + ("" if match.group(1) == "|" else '"') + match.group(2)
 
 
-def design_library(config: Config, wave: str = "", progress: Progress | None = None, optimise: bool = True) -> Path:
+def design_library(config: Config, wave: str = "", progress: Progress = silent, optimise: bool = True) -> Path:
     """The loadable library of a Config's design; ``wave`` and ``optimise`` as for :func:`build_library`.
 
-    Built on first use, which takes from seconds to a minute or two; ``progress`` is told then. Raises
+    Built on first use, which takes from seconds to a minute or two; ``progress`` is called then. Raises
     :class:`ToolError` naming the tool that is missing or has failed.
     """
     verilator_root()

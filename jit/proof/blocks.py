@@ -10,15 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.core import cgutils
 
 from tilewright.jit.proof.native import compiled
 from tilewright.sim.blocks import splat
+from tilewright.sim.raw import operation
 
 _F64, _I64 = ir.DoubleType(), ir.IntType(64)
 _FUSED = ("contract",)
-_SIGNATURE = types.void(*[types.intp] * 5)
 
 
 def _load(builder: Any, address: Any, count: int) -> Any:
@@ -29,27 +28,22 @@ def _load(builder: Any, address: Any, count: int) -> Any:
 def _make(outputs: int) -> Callable[..., Any]:
     """The operation on ``outputs`` neighbouring outputs; ``count`` inputs, even; ``stride``: bytes from row to row."""
 
-    @intrinsic
-    def products(typingctx: Any, total: Any, act: Any, wgt: Any, stride: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            total, act, wgt, stride, count = args
-            start = _load(builder, total, outputs)
-            sums = [
-                cgutils.alloca_once_value(builder, v) for v in (start, ir.Constant(start.type, [0.0] * outputs))
-            ]  # two, so that one addition need not wait for the other
-            with cgutils.for_range(builder, builder.udiv(count, ir.Constant(_I64, 2))) as loop:
-                for half, place in enumerate(sums):
-                    k = builder.add(builder.mul(loop.index, ir.Constant(_I64, 2)), ir.Constant(_I64, half))
-                    at = builder.add(act, builder.mul(k, ir.Constant(_I64, 8)))
-                    x = builder.load(builder.inttoptr(at, _F64.as_pointer()))
-                    w = _load(builder, builder.add(wgt, builder.mul(k, stride)), outputs)
-                    product = builder.fmul(splat(builder, x, outputs), w, flags=_FUSED)
-                    builder.store(builder.fadd(builder.load(place), product, flags=_FUSED), place)
-            result = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
-            builder.store(result, builder.inttoptr(total, result.type.as_pointer()), align=8)
-            return context.get_dummy_value()
-
-        return _SIGNATURE, generate
+    @operation()
+    def products(builder: Any, total: Any, act: Any, wgt: Any, stride: Any, count: Any) -> None:
+        start = _load(builder, total, outputs)
+        sums = [
+            cgutils.alloca_once_value(builder, v) for v in (start, ir.Constant(start.type, [0.0] * outputs))
+        ]  # two, so that one addition need not wait for the other
+        with cgutils.for_range(builder, builder.udiv(count, ir.Constant(_I64, 2))) as loop:
+            for half, place in enumerate(sums):
+                k = builder.add(builder.mul(loop.index, ir.Constant(_I64, 2)), ir.Constant(_I64, half))
+                at = builder.add(act, builder.mul(k, ir.Constant(_I64, 8)))
+                x = builder.load(builder.inttoptr(at, _F64.as_pointer()))
+                w = _load(builder, builder.add(wgt, builder.mul(k, stride)), outputs)
+                product = builder.fmul(splat(builder, x, outputs), w, flags=_FUSED)
+                builder.store(builder.fadd(builder.load(place), product, flags=_FUSED), place)
+        result = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
+        builder.store(result, builder.inttoptr(total, result.type.as_pointer()), align=8)
 
     return products
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.jit.modelfile import open_model
+from tilewright.jit.errors import ModelError
 from tilewright.jit.source.base import Built, Source, SourceOperator
 
 __all__ = ["Built", "Source", "SourceOperator", "open_source"]
@@ -20,15 +20,21 @@ def open_source(path: str | Path, *, proven_only: bool = False) -> Source:
     ``proven_only``: layers whose equality with the interpreter is not proven for every input (of ``.tflite`` there
     are none) are left to it. Raises ModelError, with one line that names the file, the trouble and the way out.
     """
+    path = Path(path)
+    if path.is_dir():
+        raise ModelError(f"{path}: is a folder; give the model file in it")
+    if not path.exists():
+        raise ModelError(f"{path}: no such file")
+    try:
+        with path.open("rb"):
+            if path.suffix.lower() == ".tflite":
+                from tilewright.jit.source.tflite.source import TfliteSource
 
-    def tflite(path: Path) -> Source:
-        from tilewright.jit.source.tflite.source import TfliteSource
+                return TfliteSource(path)
+            if path.suffix.lower() == ".onnx":
+                from tilewright.jit.source.onnx.source import OnnxSource
 
-        return TfliteSource(path)
-
-    def onnx(path: Path) -> Source:
-        from tilewright.jit.source.onnx.source import OnnxSource
-
-        return OnnxSource(path, proven_only)
-
-    return open_model(path, tflite, onnx)
+                return OnnxSource(path, proven_only)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error
+    raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite or a QDQ .onnx file")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
-from tilewright.runtime.device import DeviceError
+from tilewright.runtime.device_base import DeviceError
 
 POOL_BUFFERS = 16  #: most free buffers kept
 POOL_WASTE = 4  #: a free buffer of up to so many times the size is taken

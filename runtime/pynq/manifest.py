@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.runtime.device import DeviceError
+from tilewright.runtime.device_base import DeviceError
 from tilewright.runtime.files import read_bytes
 
 MANIFEST_FORMAT = 1

@@ -2,7 +2,7 @@
 
 The connection is made when segments are allocated and ends when the last are released, so that the board is free
 between runs. Writes are sent without waiting for their replies, which are read before the next request that needs one.
-A fault and every other error that the server tells leave the connection as it is; a message cut short ends it.
+A fault and every other error that the server reports leave the connection as it is; a message cut short ends it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
-from tilewright.runtime.device import Allocation, Counters, Device, DeviceError, DeviceFault, Events, Progress
+from tilewright.progress import Advance
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
@@ -172,8 +173,8 @@ class RemoteDevice(Device):
         """Sent ahead like a write: an error appears in :meth:`wait`."""
         self._post({"do": "launch", "handle": allocation.state, "inferences": inferences})
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
-        """The server tells of every inference that has finished."""
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
+        """The server reports every inference that has finished."""
         self._ask({"do": "wait", "handle": allocation.state}, progress=progress, patient=True)
 
     def _counters(self, allocation: Allocation) -> Counters:
@@ -198,7 +199,7 @@ class RemoteDevice(Device):
             raise earlier
 
     def _ask(
-        self, request: dict[str, Any], payload: bytes = b"", progress: Progress | None = None, patient: bool = False
+        self, request: dict[str, Any], payload: bytes = b"", progress: Advance | None = None, patient: bool = False
     ) -> tuple[dict[str, Any], bytearray]:
         """Send a request and return its reply; an error of a request sent before it is raised instead."""
         with self._unbroken():
@@ -231,8 +232,8 @@ class RemoteDevice(Device):
             first = first or self._error(reply)
         return first
 
-    def _reply(self, progress: Progress | None = None) -> tuple[dict[str, Any], bytearray]:
-        """The next reply, after what is told on the way to it. Raises :class:`RemoteError` if it ends the session."""
+    def _reply(self, progress: Advance | None = None) -> tuple[dict[str, Any], bytearray]:
+        """The next reply; progress before it is passed on. Raises :class:`RemoteError` if it ends the session."""
         while True:
             reply, data = self._connected().receive()
             if reply.get("error") in ("request", "internal"):
@@ -243,7 +244,7 @@ class RemoteDevice(Device):
                 progress(int(reply["progress"]))
 
     def _error(self, reply: dict[str, Any]) -> TilewrightError | None:
-        """What a reply tells, if it is an error; the session goes on."""
+        """The error that a reply reports, if it does; the session goes on."""
         kind = reply.get("error")
         if kind == "fault":
             return DeviceFault(
@@ -366,5 +367,5 @@ def _trust(ca: str | Path | None) -> ssl.SSLContext:
 def _config(welcome: dict[str, Any], url: str) -> Config:
     values = welcome.get("config")
     if not isinstance(values, dict):
-        raise FrameError(f"{url}: told no Config")
+        raise FrameError(f"{url}: sent no Config")
     return Config.from_dict(values)

@@ -88,7 +88,7 @@ def _number(low: int, high: int) -> Any:
 def _device(options: argparse.Namespace) -> Device:
     if options.device == "pynq":
         if options.config is not None:
-            raise ServeError("--config: the overlay's manifest tells the config of a pynq device; leave it out")
+            raise ServeError("--config: the overlay's manifest has the config of a pynq device; leave it out")
         from tilewright.runtime.pynq.manifest import find_overlay
 
         return open_device("pynq", find_overlay(options.overlay, None).config, overlay=options.overlay)

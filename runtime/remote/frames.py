@@ -1,6 +1,11 @@
 """Framing: one message is a JSON object and a run of bytes, both of bounded length.
 
 Layout, little-endian: magic ``b"TWR1"``, u32 length of the JSON text, u64 length of the payload, the text, the payload.
+
+Considered instead: ``multiprocessing.connection`` frames bytes and proves a shared key, but has neither TLS nor a limit
+on how long a read may take, and a server needs both; HTTP would carry single requests, but a client holds the device
+for a whole connection and hears of progress while a request is answered, so these messages would be framed inside it
+all the same; gRPC and ZeroMQ are not in the standard library, and a board has nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import socket
 import struct
 from typing import Any
 
-from tilewright.runtime.device import DeviceError
+from tilewright.runtime.device_base import DeviceError
 
 MAGIC = b"TWR1"
 PREFIX = struct.Struct("<4sIQ")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.runtime.device import Device
+from tilewright.runtime.device_base import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.session import Programs, Session, error_reply
@@ -101,7 +101,7 @@ class Server:
         self._listener.close()
 
     def _refuse(self, connection: socket.socket, peer: str) -> None:
-        """Hang up on a client too many. Without TLS it is told why; with it that would take a handshake."""
+        """Hang up on a client too many. Without TLS it is sent the reason; with it that would take a handshake."""
         why = f"{self._limits.connections} connections are open"
         self._log(f"{peer}: refused, {why}")
         if self._tls is None:
@@ -121,7 +121,7 @@ class Server:
             self._greet(Channel(connection, peer, payload_limit=0, header_limit=_GREETING_BYTES))
         except (RemoteError, OSError) as error:
             self._log(str(error) if isinstance(error, RemoteError) else f"{peer}: {reason(error)}")
-        except Exception:  # noqa: BLE001 - a defect in one session must not take the server down; it is told in full
+        except Exception:  # noqa: BLE001 - a defect in one session must not take the server down; it is logged in full
             self._log(f"{peer}: internal error\n{traceback.format_exc()}")
         finally:
             connection.close()
@@ -153,7 +153,7 @@ class Server:
         self._tell(channel, {"ok": True})  # only now: the client may come back at once
 
     def _notice(self, channel: Channel, taken: str) -> None:
-        """Tell a client that it is still waiting; one that has gone is found out by this."""
+        """Let a client know that it is still waiting; one that has gone is found out by this."""
         self._check_open(channel)
         channel.send({"waiting": taken})
 

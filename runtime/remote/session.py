@@ -18,7 +18,7 @@ from tilewright.errors import TilewrightError
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import verify
-from tilewright.runtime.device import Allocation, Device, DeviceError, DeviceFault
+from tilewright.runtime.device_base import Allocation, Device, DeviceError, DeviceFault
 from tilewright.runtime.remote.frames import Channel, ConnectionLost
 
 KEPT_PROGRAMS = 4  #: programs the server keeps verified, so that a client need not send them again
@@ -189,7 +189,7 @@ class Session:
 
 
 def error_reply(error: Exception, kind: str = "device") -> dict[str, Any]:
-    """The reply that tells an error; a fault keeps its code, instruction and layer."""
+    """The reply that reports an error; a fault keeps its code, instruction and layer."""
     if isinstance(error, DeviceFault):
         return {"error": "fault", "message": str(error), "code": error.code, "instruction": error.instruction,
                 "layer": error.layer, "detail": error.detail}  # fmt: skip

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from tilewright.runtime.device import DeviceError
+from tilewright.runtime.device_base import DeviceError
 
 NOTICE_SECONDS = 1.0  #: how often a waiting client hears that it is still waiting
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from bench import calibration
 from tests.dse.networks import small_network
 from tilewright.config import PRESETS, Config
-from tilewright.dse import calibration, report_data
+from tilewright.dse import report_data
 from tilewright.dse.area import AREA, area, fitted, terms, weighed
 from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.resources import resources, uncertainty

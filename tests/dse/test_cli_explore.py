@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tilewright.cli import main
+from tilewright.cli.app import main
+from tilewright.cli.explore_view import ExploreView
 from tilewright.config import load_config
 from tilewright.dse import evaluate, evaluation
 from tilewright.dse.search import Point
-from tilewright.explore_view import ExploreView
 from tilewright.hw.verilated.toolchain import ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
@@ -148,7 +148,7 @@ def test_the_front_is_shown_on_a_terminal() -> None:
 def test_without_a_terminal_there_are_lines_of_progress_only() -> None:
     paper = io.StringIO()
     with ExploreView(("latency",), lambda p: "", Console(file=paper, width=100)) as view:
-        view._lines._start = view._lines._last_line = float("-inf")
+        view._start = view._last_line = float("-inf")
         view.update("exploring", 3, 10)
         view.watch([Point(0, {}, {"latency": 1.0})])
     assert paper.getvalue() == "exploring 3/10\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bench.calibration import load_runs
 from tilewright.config import PRESETS, Config
-from tilewright.dse.calibration import load_runs
 from tilewright.dse.clock import ClockError, estimate, paths
 from tilewright.hw.synthesis_report import load_reports
 

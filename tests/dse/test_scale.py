@@ -17,11 +17,12 @@ import psutil
 import pytest
 
 from tests.dse.test_search import ROOT, _count, make_search, trials
-from tilewright.dse import workers
+from tilewright.dse import pool as pool_module
 from tilewright.dse.evaluate import Evaluator, Outcome
 from tilewright.dse.evaluation import ANALYTICAL, SIMULATOR, Task
+from tilewright.dse.pool import WorkerError
 from tilewright.dse.space import Space, Value
-from tilewright.dse.workers import WorkerError, Workers, make_pool
+from tilewright.dse.workers import Workers, make_pool
 
 pytest.importorskip("distributed", reason="needs the explore extra: pip install 'tilewright[explore]'")
 
@@ -193,9 +194,9 @@ def test_workers_start_only_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> Non
             yield [(n, {}) for n in range(len(points))]
 
     monkeypatch.setattr("tilewright.dse.cluster.Cluster", Fake)
-    monkeypatch.setattr(workers.time, "perf_counter", iter(range(1000)).__next__)  # a second for each evaluation
+    monkeypatch.setattr(pool_module.time, "perf_counter", iter(range(1000)).__next__)  # a second for each evaluation
     quick: Any = lambda fidelity, point: {}  # noqa: E731
-    points: list[workers.Params] = [{} for _ in range(10)]
+    points: list[pool_module.Params] = [{} for _ in range(10)]
     started = Workers(2)
     assert _indices(started.evaluate(quick, ANALYTICAL, points[:4])) == list(range(4))
     assert started._cluster is None  # what was left was worth less than the start

@@ -20,11 +20,11 @@ from tilewright.config import PRESETS
 from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError, Outcome
 from tilewright.dse.evaluation import Task
 from tilewright.dse.points import comparable
+from tilewright.dse.pool import InProcess, Params, Result
 from tilewright.dse.proposals import BATCH, Proposals, Seen
 from tilewright.dse.search import Point, Search, SearchError, front
 from tilewright.dse.space import Space, Value, make_space
 from tilewright.dse.trials import Row, StorageError
-from tilewright.dse.workers import InProcess, Params, Result
 
 pytest.importorskip("optuna", reason="needs the explore extra: pip install 'tilewright[explore]'")
 

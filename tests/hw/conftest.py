@@ -1,40 +1,17 @@
-"""What the hardware tests share: the toolchain or a skip that says what is missing."""
+"""What the hardware tests share: a scripted bus."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tilewright.hw.verilated.build import build_library
 from tilewright.hw.verilated.model import DesignModel
-from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 
 HERE = Path(__file__).parent
 OpenScript = Callable[..., DesignModel]
-
-
-@pytest.fixture(scope="session")
-def toolchain() -> None:
-    """Skips the test where Verilator or g++ is missing."""
-    try:
-        verilator_root()
-        compiler()
-    except ToolError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def hls_toolchain() -> None:
-    """Skips the test where the ap_int headers or g++ are missing."""
-    if find_spec("hls4ml") is None:
-        pytest.skip("hls4ml, whose ap_int.h the kernels need, is not installed: pip install 'tilewright[hls]'")
-    try:
-        compiler()
-    except ToolError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.dram_vectors import READ_VECTORS, WRITE_VECTORS, ReadVector, WriteVector, read_times, response_times
 from tests.hw.conftest import OpenScript
 from tests.preflight import lacking
 from tilewright.hw.verilated.build import build_library
 from tilewright.hw.verilated.model import DesignModel, Disturbance, ModelError
 from tilewright.hw.verilated.toolchain import ToolError
-from tilewright.isa.dram import READ_VECTORS, WRITE_VECTORS, ReadVector, WriteVector, read_times, response_times
 
 READ, LENGTH, WRITE, FIRST, LAST, RESPONSE, ERROR = (0x40 * block for block in range(1, 8))
 READ_BASE, WRITE_BASE = 0x100000, 0x200000

@@ -18,12 +18,12 @@ from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_program, random_segments
 from tilewright.isa.registers import FaultCode, register_map
 from tilewright.isa.spec import Memory, Opcode, instruction_width
 from tilewright.isa.verifier import verify
 from tilewright.sim import simulate
 from tilewright.sim.result import TimingResult
+from tilewright.verification.random_program import random_program, random_segments
 
 TINY = PRESETS["tiny"]
 LIMIT = 1 << 18

@@ -18,10 +18,10 @@ from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, STORE, TINY, Builder
 from tests.runtime.network import make_program
 from tilewright.hw.hls.join import join_kernels
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_program, random_segments
 from tilewright.isa.registers import ID_VALUE, Control, FaultCode, Status, offsets
 from tilewright.isa.spec import Engine, Memory
 from tilewright.sim import simulate
+from tilewright.verification.random_program import random_program, random_segments
 
 pytestmark = pytest.mark.slow
 PAGE = 4096

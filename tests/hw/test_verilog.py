@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
-from tilewright.cli import main
+from tilewright.cli.app import main
 from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.verilog import WAIVERS, describe, lint, write_verilog

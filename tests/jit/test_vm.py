@@ -19,12 +19,14 @@ from tvm.relax.frontend.onnx import from_onnx
 import tilewright as tw
 from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
+from tests.jit.relax_models import load_model
 from tilewright.config import PRESETS
 from tilewright.jit import vm
-from tilewright.jit.frontend import load_model
 from tilewright.jit.graph import Graph
 from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
 from tilewright.jit.reference import evaluate
+
+ORT = "onnxruntime"
 
 
 class Regions:
@@ -76,7 +78,7 @@ def test_whole_network_is_one_region(table: Regions, model_case: Callable[[str],
 
 def test_accelerator_and_cpu_parts_mix(table: Regions, tmp_path: Path) -> None:
     path = mixed_model(tmp_path / "mixed.onnx")
-    mod = vm.tilewright_pipeline(compiler=table.compile)(load_model(path))
+    mod = vm.tilewright_pipeline(compiler=table.compile, semantics=ORT)(load_model(path))
     assert len(table.graphs) == 2
     run = machine(relax.build(mod, "llvm"))["main"]
     rng = np.random.default_rng(0)
@@ -91,7 +93,9 @@ def test_accelerator_and_cpu_parts_mix(table: Regions, tmp_path: Path) -> None:
 
 def test_pipeline_inside_relax_build(table: Regions, tmp_path: Path) -> None:
     path = mixed_model(tmp_path / "mixed.onnx")
-    executable = relax.build(load_model(path), "llvm", relax_pipeline=vm.relax_pipeline(compiler=table.compile))
+    executable = relax.build(
+        load_model(path), "llvm", relax_pipeline=vm.relax_pipeline(compiler=table.compile, semantics=ORT)
+    )
     x = np.zeros((1, 4, 8, 8), np.float32)
     (wanted,) = onnx_runtime(path, {"x1": x})
     np.testing.assert_allclose(machine(executable)["main"](tvm.runtime.tensor(x)).numpy(), wanted, atol=0.0131)
@@ -105,7 +109,7 @@ def test_region_with_several_inputs_and_outputs(table: Regions, tmp_path: Path) 
     z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
     w = b.quantised(b.conv(y, (4, 4, 3, 3), pads=[1, 1, 1, 1]), 0.11, -5)
     path = b.save(tmp_path / "model.onnx", b.quantised(b.node("Add", [z, w]), 0.12, 1), [1, 4, 6, 6])
-    mod = vm.tilewright_pipeline(compiler=table.compile)(load_model(path))
+    mod = vm.tilewright_pipeline(compiler=table.compile, semantics=ORT)(load_model(path))
     assert max(len(graph.inputs) for graph in table.graphs) + max(len(graph.outputs) for graph in table.graphs) >= 3
     value = np.random.default_rng(0).normal(0, 1, (1, 4, 6, 6)).astype(np.float32)
     (wanted,) = onnx_runtime(path, {"x1": value})
@@ -132,7 +136,9 @@ print(main(tvm.runtime.tensor(np.zeros((1, 4, 8, 8), np.float32))).numpy().mean(
 
 
 def test_exports_and_reloads_in_a_fresh_process(table: Regions, tmp_path: Path) -> None:
-    mod = vm.tilewright_pipeline(compiler=table.compile)(load_model(mixed_model(tmp_path / "mixed.onnx")))
+    mod = vm.tilewright_pipeline(compiler=table.compile, semantics=ORT)(
+        load_model(mixed_model(tmp_path / "mixed.onnx"))
+    )
     library = tmp_path / "mixed.so"
     relax.build(mod, "llvm").export_library(str(library))
     done = subprocess.run(
@@ -145,7 +151,7 @@ def test_exports_and_reloads_in_a_fresh_process(table: Regions, tmp_path: Path) 
 def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
     """What a TVM user calls: TVM's own importer, partition, then the graph of each region."""
     model = onnx.load(str(mixed_model(tmp_path / "mixed.onnx")))
-    mod = partition_for_tilewright(from_onnx(model), semantics="onnxruntime")
+    mod = partition_for_tilewright(from_onnx(model), semantics=ORT)
     graphs = [region_to_graph(function, name) for name, function in regions(mod).items()]
     assert sorted(graph.name for graph in graphs) == ["tilewright_0", "tilewright_1"]
     assert [[op.kind for op in graph.ops] for graph in graphs] == [["Conv2D"], ["Conv2D"]]
@@ -166,7 +172,7 @@ np.save(sys.argv[3], np.concatenate([main(tvm.runtime.tensor(image[None])).numpy
 def test_digits_through_the_real_compiler_exported_and_run_in_a_fresh_process(tmp_path: Path) -> None:
     model = REPOSITORY / "examples" / "digits" / "digits.onnx"
     library = tmp_path / "digits.so"
-    relax.build(vm.tilewright_pipeline("tiny")(load_model(model)), "llvm").export_library(str(library))
+    relax.build(vm.tilewright_pipeline("tiny", semantics=ORT)(load_model(model)), "llvm").export_library(str(library))
     x = np.random.default_rng(0).integers(-128, 128, (4, 1, 8, 8)).astype(np.int8)
     np.save(tmp_path / "x.npy", x)
     names = [str(library), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
@@ -186,7 +192,7 @@ def test_an_operator_too_large_for_the_config_stays_on_the_cpu(tmp_path: Path) -
     path = b.save(
         tmp_path / "wide.onnx", b.quantised(b.conv(wide, (3, 6, 1, 1), strides=[2, 3]), 0.05, 7), [1, 3, 2, 100]
     )
-    assert len(regions(partition_for_tilewright(load_model(path)))) == 1
+    assert len(regions(partition_for_tilewright(load_model(path), semantics=ORT))) == 1
     value = np.random.default_rng(0).normal(0, 1, (1, 4, 4, 300)).astype(np.float32)
     y, _ = tw.compile(path, config="tiny", cache=False).run(value)
     (wanted,) = onnx_runtime(path, {"x1": value})

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.hw.conftest import toolchain
 from tests.runtime.network import TINY, images, make_program
 from tilewright.config import Config
 from tilewright.hw.verilated.facade import Facade
@@ -19,7 +18,7 @@ from tilewright.isa.program import Program
 from tilewright.runtime.device import Counters, Device, open_device
 from tilewright.runtime.pynq_device import PynqDevice
 
-__all__ = ["device", "expected", "facade", "open_board", "run_network", "toolchain", "works", "write_overlay"]
+__all__ = ["device", "expected", "facade", "open_board", "run_network", "works", "write_overlay"]
 
 
 def write_overlay(folder: Path, config: Config = TINY, name: str = "tilewright", /, **changes: Any) -> Path:

@@ -16,7 +16,7 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.runtime.artifact import Artifact, Intermediate
-from tilewright.runtime.steps import LaunchStep, PackStep, ReshapeStep, Step, TensorIo, UnpackStep
+from tilewright.runtime.steps import LaunchStep, PackStep, ReshapeStep, Step, TensorSpec, UnpackStep
 
 TINY = PRESETS["tiny"]
 SHAPE = (1, 2, 4, 4)
@@ -90,9 +90,9 @@ def make_artifact(config: Config = TINY, faulty: bool = False, keep: bool = Fals
         config=config,
         programs=(make_program(config, faulty),),
         steps=tuple(steps),
-        inputs=(TensorIo("x", SHAPE),),
-        outputs=(TensorIo("y", (1, 32)),),
-        intermediates=(Intermediate("op000 conv/2d", TensorIo("conv_out", SHAPE)),) if keep else (),
+        inputs=(TensorSpec("x", SHAPE),),
+        outputs=(TensorSpec("y", (1, 32)),),
+        intermediates=(Intermediate("op000 conv/2d", TensorSpec("conv_out", SHAPE)),) if keep else (),
         host_layers=({"name": "flatten", "op": "RESHAPE", "place": "host", "reason": "no arithmetic"},),
         compile_seconds=0.25,
     )

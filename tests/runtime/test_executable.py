@@ -30,7 +30,7 @@ from tilewright.runtime.steps import (
     ReshapeStep,
     SoftmaxStep,
     Step,
-    TensorIo,
+    TensorSpec,
     TransposeStep,
 )
 
@@ -104,7 +104,7 @@ def test_nan_is_refused_with_its_place() -> None:
     x = np.zeros((2, 3), np.float32)
     x[1, 2] = np.nan
     artifact = make_artifact(
-        programs=(), steps=(QuantizeStep("x", "y", 0.5, 0),), inputs=(TensorIo("x", (1, 3), "float32"),)
+        programs=(), steps=(QuantizeStep("x", "y", 0.5, 0),), inputs=(TensorSpec("x", (1, 3), "float32"),)
     )
     exe = Executable(artifact)
     with pytest.raises(InputError, match=r"input x: 1 values are NaN or infinite, the first at index \(1, 2\)"):

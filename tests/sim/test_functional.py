@@ -15,10 +15,10 @@ from tilewright.isa.arithmetic import requantize
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_program, random_segments
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import Functional, initial_segments
 from tilewright.sim.reference import Reference
+from tilewright.verification.random_program import random_program, random_segments
 
 
 def assert_same(rng: np.random.Generator, made: Program) -> Functional:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.dram_vectors import READ_VECTORS, WRITE_VECTORS, ReadVector, WriteVector
 from tests.sim.build import DEFAULT, code, program, random_case, wait
 from tests.sim.naive_timing import NaiveTiming, cut
 from tilewright.config import PRESETS
 from tilewright.isa.codec import COLUMNS, encode_uops
-from tilewright.isa.dram import READ_VECTORS, WRITE_VECTORS, ReadVector, WriteVector
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.timing import ALU_DEPTH, DONE_LATENCY, GEMM_DEPTH, LOAD_DEPTH, STORE_DEPTH
 from tilewright.sim import TimingResult, simulate_timing
 from tilewright.sim.timing import data_end, response_cycle
+from tilewright.verification.random_program import random_program
 
 L, G, A, S = Engine
 

@@ -9,17 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.errors import TilewrightError
 from tilewright.fuzz.cases import REFERENCE_REFUSED, REFUSED, TRACEBACK
 from tilewright.fuzz.seeds import seed_config
 from tilewright.fuzz.shrink import Shrunk, shrink, write_shrunk
 from tilewright.fuzz.workers import Pool, Result, Task, Worker
 
 RESULTS = "results.jsonl"
-
-
-class CampaignError(TilewrightError):
-    """The folder of a campaign holds the results of another one."""
 
 
 @dataclass

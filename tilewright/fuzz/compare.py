@@ -16,7 +16,7 @@ FLOAT_TOLERANCE = (
 def first_difference(outputs: list[Array], expected: list[Array], loose: Sequence[bool] = ()) -> str | None:
     """What differs, in words; None where all is equal. NaN equals NaN.
 
-    ``loose`` tells of each output whether it is computed in float, and so equal up to :data:`FLOAT_TOLERANCE`.
+    ``loose`` says of each output whether it is computed in float, and so equal up to :data:`FLOAT_TOLERANCE`.
     """
     if len(outputs) != len(expected):
         return f"{len(outputs)} outputs, the reference gives {len(expected)}"

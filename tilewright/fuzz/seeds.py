@@ -109,7 +109,7 @@ def check_recipe(recipe: Recipe, config: Config, folder: str | Path) -> Outcome:
 def check_seed(
     frontend: str, seed: int, config: str, size: str, folder: str | Path, drawn: Callable[[Recipe], None] | None = None
 ) -> tuple[Recipe, Config, Outcome]:
-    """Draw and check the network of a seed; ``drawn`` is told of it as soon as the reference has run it."""
+    """Draw and check the network of a seed; ``drawn`` is called with it as soon as the reference has run it."""
     recipe, path, _ = draw_network(frontend, seed, size, folder)
     if drawn is not None:
         drawn(recipe)

@@ -33,7 +33,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What tells it from other tasks."""
+        """What identifies it among all tasks."""
         return f"{self.frontend}:{self.seed}:{self.config}:{self.size}"
 
 

@@ -128,6 +128,4 @@ def softmax(layer: Layer, x: Operand, out: Quantisation, beta: float = 1.0) -> s
         raise Unsupported(f"softmax with output scale {out.scale} and zero point {out.zero_point}, not 1/256 and -128")
     multiplier, left_shift, diff_min = softmax_constants(x.scale, beta)
     layer.report_exact(x.shape[3])
-    return layer.emit(
-        Softmax, [x.name], x.shape, out, multiplier=multiplier, left_shift=left_shift, diff_min=diff_min, beta=beta
-    )
+    return layer.emit(Softmax, [x.name], x.shape, out, multiplier=multiplier, left_shift=left_shift, diff_min=diff_min)

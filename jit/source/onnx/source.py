@@ -48,7 +48,7 @@ class OnnxSource(Source):
         self.proven_only = proven_only
         model = validate.read(path)
         validate.refuse_float(path, model)
-        validate.refuse_shapes(path, model, batches=True)
+        validate.refuse_shapes(path, model)
         self.operators = _operators(model)
         for node, operator in zip(model.graph.node, self.operators, strict=True):
             node.name = operator.name  # ONNX Runtime refuses names that stand twice

@@ -56,8 +56,8 @@ def refuse_float(path: Path, model: Any) -> None:
         raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
 
 
-def refuse_shapes(path: Path, model: Any, batches: bool = False) -> None:
-    """Raises ModelError for inputs whose shape is not fixed or, without ``batches``, whose batch is not 1."""
+def refuse_shapes(path: Path, model: Any) -> None:
+    """Raises ModelError for inputs whose shape is not fixed."""
     constants = {init.name for init in model.graph.initializer}
     for value in model.graph.input:
         if value.name in constants:
@@ -72,9 +72,4 @@ def refuse_shapes(path: Path, model: Any, batches: bool = False) -> None:
                 f"{path}: input {value.name!r} has the dynamic {what} {shape}; fix it, for instance with "
                 f"onnxruntime.tools.make_dynamic_shape_fixed --input_name {value.name} --input_shape "
                 + ",".join(str(d) for d in fixed)
-            )
-        if not batches and len(shape) > 1 and shape[0] != 1:
-            raise ModelError(
-                f"{path}: input {value.name!r} has batch {shape[0]} (shape {shape}); export the model with batch 1, "
-                "several inputs are launched together at run time"
             )

@@ -195,7 +195,7 @@ class TfliteSource(Source):
         return FileTensor(tensor.name or f"tensor{tensor.index}", tensor.shape, tensor.dtype or "object", quantisation)
 
     def _run_shapes(self) -> dict[int, tuple[int, ...]]:
-        """Shapes that the file does not tell, because an operator decides them when it runs: found by running."""
+        """Shapes that the file does not state, because an operator decides them when it runs: found by running."""
         made = [t for op in self.file.operators if op.index not in self.folded.operators for t in op.outputs]
         unknown = [t for t in made if self._tensor(t).dtype and not self._is_known(t)]
         if not unknown:

@@ -18,9 +18,9 @@ from tests.hw.cocotb.rules import PAGE, Address, AxiRules, Beat, Cycle
 from tilewright.config import Config, load_config
 from tilewright.isa import registers
 from tilewright.isa.program import Program
-from tilewright.isa.random_program import random_segments
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.sim import simulate
+from tilewright.verification.random_program import random_segments
 
 __all__ = ["CONFIG", "SEEDS", "Bench", "Outcome", "agree"]
 

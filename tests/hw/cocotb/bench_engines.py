@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.dram import CHANNELS
-from tilewright.isa.random_engine import random_engine_program
+from tests.verification.random_engine import random_engine_program
 from tilewright.isa.spec import Engine
 
 __all__ = ["every_engine_alone"]

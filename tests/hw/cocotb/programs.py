@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 
 from tests.isa.build import ALU, GEMM, LOAD, STORE, Builder
+from tests.verification.random_engine import random_engine_program
 from tilewright.config import Config
 from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.program import Program
-from tilewright.isa.random_engine import random_engine_program
 from tilewright.isa.registers import FaultCode
 from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
 from tilewright.isa.timing import LOAD_DEPTH, STORE_DEPTH, TOKEN_LATENCY

@@ -18,14 +18,14 @@ from tilewright.config import PRESETS
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.codec import decode, encode
 from tilewright.isa.program import Program
-from tilewright.isa.random_instructions import KIND_WEIGHTS
-from tilewright.isa.random_program import Style, random_config, random_program, random_segments
 from tilewright.isa.spec import Memory, Opcode
 from tilewright.jit.errors import Unfollowed
 from tilewright.jit.proof.algebra import MAXSET, P
 from tilewright.jit.proof.elements import residues
 from tilewright.jit.proof.program_side import ProgramSide
 from tilewright.sim import Functional
+from tilewright.verification.random_instructions import KIND_WEIGHTS
+from tilewright.verification.random_program import Style, random_config, random_program, random_segments
 
 RUNS = 4
 LINEAR_KINDS = {"load": 6, "load_uops": 2, "fill": 2, "store": 3, "dense": 6, "window": 6, "wait": 1, "alu": 2}

@@ -66,9 +66,7 @@ def test_many_random_graphs(seed: int) -> None:
 
 
 def network(path: Path) -> Graph:
-    graph = import_model(path).graph
-    assert graph is not None
-    return graph
+    return import_model(path).graph
 
 
 @pytest.mark.parametrize("name", NAMES)

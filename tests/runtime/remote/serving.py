@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from tests.runtime.network import TINY, images, make_artifact, reference
-from tilewright.runtime.device import Allocation, Device, Progress
+from tilewright.progress import Advance
+from tilewright.runtime.device import Allocation, Device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
@@ -80,7 +81,7 @@ class GatedDevice(SimDevice):
         super().__init__(TINY)
         self.entered, self.gate, self.released = threading.Event(), threading.Event(), 0
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         self.entered.set()
         assert self.gate.wait(30)
         super()._wait(allocation, inferences, progress)

@@ -12,7 +12,9 @@ from tests.isa.build import INPUT
 from tests.runtime.network import TINY, images, make_artifact, make_program, reference
 from tests.runtime.remote.serving import TOKEN, Running, serving
 from tilewright.isa.container import dump
-from tilewright.runtime.device import Allocation, DeviceError, DeviceFault, Progress, fault
+from tilewright.progress import Advance
+from tilewright.runtime.device import Allocation, DeviceError, DeviceFault
+from tilewright.runtime.device_base import fault
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
@@ -74,7 +76,7 @@ class Failing(SimDevice):
 
     fail = True
 
-    def _wait(self, allocation: Allocation, inferences: int, progress: Progress | None) -> None:
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         if self.fail:
             raise fault(self, allocation.program, "BUS_ERROR", 3, "no answer")
         super()._wait(allocation, inferences, progress)

@@ -1,0 +1,215 @@
+"""The interface that every device implements, and what is the same for all of them.
+
+A launch goes: :meth:`Device.allocate` segments for a program and a number of inferences, :meth:`~Device.write`
+inputs, :meth:`~Device.launch`, :meth:`~Device.wait`, :meth:`~Device.read` outputs, :meth:`~Device.counters`,
+:meth:`~Device.release`. A fault leaves the device usable: the next launch starts afresh.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.errors import TilewrightError
+from tilewright.isa.program import Program
+from tilewright.progress import Advance
+
+
+class DeviceError(TilewrightError):
+    """A device does not exist, is not available here, or is given something it cannot run."""
+
+
+class DeviceFault(TilewrightError):
+    """A program ended with a fault: the message names the fault, the instruction and the layer."""
+
+    def __init__(self, device: str, code: str, instruction: int | None, layer: str | None, detail: str = "") -> None:
+        self.code, self.instruction, self.layer, self.detail = code, instruction, layer, detail
+        where = "" if instruction is None else f" at instruction {instruction}"
+        where += f" of layer {layer}" if layer else ""
+        super().__init__(f"{device}: fault {code}{where}{': ' + detail if detail else ''}")
+
+
+@dataclass(frozen=True)
+class Events:
+    """When each instruction was dispatched, issued and retired, in cycles from start; int64 arrays."""
+
+    dispatch: NDArray[np.int64]
+    issue: NDArray[np.int64]
+    retire: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a device counted in the last launch, per inference. ``cycles`` is 0 on a device that counts none.
+
+    ``stalls`` maps counter names (``engine.cause``) to cycles. ``events`` is None on a device that cannot give them.
+    """
+
+    cycles: int
+    read_bytes: int
+    write_bytes: int
+    stalls: dict[str, int] = field(default_factory=dict)
+    events: Events | None = None
+
+
+@dataclass
+class Allocation:
+    """DRAM that a device holds for one program: segments for up to ``inferences`` inferences."""
+
+    program: Program
+    inferences: int
+    state: Any = None  #: the device's own; None once released
+    pending: int = 0  #: inferences that are launched and not yet waited for
+    finished: bool = False  #: whether the last launch has ended without a fault, so that there are counters
+
+
+class Device(ABC):
+    """One accelerator of one :class:`Config`. Not safe for use by several threads at once."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def __str__(self) -> str:
+        return f"{self.name} device"
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return self.name
+
+    def allocate(self, program: Program, inferences: int) -> Allocation:
+        """Segments for ``inferences`` inferences, constants written. Refuses a program of another Config."""
+        if program.config.fingerprint != self.config.fingerprint:
+            differing = "; ".join(program.config.differences(self.config))
+            raise DeviceError(f"{self}: the program is of another config than the device ({differing})")
+        if inferences < 1:
+            raise DeviceError(f"{self}: {inferences} inferences: must be at least 1")
+        if len(program.segments) > self.config.segments:
+            raise DeviceError(f"{self}: {len(program.segments)} segments, the config has {self.config.segments}")
+        shared = [s.name for s in program.segments if s.kind in ("input", "output") and not s.repeat_stride]
+        if inferences > 1 and shared:
+            raise DeviceError(f"{self}: segment {shared[0]} has no repeat stride: one inference per launch only")
+        return Allocation(program, inferences, self._allocate(program, inferences))
+
+    def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
+        """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""
+        self._view(allocation, segment, inference, offset, data.size)[:] = data.reshape(-1)
+
+    def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
+        """A copy of ``size`` bytes of a segment as ``inference`` sees it."""
+        return self._view(allocation, segment, inference, offset, size).copy()
+
+    def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
+        """Write row k of ``data``, (N, size), to a segment as inference k sees it."""
+        for inference, row in enumerate(data):
+            self.write(allocation, segment, inference, offset, row)
+
+    def read_stack(
+        self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
+    ) -> NDArray[np.uint8]:
+        """(inferences, size): the same bytes of a segment as each of the first inferences sees them."""
+        return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
+
+    def _view(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
+        segments = allocation.program.segments
+        if not 0 <= segment < len(segments) or not 0 <= inference < allocation.inferences:
+            raise DeviceError(f"{self}: no segment {segment} of inference {inference}")
+        spec = segments[segment]
+        if offset < 0 or offset + size > spec.size:
+            raise DeviceError(f"{self}: bytes {offset}..{offset + size} lie outside segment {spec.name} of {spec.size}")
+        begin = inference * spec.repeat_stride + offset
+        return self._memory(allocation, segment)[begin : begin + size]
+
+    def launch(self, allocation: Allocation, inferences: int) -> None:
+        """Start ``inferences`` runs of the program, one after another; does not wait."""
+        self._held(allocation)
+        if not 1 <= inferences <= allocation.inferences:
+            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
+        allocation.finished = False
+        self._launch(allocation, inferences)
+        allocation.pending = inferences
+
+    def wait(self, allocation: Allocation, progress: Advance | None = None) -> None:
+        """Wait until the launch has finished. Raises :class:`DeviceFault` if it ended with a fault."""
+        self._held(allocation)
+        if not allocation.pending:
+            raise DeviceError(f"{self}: nothing has been launched")
+        inferences, allocation.pending = allocation.pending, 0
+        self._wait(allocation, inferences, progress)
+        allocation.finished = True
+
+    def counters(self, allocation: Allocation) -> Counters:
+        """Counters of the last finished launch."""
+        self._held(allocation)
+        if not allocation.finished:
+            raise DeviceError(f"{self}: no launch has finished, there are no counters")
+        return self._counters(allocation)
+
+    def release(self, allocation: Allocation) -> None:
+        """Free the segments; a launch that nobody waited for is ended. Doing it again does nothing."""
+        if allocation.state is None:
+            return
+        if allocation.pending:
+            allocation.pending = 0
+            self._cancel(allocation)
+        self._release(allocation)
+        allocation.state, allocation.finished = None, False
+
+    def close(self) -> None:
+        """Give back what the device itself holds; it cannot be used afterwards."""
+        return
+
+    def _held(self, allocation: Allocation) -> Any:
+        """The device's state of an allocation that has not been released."""
+        if allocation.state is None:
+            raise DeviceError(f"{self}: the segments have been released")
+        return allocation.state
+
+    @abstractmethod
+    def _allocate(self, program: Program, inferences: int) -> Any:
+        """Reserve the segments and write their constants; the result becomes ``Allocation.state``."""
+
+    @abstractmethod
+    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+        """The writable bytes of a whole segment, all inferences."""
+
+    @abstractmethod
+    def _launch(self, allocation: Allocation, inferences: int) -> None:
+        """Start; the arguments have been checked."""
+
+    @abstractmethod
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
+        """Wait for what was launched. However it ends, the device can launch again."""
+
+    @abstractmethod
+    def _counters(self, allocation: Allocation) -> Counters:
+        """The counters; there has been a launch without a fault."""
+
+    def _cancel(self, allocation: Allocation) -> None:
+        """End the launch under way. Nothing to do where :meth:`_wait` does all the work."""
+        return
+
+    def _release(self, allocation: Allocation) -> None:
+        """Free what the state holds. Nothing to do where dropping it is enough."""
+        return
+
+
+def fault(device: Device, program: Program, code: str, instruction: int | None, detail: str = "") -> DeviceFault:
+    """The :class:`DeviceFault` of an instruction, with its layer looked up in the program's meta.
+
+    ``instruction`` as the device reports it: a number that is none of the program's counts as unknown.
+    """
+    if instruction is not None and not 0 <= instruction < program.instruction_count:
+        instruction = None
+    layer = None
+    owners = program.meta.get("instruction_layer", [])
+    if instruction is not None and instruction < len(owners) and owners[instruction] >= 0:
+        layer = program.meta["layers"][owners[instruction]]["name"]
+    return DeviceFault(str(device), code, instruction, layer, detail)

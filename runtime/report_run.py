@@ -1,0 +1,86 @@
+"""One program's part of a run: what the device counted for it, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, Opcode
+from tilewright.runtime.activity import Activity, Traffic, count_traffic
+from tilewright.runtime.attribution import Attribution, attribute
+from tilewright.runtime.device_base import Counters
+
+TRACKS = (*(engine.name for engine in Engine), "layer")  #: of a timeline: the engines, and whose each cycle is
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """One program of the network and what the device counted for it, per inference."""
+
+    program: Program
+    counters: Counters
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Bytes and micro-ops counted from the instructions."""
+        return count_traffic(self.program)
+
+    @cached_property
+    def activity(self) -> Activity | None:
+        """Engine occupation; None where the device gives no events."""
+        if self.counters.events is None:
+            return None
+        return Activity(self.program, self.counters.events, self.counters.cycles)
+
+    @cached_property
+    def attribution(self) -> Attribution | None:
+        """Cycles by layer; None where the device gives no events."""
+        return None if self.activity is None else attribute(self.activity, max(1, len(self.layers)))
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """The layers that the compiler recorded; one that stands for all where it recorded none."""
+        recorded: list[dict[str, Any]] = self.program.meta.get("layers") or []
+        return recorded or [{"name": "program", "op": "", "place": "accelerator"}]
+
+
+class Span(NamedTuple):
+    """What a track shows from cycle ``begin`` to ``end`` of a run; ``layer`` counts over all programs.
+
+    On an engine's track ``instruction`` is its number in its program, ``opcode`` its name, and ``times`` are its cycles
+    of dispatch, issue and retire; on the track of layers they are -1, empty and empty.
+    """
+
+    track: int
+    begin: int
+    end: int
+    layer: int
+    instruction: int = -1
+    opcode: str = ""
+    times: tuple[int, ...] = ()
+
+
+def spans(runs: Iterable[ProgramRun]) -> Iterator[Span]:
+    """What there is to draw of programs that ran one after another, in order of time on each track."""
+    start = layers = 0
+    for run in runs:
+        if (activity := run.activity) is not None and run.attribution is not None:
+            for engine in Engine:
+                for index, begin, end in zip(*(column.tolist() for column in activity.spans(engine))):
+                    times = (activity.dispatch[index], activity.begin[index], activity.retire[index])
+                    yield Span(
+                        int(engine), start + begin, start + end, layers + int(activity.layer[index]), index,
+                        Opcode(int(activity.opcode[index])).name, tuple(start + int(t) for t in times),
+                    )  # fmt: skip
+            for begin, end, layer in run.attribution.spans():
+                yield Span(len(Engine), start + begin, start + end, layers + layer)
+        layers += len(run.layers)
+        start += run.counters.cycles
+
+
+def recorded_layers(runs: Iterable[ProgramRun]) -> list[dict[str, Any]]:
+    """The layers of all programs, as :class:`Span` numbers them."""
+    return [layer for run in runs for layer in run.layers]

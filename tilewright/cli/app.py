@@ -1,0 +1,122 @@
+"""The ``tilewright`` command. Errors are one line on the error stream and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from tilewright import __version__
+from tilewright.cli import compile, explore, fuzz, hw, isa, models, run
+from tilewright.errors import TilewrightError
+
+__all__ = ["app", "main"]
+
+EXIT_ERROR = 2
+#: the board has these commands too, in argparse: options and help are passed on
+PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+#: wrong options and arguments; Typer has its own copy of click in some versions, so the class is taken from Typer
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    name="tilewright",
+    help="Run int8 networks on the Tilewright accelerator: compile, simulate, inspect.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("run", run.run, "run resnet8.tflite --input x.npy --output y.npy --check --html report.html"),
+    ("compile", compile.compile_model, "compile resnet8.tflite --config pynq-z2 -o resnet8.twa"),
+    ("inspect", compile.inspect, "inspect resnet8.tflite"),
+    ("asm", isa.assemble_file, "asm copy.s -o copy.twp"),
+    ("disasm", isa.disassemble_file, "disasm copy.twp -o copy.s"),
+    ("verify", isa.verify_file, "verify copy.twp"),
+    ("explore", explore.explore,
+     "explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"),
+    ("fuzz", fuzz.fuzz, "fuzz tflite --seeds 0:200 --config random --jobs 2 -o fuzz"),
+)  # fmt: skip
+GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]], ...] = (
+    ("models", "List and download the MLPerf Tiny networks.",
+     (("list", models.list_models, ""), ("fetch", models.fetch, "resnet8_cifar10 --directory models"))),
+    ("config", "Accelerator configurations: the presets, and .toml files.",
+     (("list", isa.list_configs, ""), ("show", isa.show_config, "pynq-z2 > mine.toml"))),
+    ("hw", "The hardware: Verilog, and its check against the simulator.",
+     (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),
+      ("differential", hw.differential, "--configs 5 --programs 20"))),
+)  # fmt: skip
+for _name, _function, _example in COMMANDS:
+    app.command(_name, epilog=f"Example: tilewright {_example}")(_function)
+for _group, _help, _members in GROUPS:
+    _part = typer.Typer(help=_help, no_args_is_help=True, rich_markup_mode=None)
+    for _name, _function, _example in _members:
+        _part.command(_name, epilog=f"Example: tilewright {_group} {_name} {_example}".strip())(_function)
+    app.add_typer(_part, name=_group)
+
+
+@app.command(context_settings=PASS_ON, add_help_option=False)
+def serve(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+    """Let other machines run programs on this one's accelerator (tilewright serve --help)."""
+    from tilewright.runtime.remote.command import main
+
+    raise typer.Exit(main(arguments or []))
+
+
+@app.command(context_settings=PASS_ON, add_help_option=False)
+def selftest(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+    """Check board, overlay and driver, step by step, and say what is wrong (tilewright selftest --help)."""
+    from tilewright.runtime.selftest import main
+
+    raise typer.Exit(main(arguments or []))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tilewright {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run int8 networks on the Tilewright accelerator: compile, simulate, inspect."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 1 (``--check`` found a difference) or 2 (an error)."""
+    try:
+        result = app(args=arguments, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except TilewrightError as error:
+        return _fail(str(error))
+    except _UsageError as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _fail(f"{message}; tilewright --help lists the commands")
+    except typer.Exit as request:
+        return int(request.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted")
+    except BrokenPipeError:
+        # the reader of our output has gone, e.g. `| head`: not worth a message, and none may follow at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+
+
+def _fail(message: str) -> int:
+    print(f"tilewright: {' '.join(message.split())}", file=sys.stderr)
+    return EXIT_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""``tilewright compile`` and ``tilewright inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
+from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact, placed_macs
+from tilewright.runtime.files import check_writable, read_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def compile_model(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite or QDQ .onnx model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write.")],
+    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")] = DEFAULT_CONFIG,
+    keep_intermediates: Annotated[
+        bool, typer.Option("--keep-intermediates", help="Make every operator's output available to run.")
+    ] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+    fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
+    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+) -> None:
+    """Compile a model into one artifact file."""
+    from tilewright.compiling import compile
+    from tilewright.terminal import ProgressReporter
+
+    check_writable(output)
+    with ProgressReporter() as progress:
+        executable = compile(
+            model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
+            proven_only=proven_only, progress=progress.update,
+        )  # fmt: skip
+    executable.save(output)
+    artifact = executable.artifact
+    instructions = sum(program.instruction_count for program in artifact.programs)
+    source = "from the cache" if executable.cached else f"in {artifact.compile_seconds:.2f} s"
+    typer.echo(
+        f"{output}: {artifact.name} for {artifact.config.name}, {instructions:,} instructions, "
+        f"{output.stat().st_size:,} bytes, compiled {source}"
+    )
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A model or an artifact.")],
+    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Config to place a model for.")] = DEFAULT_CONFIG,
+    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+) -> None:
+    """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
+    from tilewright.terminal import ProgressReporter, output_console
+
+    data = read_bytes(model)
+    if is_artifact(data) or model.suffix == ".twa":
+        artifact, is_compiled = Artifact.from_bytes(data, str(model)), True
+    else:
+        from tilewright.compiling import compile
+
+        with ProgressReporter() as progress:
+            artifact, is_compiled = (
+                compile(model, config, proven_only=proven_only, progress=progress.update).artifact,
+                False,
+            )
+    print_artifact(artifact, output_console(), is_compiled)
+
+
+def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None:
+    """Print an artifact's tensors and layers, and with ``programs`` its programs, segments and steps."""
+    from rich.text import Text
+
+    def line(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+    config = artifact.config
+    line(f"{artifact.name} for {config.name} (config {config.fingerprint})", "bold")
+    for kind, tensors in (("input", artifact.inputs), ("output", artifact.outputs)):
+        for t in tensors:
+            line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
+    console.print(_operator_table(artifact))
+    here, everywhere = placed_macs(artifact)
+    if everywhere:
+        line(f"{here / everywhere:.1%} of {everywhere:,} MACs on the accelerator")
+    if not programs:
+        return
+    for number, program in enumerate(artifact.programs):
+        line(
+            f"program {number}: {program.instruction_count:,} instructions, {len(program.instructions):,} bytes", "bold"
+        )
+        for index, segment in enumerate(program.segments):
+            line(f"  segment {index} {segment.name}: {segment.kind}, {segment.size:,} bytes")
+    line("steps", "bold")
+    for step in artifact.steps:
+        names = [
+            str(getattr(step, field)) for field in ("input", "output", "tensor", "program") if hasattr(step, field)
+        ]
+        line(f"  {step.kind} {' '.join(names)}")
+
+
+def _operator_table(artifact: Artifact) -> Table:
+    """One row for each operator of the model file; of an artifact made from a graph, for each layer."""
+    from rich.table import Table
+    from rich.text import Text
+
+    measured = {layer["name"]: layer for layer in accelerator_layers(artifact)}
+    operators = artifact.options.get("operators") or [*measured.values(), *artifact.host_layers]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("operator", "op", "place", "why", "exact"):
+        table.add_column(column, overflow="fold")
+    for column in ("MACs", "lower bound"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for entry in operators:
+        layer = {**measured.get(entry["name"], {}), **entry}
+        numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
+        keys = (("name", ""), ("op", ""), ("place", "accelerator"), ("reason", ""), ("exact", "-"))
+        table.add_row(*(Text(str(layer.get(key, default))) for key, default in keys), *numbers)
+    return table

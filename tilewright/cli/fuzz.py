@@ -1,0 +1,120 @@
+"""``tilewright fuzz``: random networks against the reference interpreters."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.fuzz.campaign import Summary
+
+
+class FuzzUsage(TilewrightError):
+    """Options that make no sense."""
+
+
+class Frontend(str, Enum):  # noqa: UP042 - Typer shows the values of a str enumeration
+    """What kind of model file."""
+
+    tflite = "tflite"
+    onnx = "onnx"
+
+
+class NetworkSize(str, Enum):  # noqa: UP042
+    """How large the networks are."""
+
+    small = "small"
+    full = "full"
+
+
+def fuzz(
+    frontend: Annotated[Frontend, typer.Argument(help="Kind of model files.")],
+    seeds: Annotated[
+        str, typer.Option(metavar="A:B", help="Seeds from A to B - 1; the same seed, the same network.")
+    ] = "0:100",
+    config: Annotated[
+        str, typer.Option(metavar="NAME|FILE|random", help="Preset, .toml file, or one of each seed's own.")
+    ] = "pynq-z2",
+    size: Annotated[NetworkSize, typer.Option(help="Up to 400 thousand or 20 million MACs.")] = NetworkSize.full,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Results go here; a run resumes from them.")
+    ] = Path("fuzz"),
+    shrink: Annotated[bool, typer.Option(help="Make the first failing network of each kind small.")] = True,
+    shrink_seconds: Annotated[float, typer.Option(min=1.0, help="Longest time for one of them.")] = 60.0,
+) -> None:
+    """Compile and run random networks, and compare every integer with the reference interpreter.
+
+    Exit status 1 if one gives wrong integers, is refused, or ends in a traceback.
+    """
+    from tilewright.config import load_config
+    from tilewright.fuzz.campaign import RESULTS, Summary, Task, finished, run_campaign
+    from tilewright.fuzz.seeds import RANDOM
+    from tilewright.runtime.files import check_directory_writable
+    from tilewright.terminal import ProgressReporter
+
+    low, high = parse_range(seeds)
+    if config != RANDOM:
+        load_config(config)
+    check_directory_writable(output)
+    tasks = [Task(frontend.value, seed, config, size.value) for seed in range(low, high)]
+    known = finished(output)
+    summary = Summary()
+    for task in tasks:
+        if task.key in known:
+            summary.add(known[task.key])
+    done = sum(summary.outcomes.values())
+    with ProgressReporter() as progress:
+        for result in run_campaign(tasks, output, jobs, shrink_seconds if shrink else 0.0):
+            summary.add(result)
+            done += 1
+            progress.update(f"{frontend.value} networks, {summary.failed} failed", done, len(tasks))
+    print_summary(summary)
+    typer.echo(f"results in {output / RESULTS}")
+    if shrink and summary.failed:
+        typer.echo(f"minimal networks in {output / 'minimal'}")
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    """``A:B`` as numbers. Raises :class:`FuzzUsage`."""
+    low, separator, high = text.partition(":")
+    if not (separator and low.isdigit() and high.isdigit() and int(low) < int(high)):
+        raise FuzzUsage(f"--seeds {text}: must be A:B, two numbers of which the first is smaller")
+    return int(low), int(high)
+
+
+def print_summary(summary: Summary) -> None:
+    """Tables of outcomes, operators and classes of failures."""
+    from rich.table import Table
+
+    from tilewright.fuzz.cases import OUTCOMES
+    from tilewright.terminal import output_console
+
+    console = output_console()
+    total = sum(summary.outcomes.values())
+    console.print(f"{total:,} networks in {summary.seconds:,.0f} s:", highlight=False)
+    for kind in OUTCOMES:
+        count = summary.outcomes[kind]
+        console.print(f"  {kind:26} {count:6,}  {count / max(total, 1):6.1%}", highlight=False)
+    if summary.network_macs:
+        share = summary.macs / summary.network_macs
+        placed = f"{share:.1%} of the MACs on the accelerator; {summary.on_host:,} with operators on the CPU"
+        console.print(f"of those that ran, {placed}", highlight=False)
+    table = Table("operator", *OUTCOMES, box=None, pad_edge=False)
+    for name in sorted(summary.operators):
+        counts = summary.operators[name]
+        table.add_row(name, *(f"{counts[kind]:,}" if counts[kind] else "" for kind in OUTCOMES))
+    console.print(table)
+    if summary.failures:
+        table = Table("networks", "seeds", "failure", box=None, pad_edge=False)
+        for failure, seeds in sorted(summary.failures.items(), key=lambda item: -len(item[1])):
+            shown = ", ".join(map(str, sorted(seeds)[:4])) + (", ..." if len(seeds) > 4 else "")
+            table.add_row(f"{len(seeds):,}", shown, failure)
+        console.print(table)

@@ -1,0 +1,56 @@
+"""``tilewright hw``: the hardware as Verilog, checked against the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.config import load_config
+
+ConfigOption = Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")]
+
+
+def verilog(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files.")],
+    config: ConfigOption = "pynq-z2",
+    lint: Annotated[bool, typer.Option("--lint", help="Run verilator --lint-only -Wall; exit 1 on a warning.")] = False,
+) -> None:
+    """Write the Verilog of a config, a JSON of its ports and memories, and the lint waivers."""
+    from tilewright.hw import verilog as writer
+
+    chosen = load_config(config)
+    for path in writer.write_verilog(chosen, output):
+        typer.echo(str(path))
+    if lint:
+        warnings = writer.lint(output)
+        for line in warnings:
+            typer.echo(line)
+        typer.echo(f"lint: {len(warnings)} warnings")
+        if warnings:
+            raise typer.Exit(1)
+
+
+def differential(
+    configs: Annotated[int, typer.Option(min=1, help="Random configs to build.")] = 5,
+    programs: Annotated[int, typer.Option(min=1, help="Random programs on each.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="First seed of configs and programs.")] = 0,
+) -> None:
+    """Compare simulator and RTL on random programs: bytes, times, counters; exit 1 on a difference."""
+    from tilewright.terminal import ProgressReporter
+    from tilewright.verification.differential import differential as compare
+
+    total, done, found = configs * programs, 0, []
+    with ProgressReporter() as progress:
+        for config_seed in range(seed, seed + configs):
+            progress.update(f"building config {config_seed}", done, total)
+            for difference in compare(config_seed, range(seed, seed + programs)):
+                done += 1
+                progress.update(f"config {config_seed}", done, total)
+                if difference is not None:
+                    found.append(difference)
+                    typer.echo(str(difference))
+    typer.echo(f"{total} programs on {configs} configs: {len(found)} differences")
+    if found:
+        raise typer.Exit(1)

@@ -1,0 +1,30 @@
+"""``tilewright models``: the public networks that the project is measured on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.fetch import MODELS, fetch_model
+
+
+def list_models() -> None:
+    """List the networks that can be fetched."""
+    width = max(map(len, MODELS))
+    for name, model in MODELS.items():
+        typer.echo(f"{name:{width}}  {model.size:>9,} bytes  {model.description}")
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `tilewright models list` shows.")],
+    directory: Annotated[Path, typer.Option("--directory", "-d", metavar="D", help="Where to put it.")] = Path("."),
+    base_url: Annotated[str | None, typer.Option(metavar="URL", help="Take it from here instead.")] = None,
+) -> None:
+    """Download a network, checked against its checksum."""
+    from tilewright.terminal import ProgressReporter
+
+    with ProgressReporter() as progress:
+        path = fetch_model(name, directory, base_url, progress.update)
+    typer.echo(str(path))

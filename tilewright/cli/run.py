@@ -1,0 +1,245 @@
+"""``tilewright run``: a model or an artifact on a device."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from numpy.typing import NDArray
+
+from tilewright.config import load_config
+from tilewright.errors import TilewrightError
+from tilewright.runtime.artifact import Artifact, is_artifact, unproven
+from tilewright.runtime.device import Device, open_device
+from tilewright.runtime.executable import Executable, check_tensor
+from tilewright.runtime.files import (
+    check_directory_writable,
+    check_writable,
+    load_array,
+    load_arrays,
+    read_bytes,
+    save_array,
+)
+from tilewright.runtime.random_inputs import random_inputs
+from tilewright.runtime.report import Report
+
+DEFAULT_CONFIG = "pynq-z2"
+
+FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
+PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
+
+
+class UsageProblem(TilewrightError):
+    """Options that do not go together."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a run writes."""
+
+    output: Path | None
+    report: Path | None
+    trace: Path | None
+    html: Path | None
+    intermediates: Path | None
+
+    def check(self) -> None:
+        """Raise before the work starts if one of them could not be written afterwards."""
+        for path in (self.output, self.report, self.trace, self.html):
+            if path is not None:
+                check_writable(path)
+        if self.intermediates is not None:
+            check_directory_writable(self.intermediates)
+
+    def write(self, y: Any, report: Report) -> None:
+        """Write all that was asked for."""
+        if self.output is not None:
+            save_outputs(self.output, y)
+        if self.report is not None:
+            report.save_json(self.report)
+        if self.trace is not None:
+            report.save_trace(self.trace)
+        if self.html is not None:
+            report.save_html(self.html)
+
+
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite or .onnx model, or a .twa artifact.")],
+    config: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="Preset or .toml file (default: pynq-z2, or the artifact's)."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="What runs it: sim, rtl, hls, pynq or pynq://HOST.")] = "sim",
+    input: Annotated[Path | None, typer.Option("--input", metavar="X.npy", help="N inputs stacked on axis 0.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="Y.npy", help="Write the N outputs.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="R.json", help="Write the report as JSON.")] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Perfetto.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as one HTML file.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the reference; exit 1 on any difference.")
+    ] = False,
+    keep_intermediates: Annotated[
+        Path | None, typer.Option(metavar="D", help="Store every operator's output as .npy in this folder.")
+    ] = None,
+    wave: Annotated[
+        Path | None, typer.Option(metavar="W.fst", help="With --device rtl: write a waveform (.fst or .vcd; slow).")
+    ] = None,
+    overlay: Annotated[
+        Path | None, typer.Option(metavar="O.bit", help="With --device pynq: the bitstream, or a folder of one.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="T", help="With --device pynq://HOST: file with its token.")
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust.")
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
+    fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
+    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
+    inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
+) -> None:
+    """Run a model or an artifact and report its cycles, layer by layer."""
+    from tilewright.runtime.report_console import print_report
+    from tilewright.terminal import ProgressReporter, output_console
+
+    files = Outputs(output, report, trace, html, keep_intermediates)
+    data = read_bytes(model)
+    compiled = is_artifact(data) or model.suffix == ".twa"
+    if compiled and check:
+        raise UsageProblem(
+            f"{model}: --check needs the model file, an artifact does not hold it; run the model instead"
+        )
+    if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
+        raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
+    if compiled and (fast_host or proven_only):
+        raise UsageProblem(f"{model}: is compiled; give --fast-host and --proven-only when compiling the model file")
+    files.check()
+    opened: str | Device = device
+    if special := device_options(device, wave, overlay, token_file, ca, wait):
+        own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
+        opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
+    given = None if input is None else load_inputs(input)
+    with ProgressReporter() as progress:
+        if compiled:
+            executable = load_artifact(data, str(model), config, opened)
+        else:
+            from tilewright.compiling import compile
+
+            executable = compile(
+                model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
+                keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
+                proven_only=proven_only,
+            )  # fmt: skip
+        x = bind_inputs(executable, given, input, seed, inputs)
+        total, finished = x[0].shape[0], 0
+
+        def advance(count: int, what: str = "running") -> None:
+            nonlocal finished
+            finished += count
+            progress.update(what, finished, total)
+
+        y, result = executable.run(x, progress=advance, keep_intermediates=keep_intermediates)
+        finished = 0
+        difference = _compare(executable, model, x, y, lambda n: advance(n, "checking")) if check else None
+    files.write(y, result)
+    print_report(result, output_console())
+    if difference is not None:
+        typer.echo(f"   check  {difference}")
+        if doubtful := unproven(executable.artifact):
+            count = len(executable.artifact.options["operators"])
+            typer.echo(
+                f"   check  {len(doubtful)} of {count} operators are not proven exact for all inputs; see inspect"
+            )
+        if not difference.exact:
+            raise typer.Exit(1)
+
+
+def device_options(
+    device: str,
+    wave: Path | None,
+    overlay: Path | None,
+    token_file: Path | None,
+    ca: Path | None,
+    wait: float | None,
+) -> dict[str, Any]:
+    """What the device's constructor gets. Raises :class:`UsageProblem` for options that are another device's."""
+    from tilewright.runtime.remote.auth import find_token
+
+    remote = "://" in device
+    for given, fits, text in (
+        (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
+        (overlay, device == "pynq", "--overlay: only the pynq device has one; add --device pynq"),
+        (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
+        (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),
+        (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
+    ):
+        if given is not None and not fits:
+            raise UsageProblem(text)
+    if wave is not None:
+        check_writable(wave)
+    token = None if token_file is None else find_token(token_file)
+    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca, "wait": wait}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def load_artifact(data: bytes, source: str, config: str | None, device: str | Device) -> Executable:
+    """An artifact on a device of ``config``, or of its own."""
+    artifact = Artifact.from_bytes(data, source)
+    if config is None:
+        return Executable(artifact, device)
+    wanted = load_config(config)
+    artifact.check_config(wanted, "the requested config")
+    chosen = open_device(device, wanted) if isinstance(device, str) else device
+    return Executable(dataclasses.replace(artifact, config=wanted), chosen)
+
+
+def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
+    """The array of a ``.npy`` file, or all arrays of a ``.npz`` file by name."""
+    if path.suffix != ".npz":
+        return load_array(path)
+    return load_arrays(path)
+
+
+def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int, count: int) -> list[NDArray[Any]]:
+    """The input arrays in the model's order: from the file, else random. Errors name the file."""
+    if given is None:
+        return random_inputs(executable.inputs, seed, count)
+    if not isinstance(given, dict):
+        if len(executable.inputs) != 1:
+            names = ", ".join(t.name for t in executable.inputs)
+            raise UsageProblem(f"{path}: the model takes {len(executable.inputs)} inputs; give a .npz with {names}")
+        given = {executable.inputs[0].name: given}
+    missing = [t.name for t in executable.inputs if t.name not in given]
+    if missing:
+        raise UsageProblem(f"{path}: holds {', '.join(given)}, but no input {missing[0]}")
+    try:
+        for tensor in executable.inputs:
+            check_tensor(given[tensor.name], tensor)
+    except TilewrightError as error:
+        raise UsageProblem(f"{path}: {error}") from error
+    return [given[tensor.name] for tensor in executable.inputs]
+
+
+def save_outputs(path: Path, y: Any) -> None:
+    """Write ``.npy``; a model of several outputs stores one file per output beside it: ``y.0.npy``, ``y.1.npy``."""
+    if not isinstance(y, list):
+        save_array(path, y)
+        return
+    for number, value in enumerate(y):
+        save_array(path.with_name(f"{path.stem}.{number}{path.suffix}"), value)
+
+
+def _compare(executable: Executable, model: Path, x: list[NDArray[Any]], y: Any, progress: Any) -> Any:
+    from tilewright.checking import compare, reference_outputs
+
+    expected = reference_outputs(model, x, progress)
+    outputs = y if isinstance(y, list) else [y]
+    return compare(outputs, expected, [tensor.scale for tensor in executable.outputs])
