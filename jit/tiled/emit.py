@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.kernels.base import split_evenly, uniform_prm
-from tilewright.jit.tiled.choose import Chosen
+from tilewright.jit.tiled.cost import Chosen
 from tilewright.jit.tiled.dram import Mover, Stored
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile, tiles_of
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
@@ -97,12 +97,12 @@ class TileEmitter:
         return layer.window.patch(layer.sources[step.piece.source], step.tile, step.piece)
 
     def _wanted_act(self, step: Step) -> list[Wanted]:
-        patch, regions = self._patch(step), self._chosen[step.layer].regions
-        wanted = [Wanted(patch, patch.size, (0, regions.split))]
+        patch, split = self._patch(step), self._chosen[step.layer].split
+        wanted = [Wanted(patch, patch.size, (0, split))]
         if step.last:
             size = step.tile.rows * step.tile.columns * (step.hi - step.lo) * self.config.out_units
             key = ("result", step.layer, step.tile, step.lo)
-            wanted.append(Wanted(key, size, (regions.split, self.config.act_units)))
+            wanted.append(Wanted(key, size, (split, self.config.act_units)))
         return wanted
 
     def _weights(self, step: Step) -> tuple[list[Run], NDArray[np.int8]]:

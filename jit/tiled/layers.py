@@ -13,7 +13,9 @@ from tilewright.config import Config
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Node, is_uniform, prm_entries, split_evenly
 from tilewright.jit.kernels.elementwise import Term
+from tilewright.jit.tiled import cost
 from tilewright.jit.tiled.blocks import Blocks
+from tilewright.jit.tiled.cost import LayerShape
 from tilewright.jit.tiled.geometry import Cut, Piece, Tile, Window
 
 
@@ -80,9 +82,27 @@ class TiledLayer(ABC):
     def pieces(self, lo: int, hi: int, cut: Cut) -> list[Piece]:
         """What the vectors [lo, hi) sum over, in order."""
 
+    def shape(self, units: Sequence[int]) -> LayerShape:
+        """What the choice of a cut looks at; ``units``: units of a pixel of each input, as stored."""
+        window, node = self.window, self.node
+        row = {
+            cost.Layer.HEIGHT: node.height, cost.Layer.WIDTH: node.width, cost.Layer.VECTORS: self.vectors,
+            cost.Layer.OUT_UNITS: node.out_units, cost.Layer.KERNEL_Y: window.kernel[0],
+            cost.Layer.KERNEL_X: window.kernel[1], cost.Layer.STRIDE_Y: window.strides[0],
+            cost.Layer.STRIDE_X: window.strides[1], cost.Layer.DILATION_Y: window.dilation[0],
+            cost.Layer.DILATION_X: window.dilation[1], cost.Layer.LEAD: self.lead, cost.Layer.FLAT: self.flat,
+            cost.Layer.UNIFORM: self.uniform, cost.Layer.SCALES: self.scale_entries, cost.Layer.TERMS: 1,
+            **self._numbers(),
+        }  # fmt: skip
+        numbers = np.array([row.get(column, 0) for column in cost.Layer], np.int64)
+        return LayerShape(numbers, self._block_table(), np.array(units, np.int64))
+
     @abstractmethod
-    def array_cycles(self) -> int:
-        """Cycles of the engine that computes, over the whole layer."""
+    def _numbers(self) -> dict[cost.Layer, int]:
+        """The columns of the layer's row that depend on its kind."""
+
+    def _block_table(self) -> NDArray[np.int64]:
+        return np.zeros((len(self.sources), self.vectors, 3), np.int64)
 
     def _kernel_parts(self, cut: Cut) -> list[tuple[int, int, int, int]]:
         rows = split_evenly(self.window.kernel[0], cut.kernel_rows)
@@ -177,10 +197,18 @@ class GemmLayer(TiledLayer):
         moved = [block + shift * len(members) for block in members[0]]
         return shift >= 0 and list(blocks) == moved
 
-    def array_cycles(self) -> int:
-        pixels = self.node.height * self.node.width
+    def _numbers(self) -> dict[cost.Layer, int]:
         taps = self.window.kernel[0] * self.window.kernel[1]
-        return pixels * taps * sum(len(blocks) for reads in self._reads for blocks in reads)
+        blocks = sum(len(blocks) for reads in self._reads for blocks in reads)
+        return {
+            cost.Layer.KIND: cost.GEMM, cost.Layer.SHARED: self.blocks.shared,
+            cost.Layer.ARRAY: self.node.height * self.node.width * taps * blocks,
+        }  # fmt: skip
+
+    def _block_table(self) -> NDArray[np.int64]:
+        return np.array(
+            [[(r[0], r[-1] + 1, len(r)) if len(r) else (0, 0, 0) for r in reads] for reads in self._reads], np.int64
+        )
 
 
 @dataclass(kw_only=True)
@@ -208,5 +236,6 @@ class AluLayer(TiledLayer):
                 found.append((term, ky - piece.ky, kx - piece.kx))
         return found
 
-    def array_cycles(self) -> int:
-        return self.node.height * self.node.width * self.vectors * len(self.terms)
+    def _numbers(self) -> dict[cost.Layer, int]:
+        passes = self.node.height * self.node.width * self.vectors * len(self.terms)
+        return {cost.Layer.KIND: cost.ALU, cost.Layer.TERMS: len(self.terms), cost.Layer.ARRAY: passes}

@@ -1,4 +1,4 @@
-"""A program of the tiled plan: every tensor in DRAM, every layer cut as :mod:`tilewright.jit.tiled.choose` says."""
+"""A program of the tiled plan: every tensor in DRAM, every layer cut as :mod:`tilewright.jit.tiled.cost` says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.build import tiled_layers
-from tilewright.jit.tiled.choose import Chosen, choose
+from tilewright.jit.tiled.cost import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
@@ -27,13 +27,14 @@ class TiledProgram:
         self.lowered, self._config = lowered, config
         self._stored, self.offsets, self._sizes, self._rows = _lay_out(graph, lowered, config)
         self._forms = [tiled_layers(node, config) for node in lowered.nodes]
+        self._shapes = [[form.shape([self._stored[t].units for t in form.sources]) for form in f] for f in self._forms]
 
     def choose(self, plan: Config) -> tuple[tuple[int, Chosen], ...]:
         """For each node, which of its forms and the cut that is fastest with ``plan``'s memories."""
         result = []
-        for node, layers in zip(self.lowered.nodes, self._forms, strict=True):
-            units = [self._stored[name].units for name in node.inputs]
-            found = [(k, best) for k, layer in enumerate(layers) if (best := choose(layer, units, plan)) is not None]
+        for node, shapes in zip(self.lowered.nodes, self._shapes, strict=True):
+            best = ((k, choose(shape, plan, self._config)) for k, shape in enumerate(shapes))
+            found = [(k, chosen) for k, chosen in best if chosen is not None]
             if not found:
                 raise PlaceError(f"{node.name}: not even one pixel of one vector fits {self._config.name}")
             result.append(min(found, key=lambda form: form[1].cycles))
