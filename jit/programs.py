@@ -179,7 +179,7 @@ def _smaller(config: Config, field: str) -> list[Config]:
 
 
 def _tiles(graph: Graph, config: Config) -> TiledProgram:
-    return TiledProgram(graph, lower(graph, config, tiled=True), config)
+    return TiledProgram(graph, lower(graph, config, tiled=True, joined=True), config)
 
 
 def _tiled(graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan: Config) -> Decided:

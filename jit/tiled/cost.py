@@ -44,10 +44,12 @@ class Layer(IntEnum):
     STEP = 13  #: columns pushed per output
     SHARED = 14  #: whether all taps, or all units of a window, have the same weights
     FLAT = 15  #: whether pixels of a tile may be counted through its rows
-    UNIFORM = 16  #: whether all channels have one requantisation
-    SCALES = 17  #: prm entries beside those of the requantisation
-    TERMS = 18  #: passes of ALU over each output before it is requantised
-    ARRAY = 19  #: cycles of the engine that computes, over the whole layer; counted here for window mode
+    TERMS = 16  #: of an ALU layer, else 1
+    ARRAY = 17  #: cycles of GEMM over the whole layer; counted here for window mode
+    PRM_FIXED = 18  #: prm entries, whatever the cut
+    PRM_EACH = 19  #: prm entries for each vector of a chunk
+    PASSES = 20  #: passes of ALU over each output vector
+    OPERANDS = 21  #: tensors that followers read beside
 
 
 class LayerShape(NamedTuple):
@@ -60,11 +62,22 @@ class LayerShape(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A cut, the part of act below ``split`` for patches (results lie above), and the cycles it is thought to take."""
+    """A cut, the parts of act for it, and the cycles it is thought to take.
+
+    Patches lie in [low, split), results in [split, middle) at multiples of ``slot`` from ``split`` on, what followers
+    read beside them in [middle, high).
+    """
 
     cut: Cut
+    low: int
     split: int
+    middle: int
+    high: int
+    slot: int
     cycles: float
+    array: float  #: of them GEMM's
+    alu: float
+    bus: float
 
 
 class _Machine(IntEnum):
@@ -88,28 +101,36 @@ _L, _M = Layer, _Machine
 
 
 @lru_cache(maxsize=256)
-def machine(config: Config) -> NDArray[np.int64]:
-    """The numbers of a Config that decide."""
+def machine(config: Config, banks: tuple[int, int] | None = None) -> NDArray[np.int64]:
+    """The numbers of a Config that decide, with these banks of act alone."""
+    first, end = banks or (0, config.act_banks)
     row = np.zeros(len(_Machine), np.int64)
     row[:] = (
-        config.in_units, config.out_units, config.act_units, config.act_bank_units, config.acc_bank_units,
-        config.prm_entries, config.wgt_entries, config.wgt_entry_bytes, config.act_unit_bytes, config.beat_bytes,
-        config.dram_latency, config.outstanding, instruction_width(config) // 8, config.dsp_packing,
+        config.in_units, config.out_units, (end - first) * config.act_bank_units, config.act_bank_units,
+        config.acc_bank_units, config.prm_entries, config.wgt_entries, config.wgt_entry_bytes, config.act_unit_bytes,
+        config.beat_bytes, config.dram_latency, config.outstanding, instruction_width(config) // 8, config.dsp_packing,
     )  # fmt: skip
     return row
 
 
-def choose(shape: LayerShape, plan: Config, config: Config) -> Chosen | None:
-    """The best cut for the memories of ``plan``, at most ``config``'s, judged on ``config``; None if none fits."""
+def choose(shape: LayerShape, plan: Config, config: Config, banks: tuple[int, int] | None = None) -> Chosen | None:
+    """The best cut for the memories of ``plan``, at most ``config``'s, judged on ``config``; None if none fits.
+
+    ``banks``: first bank of act and the one behind the last that the layer may use; None for all.
+    """
     cut = np.zeros(7, np.int64)
-    cycles, split = best_cut(*shape, machine(plan), cut)
-    if split < 0:
+    best = best_cut(*shape, machine(plan, banks), cut)
+    if best[0] < 0:
         return None
     if plan != config:
-        cycles, split = _judge_alone(*shape, machine(config), cut)
+        best = _judge_alone(*shape, machine(config, banks), cut)
+    cycles, split, middle, slot, array, alu, bus = best
     rows, columns, vectors, parts, kernel_rows, kernel_columns, first = cut.tolist()
-    found = Cut(rows, columns, vectors, parts, kernel_rows, kernel_columns, bool(first))
-    return Chosen(found, int(split), float(cycles))
+    low, high = (bank * config.act_bank_units for bank in banks or (0, config.act_banks))
+    return Chosen(
+        Cut(rows, columns, vectors, parts, kernel_rows, kernel_columns, bool(first)), low, low + int(split),
+        low + int(middle), high, int(slot), float(cycles), float(array), float(alu), float(bus),
+    )  # fmt: skip
 
 
 @compiled
@@ -155,7 +176,9 @@ def _span(blocks: Any, source: int, lo: int, hi: int) -> Any:
 
 @compiled
 def best_cut(row: Any, blocks: Any, units: Any, m: Any, cut: Any) -> Any:
-    """The least cycles and the split of act, with the cut (a ``Cut`` in integers) in ``cut``; -1 if nothing fits.
+    """The least cycles (-1 if nothing fits), where act is split, a slot's units, cycles of GEMM, ALU and bus.
+
+    ``cut`` takes the cut.
 
     Cuts come by how much they take apart; the first level with one that fits is enough.
     """
@@ -164,7 +187,7 @@ def best_cut(row: Any, blocks: Any, units: Any, m: Any, cut: Any) -> Any:
     parts = _sizes(_most_blocks(row, blocks))
     chunks = np.zeros(5, np.int64)
     trial = np.zeros(7, np.int64)
-    best, split = 0.0, -1
+    best = (-1.0, 0, 0, 0, 0, 0, 0.0)
     window = row[_L.KIND] == WINDOW
     for level in range(1 if window else 4):
         n_parts = 1 if window else min(3, len(parts)) if level == 0 else len(parts)
@@ -181,21 +204,21 @@ def best_cut(row: Any, blocks: Any, units: Any, m: Any, cut: Any) -> Any:
                             for first in range(2):
                                 trial[0], trial[1], trial[2], trial[3] = rows[r], columns[x], vectors[v], parts[b]
                                 trial[4], trial[5], trial[6] = ky, kx, first
-                                cycles, place = _judge(row, m, trial, chunks)
-                                if place < 0:
+                                judged = _judge(row, m, trial, chunks)
+                                if judged[0] < 0:
                                     continue
-                                at = ((((r * 64 + x) * 64 + v) * 64 + b) * 64 + k) * 2 + first
-                                if split < 0 or cycles < best or (cycles == best and at < found_at):
-                                    best, split, found_at = cycles, place, at
+                                at = ((((x * 64 + r) * 64 + v) * 64 + b) * 64 + k) * 2 + first
+                                if best[0] < 0 or judged[0] < best[0] or (judged[0] == best[0] and at < found_at):
+                                    best, found_at = judged, at
                                     cut[:] = trial
-        if split >= 0:
+        if best[0] >= 0:
             break
-    return best, split
+    return best
 
 
 @compiled
 def _judge_alone(row: Any, blocks: Any, units: Any, m: Any, cut: Any) -> Any:
-    """Cycles and split of one cut."""
+    """What :func:`best_cut` returns, of one cut."""
     chunks = np.zeros(5, np.int64)
     _chunk_sizes(row, blocks, units, m, cut[2], cut[3], chunks)
     return _judge(row, m, cut, chunks)
@@ -239,17 +262,28 @@ def _chunk_sizes(row: Any, blocks: Any, units: Any, m: Any, vectors: int, limit:
 
 
 @compiled
-def _regions(patch: int, out: int, m: Any) -> int:
-    """Where results begin: two of each, results on banks of their own; else as near to that as there is room."""
+def _layout(patch: int, out: int, operands: int, m: Any) -> Any:
+    """Where results and operands begin, units of a result's slot, and how many there is room for of each.
+
+    Two of each are wanted, so that one is moved while the other is worked on; and no bank with two readers or two
+    writers: followers read results and operands while STORE reads results and LOAD writes operands. First comes what
+    costs least. With no room at all the first number is -1.
+    """
     act, bank, align = m[_M.ACT], m[_M.ACT_BANK], max(m[_M.IN_UNITS], m[_M.OUT_UNITS])
-    for choice in range(4):
-        patches, outs = 2 - choice // 2, 2 - choice % 2
-        free = act - outs * out
-        for granule in (bank, align):
-            split = free // granule * granule
-            if split >= patches * patch:
-                return split
-    return -1
+    for choice in range(16):
+        patches, packed = 2 - choice // 8, choice % 8 >= 4
+        outs, others = 2 - choice % 4 // 2, 2 - choice % 2
+        if not operands and (others == 1 or not packed):
+            continue  # results alone may share banks: ALU writes them, STORE reads them
+        slot = out if packed else _ceil(out, bank) * bank
+        beside = others * operands * out
+        middle = act - (beside if packed else _ceil(beside, bank) * bank)
+        split = middle - outs * slot
+        if split // bank * bank >= patches * patch:
+            return split // bank * bank, middle, slot, patches, outs, others, packed
+        if packed and split // align * align >= patches * patch:
+            return split // align * align, middle, slot, patches, outs, others, packed
+    return -1, 0, 0, 0, 0, 0, True
 
 
 @compiled
@@ -267,7 +301,7 @@ def _row_cycles(row: Any, m: Any, columns: int, kernel_rows: int) -> int:
 
 @compiled
 def _judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
-    """Cycles of a cut and the split of act; a split of -1 where it does not fit."""
+    """What :func:`best_cut` returns, of one cut."""
     cut_rows, cut_columns, cut_vectors, kernel_rows, kernel_columns = cut[0], cut[1], cut[2], cut[4], cut[5]
     tiles_first = cut[6] != 0
     units, entries, parts, total, whole = chunks[0], chunks[1], chunks[2], chunks[3], chunks[4] != 0
@@ -277,31 +311,32 @@ def _judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     if kind == WINDOW:
         kernel_rows = min(kernel_rows, row[_L.MOST_ROWS])
         if columns_of_acc > _MOST_LOOPS:
-            return 0.0, -1
+            return -1.0, 0, 0, 0, 0, 0, 0.0
     kernel_parts = _ceil(row[_L.KERNEL_Y], kernel_rows) * _ceil(row[_L.KERNEL_X], kernel_columns)
     parts *= kernel_parts
     flat = row[_L.FLAT] != 0
     # acc: a row of the tile, or where pieces add up all of it
     if (1 if flat and parts == 1 else columns_of_acc) * result > m[_M.ACC_BANK]:
-        return 0.0, -1
+        return -1.0, 0, 0, 0, 0, 0, 0.0
     if parts > 1 and cut_rows * columns_of_acc * result > m[_M.ACC_BANK]:
-        return 0.0, -1
-    if (1 if row[_L.UNIFORM] else cut_vectors) + row[_L.SCALES] > m[_M.PRM]:
-        return 0.0, -1
+        return -1.0, 0, 0, 0, 0, 0, 0.0
+    if row[_L.PRM_FIXED] + row[_L.PRM_EACH] * cut_vectors > m[_M.PRM]:
+        return -1.0, 0, 0, 0, 0, 0, 0.0
     shared = kind == GEMM and row[_L.SHARED] != 0
     align = max(m[_M.IN_UNITS], m[_M.OUT_UNITS])
     taps = 1 if shared or kind == WINDOW else kernel_rows * kernel_columns
     weights = min(entries, align) if shared else entries * taps
     if weights > m[_M.WGT]:
-        return 0.0, -1
-    rows = (cut_rows - 1) * row[_L.STRIDE_Y] + (kernel_rows - 1) * row[_L.DILATION_Y] + 1
-    columns = (cut_columns - 1) * row[_L.STRIDE_X] + (kernel_columns - 1) * row[_L.DILATION_X] + 1
+        return -1.0, 0, 0, 0, 0, 0, 0.0
+    rows = (cut_rows - 1) * (row[_L.STRIDE_Y] if kernel_rows > 1 else 1) + (kernel_rows - 1) * row[_L.DILATION_Y] + 1
+    columns = (cut_columns - 1) * (row[_L.STRIDE_X] if kernel_columns > 1 else 1)
+    columns += (kernel_columns - 1) * row[_L.DILATION_X] + 1
     patch = _ceil(rows * columns * units, align) * align
     out = _ceil(cut_rows * cut_columns * result, align) * align
-    split = _regions(patch, out, m)
+    operands = row[_L.OPERANDS]
+    split, middle, slot, patches, outs, others, packed = _layout(patch, out, operands, m)
     if split < 0:
-        return 0.0, -1
-    double = 2 * patch <= split and 2 * out <= m[_M.ACT] - split and 2 * weights <= m[_M.WGT]
+        return -1.0, 0, 0, 0, 0, 0, 0.0
 
     tiles = _ceil(height, cut_rows) * _ceil(width, cut_columns)
     passes_of_chunks = _ceil(vectors, cut_vectors)
@@ -313,40 +348,54 @@ def _judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     loaded = passes * parts if again else tiles * parts
     burst = m[_M.LATENCY] / m[_M.OUTSTANDING]
     line = max(columns * units * beats, burst) if whole else columns * max(units * beats, burst)
-    bus = float(loaded * rows * line)
+    moved = float(loaded * rows * line)
     everything = total * taps * (1 if shared else kernel_parts)
     times = 1
     if everything > m[_M.WGT] and passes_of_chunks * parts > 1 and (tiles_first or parts > 1):
         times = tiles
-    bus += times * everything * m[_M.WGT_ENTRY] / m[_M.BEAT]
+    streamed = times * everything * m[_M.WGT_ENTRY] / m[_M.BEAT]
     full = result == row[_L.OUT_UNITS]
     written = float(height * width * vectors * m[_M.OUT_UNITS] * beats)
     if not full:
         written = height * width * passes_of_chunks * max(result * beats, burst)
-    lines = float(min(cut_rows, cut_vectors))
-    if flat:
-        lines = 1.0
-    elif kind == WINDOW:
-        lines = cut_rows * (1 + 1 / parts)
-    moves = (1 if whole else rows) + (1 if full else cut_rows) / parts
+    lines = 1.0
+    if kind == WINDOW:
+        lines = min(cut_rows, result) * (1 + 1 / parts)
+    elif kind == GEMM and not flat:
+        lines = min(cut_rows, cut_vectors)
+    moves = (1 if whole else rows) + (1 + operands) * (1 if full else cut_rows) / parts
     issued = passes * parts * (lines * row[_L.TERMS] / parts + moves + 2)
-    bus += issued * m[_M.INSTRUCTION] / m[_M.BEAT]
-    gemm, alu = 0, height * width * vectors
-    if kind == GEMM:
-        gemm = row[_L.ARRAY]
-    elif kind == ALU:
-        alu += row[_L.ARRAY]
-    else:
+    bus = moved + streamed + operands * written + issued * m[_M.INSTRUCTION] / m[_M.BEAT]
+    gemm, alu = row[_L.ARRAY], height * width * vectors * row[_L.PASSES]
+    if kind == WINDOW:
         across = _ceil(width, cut_columns)
         line_cycles = 0
         for part in range(across):
             line_cycles += _row_cycles(row, m, width * (part + 1) // across - width * part // across, kernel_rows)
         gemm = height * vectors * m[_M.OUT_UNITS] * line_cycles
-    bus = max(bus, written)  # channels of their own
-    busy = float(max(gemm, alu))
-    work = max(bus, busy)
-    if split % m[_M.ACT_BANK] > 0:  # GEMM waits for a STORE that reads the same bank
-        work += min(bus, busy) / 4
-    if not double:
-        work += min(bus, busy) + passes * parts * m[_M.LATENCY]
-    return work + passes * parts * _STEP, split
+
+    # each engine with what it must wait for in between
+    array, passed = float(gemm), float(alu + passes * _STEP)
+    worker = passed if kind == ALU else array
+    if patches == 1:
+        worker += moved + loaded * m[_M.LATENCY]
+    if split % m[_M.ACT_BANK] > 0:
+        worker += written
+    chunk, beats_of_entry = weights * parts, m[_M.WGT_ENTRY] / m[_M.BEAT]
+    if everything > m[_M.WGT] and tiles > 1 and not tiles_first and chunk <= m[_M.WGT]:
+        # a chunk's weights stay for all its tiles: those of the next come beside them, or while its last tile works
+        late = (2 * chunk - m[_M.WGT]) * beats_of_entry - gemm / passes
+        worker += passes_of_chunks * max(0.0, late)
+    elif everything > m[_M.WGT] and 2 * weights > m[_M.WGT]:
+        worker += streamed + passes * parts * m[_M.LATENCY]
+    passed, array = (worker, array) if kind == ALU else (passed, worker)
+    if outs == 1 or (operands and packed):
+        passed += written + passes * m[_M.LATENCY]
+    if operands and (others == 1 or packed):
+        passed += operands * written + passes * m[_M.LATENCY]
+    work = max(max(bus, written), max(array, passed))
+    # the first tile is loaded before anything else, its weights too if they leave none room; the last one is stored
+    ends = moved / loaded + (alu + written) / passes
+    if 2 * weights > m[_M.WGT]:
+        ends += weights * beats_of_entry
+    return work + passes * parts * _STEP + ends, split, middle, slot, gemm, alu, bus

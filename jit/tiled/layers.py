@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,16 @@ class TiledLayer(ABC):
         """prm entries that the layer needs beside those of its requantisation."""
         return 0
 
+    @property
+    def passes(self) -> int:
+        """Passes of ALU over each output."""
+        return 1
+
+    @cached_property
+    def array_cycles(self) -> int:
+        """Cycles of GEMM over the whole layer, uncut."""
+        return 0
+
     def requant_entries(self, count: int, lo: int, hi: int) -> NDArray[np.int32]:
         """prm entries of the vectors [lo, hi): one for all if uniform."""
         entries = prm_entries(self.requants[count], self.config, self.vectors)
@@ -83,15 +94,16 @@ class TiledLayer(ABC):
         """What the vectors [lo, hi) sum over, in order."""
 
     def shape(self, units: Sequence[int]) -> LayerShape:
-        """What the choice of a cut looks at; ``units``: units of a pixel of each input, as stored."""
+        """What the choice of a cut looks at, alone; ``units``: units of a pixel of each input, as stored."""
         window, node = self.window, self.node
         row = {
             cost.Layer.HEIGHT: node.height, cost.Layer.WIDTH: node.width, cost.Layer.VECTORS: self.vectors,
-            cost.Layer.OUT_UNITS: node.out_units, cost.Layer.KERNEL_Y: window.kernel[0],
+            cost.Layer.KERNEL_Y: window.kernel[0],
             cost.Layer.KERNEL_X: window.kernel[1], cost.Layer.STRIDE_Y: window.strides[0],
             cost.Layer.STRIDE_X: window.strides[1], cost.Layer.DILATION_Y: window.dilation[0],
             cost.Layer.DILATION_X: window.dilation[1], cost.Layer.LEAD: self.lead, cost.Layer.FLAT: self.flat,
-            cost.Layer.UNIFORM: self.uniform, cost.Layer.SCALES: self.scale_entries, cost.Layer.TERMS: 1,
+            cost.Layer.PRM_FIXED: self.scale_entries + self.uniform, cost.Layer.PRM_EACH: not self.uniform,
+            cost.Layer.TERMS: 1, cost.Layer.PASSES: self.passes,
             **self._numbers(),
         }  # fmt: skip
         numbers = np.array([row.get(column, 0) for column in cost.Layer], np.int64)
@@ -197,12 +209,14 @@ class GemmLayer(TiledLayer):
         moved = [block + shift * len(members) for block in members[0]]
         return shift >= 0 and list(blocks) == moved
 
-    def _numbers(self) -> dict[cost.Layer, int]:
+    @cached_property
+    def array_cycles(self) -> int:
         taps = self.window.kernel[0] * self.window.kernel[1]
-        blocks = sum(len(blocks) for reads in self._reads for blocks in reads)
+        return self.node.height * self.node.width * taps * sum(len(b) for reads in self._reads for b in reads)
+
+    def _numbers(self) -> dict[cost.Layer, int]:
         return {
-            cost.Layer.KIND: cost.GEMM, cost.Layer.SHARED: self.blocks.shared,
-            cost.Layer.ARRAY: self.node.height * self.node.width * taps * blocks,
+            cost.Layer.KIND: cost.GEMM, cost.Layer.SHARED: self.blocks.shared, cost.Layer.ARRAY: self.array_cycles,
         }  # fmt: skip
 
     def _block_table(self) -> NDArray[np.int64]:
@@ -221,6 +235,10 @@ class AluLayer(TiledLayer):
     def scale_entries(self) -> int:
         return len(dict.fromkeys(term.scale for term in self.terms))
 
+    @property
+    def passes(self) -> int:
+        return len(self.terms) + 1
+
     def pieces(self, lo: int, hi: int, cut: Cut) -> list[Piece]:
         units = (lo * self.config.out_units, hi * self.config.out_units)
         return [
@@ -237,5 +255,4 @@ class AluLayer(TiledLayer):
         return found
 
     def _numbers(self) -> dict[cost.Layer, int]:
-        passes = self.node.height * self.node.width * self.vectors * len(self.terms)
-        return {cost.Layer.KIND: cost.ALU, cost.Layer.TERMS: len(self.terms), cost.Layer.ARRAY: passes}
+        return {cost.Layer.KIND: cost.ALU, cost.Layer.TERMS: len(self.terms)}

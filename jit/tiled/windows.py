@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,11 @@ class WindowLayer(TiledLayer):
         """Whether emits must be kept apart, for so many kernel rows."""
         return self.config.dsp_packing and rows * self.step < 2
 
+    @cached_property
+    def array_cycles(self) -> int:
+        rows = self.node.height * self.vectors * self.config.out_units
+        return rows * (self.node.width + self.lead) * self.taps.shape[0] * self.step
+
     def _numbers(self) -> dict[cost.Layer, int]:
         return {
             cost.Layer.KIND: cost.WINDOW, cost.Layer.SHARED: self.shared, cost.Layer.MOST_ROWS: self.most_rows,
@@ -104,5 +110,5 @@ def window_layer(node: WindowNode, vectors: int) -> WindowLayer | None:
     )  # fmt: skip
     return WindowLayer(
         node=node, config=node.config, window=window, requants=node.requants, counts=node.counts, vectors=vectors,
-        taps=node.taps,
+        first_unit=node.first_unit, taps=node.taps,
     )  # fmt: skip

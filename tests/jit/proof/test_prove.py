@@ -31,6 +31,7 @@ from tilewright.isa.verifier import verify
 from tilewright.jit.errors import ProofError
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
+from tilewright.jit.writer import OUTPUT
 
 NAMES = ("tiny", "pynq-z2", "vta-64", "vta-256", "ultra96", "zcu104")
 NETWORKS = ["autoencoder_toycar", "dscnn_keywords", "resnet8_cifar10", "mobilenet_person"]
@@ -135,7 +136,7 @@ def test_a_wrong_value_is_named_with_its_layer(part: Part) -> None:
 
 def test_a_wrong_place_is_named(part: Part) -> None:
     def change(instructions: list[Instruction]) -> None:
-        stores = [k for k, i in enumerate(instructions) if i.opcode == Opcode.STORE]
+        stores = [k for k, i in enumerate(instructions) if i.opcode == Opcode.STORE and i["segment"] == OUTPUT]
         one, two = (instructions[k]["offset"] for k in stores[:2])
         instructions[stores[0]] = with_fields(instructions[stores[0]], offset=two)
         instructions[stores[1]] = with_fields(instructions[stores[1]], offset=one)
