@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,18 +38,16 @@ class Chain:
     def uses_gemm(self) -> bool:
         return not isinstance(self.leader, AluLayer)
 
+    @cached_property
     def inner(self) -> set[str]:
         """Tensors that never leave act."""
         return {layer.node.output for layer in self.layers[:-1]}
 
-    def sources(self) -> list[str]:
-        """Tensors that are loaded: the leader's, then those of followers."""
-        inner = self.inner()
-        return list(dict.fromkeys(t for layer in self.layers for t in layer.sources if t not in inner))
-
     def operands(self, tile: Tile, lo: int, hi: int) -> dict[str, Patch]:
         """What followers read of a tile beside the results that they go on with, by tensor."""
-        inner, step = self.inner(), self.leader.config.out_units
+        if not self.followers:
+            return {}
+        inner, step = self.inner, self.leader.config.out_units
         piece = Piece(0, 0, 1, 0, 1, lo * step, hi * step)
         return {
             t: layer.window.patch(t, tile, piece) for layer in self.followers for t in layer.sources if t not in inner
@@ -61,7 +60,7 @@ class Chain:
         stored.
         """
         shape = self.leader.shape(units)
-        inner = self.inner()
+        inner = self.inner
         row = shape.row
         row[Layer.OUT_UNITS] = out_units
         row[Layer.OPERANDS] = len({t for layer in self.followers for t in layer.sources if t not in inner})

@@ -166,7 +166,7 @@ class TileEmitter:
                 item.tile, stored, unit_of + item.lo * self.config.out_units, units, result.base, self._wrap,
                 np.array([item.number]),
             )  # fmt: skip
-            loads.written[item.number] = True
+            loads.written.add(item.number)
         loads.release(loads.results, step)
 
     def _requantize(self, step: Step, k: int, count: int, pixel: int, pixels: int, acc: int, result: Place) -> None:

@@ -51,7 +51,7 @@ class Loads:
         self._writer, self._mover, self._worker, self._steps = writer, Mover(writer, config), worker, steps
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
         self._vector = max(config.in_units, config.out_units)  #: what a block of act is aligned to
-        self.written = np.zeros(items.count, np.bool_)
+        self.written: set[int] = set()
         self._work: dict[Hashable, tuple[list[Run], NDArray[np.int8]]] = {}
         self._now = -1
         self._bus = self._array = self._before = 0.0  #: when the bus, GEMM, and GEMM's last step but one are done
@@ -142,11 +142,8 @@ class Loads:
     # -- loads -----------------------------------------------------------------------------------------
 
     def is_stored(self, step: Step) -> bool:
-        """Whether all that a step's step reads was stored before."""
-        return all(
-            self.written[self._items.read(patch)].all()
-            for patch in self._items.patches(step.item, step.piece, step.finishes)
-        )
+        """Whether all that a step reads was stored before."""
+        return self.written.issuperset(self._items.reads(step.item, step.piece, step.finishes))
 
     def begin(self, step: Step) -> None:
         """The work of this step comes next."""

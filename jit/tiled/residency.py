@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
+_NEVER = float("inf")
+
 
 class Wanted(NamedTuple):
     """A block of ``size`` entries that must lie within ``region`` (start, stop), whole ``slot``s behind its start."""
@@ -39,16 +41,11 @@ class Residency:
         Blocks named in ``keep`` stay. None if there is no room beside those; with ``must`` everything else then makes
         way and all blocks are placed anew, which needs their sum to fit.
         """
-        kept = [self._held[key] for key in keep if key in self._held]
-        places: dict[Hashable, int] = {}
-        missing: list[Wanted] = []
-        for block in wanted:
-            span = self._held.get(block.key)
-            if span is None:
-                missing.append(block)
-            else:
-                places[block.key] = span[0]
-                kept.append(span)
+        places = {block.key: self._held[block.key][0] for block in wanted if block.key in self._held}
+        if len(places) == len(wanted):
+            return places, []
+        kept = [self._held[key] for key in (*keep, *places) if key in self._held]
+        missing = [block for block in wanted if block.key not in places]
         for block in missing:
             start = self._find(block, kept)
             if start is None:
@@ -80,18 +77,26 @@ class Residency:
 
     def _find(self, block: Wanted, kept: Sequence[tuple[int, int]]) -> int | None:
         low, high = block.region
+        gaps, end = [], low
+        for a, b in sorted(span for span in kept if span[1] > low and span[0] < high):
+            if a - end >= block.size:
+                gaps.append((end, a))
+            end = max(end, b)
+        if high - end >= block.size:
+            gaps.append((end, high))
+        if not gaps:
+            return None
+        held = [(a, b, key) for key, (a, b) in self._held.items() if b > low and a < high]
         turn = block.up(self._turn.get(block.region, low))
-        starts = {turn, low, *(block.up(stop) for _, stop in self._held.values())}
-        best: tuple[float, int, int] | None = None
-        for start in sorted(starts):
+        starts = {turn, *(block.up(a) for a, _ in gaps), *(block.up(b) for _, b, _ in held)}
+        best: tuple[float, int] | None = None
+        for start in sorted(starts, key=lambda start: (start < turn, start)):
             stop = start + block.size
-            if start < low or stop > high or any(b > start and a < stop for a, b in kept):
+            if not any(a <= start and stop <= b for a, b in gaps):
                 continue
-            soonest = min(
-                (self._next_use(key) for key, (a, b) in self._held.items() if b > start and a < stop),
-                default=float("inf"),
-            )
-            rank = (-soonest, int(start < turn), start)
-            if best is None or rank < best:
-                best = rank
-        return None if best is None else best[2]
+            soonest = min((self._next_use(key) for a, b, key in held if b > start and a < stop), default=_NEVER)
+            if best is None or soonest > best[0]:
+                best = soonest, start
+            if soonest == _NEVER:
+                break
+        return None if best is None else best[1]

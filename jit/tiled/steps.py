@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import chain as joined
 from typing import NamedTuple
 
 import numpy as np
@@ -98,6 +99,8 @@ class Items:
         self._writers: dict[str, list[_Grid]] = {}
         self.count = 0
         self._known: dict[Patch, NDArray[np.int64]] = {}
+        self._patches: dict[tuple[int, int, bool], list[Patch]] = {}
+        self._reads: dict[tuple[int, int, bool], list[int]] = {}
         for number, (chain, choice) in enumerate(zip(chains, chosen, strict=True)):
             self._add(number, chain, choice)
         self.array = [choice.array / len(of) for choice, of in zip(chosen, self.of, strict=True)]  #: cycles of an item
@@ -137,15 +140,22 @@ class Items:
 
     def patches(self, item: Item, index: int, finishes: bool) -> list[Patch]:
         """What a step loads: the patch of its piece (for ALU alone, of all), and with the last what followers read."""
-        chain = self.chains[item.chain]
-        pieces = item.pieces[index : index + 1] if chain.uses_gemm else item.pieces
-        found = [chain.leader.window.patch(chain.leader.sources[p.source], item.tile, p) for p in pieces]
-        return [*found, *chain.operands(item.tile, item.lo, item.hi).values()] if finishes else found
+        key = (item.number, index, finishes)
+        if key not in self._patches:
+            chain = self.chains[item.chain]
+            pieces = item.pieces[index : index + 1] if chain.uses_gemm else item.pieces
+            found = [chain.leader.window.patch(chain.leader.sources[p.source], item.tile, p) for p in pieces]
+            found += chain.operands(item.tile, item.lo, item.hi).values() if finishes else ()
+            self._patches[key] = found
+        return self._patches[key]
 
     def reads(self, item: Item, index: int, finishes: bool) -> list[int]:
         """Numbers of the items whose results a step reads."""
-        patches = self.patches(item, index, finishes)
-        return np.unique(np.concatenate([self.read(patch) for patch in patches])).tolist()
+        key = (item.number, index, finishes)
+        if key not in self._reads:
+            numbers = [self.read(patch).tolist() for patch in self.patches(item, index, finishes)]
+            self._reads[key] = list(dict.fromkeys(joined.from_iterable(numbers)))
+        return self._reads[key]
 
 
 def _parts(tile: Tile, units: int, layer: TiledLayer) -> tuple[Part, ...]:
@@ -188,6 +198,7 @@ class Order:
         self._done = np.zeros(items.count, np.bool_)
         self._array = self._alu = self._bus = 0.0  #: when each is free
         self._count = 0
+        self._spare_banks = items.chains[0].leader.config.acc_banks - 2  #: of acc: so far GEMM may be ahead of ALU
         self._waiting = 0.0  #: cycles of ALU for the last part of the array, which come after its next step
         self._fresh: list[list[int]] = [[]] * _FRESH  #: what the last steps completed, too new for what runs beside
         self._missing: dict[int, int] = {}  #: items of ALU alone that are to come: how many results they miss
@@ -230,7 +241,8 @@ class Order:
         if self._waiting:
             self._alu = max(self._alu, before) + self._waiting
         self._bus = max(self._bus, before) + self.items.bus[chain] / steps
-        self._array = max(before, self._alu - self._waiting) + self.items.array[chain] / steps
+        cycles = self.items.array[chain] / steps
+        self._array = max(before, self._alu - self._spare_banks * cycles) + cycles
         self._waiting = self.items.alu[chain] / len(item.parts) if finishes else 0.0
 
     def _step(self, item: Item, index: int, part: Part, finishes: bool, last: bool) -> Step:
@@ -238,14 +250,10 @@ class Order:
         return Step(self._count - 1, item, index, part, finishes, last)
 
     def _beside(self) -> int | None:
-        """An item of ALU alone for which there is time."""
+        """An item of ALU alone, while ALU and bus are done before the array is."""
         while self._ready and self._done[self._ready[0]]:
             heappop(self._ready)
-        if not self._ready:
-            return None
-        chain = self._by_number[self._ready[0]].chain
-        fits = self._alu + self.items.alu[chain] <= self._array and self._bus + self.items.bus[chain] <= self._array
-        return self._ready[0] if fits else None
+        return self._ready[0] if self._ready and max(self._alu, self._bus) < self._array else None
 
     def _side(self, number: int) -> Iterator[Step]:
         """An item of ALU alone, and what it reads of others, if it is still to come."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ class Worker:
 
     def __init__(self, writer: InstructionWriter, config: Config) -> None:
         self._writer, self.config = writer, config
+        self._sequences: dict[Hashable, tuple[Uop, ...]] = {}
 
     def prepare(self, layer: GemmLayer | WindowLayer, piece: Piece, runs: Sequence[Run], patch: Patch) -> None:
         """Load the micro-ops of a piece's GEMMs if they are not there."""
@@ -67,16 +68,19 @@ class Worker:
                     wgt_outer=run.step,
                 )  # fmt: skip
 
-    def _uops(self, layer: GemmLayer, piece: Piece, run: Run, patch: Patch) -> list[Uop]:
-        step, (dy, dx) = self.config.in_units, layer.window.dilation
-        uops: list[Uop] = []
-        for tap in range(piece.taps):
-            ky, kx = divmod(tap, piece.kx_end - piece.kx)
-            for k, block in enumerate(run.blocks):
-                offset = ky * dy * patch.stride + kx * dx * patch.units + block * step - piece.unit
-                entry = k if layer.blocks.shared else len(uops)
-                uops.append((0, offset, entry, int(bool(uops) or not run.begins)))
-        return uops
+    def _uops(self, layer: GemmLayer, piece: Piece, run: Run, patch: Patch) -> tuple[Uop, ...]:
+        key = (piece, run.blocks, run.begins, layer.window.dilation, layer.blocks.shared, patch.stride, patch.units)
+        if key not in self._sequences:
+            step, (dy, dx) = self.config.in_units, layer.window.dilation
+            uops: list[Uop] = []
+            for tap in range(piece.taps):
+                ky, kx = divmod(tap, piece.kx_end - piece.kx)
+                start = ky * dy * patch.stride + kx * dx * patch.units - piece.unit
+                for k, block in enumerate(run.blocks):
+                    entry = k if layer.blocks.shared else len(uops)
+                    uops.append((0, start + block * step, entry, int(bool(uops) or not run.begins)))
+            self._sequences[key] = tuple(uops)
+        return self._sequences[key]
 
     def windows(
         self, layer: WindowLayer, piece: Piece, units: int, part: Part, patch: Patch, source: Place, wgt: int, acc: int
