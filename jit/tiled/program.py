@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.config import Config
@@ -23,6 +24,19 @@ _ROUNDS = 4  #: of asking who runs beside whom
 _SIDE_SHARE = 4  #: of the banks of act, one in so many is for layers that ALU runs beside others
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The tiles of all chains, and the cycles that they take by a coarse count."""
+
+    items: Items
+    cycles: float
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other choices for the same graph."""
+        return tuple((type(chain.leader), cut) for chain, cut in zip(self.items.chains, self.items.chosen, strict=True))
+
+
 class TiledProgram:
     """The tiled form of a graph, prepared once; its tiles are chosen as if memories were those of any smaller Config.
 
@@ -35,41 +49,50 @@ class TiledProgram:
         outputs = {lowered.outputs[t][0] for t in graph.outputs}
         self._forms = chains_of([tiled_layers(node, config) for node in lowered.nodes], outputs)
         self._shapes = [[self._shape(form) for form in forms] for forms in self._forms]
+        self._choices: dict[Config, Choice] = {}
 
     def _shape(self, chain: Chain) -> LayerShape:
         units = [self._stored[t].units for t in chain.leader.sources]
         return chain.shape(units, self._stored[chain.last.node.output].units)
 
-    def choose(self, plan: Config) -> tuple[tuple[int, Chosen], ...]:
-        """For each chain, which of its forms and the cut that is fastest with ``plan``'s memories.
+    def choose(self, plan: Config) -> Choice:
+        """For each chain the form and the cut that are fastest with ``plan``'s memories.
 
         Where ALU's layers can run beside others, both get banks of act of their own.
         """
+        if plan not in self._choices:
+            self._choices[plan] = self._choice(plan)
+        return self._choices[plan]
+
+    def _choice(self, plan: Config) -> Choice:
         banks = self._config.act_banks
         shared = banks - max(1, banks // _SIDE_SHARE)
         parts: dict[int, tuple[int, int] | None] = {
             number: None if forms[0].uses_gemm else (shared, banks) for number, forms in enumerate(self._forms)
         }
-        chosen = self._all(plan, parts)
         for _ in range(_ROUNDS):
-            order = Order(self.items(chosen))
-            deque(order, maxlen=0)
-            sides, hosts = {side for side, _ in order.beside}, {host for _, host in order.beside}
-            new = {k: (0, shared) if k in hosts or part == (0, shared) else part for k, part in parts.items()}
-            if new == parts:
+            order = self._order(plan, parts)
+            hosts = {host for _, host in order.beside if parts[host] is None}
+            if not hosts:
                 break
-            parts, chosen = new, self._all(plan, new)
-        return self._all(
-            plan, {k: None if part == (shared, banks) and k not in sides else part for k, part in parts.items()}
-        )
+            parts |= dict.fromkeys(hosts, (0, shared))
+        sides = {side for side, _ in order.beside}
+        idle = [k for k, part in parts.items() if part == (shared, banks) and k not in sides]
+        if idle:
+            order = self._order(plan, {**parts, **dict.fromkeys(idle)})
+        return Choice(order.items, order.cycles)
 
-    def _all(self, plan: Config, parts: Mapping[int, tuple[int, int] | None]) -> tuple[tuple[int, Chosen], ...]:
-        """For each chain the best form and cut in its banks of act, in all where those are too few."""
-        return tuple(self._best(number, plan, part) for number, part in parts.items())
+    def _order(self, plan: Config, parts: Mapping[int, tuple[int, int] | None]) -> Order:
+        """The order of steps, with the best form and cut of each chain in its banks of act (all, if those are too few)."""
+        best = [self._best(number, plan, part) for number, part in parts.items()]
+        order = Order(Items([chain for chain, _ in best], [chosen for _, chosen in best]))
+        deque(order, maxlen=0)
+        return order
 
-    def _best(self, number: int, plan: Config, banks: tuple[int, int] | None) -> tuple[int, Chosen]:
-        best = ((k, choose(shape, plan, self._config, banks)) for k, shape in enumerate(self._shapes[number]))
-        found = [(k, chosen) for k, chosen in best if chosen is not None]
+    def _best(self, number: int, plan: Config, banks: tuple[int, int] | None) -> tuple[Chain, Chosen]:
+        forms = zip(self._forms[number], self._shapes[number], strict=True)
+        best = [(chain, choose(shape, plan, self._config, banks)) for chain, shape in forms]
+        found = [(chain, chosen) for chain, chosen in best if chosen is not None]
         if not found and banks is not None:
             return self._best(number, plan, None)
         if not found:
@@ -77,16 +100,10 @@ class TiledProgram:
             raise PlaceError(f"{name}: not even one pixel of one vector fits {self._config.name}")
         return min(found, key=lambda form: form[1].cycles)
 
-    def items(self, choice: Sequence[tuple[int, Chosen]]) -> Items:
-        """What a choice makes of the network."""
-        chains = [forms[k] for forms, (k, _) in zip(self._forms, choice, strict=True)]
-        return Items(chains, [chosen for _, chosen in choice])
-
-    def program(self, choice: Sequence[tuple[int, Chosen]], meta: dict[str, Any]) -> Program:
+    def program(self, choice: Choice, meta: dict[str, Any]) -> Program:
         """The program of a choice."""
-        items = self.items(choice)
-        writer = InstructionWriter(self._config, items.count)
-        TileEmitter(self._config, items, self._stored, writer).run()
+        writer = InstructionWriter(self._config, choice.items.count)
+        TileEmitter(self._config, choice.items, self._stored, writer).run()
         sizes = self._sizes
         segments = [
             Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),

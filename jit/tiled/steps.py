@@ -213,6 +213,11 @@ class Order:
                 if not read:
                     self._ready.append(item.number)
 
+    @property
+    def cycles(self) -> float:
+        """When everything is done, once all steps were taken, by a coarse count."""
+        return max(self._array, self._alu + self._waiting, self._bus)
+
     def __iter__(self) -> Iterator[Step]:
         for chain, of in zip(self.items.chains, self.items.of, strict=True):
             for item in of if chain.uses_gemm else ():
