@@ -40,8 +40,10 @@ NEAR = {False: 1.1, True: 1.5}
 #: schedules for less memory are tried unless a program takes at most so many times the floor, and for still less
 #: memory until one takes so many times the cycles of the best
 BEST, STEEP = 1.02, 1.03
-#: tiles are not written whose count of cycles, which leaves much out, exceeds the best program's so many times
-HOPELESS = 1.05
+#: networks larger than the chip run in tiles if those take at most so many times the floor, and nothing else is tried
+SURE = 1.04
+#: tiles are not written whose count of cycles, which leaves waiting out, exceeds the best program's so many times
+HOPELESS = 1.0
 #: instructions written, over all programs tried, after which no more are tried for less memory: about a minute's work
 ENOUGH = 1_000_000
 
@@ -73,8 +75,8 @@ def best_program(
 ) -> ProvenProgram:
     """The fastest of several schedules, by simulated cycles, that is proven to be right.
 
-    Tiles, which fit always, are tried where no other is near the floor or none is right. Raises what went wrong with
-    the best one if none is.
+    Tiles, which fit always, come first where they promise to be near the floor, and are tried where no other schedule
+    is, or none is right. Raises what went wrong with the best one if none is.
     """
     forms = _Forms(graph, config)
     on_chip = forms.streams(config)
@@ -120,25 +122,11 @@ def best_program(
             if cycles is None or cycles > STEEP * min(c for c, _ in found):
                 break
 
-    cycles = [attempt(number, make) for number, make in enumerate(tries)]
-    if on_chip and not found:  # it would stream, but for places in one piece
-        attempt(len(tries), partial(_program, forms, PLANNED, config, False))
-    if policies == POLICIES and not _near(found, BEST):
-        fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if found else 0
-        policy = policies[fastest] if on_chip else PLANNED
-        if any(isinstance(op, Concat) for op in graph.ops):
-            attempt(len(tries), partial(_joined, forms, policy, on_chip))
-        for field in ("act_bytes", "prm_entries"):
-            descend(lambda plan: partial(_program, forms, policy, plan, None), field)
-    tiled = not _near(found, NEAR[on_chip])
-    if tiled:
-        whole = attempt(len(tries), partial(_tiled, graph, config, tiles, config))
-        if policies == POLICIES and whole is not None and whole <= STEEP * min(c for c, _ in found):
-            for field in ("act_bytes", "acc_bytes"):
-                descend(lambda plan: partial(_tiled, graph, config, tiles, plan), field)
-    while True:
+    def proven() -> ProvenProgram | None:
+        """The fastest of those found that is right; then none are left."""
         found.sort(key=lambda candidate: candidate[0])
-        for _, candidate in found:
+        while found:
+            candidate = found.pop(0)[1]
             if progress is not None:
                 progress("proving", 0, 0)
             try:
@@ -147,11 +135,38 @@ def best_program(
                 return replace(candidate, rejected=tuple(described(error) for error in failures))
             except FAILURES as error:
                 failures.append(error)
-        if tiled:
-            raise [*failures, *refusals][0]
-        found, tiled = [], True
         timed.clear()
-        attempt(len(tries), partial(_tiled, graph, config, tiles, config))
+        return None
+
+    whole = partial(_tiled, graph, config, tiles, config)
+    tiled = policies == POLICIES and not on_chip and _promises(graph, config, tiles)
+    if tiled:
+        attempt(0, whole)
+        if _near(found, SURE) and (best := proven()) is not None:
+            return best
+    cycles = [attempt(number, make) for number, make in enumerate(tries)]
+    if on_chip and not found:  # it would stream, but for places in one piece
+        attempt(len(tries), partial(_program, forms, PLANNED, config, False))
+    if policies == POLICIES and not _near(found, BEST):
+        fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if any(cycles) else 0
+        policy = policies[fastest] if on_chip else PLANNED
+        if any(isinstance(op, Concat) for op in graph.ops):
+            attempt(len(tries), partial(_joined, forms, policy, on_chip))
+        for field in ("act_bytes", "prm_entries"):
+            descend(lambda plan: partial(_program, forms, policy, plan, None), field)
+    if not _near(found, NEAR[on_chip]):
+        tiled = True
+        cycles_of_tiles = attempt(len(tries), whole)
+        if policies == POLICIES and cycles_of_tiles is not None and cycles_of_tiles <= STEEP * min(c for c, _ in found):
+            for field in ("act_bytes", "acc_bytes"):
+                descend(lambda plan: partial(_tiled, graph, config, tiles, plan), field)
+    best = proven()
+    if best is None and not tiled:
+        attempt(len(tries), whole)
+        best = proven()
+    if best is None:
+        raise [*failures, *refusals][0]
+    return best
 
 
 def described(error: Exception) -> str:
@@ -179,7 +194,16 @@ def _smaller(config: Config, field: str) -> list[Config]:
 
 
 def _tiles(graph: Graph, config: Config) -> TiledProgram:
-    return TiledProgram(graph, lower(graph, config, tiled=True), config)
+    return TiledProgram(graph, lower(graph, config, tiled=True, joined=True), config)
+
+
+def _promises(graph: Graph, config: Config, tiles: Callable[[], TiledProgram]) -> bool:
+    """Whether tiles are thought to be near the floor."""
+    try:
+        form = tiles()
+        return form.choose(config).cycles <= SURE * network_floor(layer_floors(graph, form.lowered, config), config)
+    except FAILURES:
+        return False  # what is wrong is said where they are tried in their turn
 
 
 def _tiled(graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan: Config) -> Decided:
@@ -188,10 +212,9 @@ def _tiled(graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan
     choice = form.choose(plan)
 
     def write() -> Made:
-        program = form.program(choice, _meta(graph, form.lowered, config))
-        return program, form.lowered, form.offsets
+        return form.program(choice, _meta(graph, form.lowered, config)), form.lowered, form.offsets
 
-    return ("tiles", choice), sum(chosen.cycles for _, chosen in choice), write
+    return ("tiles", choice.key), choice.cycles, write
 
 
 class _Forms:

@@ -17,7 +17,16 @@ from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.codec import Instruction, encode, encode_uops
 from tilewright.isa.program import Program, Segment, whole_pages
-from tilewright.isa.spec import LOOP_BITS, UOP_FIELDS, Engine, Memory, Opcode
+from tilewright.isa.spec import (
+    ALU_UOP_COUNT_BITS,
+    LOOP_BITS,
+    UOP_FIELDS,
+    Engine,
+    Memory,
+    Opcode,
+    uop_depth,
+    uop_width,
+)
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import Access, HazardTracker
@@ -26,9 +35,10 @@ from tilewright.jit.tokens import bound_tokens
 from tilewright.jit.uops import UopCache
 
 CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers
-_MAX_LOAD_ENTRIES = 64  #: weights of one LOAD: long enough for the bus, short enough to start early
+WEIGHTS_OF_LOAD = 64  #: blocks of weights of one LOAD: long enough for the bus, short enough to start early
 _MAX_LOOP = 1 << LOOP_BITS
 _OPERANDS = ("dst", "src", "wgt", "prm")
+_ONE = np.zeros(1, np.int64)
 
 
 def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
@@ -75,7 +85,7 @@ class InstructionWriter:
         self._constants = bytearray()
         self._blobs: dict[bytes, int] = {}
         self._uops = UopCache(config)
-        self._alu_ready = False
+        self._ramped = 0  #: micro-ops of ALU that are there
         self._operands: dict[tuple[bool, tuple[Uop, ...]], _Operands] = {}
         self._layer, self._name = 0, ""
 
@@ -99,8 +109,8 @@ class InstructionWriter:
         """Load blocks (entries, BLOCK_OUT, BLOCK_IN) to wgt."""
         data = pack_weights(weights, self.config.weight_bits, self._name)
         size = self.config.wgt_entry_bytes
-        for start in range(0, len(weights), _MAX_LOAD_ENTRIES):
-            count = min(_MAX_LOAD_ENTRIES, len(weights) - start)
+        for start in range(0, len(weights), WEIGHTS_OF_LOAD):
+            count = min(WEIGHTS_OF_LOAD, len(weights) - start)
             self._load(Memory.WGT, base + start, count, data[start * size : (start + count) * size])
 
     def load_prm(self, base: int, prm: NDArray[np.int32]) -> None:
@@ -174,21 +184,24 @@ class InstructionWriter:
             {**fields, "zero_point": value, "lo": value, "hi": value, "rounding": int(Rounding.CONSTANT)}
         )  # fmt: skip
 
-    def rescale(self, **fields: int) -> None:
-        """RESCALE."""
-        self._alu_uop()
+    def rescale(self, vectors: int = 1, **fields: int) -> None:
+        """RESCALE of ``vectors`` neighbouring vectors in each turn of the loops."""
         span = self.config.out_units
-        for piece in _loops(fields):
-            destination = _spread(_affine(piece, "dst"), span)
-            accesses = [
-                Access("act", _wrapped(_spread(_affine(piece, "src"), span), piece), False),
-                Access("prm", _affine(piece, "prm")[:, None], False),
-                Access("uop_alu", np.zeros((1, 1), np.int64), False),
-                Access("acc", destination, True),
-            ]
-            if piece.get("combine", 0):
-                accesses.append(Access("acc", destination, False))
-            self._add(Opcode.RESCALE, piece, accesses)
+        for first, stop in split_evenly(vectors, min(1 << ALU_UOP_COUNT_BITS, uop_depth(self.config, Engine.ALU))):
+            self._ramp(stop - first)
+            steps = np.arange(stop - first) * span
+            moved = {**fields, "src": fields["src"] + first * span, "dst": fields["dst"] + first * span}
+            for piece in _loops(moved):
+                destination = _spread(_affine(piece, "dst", steps), span)
+                accesses = [
+                    Access("act", _wrapped(_spread(_affine(piece, "src", steps), span), piece), False),
+                    Access("prm", _affine(piece, "prm")[:1, None], False),
+                    Access("uop_alu", np.arange(stop - first)[None], False),
+                    Access("acc", destination, True),
+                ]
+                if piece.get("combine", 0):
+                    accesses.append(Access("acc", destination, False))
+                self._add(Opcode.RESCALE, {**piece, "uop_count": stop - first}, accesses)
 
     # -- pieces ----------------------------------------------------------------------------------------
 
@@ -196,7 +209,7 @@ class InstructionWriter:
         self._tracker.add(Instruction(opcode, dict(fields)), accesses, self._layer)
 
     def _requantize(self, fields: Mapping[str, int]) -> None:
-        self._alu_uop()
+        self._ramp(1)
         span = self.config.out_units
         for piece in _loops(fields):
             accesses = [
@@ -223,13 +236,17 @@ class InstructionWriter:
             accesses.append(Access("acc", destination, False))
         return accesses
 
-    def _alu_uop(self) -> None:
-        """ALU instructions share one micro-op of zeros, at index 0."""
-        if not self._alu_ready:
-            self._alu_ready = True
-            self.uop_count += 1
-            count = max(1, self.config.beat_bytes * 8 // (len(encode_uops([{}], Engine.ALU, self.config)) * 8))
-            self._load(Memory.UOP_ALU, 0, count, encode_uops([{}] * count, Engine.ALU, self.config))
+    def _ramp(self, count: int) -> None:
+        """ALU instructions share one sequence of micro-ops, from index 0 on, each a vector behind the one before."""
+        if count <= self._ramped:
+            return
+        beat = max(1, self.config.beat_bytes * 8 // uop_width(self.config, Engine.ALU))
+        first, stop = self._ramped, -(-count // beat) * beat
+        steps = (k * self.config.out_units for k in range(first, stop))
+        self._ramped = stop
+        self.uop_count += stop - first
+        uops = encode_uops([{"dst": step, "src": step} for step in steps], Engine.ALU, self.config)
+        self._load(Memory.UOP_ALU, first, stop - first, uops)
 
     def _load(self, memory: Memory, base: int, count: int, data: bytes) -> None:
         beat = self.config.beat_bytes
@@ -273,12 +290,12 @@ def _offsets(fields: Mapping[str, int], name: str, uops: NDArray[np.int64]) -> N
     return (base + o[:, None, None] + i[None, :, None] + uops[None, None, :]).ravel()
 
 
-def _affine(fields: Mapping[str, int], name: str) -> NDArray[np.int64]:
-    """Offsets of an ALU operand in issue order: (outer * inner,)."""
+def _affine(fields: Mapping[str, int], name: str, uops: NDArray[np.int64] = _ONE) -> NDArray[np.int64]:
+    """Offsets of an ALU operand in issue order: (outer * inner * micro-ops,)."""
     base, outer, inner = (fields.get(name + suffix, 0) for suffix in ("", "_outer", "_inner"))
     o = np.arange(fields.get("outer", 1)) * outer
     i = np.arange(fields.get("inner", 1)) * inner
-    return (base + o[:, None] + i[None, :]).ravel()
+    return (base + o[:, None, None] + i[None, :, None] + uops).ravel()
 
 
 def _spread(offsets: NDArray[np.int64], span: int) -> NDArray[np.int64]:

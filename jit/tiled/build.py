@@ -33,8 +33,9 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
         )  # fmt: skip
         dense = DenseBlocks(node.weight, node.in_units, vectors, config)
         return GemmLayer(
-            node=node, config=config, window=window, requants={0: node.requant}, vectors=vectors, blocks=dense
-        )
+            node=node, config=config, window=window, requants={0: node.requant}, vectors=vectors,
+            first_unit=node.first_unit, blocks=dense,
+        )  # fmt: skip
     if isinstance(node, WindowNode):
         window = Window(
             (node.taps.shape[0], node.taps.shape[1]), node.strides, (node.dilation_y, 1), node.pad[0], node.pad[1],
@@ -42,13 +43,13 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
         )  # fmt: skip
         return GemmLayer(
             node=node, config=config, window=window, requants=node.requants, counts=node.counts, vectors=vectors,
-            blocks=DiagonalBlocks(node.taps, config),
+            first_unit=node.first_unit, blocks=DiagonalBlocks(node.taps, config),
         )  # fmt: skip
     if isinstance(node, GlobalPoolNode):
         taps = np.ones((node.in_height, node.in_width, 1), np.int8)
         return GemmLayer(
             node=node, config=config, window=Window((node.in_height, node.in_width)), requants={0: node.requant},
-            vectors=vectors, blocks=DiagonalBlocks(taps, config),
+            vectors=vectors, first_unit=node.first_unit, blocks=DiagonalBlocks(taps, config),
         )  # fmt: skip
     if isinstance(node, ElementwiseNode):
         kernel = (

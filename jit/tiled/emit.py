@@ -1,232 +1,177 @@
-"""The tiled plan, step by step: load, compute, store.
+"""The tiled plan, step by step: compute, requantise, go on with the results, store.
 
-A *step* is one piece of one tile of one chunk. The loads of a step are written in front of the work of the step
-before it, as far as the memories have room, so that the bus works ahead of the arrays. Everything else follows from
-program order: whoever touches the same units, entries or rows in DRAM is ordered by tokens.
+A tile is requantised, joined with what followers add, and stored behind the next step's work on the array, so that
+neither engine waits for the other's instructions. Everything else follows from program order: whoever touches the same
+units, entries or tiles in DRAM is ordered by tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.jit.kernels.base import split_evenly, uniform_prm
-from tilewright.jit.tiled.choose import Chosen
 from tilewright.jit.tiled.dram import Mover, Stored
-from tilewright.jit.tiled.geometry import Patch, Piece, Tile, tiles_of
-from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
-from tilewright.jit.tiled.residency import Residency, Span, Wanted
+from tilewright.jit.tiled.layers import AluLayer, GemmLayer
+from tilewright.jit.tiled.loads import Lane, Loads, Wanted
+from tilewright.jit.tiled.steps import Items, Order, Step
 from tilewright.jit.tiled.windows import WindowLayer
-from tilewright.jit.tiled.work import Part, Place, Worker, count_runs, parts_of
+from tilewright.jit.tiled.work import Place, Worker, count_runs
 from tilewright.jit.writer import InstructionWriter
 
-_CACHED = 128  #: pieces whose weights are kept ready made
 
+class _Waiting(NamedTuple):
+    """A part whose sums lie from ``acc`` on, to be requantised."""
 
-@dataclass(frozen=True)
-class Step:
-    """Piece ``index`` of ``pieces``, of tile ``tile`` and the vectors [lo, hi) of layer number ``layer``."""
-
-    layer: int
-    tile: Tile
-    lo: int
-    hi: int
-    pieces: tuple[Piece, ...]
-    index: int
-
-    @property
-    def piece(self) -> Piece:
-        return self.pieces[self.index]
-
-    @property
-    def last(self) -> bool:
-        return self.index == len(self.pieces) - 1
-
-
-def steps_of(number: int, layer: TiledLayer, chosen: Chosen) -> Iterator[Step]:
-    """The steps of a layer in order."""
-    cut = chosen.cut
-    tiles = tiles_of(layer.node.height, layer.node.width, cut)
-    chunks = [(lo, hi, tuple(layer.pieces(lo, hi, cut))) for lo, hi in split_evenly(layer.vectors, cut.vectors)]
-    if cut.tiles_first:
-        pairs = [(tile, chunk) for tile in tiles for chunk in chunks]
-    else:
-        pairs = [(tile, chunk) for chunk in chunks for tile in tiles]
-    for tile, (lo, hi, pieces) in pairs:
-        for index in range(len(pieces)):
-            yield Step(number, tile, lo, hi, pieces, index)
+    step: Step
+    acc: int
 
 
 class TileEmitter:
-    """Writes every layer's steps; ``stored`` says where each tensor lies in DRAM."""
+    """Writes every step; ``stored`` says where each tensor lies in DRAM."""
 
     def __init__(
-        self, config: Config, layers: Sequence[TiledLayer], chosen: Sequence[Chosen], stored: Mapping[str, Stored],
-        writer: InstructionWriter,
+        self, config: Config, items: Items, stored: Mapping[str, Stored], writer: InstructionWriter
     ) -> None:  # fmt: skip
-        self.config, self._layers, self._chosen, self._stored = config, layers, chosen, stored
+        self.config, self._stored = config, stored
         self._writer, self._mover, self._worker = writer, Mover(writer, config), Worker(writer, config)
-        self._act = Residency(max(config.in_units, config.out_units))
-        self._wgt, self._prm = Residency(), Residency()
+        self._items, self._chains, self._chosen = items, items.chains, items.chosen
+        self._steps = list(Order(items))
+        self._loads = Loads(config, items, stored, writer, self._worker, self._steps)
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
-        self._work: dict[Hashable, tuple[list[Run], NDArray[np.int8]]] = {}
-        self._left = [layer.node.output for layer in layers]  #: outputs of layers not yet done
         self._bank = 0
-        self._results = 0
+        self._open: int | None = None  #: the bank of an item whose sums are not complete yet
+        self._waiting: _Waiting | None = None
 
     def run(self) -> None:
         """Write all steps."""
-        step = None
-        for number, layer in enumerate(self._layers):
-            for following in steps_of(number, layer, self._chosen[number]):
-                if step is not None:
-                    self._prefetch(following, step)
-                    self._do(step, following.layer != step.layer)
-                step = following
-        if step is not None:
-            self._do(step, True)
-
-    # -- what a step needs -----------------------------------------------------------------------------
-
-    def _patch(self, step: Step) -> Patch:
-        layer = self._layers[step.layer]
-        return layer.window.patch(layer.sources[step.piece.source], step.tile, step.piece)
-
-    def _wanted_act(self, step: Step) -> list[Wanted]:
-        patch, regions = self._patch(step), self._chosen[step.layer].regions
-        wanted = [Wanted(patch, patch.size, (0, regions.split))]
-        if step.last:
-            size = step.tile.rows * step.tile.columns * (step.hi - step.lo) * self.config.out_units
-            key = ("result", step.layer, step.tile, step.lo)
-            wanted.append(Wanted(key, size, (regions.split, self.config.act_units)))
-        return wanted
-
-    def _weights(self, step: Step) -> tuple[list[Run], NDArray[np.int8]]:
-        layer = self._layers[step.layer]
-        key = self._weights_key(step)
-        if key not in self._work:
-            while len(self._work) >= _CACHED:
-                self._work.pop(next(iter(self._work)))
-            if isinstance(layer, WindowLayer):
-                self._work[key] = [], layer.weights(step.lo, step.hi, step.piece)
+        for step in self._steps:
+            self._loads.begin(step)
+            if not self._loads.is_stored(step):
+                self._flush()
+            if self._chains[step.item.chain].uses_gemm:
+                self._compute(step)
             else:
-                assert isinstance(layer, GemmLayer)
-                self._work[key] = layer.runs(step.lo, step.hi, step.pieces, step.index)
-        return self._work[key]
+                self._pass(step)
+        self._flush()
 
-    def _weights_key(self, step: Step) -> Hashable:
-        return (step.layer, step.lo, step.index)
+    def _begin(self, step: Step, layer: int) -> None:
+        node = self._chains[step.item.chain].layers[layer].node
+        self._writer.begin(node.layer, node.name)
 
-    def _wanted_wgt(self, step: Step) -> list[Wanted]:
-        if isinstance(self._layers[step.layer], AluLayer):
-            return []
-        return [Wanted(self._weights_key(step), len(self._weights(step)[1]), (0, self.config.wgt_entries))]
+    def _fetch(self, lane: Lane, step: Step, wanted: Sequence[Wanted]) -> list[int]:
+        """Places of blocks, whatever must make way for them."""
+        places = self._loads.fetch(lane, step, wanted)
+        if places is None:
+            self._flush()
+            places = self._loads.fetch(lane, step, wanted, must=True)
+        assert places is not None, "a cut was chosen that does not fit"
+        return [places[block.key] for block in wanted]
 
-    def _wanted_prm(self, step: Step, count: int | None) -> list[Wanted]:
-        """Scales of the step's layer, and the requantisation for ``count`` valid elements."""
-        layer, region = self._layers[step.layer], (0, self.config.prm_entries)
-        scales = list(dict.fromkeys(t.scale for t in layer.terms)) if isinstance(layer, AluLayer) else []
-        wanted = [Wanted(("scale", step.layer, scale), 1, region) for scale in scales]
-        if count is not None:
-            size = 1 if layer.uniform else step.hi - step.lo
-            wanted.append(Wanted(self._requant_key(step, count), size, region))
-        return wanted
-
-    def _requant_key(self, step: Step, count: int) -> Hashable:
-        layer = self._layers[step.layer]
-        return ("requant", step.layer, 0 if layer.uniform else step.lo, count)
-
-    def _count(self, step: Step) -> int | None:
-        """The first requantisation of a step that finishes its tile."""
-        return int(self._layers[step.layer].counts_of(step.tile).flat[0]) if step.last else None
-
-    # -- loads -----------------------------------------------------------------------------------------
-
-    def _fetch(
-        self, step: Step, memory: str, wanted: list[Wanted], pinned: list[Span], must: bool
-    ) -> dict[Hashable, int]:
-        """Make blocks resident and load what was not there; {} where there is no room yet."""
-        residency = {"act": self._act, "wgt": self._wgt, "prm": self._prm}[memory]
-        taken = residency.take(wanted, pinned, must)
-        if taken is None:
-            return {}
-        places, missing = taken
-        self._writer.begin(self._layers[step.layer].node.layer, self._layers[step.layer].node.name)
-        for key in missing:
-            if memory == "wgt":
-                self._writer.load_weights(places[key], self._weights(step)[1])
-            elif memory == "prm":
-                self._load_prm(step, key, places[key])
-            elif isinstance(key, Patch):
-                self._mover.load(key, self._stored[key.tensor], places[key], self._wrap)
-        return places
-
-    def _load_prm(self, step: Step, key: Hashable, base: int) -> None:
-        assert isinstance(key, tuple)
-        if key[0] == "scale":
-            scale = key[2]
-            entries = uniform_prm(scale.bias, scale.multiplier, scale.offset, scale.shift, self.config)
-        else:
-            entries = self._layers[step.layer].requant_entries(key[3], step.lo, step.hi)
-        self._writer.load_prm(base, entries)
-
-    def _prefetch(self, following: Step, step: Step) -> None:
-        """Load what the next step needs beside what this one holds, as far as there is room."""
-        for memory, wanted_of in (("wgt", self._wanted_wgt), ("act", self._wanted_act)):
-            held = self._fetch(step, memory, wanted_of(step), [], True)
-            spans = [(held[w.key], held[w.key] + w.size) for w in wanted_of(step)]
-            wanted = wanted_of(following)
-            if memory == "act":
-                wanted = wanted[:1]
-                if not self._ready(following, step):
-                    continue
-            if wanted:
-                self._fetch(following, memory, wanted, spans, False)
-
-    def _ready(self, following: Step, step: Step) -> bool:
-        """Whether the tensor that the next step reads was stored before the work of this one."""
-        tensor = self._layers[following.layer].sources[following.piece.source]
-        return tensor not in self._left[step.layer :]
+    def _free_bank(self) -> int:
+        """The next bank of acc that holds nothing, made free if need be."""
+        taken = {self._open, self._waiting.acc if self._waiting is not None else None}
+        for _ in range(self.config.acc_banks):
+            self._bank = (self._bank + 1) % self.config.acc_banks
+            if self._bank * self.config.acc_bank_units not in taken:
+                return self._bank * self.config.acc_bank_units
+        self._flush()
+        return self._free_bank()
 
     # -- work ------------------------------------------------------------------------------------------
 
-    def _do(self, step: Step, layer_done: bool) -> None:
-        """Compute a step; store the tile with its last piece."""
-        layer, c = self._layers[step.layer], self.config
-        act = self._fetch(step, "act", self._wanted_act(step), [], True)
-        patch = self._patch(step)
-        source = Place(act[patch], self._wrap)
-        units = (step.hi - step.lo) * c.out_units
-        for part in parts_of(step.tile, units, layer):
-            if step.index == 0:
-                self._bank = (self._bank + 1) % c.acc_banks
-            acc = self._bank * c.acc_bank_units
-            if not isinstance(layer, AluLayer):
-                wgt = self._fetch(step, "wgt", self._wanted_wgt(step), [], True)[self._weights_key(step)]
-            if isinstance(layer, GemmLayer):
-                runs = self._weights(step)[0]
-                self._worker.gemm(layer, step.piece, runs, step.lo, units, part, patch, source, wgt, acc)
-            elif isinstance(layer, WindowLayer):
-                self._worker.windows(layer, step.piece, units, part, patch, source, wgt, acc)
-            else:
-                assert isinstance(layer, AluLayer)
-                prm = self._fetch(step, "prm", self._wanted_prm(step, self._count(step)), [], True)
-                scales = {key[2]: place for key, place in prm.items() if isinstance(key, tuple) and key[0] == "scale"}
-                self._worker.rescale(layer, step.piece, step.index == 0, units, part, patch, source, scales, acc)
-            if step.last:
-                result = Place(act["result", step.layer, step.tile, step.lo], self._wrap)
-                self._finish(layer, step, part, units, acc, result)
-        if step.last:
-            stored = self._stored[layer.node.output]
-            unit = layer.first_unit + step.lo * c.out_units
-            self._mover.store(step.tile, stored, unit, units, act["result", step.layer, step.tile, step.lo], self._wrap)
+    def _compute(self, step: Step) -> None:
+        """A step's work on the array, and then what waits from the one before."""
+        item, index = step.item, step.piece
+        chain, piece, loads = self._chains[item.chain], item.pieces[index], self._loads
+        leader, units = chain.leader, (item.hi - item.lo) * self.config.out_units
+        patch = self._items.patches(item, index, step.finishes)[0]
+        loads.worked(self._items.array[item.chain] / (len(item.pieces) * len(item.parts)))
+        (wgt,) = self._fetch(loads.weights, step, loads.weights.wanted(step))
+        loads.hold(loads.weights, step, loads.weights.wanted(step))
+        acc = self._free_bank() if self._open is None else self._open
+        (base,) = self._fetch(loads.patches, step, loads.patches.wanted(step))  # the last that may make others way
+        loads.hold(loads.patches, step, loads.patches.wanted(step))
+        loads.prepare(step)
+        loads.ahead()
+        self._begin(step, 0)
+        place = Place(base, self._wrap)
+        if isinstance(leader, WindowLayer):
+            self._worker.windows(leader, piece, units, step.part, patch, place, wgt, acc)
+        else:
+            assert isinstance(leader, GemmLayer)
+            runs = loads.weights_of(step)[0]
+            self._worker.gemm(leader, piece, runs, item.lo, units, step.part, patch, place, wgt, acc)
+        loads.release(loads.patches, step)
+        loads.release(loads.weights, step)
+        self._flush()
+        self._open = None if step.finishes else acc
+        self._waiting = _Waiting(step, acc) if step.finishes else None
+        loads.ahead()
 
-    def _finish(self, layer: TiledLayer, step: Step, part: Part, units: int, acc: int, result: Place) -> None:
-        for pixel, pixels, count, place in count_runs(layer, step.tile, part):
-            wanted = self._wanted_prm(step, count)[-1:]
-            prm = self._fetch(step, "prm", wanted, [], True)
-            self._worker.requantize(layer, count, pixel, pixels, units, acc + place * units, result, prm[wanted[0].key])
+    def _pass(self, step: Step) -> None:
+        """All of a step that ALU alone computes."""
+        if not step.last:  # its results lie there until the last part comes
+            self._flush()
+        item, acc, loads = step.item, self._free_bank(), self._loads
+        layer, units = self._chains[item.chain].leader, (item.hi - item.lo) * self.config.out_units
+        assert isinstance(layer, AluLayer)
+        for index, piece in enumerate(item.pieces):
+            patch = layer.window.patch(layer.sources[piece.source], item.tile, piece)
+            prm = self._scales(step, 0, layer)
+            (base,) = self._fetch(loads.patches, step, [loads.wanted_patch(step, patch)])
+            self._begin(step, 0)
+            place = Place(base, self._wrap)
+            self._worker.rescale(layer, piece, index == 0, units, step.part, patch, place, prm, acc)
+        loads.release(loads.patches, step)
+        self._finish(step, acc)
+        loads.ahead()
+
+    def _scales(self, step: Step, k: int, layer: AluLayer) -> dict[object, int]:
+        wanted = self._loads.wanted_scales(step, k, layer)
+        scales = dict.fromkeys(term.scale for term in layer.terms)
+        return dict(zip(scales, self._fetch(self._loads.constants, step, wanted), strict=True))
+
+    def _flush(self) -> None:
+        """What waits behind the array, if anything does."""
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            self._finish(*waiting)
+
+    def _finish(self, step: Step, acc: int) -> None:
+        """Requantise a part, let followers go on with it, and store the tile with its last part."""
+        item, loads = step.item, self._loads
+        chain, units = self._chains[item.chain], (item.hi - item.lo) * self.config.out_units
+        wanted = loads.results.wanted(step)
+        bases = self._fetch(loads.results, step, wanted)
+        places = {block.key: Place(base, self._wrap) for block, base in zip(wanted, bases, strict=True)}
+        loads.hold(loads.results, step, wanted)
+        result = places[loads.result_key(item)]
+        for pixel, pixels, count, place in count_runs(chain.leader, item.tile, step.part):
+            self._requantize(step, 0, count, pixel, pixels, acc + place * units, result)
+        first, stop = step.part.pixels(item.tile)
+        operands = chain.operands(item.tile, item.lo, item.hi)
+        for k, layer in enumerate(chain.followers, 1):
+            sources = [places[operands[t]] if t in operands else result for t in layer.sources]
+            prm = self._scales(step, k, layer)
+            self._begin(step, k)
+            self._worker.join(layer, sources, first, stop - first, units, prm, acc)
+            self._requantize(step, k, 0, first, stop - first, acc, result)
+        loads.release(loads.constants, step)
+        if step.last:
+            stored, unit_of = self._stored[chain.last.node.output], chain.last.first_unit
+            self._mover.store(
+                item.tile, stored, unit_of + item.lo * self.config.out_units, units, result.base, self._wrap,
+                np.array([item.number]),
+            )  # fmt: skip
+            loads.written.add(item.number)
+        loads.release(loads.results, step)
+
+    def _requantize(self, step: Step, k: int, count: int, pixel: int, pixels: int, acc: int, result: Place) -> None:
+        item, layer = step.item, self._chains[step.item.chain].layers[k]
+        (prm,) = self._fetch(self._loads.constants, step, [self._loads.wanted_requant(step, k, layer, count)])
+        self._begin(step, k)
+        units = (item.hi - item.lo) * self.config.out_units
+        self._worker.requantize(layer, count, pixel, pixels, units, acc, result, prm)

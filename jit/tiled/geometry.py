@@ -67,7 +67,10 @@ class Piece(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """Rows and columns of a tensor from (``top``, ``left``) on, which may lie outside of it, and units of a pixel."""
+    """Rows and columns of a tensor from (``top``, ``left``) on, which may lie outside of it, and units of a pixel.
+
+    Only every ``step_y``-th row and every ``step_x``-th column is there.
+    """
 
     tensor: str
     top: int
@@ -77,6 +80,8 @@ class Patch(NamedTuple):
     unit: int
     units: int
     pad_value: int
+    step_y: int = 1
+    step_x: int = 1
 
     @property
     def stride(self) -> int:
@@ -101,22 +106,27 @@ class Window:
 
     @property
     def pointwise(self) -> bool:
-        """Whether each output pixel reads the input pixel of its own place in the patch."""
-        return self.kernel == (1, 1) and self.strides == (1, 1)
+        """Whether each output pixel reads the pixel of its own place in the patch."""
+        return self.kernel == (1, 1)
 
-    def extent(self, rows: int, columns: int, kernel_rows: int, kernel_columns: int) -> tuple[int, int]:
-        """Rows and columns of the patch of a tile of this size, for so much of the kernel."""
+    def steps(self, piece: Piece) -> tuple[int, int]:
+        """Rows and columns of the patch from output to output: what a single kernel row or column skips is left out."""
         return (
-            (rows - 1) * self.strides[0] + (kernel_rows - 1) * self.dilation[0] + 1,
-            (columns - 1) * self.strides[1] + (kernel_columns - 1) * self.dilation[1] + 1,
+            self.strides[0] if piece.ky_end - piece.ky > 1 else 1,
+            self.strides[1] if piece.kx_end - piece.kx > 1 else 1,
         )
 
     def patch(self, tensor: str, tile: Tile, piece: Piece) -> Patch:
         """What a piece reads for a tile."""
-        rows, columns = self.extent(tile.rows, tile.columns, piece.ky_end - piece.ky, piece.kx_end - piece.kx)
-        top = tile.top * self.strides[0] - self.top + piece.ky * self.dilation[0]
-        left = tile.left * self.strides[1] - self.left + piece.kx * self.dilation[1]
-        return Patch(tensor, top, left, rows, columns, piece.unit, piece.units, self.pad_value)
+        step_y, step_x = self.steps(piece)
+        return Patch(
+            tensor,
+            tile.top * self.strides[0] - self.top + piece.ky * self.dilation[0],
+            tile.left * self.strides[1] - self.left + piece.kx * self.dilation[1],
+            (tile.rows - 1) * step_y + (piece.ky_end - piece.ky - 1) * self.dilation[0] + 1,
+            (tile.columns - 1) * step_x + (piece.kx_end - piece.kx - 1) * self.dilation[1] + 1,
+            piece.unit, piece.units, self.pad_value, self.strides[0] // step_y, self.strides[1] // step_x,
+        )  # fmt: skip
 
 
 def tiles_of(height: int, width: int, cut: Cut) -> list[Tile]:

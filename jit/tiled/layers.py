@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from tilewright.config import Config
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Node, is_uniform, prm_entries, split_evenly
 from tilewright.jit.kernels.elementwise import Term
+from tilewright.jit.tiled import cost
 from tilewright.jit.tiled.blocks import Blocks
+from tilewright.jit.tiled.cost import LayerShape
 from tilewright.jit.tiled.geometry import Cut, Piece, Tile, Window
 
 
@@ -65,6 +68,16 @@ class TiledLayer(ABC):
         """prm entries that the layer needs beside those of its requantisation."""
         return 0
 
+    @property
+    def passes(self) -> int:
+        """Passes of ALU over each output."""
+        return 1
+
+    @cached_property
+    def array_cycles(self) -> int:
+        """Cycles of GEMM over the whole layer, uncut."""
+        return 0
+
     def requant_entries(self, count: int, lo: int, hi: int) -> NDArray[np.int32]:
         """prm entries of the vectors [lo, hi): one for all if uniform."""
         entries = prm_entries(self.requants[count], self.config, self.vectors)
@@ -80,9 +93,28 @@ class TiledLayer(ABC):
     def pieces(self, lo: int, hi: int, cut: Cut) -> list[Piece]:
         """What the vectors [lo, hi) sum over, in order."""
 
+    def shape(self, units: Sequence[int]) -> LayerShape:
+        """What the choice of a cut looks at, alone; ``units``: units of a pixel of each input, as stored."""
+        window, node = self.window, self.node
+        row = {
+            cost.Layer.HEIGHT: node.height, cost.Layer.WIDTH: node.width, cost.Layer.VECTORS: self.vectors,
+            cost.Layer.KERNEL_Y: window.kernel[0],
+            cost.Layer.KERNEL_X: window.kernel[1], cost.Layer.STRIDE_Y: window.strides[0],
+            cost.Layer.STRIDE_X: window.strides[1], cost.Layer.DILATION_Y: window.dilation[0],
+            cost.Layer.DILATION_X: window.dilation[1], cost.Layer.LEAD: self.lead, cost.Layer.FLAT: self.flat,
+            cost.Layer.PRM_FIXED: self.scale_entries + self.uniform, cost.Layer.PRM_EACH: not self.uniform,
+            cost.Layer.TERMS: 1, cost.Layer.PASSES: self.passes,
+            **self._numbers(),
+        }  # fmt: skip
+        numbers = np.array([row.get(column, 0) for column in cost.Layer], np.int64)
+        return LayerShape(numbers, self._block_table(), np.array(units, np.int64))
+
     @abstractmethod
-    def array_cycles(self) -> int:
-        """Cycles of the engine that computes, over the whole layer."""
+    def _numbers(self) -> dict[cost.Layer, int]:
+        """The columns of the layer's row that depend on its kind."""
+
+    def _block_table(self) -> NDArray[np.int64]:
+        return np.zeros((len(self.sources), self.vectors, 3), np.int64)
 
     def _kernel_parts(self, cut: Cut) -> list[tuple[int, int, int, int]]:
         rows = split_evenly(self.window.kernel[0], cut.kernel_rows)
@@ -177,10 +209,20 @@ class GemmLayer(TiledLayer):
         moved = [block + shift * len(members) for block in members[0]]
         return shift >= 0 and list(blocks) == moved
 
+    @cached_property
     def array_cycles(self) -> int:
-        pixels = self.node.height * self.node.width
         taps = self.window.kernel[0] * self.window.kernel[1]
-        return pixels * taps * sum(len(blocks) for reads in self._reads for blocks in reads)
+        return self.node.height * self.node.width * taps * sum(len(b) for reads in self._reads for b in reads)
+
+    def _numbers(self) -> dict[cost.Layer, int]:
+        return {
+            cost.Layer.KIND: cost.GEMM, cost.Layer.SHARED: self.blocks.shared, cost.Layer.ARRAY: self.array_cycles,
+        }  # fmt: skip
+
+    def _block_table(self) -> NDArray[np.int64]:
+        return np.array(
+            [[(r[0], r[-1] + 1, len(r)) if len(r) else (0, 0, 0) for r in reads] for reads in self._reads], np.int64
+        )
 
 
 @dataclass(kw_only=True)
@@ -192,6 +234,10 @@ class AluLayer(TiledLayer):
     @property
     def scale_entries(self) -> int:
         return len(dict.fromkeys(term.scale for term in self.terms))
+
+    @property
+    def passes(self) -> int:
+        return len(self.terms) + 1
 
     def pieces(self, lo: int, hi: int, cut: Cut) -> list[Piece]:
         units = (lo * self.config.out_units, hi * self.config.out_units)
@@ -208,5 +254,5 @@ class AluLayer(TiledLayer):
                 found.append((term, ky - piece.ky, kx - piece.kx))
         return found
 
-    def array_cycles(self) -> int:
-        return self.node.height * self.node.width * self.vectors * len(self.terms)
+    def _numbers(self) -> dict[cost.Layer, int]:
+        return {cost.Layer.KIND: cost.ALU, cost.Layer.TERMS: len(self.terms)}

@@ -1,8 +1,10 @@
-"""A program of the tiled plan: every tensor in DRAM, every layer cut as :mod:`tilewright.jit.tiled.choose` says."""
+"""A program of the tiled plan: every tensor in DRAM, every layer cut as :mod:`tilewright.jit.tiled.cost` says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.config import Config
@@ -11,10 +13,28 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.build import tiled_layers
-from tilewright.jit.tiled.choose import Chosen, choose
+from tilewright.jit.tiled.chains import Chain, chains_of
+from tilewright.jit.tiled.cost import Chosen, LayerShape, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
+from tilewright.jit.tiled.steps import Items, Order
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
+
+_ROUNDS = 4  #: of asking who runs beside whom
+_SIDE_SHARE = 4  #: of the banks of act, one in so many is for layers that ALU runs beside others
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tiles of all chains, and the cycles that they take by a coarse count."""
+
+    items: Items
+    cycles: float
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other choices for the same graph."""
+        return tuple((type(chain.leader), cut) for chain, cut in zip(self.items.chains, self.items.chosen, strict=True))
 
 
 class TiledProgram:
@@ -25,25 +45,65 @@ class TiledProgram:
 
     def __init__(self, graph: Graph, lowered: Lowered, config: Config) -> None:
         self.lowered, self._config = lowered, config
-        self._stored, self.offsets, self._sizes, self._rows = _lay_out(graph, lowered, config)
-        self._forms = [tiled_layers(node, config) for node in lowered.nodes]
+        self._stored, self.offsets, self._sizes = _lay_out(graph, lowered, config)
+        outputs = {lowered.outputs[t][0] for t in graph.outputs}
+        self._forms = chains_of([tiled_layers(node, config) for node in lowered.nodes], outputs)
+        self._shapes = [[self._shape(form) for form in forms] for forms in self._forms]
+        self._choices: dict[Config, Choice] = {}
 
-    def choose(self, plan: Config) -> tuple[tuple[int, Chosen], ...]:
-        """For each node, which of its forms and the cut that is fastest with ``plan``'s memories."""
-        result = []
-        for node, layers in zip(self.lowered.nodes, self._forms, strict=True):
-            units = [self._stored[name].units for name in node.inputs]
-            found = [(k, best) for k, layer in enumerate(layers) if (best := choose(layer, units, plan)) is not None]
-            if not found:
-                raise PlaceError(f"{node.name}: not even one pixel of one vector fits {self._config.name}")
-            result.append(min(found, key=lambda form: form[1].cycles))
-        return tuple(result)
+    def _shape(self, chain: Chain) -> LayerShape:
+        units = [self._stored[t].units for t in chain.leader.sources]
+        return chain.shape(units, self._stored[chain.last.node.output].units)
 
-    def program(self, choice: Sequence[tuple[int, Chosen]], meta: dict[str, Any]) -> Program:
+    def choose(self, plan: Config) -> Choice:
+        """For each chain the form and the cut that are fastest with ``plan``'s memories.
+
+        Where ALU's layers can run beside others, both get banks of act of their own.
+        """
+        if plan not in self._choices:
+            self._choices[plan] = self._choice(plan)
+        return self._choices[plan]
+
+    def _choice(self, plan: Config) -> Choice:
+        banks = self._config.act_banks
+        shared = banks - max(1, banks // _SIDE_SHARE)
+        parts: dict[int, tuple[int, int] | None] = {
+            number: None if forms[0].uses_gemm else (shared, banks) for number, forms in enumerate(self._forms)
+        }
+        for _ in range(_ROUNDS):
+            order = self._order(plan, parts)
+            hosts = {host for _, host in order.beside if parts[host] is None}
+            if not hosts:
+                break
+            parts |= dict.fromkeys(hosts, (0, shared))
+        sides = {side for side, _ in order.beside}
+        idle = [k for k, part in parts.items() if part == (shared, banks) and k not in sides]
+        if idle:
+            order = self._order(plan, {**parts, **dict.fromkeys(idle)})
+        return Choice(order.items, order.cycles)
+
+    def _order(self, plan: Config, parts: Mapping[int, tuple[int, int] | None]) -> Order:
+        """The order of steps, with the best form and cut of each chain in its banks of act (all, if those are too few)."""
+        best = [self._best(number, plan, part) for number, part in parts.items()]
+        order = Order(Items([chain for chain, _ in best], [chosen for _, chosen in best]))
+        deque(order, maxlen=0)
+        return order
+
+    def _best(self, number: int, plan: Config, banks: tuple[int, int] | None) -> tuple[Chain, Chosen]:
+        forms = zip(self._forms[number], self._shapes[number], strict=True)
+        best = [(chain, choose(shape, plan, self._config, banks)) for chain, shape in forms]
+        found = [(chain, chosen) for chain, chosen in best if chosen is not None]
+        if not found and banks is not None:
+            return self._best(number, plan, None)
+        if not found:
+            name = self._forms[number][0].leader.node.name
+            raise PlaceError(f"{name}: not even one pixel of one vector fits {self._config.name}")
+        return min(found, key=lambda form: form[1].cycles)
+
+    def program(self, choice: Choice, meta: dict[str, Any]) -> Program:
         """The program of a choice."""
-        layers = [forms[k] for forms, (k, _) in zip(self._forms, choice, strict=True)]
-        writer = InstructionWriter(self._config, self._rows)
-        TileEmitter(self._config, layers, [chosen for _, chosen in choice], self._stored, writer).run()
+        writer = InstructionWriter(self._config, choice.items.count)
+        TileEmitter(self._config, choice.items, self._stored, writer).run()
         sizes = self._sizes
         segments = [
             Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
@@ -56,22 +116,17 @@ class TiledProgram:
 
 def _lay_out(
     graph: Graph, lowered: Lowered, config: Config
-) -> tuple[dict[str, Stored], dict[str, int], dict[int, int], int]:
-    """Every tensor's place, byte offsets of inputs and outputs, segment sizes, and rows that are written."""
+) -> tuple[dict[str, Stored], dict[str, int], dict[int, int]]:
+    """Every tensor's place, byte offsets of inputs and outputs, and segment sizes."""
     ends = {INPUT: 0, OUTPUT: 0, SCRATCH: 0}
     outputs = {lowered.outputs[t][0] for t in graph.outputs}
     stored: dict[str, Stored] = {}
     starts: dict[str, int] = {}
-    rows = 0
     for name, (height, width, units) in lowered.tensors.items():
         segment = INPUT if name in lowered.packs else OUTPUT if name in outputs else SCRATCH
         starts[name] = ends[segment]
-        written = segment != INPUT
-        stored[name] = Stored(
-            segment, ends[segment] // config.beat_bytes, height, width, units, rows if written else None,
-        )  # fmt: skip
-        rows += height * written
+        stored[name] = Stored(segment, ends[segment] // config.beat_bytes, height, width, units)
         ends[segment] += whole_pages(height * width * units * config.act_unit_bytes)
     offsets = {name: starts[name] for name in lowered.packs}
     offsets |= {t: starts[lowered.outputs[t][0]] for t in graph.outputs}
-    return stored, offsets, {segment: max(PAGE, end) for segment, end in ends.items()}, rows
+    return stored, offsets, {segment: max(PAGE, end) for segment, end in ends.items()}

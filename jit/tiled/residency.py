@@ -1,85 +1,102 @@
-"""What lies where in a memory, by key: loaded once as long as there is room, replaced in turn."""
+"""What lies where in a memory, by key: loaded once as long as there is room; what is needed last makes way first."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
+
+_NEVER = float("inf")
 
 
 class Wanted(NamedTuple):
-    """A block of ``size`` entries that must lie within ``region`` (start, stop)."""
+    """A block of ``size`` entries that must lie within ``region`` (start, stop), whole ``slot``s behind its start."""
 
     key: Hashable
     size: int
     region: tuple[int, int]
+    slot: int = 1
 
-
-Span = tuple[int, int]
+    def up(self, entry: int) -> int:
+        """The first place from an entry on."""
+        return self.region[0] + -(-max(0, entry - self.region[0]) // self.slot) * self.slot
 
 
 class Residency:
-    """Blocks of one memory. Places are taken in turn around each region, so that the oldest block goes first."""
+    """Blocks of one memory. ``next_use``: when a key is wanted again, as a number that grows with time.
 
-    def __init__(self, align: int = 1) -> None:
-        self._align = align
-        self._held: dict[Hashable, Span] = {}
-        self._next: dict[Span, int] = {}
+    Of the places whose blocks are wanted again equally late, the next one around the region is taken, so that the
+    oldest block goes first (Belady's rule, with turns for ties).
+    """
+
+    def __init__(self, next_use: Callable[[Hashable], float] = lambda _: 0.0) -> None:
+        self._next_use = next_use
+        self._held: dict[Hashable, tuple[int, int]] = {}
+        self._turn: dict[tuple[int, int], int] = {}
 
     def take(
-        self, wanted: Sequence[Wanted], pinned: Iterable[Span] = (), must: bool = False
+        self, wanted: Sequence[Wanted], keep: Collection[Hashable] = (), must: bool = False
     ) -> tuple[dict[Hashable, int], list[Hashable]] | None:
         """A place for every block: its first entry by key, and the keys of those that are not there yet.
 
-        Blocks at ``pinned`` stay. None if there is no room beside those; with ``must`` everything else then makes
+        Blocks named in ``keep`` stay. None if there is no room beside those; with ``must`` everything else then makes
         way and all blocks are placed anew, which needs their sum to fit.
         """
-        kept = list(pinned)
-        places: dict[Hashable, int] = {}
-        for block in wanted:
-            if block.key in self._held:
-                span = self._held[block.key]
-                places[block.key] = span[0]
-                kept.append(span)
-        missing: list[Hashable] = []
-        for block in wanted:
-            if block.key in places:
-                continue
+        places = {block.key: self._held[block.key][0] for block in wanted if block.key in self._held}
+        if len(places) == len(wanted):
+            return places, []
+        kept = [self._held[key] for key in (*keep, *places) if key in self._held]
+        missing = [block for block in wanted if block.key not in places]
+        for block in missing:
             start = self._find(block, kept)
             if start is None:
                 return self._anew(wanted) if must else None
             places[block.key] = start
             kept.append((start, start + block.size))
-            missing.append(block.key)
-        sizes = {block.key: block for block in wanted}
-        for key in missing:
-            self._hold(sizes[key], places[key])
-        return places, missing
+        for block in missing:
+            self._hold(block, places[block.key])
+        return places, [block.key for block in missing]
 
     def _anew(self, wanted: Sequence[Wanted]) -> tuple[dict[Hashable, int], list[Hashable]]:
         self._held.clear()
-        self._next.clear()
+        ends: dict[tuple[int, int], int] = {}
         places: dict[Hashable, int] = {}
         for block in wanted:
-            start = self._next.get(block.region, self._up(block.region[0]))
+            start = block.up(ends.get(block.region, block.region[0]))
             assert start + block.size <= block.region[1], "a cut was chosen that does not fit"
+            ends[block.region] = start + block.size
             places[block.key] = start
-            self._hold(block, start)
+        for block in wanted:
+            self._hold(block, places[block.key])
         return places, [block.key for block in wanted]
 
     def _hold(self, block: Wanted, start: int) -> None:
         stop = start + block.size
         self._held = {k: (a, b) for k, (a, b) in self._held.items() if b <= start or a >= stop}
         self._held[block.key] = (start, stop)
-        self._next[block.region] = self._up(stop)
+        self._turn[block.region] = stop
 
-    def _find(self, block: Wanted, kept: Sequence[Span]) -> int | None:
+    def _find(self, block: Wanted, kept: Sequence[tuple[int, int]]) -> int | None:
         low, high = block.region
-        first = self._next.get(block.region, self._up(low))
-        for start in [first, self._up(low), *sorted(self._up(stop) for _, stop in kept)]:
+        gaps, end = [], low
+        for a, b in sorted(span for span in kept if span[1] > low and span[0] < high):
+            if a - end >= block.size:
+                gaps.append((end, a))
+            end = max(end, b)
+        if high - end >= block.size:
+            gaps.append((end, high))
+        if not gaps:
+            return None
+        held = [(a, b, key) for key, (a, b) in self._held.items() if b > low and a < high]
+        turn = block.up(self._turn.get(block.region, low))
+        starts = {turn, *(block.up(a) for a, _ in gaps), *(block.up(b) for _, b, _ in held)}
+        best: tuple[float, int] | None = None
+        for start in sorted(starts, key=lambda start: (start < turn, start)):
             stop = start + block.size
-            if low <= start and stop <= high and all(b <= start or a >= stop for a, b in kept):
-                return start
-        return None
-
-    def _up(self, entry: int) -> int:
-        return -(-entry // self._align) * self._align
+            if not any(a <= start and stop <= b for a, b in gaps):
+                continue
+            soonest = min((self._next_use(key) for a, b, key in held if b > start and a < stop), default=_NEVER)
+            if best is None or soonest > best[0]:
+                best = soonest, start
+            if soonest == _NEVER:
+                break
+        return None if best is None else best[1]

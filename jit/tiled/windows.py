@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.kernels.window import WindowNode
+from tilewright.jit.tiled import cost
 from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Window
 from tilewright.jit.tiled.layers import TiledLayer
 
@@ -86,15 +88,16 @@ class WindowLayer(TiledLayer):
         """Whether emits must be kept apart, for so many kernel rows."""
         return self.config.dsp_packing and rows * self.step < 2
 
-    def row_cycles(self, columns: int, kernel_rows: int) -> int:
-        """Cycles of GEMM for a row of a tile, one unit, all kernel rows in pieces of ``kernel_rows``."""
-        parts = split_evenly(self.window.kernel[0], min(kernel_rows, self.most_rows))
-        pushes = sum((b - a) * self.step * (1 + self.paced(b - a)) for a, b in parts)
-        return (columns + self.lead) * pushes
-
+    @cached_property
     def array_cycles(self) -> int:
         rows = self.node.height * self.vectors * self.config.out_units
-        return rows * self.row_cycles(self.node.width, self.most_rows)
+        return rows * (self.node.width + self.lead) * self.taps.shape[0] * self.step
+
+    def _numbers(self) -> dict[cost.Layer, int]:
+        return {
+            cost.Layer.KIND: cost.WINDOW, cost.Layer.SHARED: self.shared, cost.Layer.MOST_ROWS: self.most_rows,
+            cost.Layer.STEP: self.step,
+        }  # fmt: skip
 
 
 def window_layer(node: WindowNode, vectors: int) -> WindowLayer | None:
@@ -107,5 +110,5 @@ def window_layer(node: WindowNode, vectors: int) -> WindowLayer | None:
     )  # fmt: skip
     return WindowLayer(
         node=node, config=node.config, window=window, requants=node.requants, counts=node.counts, vectors=vectors,
-        taps=node.taps,
+        first_unit=node.first_unit, taps=node.taps,
     )  # fmt: skip

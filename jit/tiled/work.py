@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,42 +11,12 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Combine
-from tilewright.jit.kernels.base import Uop, split_evenly
+from tilewright.jit.kernels.base import Uop
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
+from tilewright.jit.tiled.steps import Part
 from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.writer import InstructionWriter
-
-
-class Part(NamedTuple):
-    """Rows [top, bottom) and columns [left, right) of a tile, whose accumulators lie in one bank of acc.
-
-    ``flat``: pixels [left, right) of the tile counted through its rows; there is one row then.
-    """
-
-    top: int
-    bottom: int
-    left: int
-    right: int
-    flat: bool
-
-    @property
-    def rows(self) -> int:
-        return self.bottom - self.top
-
-    @property
-    def columns(self) -> int:
-        return self.right - self.left
-
-
-def parts_of(tile: Tile, units: int, layer: TiledLayer) -> list[Part]:
-    """A tile with ``units`` accumulators a pixel, cut to banks of acc."""
-    config = layer.config
-    if layer.flat:
-        pixels = split_evenly(tile.rows * tile.columns, config.acc_bank_units // units)
-        return [Part(0, 1, a, b, True) for a, b in pixels]
-    rows = split_evenly(tile.rows, config.acc_bank_units // ((tile.columns + layer.lead) * units))
-    return [Part(a, b, 0, tile.columns, False) for a, b in rows]
 
 
 class Place(NamedTuple):
@@ -61,24 +31,35 @@ class Worker:
 
     def __init__(self, writer: InstructionWriter, config: Config) -> None:
         self._writer, self.config = writer, config
+        self._sequences: dict[Hashable, tuple[Uop, ...]] = {}
+
+    def prepare(self, layer: GemmLayer | WindowLayer, piece: Piece, runs: Sequence[Run], patch: Patch) -> None:
+        """Load the micro-ops of a piece's GEMMs if they are not there."""
+        if isinstance(layer, WindowLayer):
+            self._writer.resident(tuple(layer.uops(piece, patch)))
+            return
+        for run in runs:
+            for part in self._writer.pieces(self._uops(layer, piece, run, patch)):
+                self._writer.resident(tuple(part))
 
     def gemm(
         self, layer: GemmLayer, piece: Piece, runs: Sequence[Run], lo: int, units: int, part: Part, patch: Patch,
         source: Place, wgt: int, acc: int,
     ) -> None:  # fmt: skip
         """Add a piece of the vectors from ``lo`` on to a part's accumulators, ``units`` of them a pixel."""
-        c, window = self.config, layer.window
-        step_y, step_x = window.strides[0] * patch.stride, window.strides[1] * patch.units
+        c, (rows, columns) = self.config, layer.window.steps(piece)
+        step_y, step_x = rows * patch.stride, columns * patch.units
         start = source.base + part.left * step_x + part.top * step_y
         for run in runs:
             uops = self._uops(layer, piece, run, patch)
             dst = acc + (run.first - lo) * c.out_units
             common = {"dst_inner": units, "src_inner": step_x, "inner": part.columns, **source.wrap}
-            if run.count == 1:
-                self._writer.gemm(
-                    uops, **common, outer=part.rows, dst=dst, dst_outer=part.columns * units, src=start,
-                    src_outer=step_y, wgt=wgt + run.entry,
-                )  # fmt: skip
+            if run.count <= part.rows:
+                for k in range(run.count):
+                    self._writer.gemm(
+                        uops, **common, outer=part.rows, dst=dst + k * c.out_units, dst_outer=part.columns * units,
+                        src=start + k * run.shift * c.in_units, src_outer=step_y, wgt=wgt + run.entry + k * run.step,
+                    )  # fmt: skip
                 continue
             for row in range(part.rows):
                 self._writer.gemm(
@@ -87,29 +68,42 @@ class Worker:
                     wgt_outer=run.step,
                 )  # fmt: skip
 
-    def _uops(self, layer: GemmLayer, piece: Piece, run: Run, patch: Patch) -> list[Uop]:
-        step, (dy, dx) = self.config.in_units, layer.window.dilation
-        uops: list[Uop] = []
-        for tap in range(piece.taps):
-            ky, kx = divmod(tap, piece.kx_end - piece.kx)
-            for k, block in enumerate(run.blocks):
-                offset = ky * dy * patch.stride + kx * dx * patch.units + block * step - piece.unit
-                entry = k if layer.blocks.shared else len(uops)
-                uops.append((0, offset, entry, int(bool(uops) or not run.begins)))
-        return uops
+    def _uops(self, layer: GemmLayer, piece: Piece, run: Run, patch: Patch) -> tuple[Uop, ...]:
+        key = (piece, run.blocks, run.begins, layer.window.dilation, layer.blocks.shared, patch.stride, patch.units)
+        if key not in self._sequences:
+            step, (dy, dx) = self.config.in_units, layer.window.dilation
+            uops: list[Uop] = []
+            for tap in range(piece.taps):
+                ky, kx = divmod(tap, piece.kx_end - piece.kx)
+                start = ky * dy * patch.stride + kx * dx * patch.units - piece.unit
+                for k, block in enumerate(run.blocks):
+                    entry = k if layer.blocks.shared else len(uops)
+                    uops.append((0, start + block * step, entry, int(bool(uops) or not run.begins)))
+            self._sequences[key] = tuple(uops)
+        return self._sequences[key]
 
     def windows(
         self, layer: WindowLayer, piece: Piece, units: int, part: Part, patch: Patch, source: Place, wgt: int, acc: int
     ) -> None:
-        """Add a piece to a part's accumulators in window mode, row by row."""
-        columns = part.columns + layer.lead
+        """Add a piece to a part's accumulators in window mode."""
+        columns, (step_y, step_x) = part.columns + layer.lead, layer.window.steps(piece)
+        src, line, weights = source.base + part.top * step_y * patch.stride, columns * units, 0 if layer.shared else 1
+        common = {
+            "window": 1, "pace": int(layer.paced(piece.ky_end - piece.ky)), "inner": columns, "dst_inner": units,
+            "src_inner": step_x * patch.units, **source.wrap,
+        }  # fmt: skip
+        uops = layer.uops(piece, patch)
+        if units <= part.rows:
+            for k in range(units):
+                self._writer.gemm(
+                    uops, **common, outer=part.rows, dst=acc + k, dst_outer=line, src=src + k,
+                    src_outer=step_y * patch.stride, wgt=wgt + k * weights,
+                )  # fmt: skip
+            return
         for row in range(part.rows):
             self._writer.gemm(
-                layer.uops(piece, patch), window=1, pace=int(layer.paced(piece.ky_end - piece.ky)), outer=units,
-                inner=columns, dst=acc + row * columns * units, dst_outer=1, dst_inner=units,
-                src=source.base + (part.top + row) * layer.window.strides[0] * patch.stride, src_outer=1,
-                src_inner=layer.window.strides[1] * patch.units, wgt=wgt, wgt_outer=0 if layer.shared else 1,
-                **source.wrap,
+                uops, **common, outer=units, dst=acc + row * line, dst_outer=1, src=src + row * step_y * patch.stride,
+                src_outer=1, wgt=wgt, wgt_outer=weights,
             )  # fmt: skip
 
     def rescale(
@@ -117,29 +111,34 @@ class Worker:
         prm: dict[object, int], acc: int,
     ) -> None:  # fmt: skip
         """Join a piece's terms with a part's accumulators; ``prm``: the entry of each scale."""
-        c, window = self.config, layer.window
-        step_y, step_x = window.strides[0] * patch.stride, window.strides[1] * patch.units
+        c, (rows, columns) = self.config, layer.window.steps(piece)
+        step_y, step_x = rows * patch.stride, columns * patch.units
         vectors = units // c.out_units
         for number, (term, ky, kx) in enumerate(layer.terms_of(piece)):
             first = begins and number == 0
-            start = source.base + (part.top * window.strides[0] + ky) * patch.stride
-            start += (part.left * window.strides[1] + kx) * patch.units
+            start = source.base + part.top * step_y + ky * patch.stride + part.left * step_x + kx * patch.units
             common = {
                 "rounding": int(Rounding[term.scale.rounding.upper()]), "prm": prm[term.scale],
                 "combine": int(Combine.WRITE if first else term.combine), **source.wrap,
             }  # fmt: skip
-            if vectors == 1:
-                self._writer.rescale(
-                    **common, outer=part.rows, inner=part.columns, src=start, src_outer=step_y, src_inner=step_x,
-                    dst=acc, dst_outer=part.columns * units, dst_inner=units,
-                )  # fmt: skip
-                continue
-            for row in range(part.rows):
-                self._writer.rescale(
-                    **common, outer=part.columns, inner=vectors, src=start + row * step_y, src_outer=step_x,
-                    src_inner=c.out_units, dst=acc + row * part.columns * units, dst_outer=units,
-                    dst_inner=c.out_units,
-                )  # fmt: skip
+            self._writer.rescale(
+                vectors, **common, outer=part.rows, inner=part.columns, src=start, src_outer=step_y, src_inner=step_x,
+                dst=acc, dst_outer=part.columns * units, dst_inner=units,
+            )  # fmt: skip
+
+    def join(
+        self, layer: AluLayer, sources: Sequence[Place], first: int, pixels: int, units: int, prm: dict[object, int],
+        acc: int,
+    ) -> None:  # fmt: skip
+        """A follower's terms over pixels of a tile; ``sources`` hold the tile's pixels of each input, compact."""
+        vectors = units // self.config.out_units
+        for number, term in enumerate(layer.terms):
+            source = sources[term.index]
+            self._writer.rescale(
+                vectors, rounding=int(Rounding[term.scale.rounding.upper()]), prm=prm[term.scale],
+                combine=int(term.combine if number else Combine.WRITE), inner=pixels,
+                src=source.base + first * units, src_inner=units, dst=acc, dst_inner=units, **source.wrap,
+            )  # fmt: skip
 
     def requantize(
         self, layer: TiledLayer, count: int, first: int, pixels: int, units: int, source: int, result: Place, prm: int
@@ -156,8 +155,7 @@ class Worker:
 def count_runs(layer: TiledLayer, tile: Tile, part: Part) -> list[tuple[int, int, int, int]]:
     """Runs of a part's pixels with one requantisation: (first pixel of the tile, pixels, count, place in acc)."""
     counts = layer.counts_of(tile).reshape(-1)
-    first = part.left if part.flat else part.top * tile.columns
-    stop = part.right if part.flat else part.bottom * tile.columns
+    first, stop = part.pixels(tile)
     values = counts[first:stop]
     edges = {0, len(values), *(np.flatnonzero(np.diff(values)) + 1).tolist()}
     if layer.lead:  # rows do not lie side by side

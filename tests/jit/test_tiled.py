@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import pairwise
 from typing import Any
 
@@ -136,23 +136,33 @@ def test_tokens_that_do_not_fit_are_taken_early() -> None:
     assert bound_tokens([*loads, *gemms], list(range(6)), 3)[0] == [*loads, *gemms]
 
 
-def test_blocks_take_turns_and_pinned_ones_stay() -> None:
-    memory = Residency(align=2)
-    region = (0, 10)
+def test_blocks_take_turns_and_kept_ones_stay() -> None:
+    memory = Residency()
+
+    def block(key: str, size: int) -> Wanted:
+        return Wanted(key, size, (0, 10), slot=2)
+
     places = []
     for key in "abc":
-        taken = memory.take([Wanted(key, 3, region)])
+        taken = memory.take([block(key, 3)])
         assert taken is not None
         places.append(taken[0][key])
     assert places == [0, 4, 0]
-    assert memory.take([Wanted("b", 3, region)]) == ({"b": 4}, [])
-    assert memory.take([Wanted("d", 4, region)], pinned=[(4, 7)]) == ({"d": 0}, ["d"])
-    assert memory.take([Wanted("e", 6, region)], pinned=[(4, 7)]) is None
-    again = memory.take([Wanted("e", 6, region), Wanted("b", 3, region)], must=True)
+    assert memory.take([block("b", 3)]) == ({"b": 4}, [])
+    assert memory.take([block("d", 4)], keep=["b"]) == ({"d": 0}, ["d"])
+    assert memory.take([block("e", 6)], keep=["b"]) is None
+    again = memory.take([block("e", 6), block("b", 3)], must=True)
     assert again is not None
     spans = sorted((again[0][key], size) for key, size in (("e", 6), ("b", 3)))
     assert all(a + size <= b for (a, size), (b, _) in pairwise(spans))
     assert np.all(np.array(spans)[:, 0] % 2 == 0)
+
+
+def test_what_is_wanted_last_makes_way_first() -> None:
+    again: dict[Hashable, float] = {"a": 7.0, "b": 9.0, "c": 8.0}
+    memory = Residency(next_use=again.__getitem__)
+    assert [memory.take([Wanted(key, 2, (0, 6))]) for key in "abc"] == [({k: 2 * n}, [k]) for n, k in enumerate("abc")]
+    assert memory.take([Wanted("d", 2, (0, 6))]) == ({"d": 2}, ["d"])
 
 
 def test_selections_that_are_too_large_to_write_out_are_named() -> None:
