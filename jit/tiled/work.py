@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
@@ -125,7 +124,7 @@ class Worker:
             start = source.base + (part.top * window.strides[0] + ky) * patch.stride
             start += (part.left * window.strides[1] + kx) * patch.units
             common = {
-                "rounding": int(Rounding[term.scale.rounding.upper()]), "prm": prm[term.scale],
+                "rounding": int(term.scale.rounding), "prm": prm[term.scale],
                 "combine": int(Combine.WRITE if first else term.combine), **source.wrap,
             }  # fmt: skip
             if vectors == 1:
