@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.isa.arithmetic import Rounding, scale_round
-from tilewright.jit.graph import Rounding as RoundingName
 from tilewright.jit.numbers import quantize_multiplier
 
 Int64 = NDArray[np.int64]
@@ -38,7 +37,7 @@ class Tuned:
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int32]
     offset: NDArray[np.int32]
-    rounding: RoundingName
+    rounding: Rounding
     exact: NDArray[np.bool_]
     bound: int  #: largest difference in LSB
     worst: float  #: largest fraction of a channel's reachable accumulators that differ
@@ -147,9 +146,9 @@ def solve(
             constant = _nearest(int(half[c]), int(least[i]), int(most[i]))
         offset[c] = min(max(constant - int(half[c]), -(1 << 31)), (1 << 31) - 1)
     exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
-    rounding: RoundingName = "single"
+    rounding: Rounding = Rounding.SINGLE
     if even_exact.sum() > exact.sum():
-        rounding, exact, offset = "even", even_exact, zeros
+        rounding, exact, offset = Rounding.EVEN, even_exact, zeros
         multiplier = np.array([m for m, _ in pairs], np.int64)
     bound, worst = _damage(table, level, multiplier, shift, offset, rounding, low, high, ~exact)
     return Tuned(
@@ -260,7 +259,7 @@ def _damage(
     multiplier: Int64,
     shift: Int64,
     offset: Int64,
-    rounding: RoundingName,
+    rounding: Rounding,
     low: Int64,
     high: Int64,
     where: NDArray[np.bool_],
@@ -269,19 +268,18 @@ def _damage(
     rows = np.flatnonzero(where)
     if not rows.size:
         return 0, 0.0
-    mode = Rounding.EVEN if rounding == "even" else Rounding.SINGLE
     m, t, r = multiplier[rows], shift[rows], offset[rows]
     below, above, wanted = low[rows, None], high[rows, None], table[rows]
     # our own thresholds, which lie within a few accumulators of the wanted ones
     reach = np.maximum(8, np.abs(wanted) >> 18)
     left = np.clip(wanted - reach, below, above + 1)
     right = np.clip(wanted + reach, below, above + 1)
-    stray = (left > below) & (_apply(np.maximum(left - 1, below), m, t, r, mode) >= level)
-    stray |= (right <= above) & (_apply(np.minimum(right, above), m, t, r, mode) < level)
+    stray = (left > below) & (_apply(np.maximum(left - 1, below), m, t, r, rounding) >= level)
+    stray |= (right <= above) & (_apply(np.minimum(right, above), m, t, r, rounding) < level)
     left, right = np.where(stray, below, left), np.where(stray, above + 1, right)
     while (left < right).any():
         middle = (left + right) >> 1
-        reached = _apply(middle, m, t, r, mode) >= level
+        reached = _apply(middle, m, t, r, rounding) >= level
         active = left < right
         right = np.where(active & reached, middle, right)
         left = np.where(active & ~reached, middle + 1, left)

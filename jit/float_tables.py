@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, rescale, scale_round, wrap_int32
 from tilewright.jit.graph import Requant, Scale
-from tilewright.jit.graph import Rounding as RoundingName
 from tilewright.jit.numbers import NotRepresentable, quantize_multiplier
 
 _VALUES = np.arange(-128, 128, dtype=np.int64)
@@ -91,11 +90,9 @@ def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo:
             bias = folded << fraction
             acc = _accumulate(scales) + bias
             tuned = _offset(acc, goal, zero_point - folded, lo, hi, fraction)
-            candidates: tuple[tuple[RoundingName, int], ...] = (("single", tuned), ("single", 0), ("even", 0))
-            for rounding, offset in candidates:
+            for rounding, offset in ((Rounding.SINGLE, tuned), (Rounding.SINGLE, 0), (Rounding.EVEN, 0)):
                 requant = _requant(fraction, bias, offset, rounding, zero_point - folded, lo, hi, channels)
-                mode = Rounding.EVEN if rounding == "even" else Rounding.SINGLE
-                got = np.clip(scale_round(acc, 1, fraction, offset, mode) + zero_point - folded, lo, hi)
+                got = np.clip(scale_round(acc, 1, fraction, offset, rounding) + zero_point - folded, lo, hi)
                 wrong = int((got != goal).sum())
                 if best is None or wrong < best.wrong:
                     best = Fitted(scales, requant, wrong, goal.size, int(np.abs(got - goal).max()))
@@ -108,7 +105,9 @@ def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo:
 def _scale(term: Term, fraction: int) -> Scale:
     """``(x - zero_point) * ratio`` with ``fraction`` bits after the point."""
     multiplier, shift = quantize_multiplier(term.ratio * 2.0 ** (fraction - RESCALE_LEFT_SHIFT))
-    return Scale(bias=-(term.zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding="single")
+    return Scale(
+        bias=-(term.zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding=Rounding.SINGLE
+    )
 
 
 def _accumulate(scales: tuple[Scale, ...]) -> NDArray[np.int64]:
@@ -141,7 +140,7 @@ def _offset(acc: NDArray[np.int64], goal: NDArray[np.int64], zero_point: int, lo
 
 
 def _requant(
-    fraction: int, bias: int, offset: int, rounding: RoundingName, zero_point: int, lo: int, hi: int, channels: int
+    fraction: int, bias: int, offset: int, rounding: Rounding, zero_point: int, lo: int, hi: int, channels: int
 ) -> Requant:
     return Requant(
         bias=np.full(channels, bias, np.int32),

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.functions import Rounding
 from tilewright.runtime.steps import TensorSpec
 
-Rounding = Literal["double", "single", "even"]
 Place = Literal["accelerator", "host"]
 
 
@@ -56,7 +56,7 @@ class Scale:
     bias: int
     multiplier: int
     shift: int
-    rounding: Rounding = "double"
+    rounding: Rounding = Rounding.DOUBLE
     offset: int = 0
 
 

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, scale_round, wrap_int32
 from tilewright.jit.graph import Requant, Scale
-from tilewright.jit.graph import Rounding as RoundingName
 
 Int32 = NDArray[np.int32]
 
@@ -59,7 +58,7 @@ def make_requant(
     scales: ArrayLike,
     *,
     bias: ArrayLike = 0,
-    rounding: RoundingName,
+    rounding: Rounding,
     zero_point: int,
     lo: int = -128,
     hi: int = 127,
@@ -107,12 +106,12 @@ def input_scale(scale: float, zero_point: int) -> Scale:
     multiplier, shift = quantize_multiplier(scale)
     if shift < 31 and ((255 << RESCALE_LEFT_SHIFT) << (31 - shift)) >= 1 << 31:
         raise NotRepresentable(f"input scale {scale:.6g} may overflow int32")
-    return Scale(bias=-zero_point << RESCALE_LEFT_SHIFT, multiplier=multiplier, shift=shift, rounding="double")
+    return Scale(bias=-zero_point << RESCALE_LEFT_SHIFT, multiplier=multiplier, shift=shift, rounding=Rounding.DOUBLE)
 
 
 def exact_shift(zero_point: int) -> Scale:
     """A Scale that gives ``x - zero_point`` exactly: (x << 20) * 2^10 >> 30."""
-    return Scale(bias=-zero_point << RESCALE_LEFT_SHIFT, multiplier=1 << 10, shift=30, rounding="single")
+    return Scale(bias=-zero_point << RESCALE_LEFT_SHIFT, multiplier=1 << 10, shift=30, rounding=Rounding.SINGLE)
 
 
 def average_requant(count: int, channels: int, lo: int, hi: int, unsigned: bool = False) -> Requant:
@@ -136,7 +135,7 @@ def average_requant(count: int, channels: int, lo: int, hi: int, unsigned: bool 
                 multiplier=full,
                 shift=np.full(channels, shift, np.int32),
                 offset=np.zeros(channels, np.int32),
-                rounding="single",
+                rounding=Rounding.SINGLE,
                 zero_point=-moved,
                 lo=lo,
                 hi=hi,
@@ -156,7 +155,7 @@ def mean_requant(scale_in: float, zero_in: int, scale_out: float, zero_out: int,
         multiplier=np.full(channels, multiplier, np.int32),
         shift=np.full(channels, shift, np.int32),
         offset=np.zeros(channels, np.int32),
-        rounding="double",
+        rounding=Rounding.DOUBLE,
         zero_point=zero_out,
     )
 

@@ -13,13 +13,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from tilewright.isa.arithmetic import Rounding, requantize, rescale, wrap_int32
+from tilewright.isa.arithmetic import requantize, rescale, wrap_int32
 from tilewright.jit import graph as g
 from tilewright.runtime import host
 
 Array = NDArray[Any]
-
-_ROUNDING = {"double": Rounding.DOUBLE, "single": Rounding.SINGLE, "even": Rounding.EVEN}
 
 
 def apply_requant(acc: Array, requant: g.Requant) -> NDArray[np.int8]:
@@ -30,7 +28,7 @@ def apply_requant(acc: Array, requant: g.Requant) -> NDArray[np.int8]:
         requant.multiplier,
         requant.shift,
         requant.offset,
-        _ROUNDING[requant.rounding],
+        requant.rounding,
         requant.zero_point,
         requant.lo,
         requant.hi,
@@ -39,7 +37,7 @@ def apply_requant(acc: Array, requant: g.Requant) -> NDArray[np.int8]:
 
 def apply_scale(x: Array, scale: g.Scale) -> NDArray[np.int32]:
     """``scale`` applied to an int8 tensor."""
-    return rescale(x, scale.bias, scale.multiplier, scale.shift, scale.offset, _ROUNDING[scale.rounding])
+    return rescale(x, scale.bias, scale.multiplier, scale.shift, scale.offset, scale.rounding)
 
 
 def pad(x: Array, padding: tuple[int, int, int, int], value: int) -> Array:

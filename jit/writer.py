@@ -174,7 +174,7 @@ class InstructionWriter:
         self._requantize(
             {
                 **fields, "zero_point": requant.zero_point, "lo": requant.lo, "hi": requant.hi,
-                "rounding": int(Rounding[requant.rounding.upper()]),
+                "rounding": int(requant.rounding),
             }
         )  # fmt: skip
 

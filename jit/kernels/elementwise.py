@@ -22,14 +22,14 @@ from tilewright.jit.layout import units_for
 from tilewright.jit.plan import tables as t
 
 #: (x << 20) * 2^30 >> 50 is x
-IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding="single")
+IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding=Rounding.SINGLE)
 
 
 def identity_requant(channels: int, lo: int = -128, hi: int = 127) -> Requant:
     """acc -> act unchanged but for the clamp."""
     one = np.full(channels, 1 << 30, np.int32)
     zero = np.zeros(channels, np.int32)
-    return Requant(zero, one, np.full(channels, 30, np.int32), zero, "single", 0, lo, hi)
+    return Requant(zero, one, np.full(channels, 30, np.int32), zero, Rounding.SINGLE, 0, lo, hi)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ElementwiseNode(Node):
             x = task.lo * self.strides[1] + term.dx
             e.rescale(
                 source,
-                rounding=int(Rounding[term.scale.rounding.upper()]), combine=int(term.combine),
+                rounding=int(term.scale.rounding), combine=int(term.combine),
                 outer=columns, inner=vectors,
                 src=source.offset(task.row * self.strides[0] + term.dy, x), src_outer=self.strides[1] * source.units,
                 src_inner=c.out_units,

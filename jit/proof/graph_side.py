@@ -53,7 +53,7 @@ def _requantize(acc: Elements, kind: int, requant: g.Requant, seed: int) -> Elem
     prm = np.stack([np.broadcast_to(np.asarray(f, np.int64), channels) for f in fields])
     flat = np.ascontiguousarray(acc, np.float64).reshape(-1, channels)
     out = np.empty_like(flat)
-    rounding = int(Rounding[requant.rounding.upper()])
+    rounding = int(requant.rounding)
     requantize_elements(flat, kind, prm, rounding, requant.zero_point, requant.lo, requant.hi, seed, out)
     return out.reshape(acc.shape)
 
@@ -141,7 +141,7 @@ def _average_pool(op: g.AvgPool2D, seed: int, x: Elements) -> Elements:
 def _max_pool(op: g.MaxPool2D, seed: int, x: Elements) -> Elements:
     padded = np.ascontiguousarray(pad(x, op.padding, -128))
     one, zero = np.array([1], np.int32), np.array([0], np.int32)
-    clamp = g.Requant(zero, one, zero, zero, "single", 0, op.lo, op.hi)
+    clamp = g.Requant(zero, one, zero, zero, Rounding.SINGLE, 0, op.lo, op.hi)
     if op.kernel == (1, 1):
         return _requantize(padded[:, :: op.strides[0], :: op.strides[1]], PLAIN, clamp, seed)
     each = np.empty(padded.size)

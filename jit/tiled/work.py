@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.kernels.base import Uop
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
@@ -118,7 +117,7 @@ class Worker:
             first = begins and number == 0
             start = source.base + part.top * step_y + ky * patch.stride + part.left * step_x + kx * patch.units
             common = {
-                "rounding": int(Rounding[term.scale.rounding.upper()]), "prm": prm[term.scale],
+                "rounding": int(term.scale.rounding), "prm": prm[term.scale],
                 "combine": int(Combine.WRITE if first else term.combine), **source.wrap,
             }  # fmt: skip
             self._writer.rescale(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 
 
@@ -23,7 +24,9 @@ class GraphBuilder:
     def shape(self, tensor: str) -> tuple[int, ...]:
         return self.tensors[tensor].shape
 
-    def requant(self, channels: int, magnitude: float, rounding: g.Rounding = "double", clip: bool = True) -> g.Requant:
+    def requant(
+        self, channels: int, magnitude: float, rounding: Rounding = Rounding.DOUBLE, clip: bool = True
+    ) -> g.Requant:
         """Constants that bring accumulators of about ``magnitude`` to int8."""
         multiplier = self.rng.integers(1 << 30, 1 << 31, channels).astype(np.int32)
         shift = np.full(channels, int(np.clip(31 + np.round(np.log2(magnitude / 60)), 1, 62)), np.int32)
@@ -38,8 +41,9 @@ class GraphBuilder:
         return g.Scale(bias, int(self.rng.integers(1 << 30, (1 << 31) - 1)), int(self.rng.integers(31, 34)))
 
     def conv(
-        self, x, oc, kernel=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1, rounding="double"
-    ):
+        self, x, oc, kernel=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1,
+        rounding=Rounding.DOUBLE,
+    ):  # fmt: skip
         _, h, w, ic = self.shape(x)
         weight = self.rng.integers(-127, 128, (oc, *kernel, ic // groups)).astype(np.int8)
         shape = _spatial(h, w, kernel, strides, padding, dilation)
@@ -54,7 +58,7 @@ class GraphBuilder:
     def dense(self, x, oc):
         _, h, w, _ = self.shape(x)
         assert (h, w) == (1, 1)
-        return self.conv(x, oc, (1, 1), padding=(0, 0, 0, 0), rounding="single")
+        return self.conv(x, oc, (1, 1), padding=(0, 0, 0, 0), rounding=Rounding.SINGLE)
 
     def depthwise(self, x, kernel=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1)):
         _, h, w, c = self.shape(x)
@@ -159,7 +163,7 @@ def _mean(n: int, channels: int) -> g.Requant:
     shift = 30
     multiplier = np.full(channels, (1 << shift) // n + (n > 1), np.int32)
     zero = np.zeros(channels, np.int32)
-    return g.Requant(zero, multiplier, np.full(channels, shift, np.int32), zero, "single", 0)
+    return g.Requant(zero, multiplier, np.full(channels, shift, np.int32), zero, Rounding.SINGLE, 0)
 
 
 def _counts(op: g.AvgPool2D, h: int, w: int, out: tuple[int, ...]) -> set[int]:

@@ -64,10 +64,10 @@ def test_multiplier_at_the_edges(scale: float, pair: tuple[int, int]) -> None:
 
 def test_scales_of_one_and_more_need_proof_of_room() -> None:
     with pytest.raises(NotRepresentable, match="overflow"):
-        make_requant(1.5, rounding="double", zero_point=0)
-    make_requant(1.5, rounding="double", zero_point=0, reach=255)
+        make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0)
+    make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0, reach=255)
     with pytest.raises(NotRepresentable, match="overflow"):
-        make_requant(1.5, rounding="double", zero_point=0, reach=1 << 30)
+        make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0, reach=1 << 30)
     with pytest.raises(NotRepresentable):
         quantize_multiplier(float("inf"))
 
@@ -114,8 +114,7 @@ def test_tuned_constants_against_brute_force(
     """Every accumulator in the range: where the proof says exact, all are; elsewhere the bound and fraction hold."""
     tuned = tune([scale], np.array([low]), np.array([high]), zero_point, *clamp)
     acc = np.arange(low, high + 1, dtype=np.int64)
-    mode = {"single": Rounding.SINGLE, "even": Rounding.EVEN}[tuned.rounding]
-    ours = np.clip(scale_round(acc, tuned.multiplier, tuned.shift, tuned.offset, mode) + zero_point, *clamp)
+    ours = np.clip(scale_round(acc, tuned.multiplier, tuned.shift, tuned.offset, tuned.rounding) + zero_point, *clamp)
     difference = np.abs(ours - float_output(acc, scale, zero_point, *clamp))
     if tuned.exact[0]:
         assert not difference.any()
@@ -144,11 +143,10 @@ def test_fitted_addition_reports_what_it_misses(a: float, b: float, c: float, se
     fitted = fit(wanted, (Term(a / c, zero_points[0]), Term(b / c, zero_points[1])), zero_points[2], -128, 127, 1)
     x = np.arange(-128, 128)
     left, right = (rescale(x, s.bias, s.multiplier, s.shift, s.offset, Rounding.SINGLE) for s in fitted.scales)
-    mode = {"single": Rounding.SINGLE, "even": Rounding.EVEN}[fitted.requant.rounding]
     total = left[:, None].astype(np.int64) + right[None, :]
     requant = fitted.requant
     biased = wrap_int32(total + requant.bias)
-    got = scale_round(biased, requant.multiplier, requant.shift, requant.offset, mode) + requant.zero_point
+    got = scale_round(biased, requant.multiplier, requant.shift, requant.offset, requant.rounding) + requant.zero_point
     assert int((np.clip(got, -128, 127) != np.clip(wanted, -128, 127)).sum()) == fitted.wrong
     assert fitted.bound <= 1
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sim.build import DEFAULT, code, parameters, program, random_case
+from tests.sim.reference import Reference
 from tilewright.config import PRESETS, Config
 from tilewright.isa.arithmetic import requantize
 from tilewright.isa.codec import encode_uops
@@ -17,7 +18,6 @@ from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import Functional, initial_segments
-from tilewright.sim.reference import Reference
 from tilewright.verification.random_program import random_program, random_segments
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.jit.builder import GraphBuilder
 from tests.sim.naive_timing import NaiveTiming
+from tests.sim.reference import Reference
 from tilewright.config import PRESETS
 from tilewright.isa.program import Program
 from tilewright.jit.compiler import compile_graph
 from tilewright.sim import Functional, initial_segments, simulate_timing
-from tilewright.sim.reference import Reference
 
 
 def best_seconds(call: Callable[[], object], runs: int = 10) -> float:

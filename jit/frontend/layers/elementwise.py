@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output, Quantisation
@@ -28,7 +29,7 @@ def _add_litert(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
     channels = a.shape[3]
     requant = make_requant(
         np.float64(twice_max) / ((1 << 20) * np.float64(out.quantisation.scale)),
-        rounding="double",
+        rounding=Rounding.DOUBLE,
         zero_point=out.quantisation.zero_point,
         lo=out.lo,
         hi=out.hi,
@@ -74,7 +75,7 @@ def element_wise(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = F
     ratio = float(kind(x.scale) / kind(out.quantisation.scale))
     requant = make_requant(
         ratio,
-        rounding="double",
+        rounding=Rounding.DOUBLE,
         zero_point=out.quantisation.zero_point,
         lo=out.lo,
         hi=out.hi,

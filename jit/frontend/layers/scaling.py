@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import wrap_int32
+from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.float_scaling import Tuned, double_output, thresholds, tune
 from tilewright.jit.float_tables import Fitted
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.graph import Requant
-from tilewright.jit.graph import Rounding as RoundingName
 from tilewright.jit.numbers import NotRepresentable, make_requant, reachable
 
 
@@ -26,7 +26,7 @@ def weighted_requant(
     bias: NDArray[np.int64],
     tail: Output,
     *,
-    rounding: RoundingName,
+    rounding: Rounding,
     float_product: bool,
 ) -> Requant:
     """Requant of ``sum(x * w) + b`` with the input's zero point folded into the bias.
@@ -45,7 +45,7 @@ def weighted_requant(
     if float_product:
         product = product.astype(np.float32).astype(np.float64)
     scales = product / np.float64(tail.quantisation.scale)
-    if rounding == "single":
+    if rounding == Rounding.SINGLE:
         return _double_requant(layer, scales, folded, low, high, tail)
     requant = make_requant(
         scales,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Layer, Operand, Output
 from tilewright.jit.frontend.layers.scaling import weighted_requant
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D
-from tilewright.jit.graph import Rounding as RoundingName
 
 Quad = tuple[int, int, int, int]
 
@@ -26,7 +26,7 @@ def convolution(
     dilation: tuple[int, int] = (1, 1),
     padding: Quad = (0, 0, 0, 0),
     groups: int = 1,
-    rounding: RoundingName = "double",
+    rounding: Rounding = Rounding.DOUBLE,
     float_product: bool = False,
 ) -> str:
     """``weight``: (OC, KH, KW, IC / groups) without zero point; ``scales``, ``bias``: (OC,); padding t, l, b, r.
@@ -63,7 +63,7 @@ def dense(
     scales: NDArray[np.float64],
     bias: NDArray[np.int64],
     out: Output,
-    rounding: RoundingName = "single",
+    rounding: Rounding = Rounding.SINGLE,
 ) -> str:
     """A fully connected layer on every pixel: ``weight`` (OC, IC) without zero point."""
     return convolution(layer, x, weight[:, None, None, :], scales, bias, out, rounding=rounding)

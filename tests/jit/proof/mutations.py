@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import Memory
 from tilewright.jit import lower, programs, tensors, writer
 from tilewright.jit.emitter import Emitter
@@ -228,7 +229,10 @@ def requant(label: str, change: Callable[[Any], Any]) -> None:
     mutation(Emitter, "requantize", label)(lambda old: lambda e, r, out, **f: old(e, change(r), out, **f))
 
 
-requant("another rounding", lambda r: replace(r, rounding="single" if r.rounding == "double" else "double"))
+requant(
+    "another rounding",
+    lambda r: replace(r, rounding=Rounding.SINGLE if r.rounding == Rounding.DOUBLE else Rounding.DOUBLE),
+)
 requant("no lower clamp", lambda r: replace(r, lo=-128))
 requant("zero point one up", lambda r: replace(r, zero_point=min(127, r.zero_point + 1)))
 

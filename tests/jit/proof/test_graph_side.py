@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.jit.builder import GraphBuilder
+from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.errors import Unfollowed
 from tilewright.jit.kernels.elementwise import identity_requant
@@ -133,7 +134,7 @@ def test_every_constant_of_a_channel_matters(field: str) -> None:
     assert not changed[..., :7].any()
 
 
-@pytest.mark.parametrize("change", [{"lo": -127}, {"hi": 126}, {"zero_point": 3}, {"rounding": "even"}])
+@pytest.mark.parametrize("change", [{"lo": -127}, {"hi": 126}, {"zero_point": 3}, {"rounding": Rounding.EVEN}])
 def test_every_field_of_a_requantisation_matters(change: dict[str, Any]) -> None:
     graph, op = one_conv()
     changed = replace(op, requant=replace(op.requant, **change))
@@ -145,11 +146,11 @@ def test_scales_are_compared_by_what_they_do() -> None:
     graph = b.graph(b.add("x", "x"))
     op = graph.ops[0]
     assert isinstance(op, g.Add)
-    op.scale_a = g.Scale(0, 1 << 30, 50, "single")
-    op.scale_b = g.Scale(0, 1 << 29, 49, "even")  # also x -> x
+    op.scale_a = g.Scale(0, 1 << 30, 50, Rounding.SINGLE)
+    op.scale_b = g.Scale(0, 1 << 29, 49, Rounding.EVEN)  # also x -> x
     before = elements(graph)
     assert np.array_equal(before, elements(with_op(graph, replace(op, scale_b=op.scale_a))))
-    assert (before != elements(with_op(graph, replace(op, scale_b=g.Scale(0, 1 << 30, 49, "single"))))).all()
+    assert (before != elements(with_op(graph, replace(op, scale_b=g.Scale(0, 1 << 30, 49, Rounding.SINGLE))))).all()
 
 
 def test_average_pools_take_the_requantisation_of_their_count() -> None:
