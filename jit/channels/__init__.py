@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilewright.config import RANGES
+from tilewright.config import PARAMETERS
 from tilewright.jit import graph as g
 from tilewright.jit.channels.facts import Facts, output_facts, unknown
 from tilewright.jit.channels.fold import fold
@@ -19,7 +19,8 @@ from tilewright.jit.channels.live import Live, live_channels
 
 __all__ = ["Reduced", "reduce_channels"]
 
-WIDEST_BLOCK = max(RANGES["block_in"][1], RANGES["block_out"][1])  #: channels of the largest block of any Config
+#: channels of the largest block of any Config
+WIDEST_BLOCK = max(PARAMETERS["block_in"].high, PARAMETERS["block_out"].high)
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ class Worker:
         for number, term in enumerate(layer.terms):
             source = sources[term.index]
             self._writer.rescale(
-                vectors, rounding=int(Rounding[term.scale.rounding.upper()]), prm=prm[term.scale],
+                vectors, rounding=int(term.scale.rounding), prm=prm[term.scale],
                 combine=int(term.combine if number else Combine.WRITE), inner=pixels,
                 src=source.base + first * units, src_inner=units, dst=acc, dst_inner=units, **source.wrap,
             )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS
+from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.channels import Reduced, reduce_channels
 from tilewright.jit.compiler import compile_graph
@@ -245,7 +246,7 @@ def test_saturated_channels_are_constant() -> None:
         a = b.conv("x", 6, (1, 1), padding=(0, 0, 0, 0))
         op = b.last
         one = np.ones(6, np.int32)
-        op.requant = replace(op.requant, multiplier=one, shift=0 * one, zero_point=0, lo=-128, rounding="single")
+        op.requant = replace(op.requant, multiplier=one, shift=0 * one, zero_point=0, lo=-128, rounding=Rounding.SINGLE)
         most = int(np.maximum(op.weight[2].astype(int) * 127, op.weight[2].astype(int) * -128).sum())
         op.requant.bias[2] = -128 - most + more
         assert kept(reduced(b.graph(b.conv(a, 4, (1, 1), padding=(0, 0, 0, 0)))), a) == channels

@@ -11,7 +11,7 @@ from rich.console import Console
 import tilewright as tw
 from tests.conftest import ModelCase
 from tests.jit.builder import GraphBuilder
-from tilewright.cli_compile import print_artifact
+from tilewright.cli.compile import print_artifact
 from tilewright.config import PRESETS
 from tilewright.jit import graph as g
 from tilewright.jit.region import compile_region
