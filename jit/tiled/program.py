@@ -83,7 +83,7 @@ class TiledProgram:
         return Choice(order.items, order.cycles)
 
     def _order(self, plan: Config, parts: Mapping[int, tuple[int, int] | None]) -> Order:
-        """The order of steps, with the best form and cut of each chain in its banks of act (all, if those are too few)."""
+        """The order of steps, with the best form and cut of each chain in its banks of act, or in all of it."""
         best = [self._best(number, plan, part) for number, part in parts.items()]
         order = Order(Items([chain for chain, _ in best], [chosen for _, chosen in best]))
         deque(order, maxlen=0)
