@@ -95,9 +95,9 @@ def compiler(folder: Path | None, **options: Any) -> Callable[[F], F]:
     return decorate
 
 
-def package_folder(kind: str, package: Path) -> Path | None:
-    """The cache folder for kernels of another package, which may use this one's: named by both packages' sources."""
-    return _cache_folder(kind, sorted(package.glob("*.py")))
+def package_folder(kind: str, *packages: Path) -> Path | None:
+    """The cache folder for kernels of other packages, which may use this one's: named by all packages' sources."""
+    return _cache_folder(kind, [path for package in packages for path in sorted(package.glob("*.py"))])
 
 
 compiled = compiler(CACHE_FOLDER)

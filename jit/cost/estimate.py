@@ -20,11 +20,11 @@ from tilewright.jit.cost import timeline
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.planner import Plan, Planner
 from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, Policy
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.tables import compiled
 
 #: a subset of the compiler's policies: the others are seldom best by more than a percent
 SCHEDULES = (Policy(False, 0.25, 2), Policy(False, 0.25, 8), Policy(True, 0.5, 8))

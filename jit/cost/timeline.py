@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH, LOAD_SETUP, STORE_DEPTH, STORE_SETUP
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as a
-from tilewright.jit.plan.tables import compiled
+from tilewright.jit.plan.native import compiled
 
 OK, STUCK_ACT, STUCK_WGT, STUCK_PRM = range(4)
 _FAR = 1 << 40

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
-from tilewright.jit.plan.tables import Table, compiled
+from tilewright.jit.plan.tables import Table
 
 (B_TENSOR, B_KIND, B_USER, B_HEIGHT, B_TOP, B_LEFT, B_BOTTOM, B_RIGHT, B_ROWS, B_UNITS, B_LOADED, B_STORED, B_SOURCE,
  B_CAPACITY, B_FIRST, B_READ, B_READS, B_MAKE, B_MAKES, B_GROUP, B_LAST_GROUP) = range(21)  # fmt: skip

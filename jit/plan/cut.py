@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.tables import Table, compiled, pieces_of
+from tilewright.jit.plan.tables import Table
 
 FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
 
@@ -22,6 +23,12 @@ FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
 STREAM_ENTRIES = 32
 #: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
 WHOLE_SHARE = 0.96
+
+
+@compiled
+def pieces_of(count: int, limit: int) -> int:
+    """Ranges that ``split_evenly`` makes of so many, at most ``limit`` in each."""
+    return -(-count // max(1, limit))
 
 
 @compiled

@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.rings import least_rows, open_rows, readers_among
-from tilewright.jit.plan.tables import compiled
 
 CUT_COST = 300  #: cost of a cut beside its tensors, in units of act moved
 #: rows that rings have beyond the least, and the cost of a group that can have no more

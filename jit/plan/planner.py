@@ -19,11 +19,12 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.buffers import Bound, bind_buffers, room_for
 from tilewright.jit.plan.cut import cut
 from tilewright.jit.plan.groups import group_layers
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.rings import join_lags, least_rows, window_rows
 from tilewright.jit.plan.spills import fit_groups
-from tilewright.jit.plan.tables import Table, compiled, config_table
+from tilewright.jit.plan.tables import Table, config_table
 
 INPUT_LEAD = 4  #: rows of a network input that may be loaded ahead of need
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.tables import compiled
+from tilewright.jit.plan.native import compiled
 
 
 @compiled

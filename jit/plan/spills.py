@@ -9,8 +9,8 @@ import numpy as np
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.buffers import bind_buffers
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.rings import least_rows, made_rows, window_rows
-from tilewright.jit.plan.tables import compiled
 
 _FAR = 1 << 60
 

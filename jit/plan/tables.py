@@ -6,19 +6,13 @@ free of constants and of the sizes of memories.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine, instruction_width, uop_width
 
 Table = NDArray[np.int64]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
 CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
 
 # a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges. Blocks of weights
@@ -41,11 +35,6 @@ T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
 LONGEST = 16  #: layers of one group
 
 
-def compiled(function: _Function) -> _Function:
-    """Compiled by Numba at its first call, and kept on disk; a division by zero does not raise."""
-    return njit(cache=True, error_model="numpy")(function)
-
-
 def config_table(config: Config) -> Table:
     """What planning needs of a Config."""
     return np.array(
@@ -55,9 +44,3 @@ def config_table(config: Config) -> Table:
          config.dsp_packing, uop_width(config, Engine.GEMM) // 8, instruction_width(config) // 8),
         np.int64,
     )  # fmt: skip
-
-
-@compiled
-def pieces_of(count: int, limit: int) -> int:
-    """Ranges that ``split_evenly`` makes of so many, at most ``limit`` in each."""
-    return -(-count // max(1, limit))

@@ -85,3 +85,16 @@ def test_old_versions_are_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert folder.name in left
     assert len(left) == compiled.KEPT_VERSIONS
     assert "old0" not in left
+
+
+def test_no_other_decorator_is_used() -> None:
+    """Numba's own cache does not see constants of other files: stale code would read wrong columns."""
+    root = Path(__file__).parents[2]
+    parts = ("tilewright", "isa", "sim", "hw", "jit", "runtime", "dse", "verification", "bench")
+    users = {
+        str(path.relative_to(root))
+        for part in parts
+        for path in (root / part).glob("**/*.py")
+        if "njit" in path.read_text() and not path.is_relative_to(root / "tilewright" / "sim")
+    }
+    assert {name for name in users if not name.startswith("tilewright/")} == {"sim/compiled.py"}
