@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.lower import lower
@@ -81,13 +82,14 @@ class Network:
 
     @cached_property
     def _part(self) -> Graph:
-        """What of the graph the accelerator takes."""
-        return accelerator_part(self.graph)
+        """What of the graph the accelerator takes, without the channels that nobody needs."""
+        return reduce_channels(accelerator_part(self.graph)).graph
 
     @cached_property
     def _kept(self) -> Graph:
-        """The same with every operator's output among its outputs."""
-        return dataclasses.replace(self._part, outputs=[op.output for op in self._part.ops])
+        """The same with every operator's output among its outputs, which keeps all channels."""
+        part = accelerator_part(self.graph)
+        return dataclasses.replace(part, outputs=[op.output for op in part.ops])
 
     def _lowered(self, graph: Graph | Sliced, config: Config, form: tuple[Hashable, ...]) -> NetworkTables:
         key = (config.block_in, config.block_out, *form)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
+from tilewright.jit.channels import reduce_channels
 from tilewright.jit.errors import NeedsHost, PlaceError
+from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lower import image_shape, refusals
 from tilewright.jit.plan.policy import Policy
@@ -109,7 +111,7 @@ def compile_graph(
 
 
 def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph]:
-    """What :func:`compile_graph` makes programs of: the graph without the operators that run on the host.
+    """What :func:`compile_graph` makes programs of, all channels kept: the graph without the operators of the host.
 
     Without a ``config``, whatever some Config could take.
     """
@@ -253,7 +255,7 @@ def _programs(
         return [part]
     try:
         if _key(part) not in memory:
-            memory[_key(part)] = best_program(part, config, options.policies, progress)
+            memory[_key(part)] = _reduced_program(part, config, options.policies, progress)
         return [part]
     except FAILURES as error:
         if len(part.ops) == 1:
@@ -269,6 +271,18 @@ def _programs(
         for ops in halves
         for graph in _programs(_subgraph(whole, ops, options.keep_intermediates), config, options, memory, progress)
     ]
+
+
+def _reduced_program(
+    part: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
+) -> ProvenProgram:
+    """The program of what the part's outputs need of it; its layers say what of each was dropped."""
+    reduced = reduce_channels(part, max(config.block_in, config.block_out))
+    best = best_program(reduced.graph, config, policies, progress)
+    for layer, before, after in zip(best.program.meta["layers"], part.ops, reduced.graph.ops, strict=True):
+        saved = layer_macs(part, before) - layer_macs(reduced.graph, after)
+        layer |= {"macs_dropped": saved, "channels_dropped": reduced.dropped.get(before.name, {})}
+    return best
 
 
 def _moves_nothing(part: Graph) -> bool:

@@ -56,7 +56,7 @@ def _layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config:
     if op.output in graph.outputs:
         written = sum(math.prod(lowered.tensors[t]) for t in lowered.outputs[op.output]) * config.act_unit_bytes
     array = sum(_array_cycles(op, n, config) for n in nodes)
-    return Floor(array, constants + sum(lowered.packs[t].size for t in read), written, _macs(graph, op))
+    return Floor(array, constants + sum(lowered.packs[t].size for t in read), written, layer_macs(graph, op))
 
 
 def _constant_bytes(node: Node, config: Config) -> int:
@@ -83,7 +83,8 @@ def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
     return node.in_height * node.in_width * node.out_units if isinstance(node, GlobalPoolNode) else 0
 
 
-def _macs(graph: g.Graph, op: g.Op) -> int:
+def layer_macs(graph: g.Graph, op: g.Op) -> int:
+    """Multiply-accumulates of an operator of the graph, zero weights included."""
     if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
         _, height, width, _ = image_shape(graph.tensors[op.output].shape)
         return height * width * int(np.prod(op.weight.shape))

@@ -10,7 +10,7 @@ Activations are NHWC with a leading batch axis of 1. A fully connected layer is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -39,6 +39,11 @@ class Requant:
     zero_point: int
     lo: int = -128
     hi: int = 127
+
+    def of(self, channels: slice | NDArray[np.integer]) -> Requant:
+        """That of some of the channels."""
+        arrays = {name: getattr(self, name)[channels] for name in ("bias", "multiplier", "shift", "offset")}
+        return replace(self, **arrays)
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,11 @@ def placed_macs(artifact: Artifact) -> tuple[int, int]:
     return here, sum(entry["macs"] for entry in operators)
 
 
+def dropped_macs(artifact: Artifact) -> int:
+    """Multiply-accumulates of the programs' layers that the compiler left out with the channels they belong to."""
+    return sum(layer.get("macs_dropped", 0) for layer in accelerator_layers(artifact))
+
+
 def unproven(artifact: Artifact) -> list[dict[str, Any]]:
     """The operators whose integers are not proven equal to the reference's: their ``name`` and ``exact`` statement."""
     operators = artifact.options.get("operators", [])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.isa.spec import Engine
-from tilewright.runtime.artifact import Artifact, placed_macs, unproven
+from tilewright.runtime.artifact import Artifact, dropped_macs, placed_macs, unproven
 from tilewright.runtime.attribution import CAUSES
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.files import write_atomic
@@ -56,6 +56,8 @@ class Report:
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")
+        if saved := dropped_macs(self.artifact):
+            notes.append(f"{saved:,} MACs are left out: of channels that nobody reads, constant or equal ones")
         if doubtful := unproven(self.artifact):
             first = f"{doubtful[0]['name']}: {doubtful[0]['exact']}"
             notes.append(
@@ -99,7 +101,7 @@ class Report:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one inference as the network defines them, padding left out."""
+        """Multiply-accumulates of one inference in the channels that the compiler kept, padding left out."""
         return sum(layer["macs"] for layer in self.layers)
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.config import Config
 from tilewright.jit import graph as g
-from tilewright.jit.graph import Graph, Op, Requant
+from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
 
@@ -185,20 +185,13 @@ def _piece(op: Op, k: int, cuts: dict[str, list[tuple[int, int]]], parts: dict[s
     if isinstance(op, g.Conv2D):
         inputs = [part for t in op.inputs for part in parts.get(t, [t])]
         return replace(
-            op, name=name, inputs=inputs, output=output, weight=op.weight[a:b], requant=_channels(op.requant, a, b)
+            op, name=name, inputs=inputs, output=output, weight=op.weight[a:b], requant=op.requant.of(slice(a, b))
         )
     piece = replace(op, name=name, inputs=[parts[t][k] for t in op.inputs], output=output)
     if isinstance(piece, g.DepthwiseConv2D):
-        return replace(piece, weight=piece.weight[:, :, a:b], requant=_channels(piece.requant, a, b))
+        return replace(piece, weight=piece.weight[:, :, a:b], requant=piece.requant.of(slice(a, b)))
     if isinstance(piece, g.AvgPool2D):
-        return replace(piece, requants={n: _channels(r, a, b) for n, r in piece.requants.items()})
+        return replace(piece, requants={n: r.of(slice(a, b)) for n, r in piece.requants.items()})
     if isinstance(piece, (g.Add, g.Requantize)):
-        return replace(piece, requant=_channels(piece.requant, a, b))
+        return replace(piece, requant=piece.requant.of(slice(a, b)))
     return piece
-
-
-def _channels(requant: Requant, a: int, b: int) -> Requant:
-    return replace(
-        requant, bias=requant.bias[a:b], multiplier=requant.multiplier[a:b], shift=requant.shift[a:b],
-        offset=requant.offset[a:b],
-    )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
-from tilewright.runtime.artifact import Artifact, accelerator_layers, is_artifact, placed_macs
+from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
 from tilewright.runtime.files import check_writable, read_bytes
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
     here, everywhere = placed_macs(artifact)
     if everywhere:
         line(f"{here / everywhere:.1%} of {everywhere:,} MACs on the accelerator")
+    if saved := dropped_macs(artifact):
+        line(f"{saved:,} MACs left out: of channels that nobody reads, constant or equal ones")
     if not programs:
         return
     for number, program in enumerate(artifact.programs):
@@ -109,7 +111,8 @@ def _operator_table(artifact: Artifact) -> Table:
     measured = {layer["name"]: layer for layer in accelerator_layers(artifact)}
     operators = artifact.options.get("operators") or [*measured.values(), *artifact.host_layers]
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("operator", "op", "place", "why", "exact"):
+    smaller = any(layer.get("channels_dropped") for layer in measured.values())
+    for column in ("operator", "op", "place", "why", "exact", *(["channels dropped"] if smaller else [])):
         table.add_column(column, overflow="fold")
     for column in ("MACs", "lower bound"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -117,5 +120,8 @@ def _operator_table(artifact: Artifact) -> Table:
         layer = {**measured.get(entry["name"], {}), **entry}
         numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
         keys = (("name", ""), ("op", ""), ("place", "accelerator"), ("reason", ""), ("exact", "-"))
-        table.add_row(*(Text(str(layer.get(key, default))) for key, default in keys), *numbers)
+        texts = [str(layer.get(key, default)) for key, default in keys]
+        if smaller:
+            texts.append(", ".join(f"{n:,} {why}" for why, n in layer.get("channels_dropped", {}).items()) or "-")
+        table.add_row(*map(Text, texts), *numbers)
     return table

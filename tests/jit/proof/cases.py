@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
+from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import CompiledGraph, accelerator_graphs, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.proof import Proof, prove
@@ -134,10 +135,9 @@ def parts(compiled: CompiledGraph) -> list[Part]:
         packs = [s for s in compiled.steps if isinstance(s, PackStep) and s.program == number]
         unpacks = [s for s in compiled.steps if isinstance(s, UnpackStep) and s.program == number]
         outputs = [u.tensor for u in unpacks]
-        found.append(
-            Part(Graph(graph.name, graph.inputs, outputs, graph.tensors, graph.ops), compiled.programs[number], packs,
-                 unpacks)
-        )  # fmt: skip
+        graph = replace(graph, outputs=outputs)
+        left = reduce_channels(graph, max(compiled.config.block_in, compiled.config.block_out)).graph
+        found.append(Part(left, compiled.programs[number], packs, unpacks))
     return found
 
 
