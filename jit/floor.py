@@ -74,12 +74,10 @@ def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
                 blocks = min(blocks, packed)
         return node.height * node.width * blocks
     if isinstance(node, WindowNode):
-        kh, kw, _ = node.taps.shape
-        stride = node.strides[1]
+        kw, stride = node.taps.shape[1], node.strides[1]
         columns = (node.width - 1) * stride + kw if stride <= kw else node.width * kw
-        pushes = node.height * columns * kh
-        emits = node.height * node.width * (2 if config.dsp_packing else 1)
-        return max(pushes, emits) * node.out_units
+        emits = node.width * (2 if config.dsp_packing else 1)
+        return node.height * int(np.maximum(columns * node.kernel_rows(), emits).sum())
     return node.in_height * node.in_width * node.out_units if isinstance(node, GlobalPoolNode) else 0
 
 

@@ -110,7 +110,7 @@ class Node(ABC):
 
     @abstractmethod
     def extents(self) -> tuple[int, ...]:
-        """Columns ``L_KIND`` to ``L_COUNTS`` of :mod:`tilewright.jit.plan.tables`."""
+        """Columns ``L_KIND`` to ``L_BLOCKS`` of :mod:`tilewright.jit.plan.tables`."""
 
     @abstractmethod
     def reads(self, index: int) -> tuple[int, int, int]:

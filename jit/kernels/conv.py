@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
+from tilewright.jit.kernels.runs import Run, block_places, runs_of
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
+
+#: cycles that an instruction more must save, and how many times the micro-ops of all blocks a layer may take for it
+GEMM_COST, MOST_UOPS = 8, 4
 
 
 @dataclass(kw_only=True)
@@ -33,31 +37,74 @@ class ConvNode(Node):
 
     def extents(self) -> tuple[int, ...]:
         _, kh, kw, _ = self.weight.shape
+        blocks = np.diff(self._starts)
         return (
             t.CONV, self.height, self.width, self.out_units, kh, kw, sum(self.in_units), self.in_width,
-            self.pad[1] + self.pad[3], *self.strides, 1, 0, 0, 0, 0, 1,
+            self.pad[1] + self.pad[3], *self.strides, 1, 0, 0, 0, 0, 1, int(blocks.max()), int(blocks.sum()),
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
         return self.strides[0], -self.pad[0], (self.weight.shape[1] - 1) * self.dilation[0] + 1
 
+    @cached_property
+    def _nonzero(self) -> NDArray[np.bool_]:
+        """Of each vector which blocks have weights that are not zero, in the order of :meth:`weight_blocks`."""
+        c, kernel = self.config, self.weight.shape[1:3]
+        rows = np.bitwise_or.reduceat(self.weight, np.arange(0, self.weight.shape[0], c.block_out), axis=0)
+        result, first = [], 0
+        for units in self.in_units:
+            part = rows[..., first : first + units * c.lanes]
+            full = np.zeros((self.out_units // c.out_units, *kernel, units * c.lanes), np.int8)
+            full[: len(part), :, :, : part.shape[3]] = part
+            result.append(full.reshape(len(full), -1, c.block_in).any(axis=2))
+            first += units * c.lanes
+        return np.concatenate(result, axis=1)
+
     @property
-    def _per_vector(self) -> int:
-        """Weight blocks of one output vector."""
-        return self.weight.shape[1] * self.weight.shape[2] * sum(self.in_units) // self.config.in_units
+    def filled_blocks(self) -> int:
+        """Blocks (BLOCK_OUT, BLOCK_IN) of weights that are not all zero: of a grouped layer, those of its groups."""
+        return int(self._nonzero.sum())
+
+    @cached_property
+    def _work(self) -> tuple[NDArray[np.bool_], list[Run]]:
+        """Which blocks each vector computes, and the runs: the nonzero ones, or all where that saves too little."""
+        c, kernel, filled = self.config, self.weight.shape[1:3], self._nonzero.copy()
+        places = block_places(kernel, [units // c.in_units for units in self.in_units])
+        real = -(-self.weight.shape[0] // c.block_out)
+        filled[real:] = filled[real - 1]  # vectors without channels cost what others do, so that layers are cut evenly
+        filled[~filled.any(axis=1), 0] = True  # acc must be written even where all weights are zero
+        runs = runs_of(places, filled)
+        saved = self.width * int(filled.size - filled.sum())
+        uops = sum(len(run.blocks) for run in runs)
+        if saved < GEMM_COST * (len(runs) - 1) or uops > MOST_UOPS * len(places):
+            return np.ones_like(filled), [Run(0, len(filled), places)]
+        return filled, runs
+
+    @property
+    def runs(self) -> list[Run]:
+        """Which vectors one instruction does."""
+        return self._work[1]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Blocks computed before each vector, and of all."""
+        return [0, *np.cumsum(self._work[0].sum(axis=1)).tolist()]
 
     @cached_property
     def _constants(self) -> Chunk:
-        return Chunk(
-            self.weight_blocks(), prm_entries(self.requant, self.config, self.out_units // self.config.out_units)
-        )
+        vectors = self.out_units // self.config.out_units
+        blocks = self.weight_blocks()
+        filled = self._work[0].ravel()
+        return Chunk(blocks if filled.all() else blocks[filled], prm_entries(self.requant, self.config, vectors))
 
     def constant_entries(self) -> tuple[int, int]:
         return self.filled_blocks, self.out_units // self.config.out_units
 
     def constants(self, lo: int, hi: int) -> Chunk:
-        whole, each = self._constants, self._per_vector
-        return Chunk(whole.weights[lo * each : hi * each], whole.prm[lo:hi])
+        return Chunk(self._constants.weights[self._starts[lo] : self._starts[hi]], self._constants.prm[lo:hi])
+
+    def gemm_cycles(self, task: Task) -> int:
+        return (self._starts[task.hi] - self._starts[task.lo]) * self.width
 
     def weight_blocks(self) -> NDArray[np.int8]:
         """Blocks [output vector][input][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
@@ -79,57 +126,42 @@ class ConvNode(Node):
             channel, entry = channel + channels, entry + count
         return blocks.reshape(-1, c.block_out, c.block_in)
 
-    @cached_property
-    def filled_blocks(self) -> int:
-        """Blocks (BLOCK_OUT, BLOCK_IN) of weights that are not all zero: of a grouped layer, those of its groups."""
-        c, first, blocks = self.config, 0, 0
-        for units in self.in_units:
-            part = self.weight[..., first : first + units * c.lanes] != 0
-            first += units * c.lanes
-            rows = np.add.reduceat(part, np.arange(0, part.shape[0], c.block_out), axis=0)
-            if part.shape[-1]:
-                columns = np.arange(0, part.shape[-1], c.block_in)
-                blocks += int(np.count_nonzero(np.add.reduceat(rows, columns, axis=-1)))
-        return blocks
-
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return self.pad
 
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
 
-    def _uops(self, source: Buffer, index: int) -> list[Uop]:
-        _, kh, kw, _ = self.weight.shape
-        step = self.config.in_units
-        offsets = [
-            (ky * self.dilation[0]) * source.stride + kx * self.dilation[1] * source.units + unit
-            for ky in range(kh)
-            for kx in range(kw)
-            for unit in range(0, self.in_units[index], step)
-        ]
-        return [(0, offset, k, int(index > 0 or k > 0)) for k, offset in enumerate(offsets)]
+    def _uops(self, source: Buffer, blocks: list[list[int]], entry: int) -> list[Uop]:
+        """Over the blocks of one input; ``entry`` of the vector's blocks come before them."""
+        row, column, unit = self.dilation[0] * source.stride, self.dilation[1] * source.units, self.config.in_units
+        offsets = [ky * row + kx * column + block * unit for ky, kx, block in blocks]
+        return [(0, offset, k, int(entry > 0 or k > 0)) for k, offset in enumerate(offsets)]
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
-        return [self._uops(buffer, index) for index, buffer in enumerate(buffers)]
+        return [self._uops(buffers[i], blocks, entry) for run in self.runs for i, entry, _, blocks in run.inputs]
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        vectors, start = task.hi - task.lo, task.lo - self.chunk_range(task)[0]
-        pixel = vectors * c.out_units
-        entry = e.weight_base(task.chunk) + start * self._per_vector
-        for index, name in enumerate(self.inputs):
-            source = e.buffer(name)
-            uops = self._uops(source, index)
-            e.gemm(
-                uops,
-                outer=vectors, inner=self.width,
-                dst=acc, dst_outer=c.out_units, dst_inner=pixel,
-                src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1]),
-                src_inner=self.strides[1] * source.units,
-                wgt=entry, wgt_outer=self._per_vector,
-                **source.wrap,
-            )  # fmt: skip
-            entry += len(uops)
+        vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
+        pixel, step = vectors * c.out_units, c.in_units
+        for run in self.runs:
+            lo, hi = max(run.lo, task.lo), min(run.hi, task.hi)
+            if lo >= hi:
+                continue
+            weights = e.weight_base(task.chunk) + self._starts[lo] - self._starts[start]
+            for index, entry, first, blocks in run.inputs:
+                source = e.buffer(self.inputs[index])
+                block = first + (lo - run.lo) * run.shift
+                e.gemm(
+                    self._uops(source, blocks, entry),
+                    outer=hi - lo, inner=self.width,
+                    dst=acc + (lo - task.lo) * c.out_units, dst_outer=c.out_units, dst_inner=pixel,
+                    src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1], block * step),
+                    src_outer=run.shift * step, src_inner=self.strides[1] * source.units,
+                    wgt=weights + entry, wgt_outer=len(run.blocks),
+                    **source.wrap,
+                )  # fmt: skip
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
@@ -137,5 +169,5 @@ class ConvNode(Node):
                 src=acc, src_outer=c.out_units, src_inner=pixel,
                 dst=out.offset(task.row, 0, self.first_unit + task.lo * c.out_units), dst_outer=c.out_units,
                 dst_inner=out.units,
-                prm=e.prm_base(task.chunk) + start, prm_outer=1,
+                prm=e.prm_base(task.chunk) + task.lo - start, prm_outer=1,
             )  # fmt: skip

@@ -66,7 +66,7 @@ class ElementwiseNode(Node):
     def extents(self) -> tuple[int, ...]:
         return (
             t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, 0, *self.strides, 1,
-            len(self.terms), len(self._scale_entry), self._uniform, 0, 1,
+            len(self.terms), len(self._scale_entry), self._uniform, 0, 1, 0, 0,
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:

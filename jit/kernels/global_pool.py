@@ -28,7 +28,7 @@ class GlobalPoolNode(Node):
     def extents(self) -> tuple[int, ...]:
         return (
             t.GLOBAL, self.height, self.width, self.out_units, self.in_height, self.in_width, 0, 0, 0, 1, 1, 1, 0, 0,
-            self._uniform, 0, 1,
+            self._uniform, 0, 1, 0, 0,
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:

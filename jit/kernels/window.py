@@ -59,7 +59,9 @@ class WindowNode(Node):
         kh, kw, _ = self.taps.shape
         return (
             t.WINDOW, self.height, self.width, self.out_units, kh, kw, 0, 0, 0, *self.strides, len(self._parts), 0, 0,
-            self._uniform, self._shared, len(self.requants),
+            self._uniform, self._shared, len(self.requants), 0, self.out_units + sum(
+                int(self._by_unit(part).any(axis=(0, 1)).sum()) for part in self._parts[1:]
+            ),
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
@@ -72,7 +74,7 @@ class WindowNode(Node):
 
     def constant_entries(self) -> tuple[int, int]:
         vectors = 1 if self._uniform else self.out_units // self.config.out_units
-        return len(self._splits) * (1 if self._shared else self.out_units), vectors * len(self.requants)
+        return len(self._splits) if self._shared else int(self._used.sum()), vectors * len(self.requants)
 
     def constants(self, lo: int, hi: int) -> Chunk:
         weights, prm = self._constants
@@ -111,6 +113,37 @@ class WindowNode(Node):
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
 
+    @cached_property
+    def _used(self) -> NDArray[np.bool_]:
+        """Whether each unit has taps in a split that are not all zero: (splits, units)."""
+        passes = len(self._splits) // len(self._parts)
+        taps = [self._by_unit(self._parts[k // passes])[lo:hi] for k, (lo, hi) in enumerate(self._splits)]
+        return np.stack([part.any(axis=(0, 1)) for part in taps])
+
+    def _spans(self, split: int, task: Task) -> list[tuple[int, int]]:
+        """Units of a task, [first, last), that run through a split: all through the first, which writes acc."""
+        first, last = task.lo * self.config.out_units, task.hi * self.config.out_units
+        used = self._used[split, first:last]
+        if split == 0 or used.all():
+            return [(first, last)]
+        return [(first + a, first + b) for a, b, runs in _runs(used) if runs]
+
+    def kernel_rows(self) -> NDArray[np.int64]:
+        """Rows of the kernel with a tap that is not zero, of each unit of a pixel."""
+        return self._by_unit(self.taps).any(axis=1).sum(axis=0)
+
+    def _by_unit(self, taps: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Whether taps (KH, KW, C) are not zero in some channel of each unit: (KH, KW, units)."""
+        used = np.zeros((*taps.shape[:2], self.out_units * self.config.lanes), np.bool_)
+        used[..., : None if self._shared else taps.shape[2]] = taps != 0
+        return np.asarray(used.reshape(*taps.shape[:2], self.out_units, -1).any(axis=3))
+
+    def gemm_cycles(self, task: Task) -> int:
+        rows = [hi - lo for lo, hi in self._splits]
+        units = [sum(end - unit for unit, end in self._spans(split, task)) for split in range(len(rows))]
+        pushes = sum(n * r * self._columns * (1 + self._paced(r)) for n, r in zip(units, rows, strict=True))
+        return self.groups * pushes
+
     def _paced(self, rows: int) -> bool:
         return self.config.dsp_packing and rows * self._columns < 2
 
@@ -135,17 +168,18 @@ class WindowNode(Node):
         chunk_first = start * c.out_units
         column = self.taps.shape[1] - self._columns - self._prime * self.strides[1] - self.pad[1]
         for split, (lo, hi) in enumerate(self._splits):
-            e.gemm(
-                self._uops(source, split),
-                window=1, pace=int(self._paced(hi - lo)),
-                outer=units, inner=self.groups,
-                dst=acc, dst_outer=1, dst_inner=units,
-                src=source.offset(task.row * self.strides[0] - self.pad[0], column, first), src_outer=1,
-                src_inner=self.strides[1] * source.units,
-                wgt=e.weight_base(task.chunk) + (0 if self._shared else (first - chunk_first) * len(self._splits)),
-                wgt_outer=0 if self._shared else len(self._splits),
-                **source.wrap,
-            )  # fmt: skip
+            for unit, end in self._spans(split, task):
+                entry = 0 if self._shared else (unit - chunk_first) * len(self._splits)
+                e.gemm(
+                    self._uops(source, split),
+                    window=1, pace=int(self._paced(hi - lo)),
+                    outer=end - unit, inner=self.groups,
+                    dst=acc + unit - first, dst_outer=1, dst_inner=units,
+                    src=source.offset(task.row * self.strides[0] - self.pad[0], column, unit), src_outer=1,
+                    src_inner=self.strides[1] * source.units,
+                    wgt=e.weight_base(task.chunk) + entry, wgt_outer=0 if self._shared else len(self._splits),
+                    **source.wrap,
+                )  # fmt: skip
         depth = 1 if self._uniform else stop - start
         for x, end, count in _runs(self.counts[task.row]):
             entry = list(self.requants).index(count) * depth + (0 if self._uniform else task.lo - start)
@@ -159,7 +193,7 @@ class WindowNode(Node):
                 )  # fmt: skip
 
 
-def _runs(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+def _runs(counts: NDArray[np.integer | np.bool_]) -> list[tuple[int, int, int]]:
     """(start, stop, value) of the runs of equal values in a row."""
     edges = [0, *(np.nonzero(np.diff(counts))[0] + 1).tolist(), len(counts)]
     return [(a, b, int(counts[a])) for a, b in pairwise(edges)]

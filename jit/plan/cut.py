@@ -67,22 +67,22 @@ def _group_rows(node: Any, weights: int, row_units: int, whole_units: int, c: An
 def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     units, in_units, width, height = layer[t.L_UNITS], layer[t.L_IN_UNITS], layer[t.L_WIDTH], layer[t.L_HEIGHT]
     vectors = units // c[t.C_OUT_UNITS]
-    per_vector = layer[t.L_KH] * layer[t.L_KW] * in_units // c[t.C_IN_UNITS]
+    most, each = layer[t.L_MOST], -(-layer[t.L_BLOCKS] // vectors)
     room = c[t.C_ACC_BANK] // (width * c[t.C_OUT_UNITS])
     if room < 1:
         return NO_ACC_ROW, width * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
-    if per_vector > c[t.C_WGT]:
-        return NO_WEIGHTS, per_vector, c[t.C_WGT]
+    if most > c[t.C_WGT]:
+        return NO_WEIGHTS, most, c[t.C_WGT]
     limit = STREAM_ENTRIES if height == 1 else c[t.C_WGT] // 2
     node[t.N_VECTORS], node[t.N_ROOM] = vectors, room
-    node[t.N_PIECES] = pieces_of(vectors, max(1, min(limit // per_vector, c[t.C_PRM] // 4, vectors)))
+    node[t.N_PIECES] = pieces_of(vectors, max(1, min(limit // most, c[t.C_PRM] // 4, vectors)))
     rows = height * layer[t.L_STRIDE_Y] + layer[t.L_KH] - 1
     framed = width + (2 if layer[t.L_KW] > 1 else 0)  # the next layer is likely to want padding too
     whole = rows * (layer[t.L_IN_WIDTH] + layer[t.L_FRAME]) * in_units + height * framed * units
-    _group_rows(node, per_vector, layer[t.L_IN_WIDTH] * in_units * layer[t.L_STRIDE_Y] + width * units, whole, c)
-    node[t.N_WGT_EACH], node[t.N_PRM_EACH] = per_vector, 1
-    node[t.N_UOPS] = per_vector * c[t.C_UOP_BYTES]
-    node[t.N_GEMM_EACH], node[t.N_OUT_EACH] = width * per_vector, width
+    _group_rows(node, each, layer[t.L_IN_WIDTH] * in_units * layer[t.L_STRIDE_Y] + width * units, whole, c)
+    node[t.N_WGT_EACH], node[t.N_PRM_EACH] = each, 1
+    node[t.N_UOPS] = most * c[t.C_UOP_BYTES]
+    node[t.N_GEMM_EACH], node[t.N_OUT_EACH] = width * each, width
     return FITS, 0, 0
 
 
@@ -121,7 +121,7 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     else:
         node[t.N_PRM_EACH] = counts
     node[t.N_UOPS] = kh * columns * layer[t.L_PARTS] * c[t.C_UOP_BYTES]
-    node[t.N_GEMM_EACH] = steps * c[t.C_OUT_UNITS] * pushes * layer[t.L_PARTS]
+    node[t.N_GEMM_EACH] = steps * pushes * -(-layer[t.L_BLOCKS] // vectors)
     node[t.N_GEMM_FIXED] = late * layer[t.L_PARTS]
     node[t.N_OUT_EACH], node[t.N_INSTRUCTIONS] = width, splits
     return FITS, 0, 0

@@ -49,7 +49,7 @@ def network_tables(
         rows.append((*tensors[name], name in outputs, len(makers), len(made)))
         makers += made
     return NetworkTables(
-        _table(layers, 20), _table(edges, 9), _table(rows, 6), np.array(makers, np.int64),
+        _table(layers, 22), _table(edges, 9), _table(rows, 6), np.array(makers, np.int64),
         tuple(n.name for n in nodes), tuple(n.layer for n in nodes), tuple(number),
     )  # fmt: skip
 

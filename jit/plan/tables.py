@@ -21,9 +21,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
 
-# a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges
+# a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges. Blocks of weights
+# that are computed, zeros left out: the most of a vector, and of all; in window mode units times parts
 (L_KIND, L_HEIGHT, L_WIDTH, L_UNITS, L_KH, L_KW, L_IN_UNITS, L_IN_WIDTH, L_FRAME, L_STRIDE_Y, L_STRIDE_X, L_PARTS,
- L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_OUTPUT, L_EDGE, L_EDGES) = range(20)  # fmt: skip
+ L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_MOST, L_BLOCKS, L_OUTPUT, L_EDGE, L_EDGES) = range(22)  # fmt: skip
 # an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on
 E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT = range(9)
 # a tensor; its makers stand together in the list of makers
