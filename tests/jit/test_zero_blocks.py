@@ -59,6 +59,7 @@ def check(b: GraphBuilder, blocks: int) -> None:
     node = cut_node(graph)
     assert node.filled_blocks == blocks
     assert sum(map(node.gemm_cycles, node.tasks)) == blocks * 64
+    assert sum(len(chunk.weights) for chunk in node.chunks) == blocks
     assert gemm_cycles(graph) == blocks * 64
     assert array_cycles(graph) == blocks * 64
     assert_exact(graph, CONFIG)
