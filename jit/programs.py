@@ -124,7 +124,7 @@ def best_program(
     if on_chip and not found:  # it would stream, but for places in one piece
         attempt(len(tries), partial(_program, forms, PLANNED, config, False))
     if policies == POLICIES and not _near(found, BEST):
-        fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if found else 0
+        fastest = min(((c, k) for k, c in enumerate(cycles) if c is not None), default=(0, 0))[1]
         policy = policies[fastest] if on_chip else PLANNED
         if any(isinstance(op, Concat) for op in graph.ops):
             attempt(len(tries), partial(_joined, forms, policy, on_chip))
