@@ -105,3 +105,11 @@ def test_no_access_lies_outside_its_memory(address: int) -> None:
     tracker = HazardTracker(PYNQ)
     with pytest.raises(IndexError, match="outside"):
         tracker.add(Instruction(Opcode.GEMM, {}), [Access("act", np.array([address]), False)], 0)
+
+
+def test_what_only_a_plan_in_groups_fits_is_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rings and constants seem to fit, and no schedule of the whole does."""
+    monkeypatch.setattr(programs._Forms, "streams", lambda self, plan: True)
+    graph = inverted_residuals(SMALL)
+    found = programs.best_program(graph, SMALL, programs.POLICIES, None)
+    assert not found.rejected

@@ -10,7 +10,9 @@ from tests.jit.execute import assert_exact
 from tilewright.config import PRESETS
 from tilewright.isa.spec import Opcode
 from tilewright.jit import graph as g
+from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.planner import Plan, Planner
@@ -18,6 +20,16 @@ from tilewright.jit.plan.policy import PLANNED
 from tilewright.sim.state import COLUMNS
 
 CONFIG = PRESETS["pynq-z2"]
+
+
+@pytest.fixture(autouse=True)
+def rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tiles, which leave out blocks that are zero at every kernel position."""
+
+    def left_out(*given: object) -> None:
+        raise PlaceError("left out")
+
+    monkeypatch.setattr(programs, "_tiled", left_out)
 
 
 def gemm_cycles(graph: g.Graph) -> int:
