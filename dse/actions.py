@@ -8,13 +8,32 @@ values. What the estimate leaves out: FILLs of padding, micro-ops that are loade
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.codec import COLUMNS, decode_uops
+from tilewright.isa.arithmetic import Rounding
+from tilewright.isa.codec import Table, columns_of, rows_of
+from tilewright.isa.effects import micro_ops
 from tilewright.isa.program import Program
-from tilewright.isa.spec import AluOp, Combine, Engine, Memory, Opcode, entry_bytes, instruction_width, uop_width
+from tilewright.isa.spec import (
+    FORMAT_OF,
+    FORMATS,
+    MEMORIES,
+    AluOp,
+    Combine,
+    Engine,
+    Fields,
+    Format,
+    MemoryInfo,
+    Opcode,
+    instruction_width,
+    uop_width,
+)
+from tilewright.isa.uops import UopMemories
 from tilewright.jit.cost.estimate import Estimate
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
@@ -36,10 +55,7 @@ ACTIONS = {
 }  # fmt: skip
 
 Counts = Counter[str]
-_WRITES = {
-    Memory.ACT: "act_write", Memory.WGT: "wgt_write", Memory.ACC: "acc_write", Memory.ACC8: "acc_write",
-    Memory.PRM: "prm_write", Memory.UOP_GEMM: "uop_write", Memory.UOP_ALU: "uop_write",
-}  # fmt: skip
+_GEMM, _REQUANTIZE, _RESCALE = (FORMAT_OF[op] for op in (Opcode.GEMM, Opcode.REQUANTIZE, Opcode.RESCALE))
 
 
 def count_estimated(found: Estimate) -> Counts:
@@ -62,11 +78,13 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
     if layer[t.L_KIND] == t.WINDOW:
         emits = rows * layer[t.L_WIDTH] * layer[t.L_UNITS] * node[t.N_INSTRUCTIONS]
-        _count_window(gemm, emits, config, counts)
+        _count(_GEMM, SimpleNamespace(window=1), gemm, emits, config, counts)
     elif node[t.N_GEMM]:
-        _count_dense(gemm, config, counts)
-    _count_rescale(terms, terms - min(terms, results), config, counts)
-    _count_requantize(results, config, counts)
+        _count(_GEMM, SimpleNamespace(window=0), gemm, gemm, config, counts)
+    first = min(terms, results)
+    _count(_RESCALE, SimpleNamespace(combine=Combine.WRITE), first, 0, config, counts)
+    _count(_RESCALE, SimpleNamespace(combine=Combine.ADD), terms - first, 0, config, counts)
+    _count(_REQUANTIZE, SimpleNamespace(rounding=Rounding.DOUBLE), results, 0, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
     instructions = rows * parts * (node[t.N_INSTRUCTIONS] + 1) + 2 * loads
     counts["dram_byte"] += instructions * instruction_width(config) // 8
@@ -98,95 +116,52 @@ def _beats(size: int, config: Config) -> int:
 def count_program(program: Program, cycles: int) -> Counts:
     """Actions of one inference of a compiled program that takes ``cycles``."""
     config, table = program.config, program.table()
-    column = {name: table[:, index] for name, index in COLUMNS.items()}
-    opcode, loops = column["opcode"], column["outer"] * column["inner"] * column["uop_count"]
     counts: Counts = Counter(cycle=cycles)
-    gemm = opcode == Opcode.GEMM
-    dense, window = gemm & (column["window"] == 0), gemm & (column["window"] == 1)
-    _count_dense(int(loops[dense].sum()), config, counts)
-    if window.any():
-        _count_window(int(loops[window].sum()), _emits(program, window), config, counts)
-    _count_requantize(int(loops[opcode == Opcode.REQUANTIZE].sum()), config, counts)
-    rescale = opcode == Opcode.RESCALE
-    joined = rescale & (column["combine"] != Combine.WRITE)
-    _count_rescale(int(loops[rescale].sum()), int(loops[joined].sum()), config, counts)
-    _count_alu(column, loops, config, counts)
-    tiles = column["rows"] * column["cols"]
-    for memory, action in _WRITES.items():
-        moved = np.isin(opcode, (Opcode.LOAD, Opcode.FILL)) & (column["memory"] == memory)
-        counts[action] += int(tiles[moved].sum())
-    counts["act_read"] += int(tiles[opcode == Opcode.STORE].sum())
+    emits = _emits(program, table)
+    for form in FORMATS:
+        rows = table["opcode"] == form.opcode
+        fields = columns_of(table[rows])
+        if form.operands:
+            _count(form, fields, micro_ops(fields), emits[rows], config, counts)
+        for memory, info in MEMORIES.items() if form.sram else ():
+            tiles = int((fields.rows * fields.cols)[fields.memory == memory].sum())
+            counts[_action(info, "write" if form.sram == "written" else "read")] += tiles
     traffic = count_traffic(program)
     counts["dram_byte"] += traffic.read_bytes + traffic.write_bytes
     return counts
 
 
-def _count_alu(column: dict[str, np.ndarray], loops: np.ndarray, config: Config, counts: Counts) -> None:
-    alu = column["opcode"] == Opcode.ALU
-    multiplies = alu & np.isin(column["function"], [f for f in AluOp if f.multiplies])
-    passes, vectors = int(loops[alu].sum()), int(loops[alu & (column["use_imm"] == 0)].sum())
+def _count(form: Format, fields: Fields, vectors: Any, emits: Any, config: Config, counts: Counts) -> None:
+    """Actions of instructions of one form that run so many micro-ops, of which so many emit."""
+    for operand in form.operands:
+        uses, info = (emits if operand.emits else vectors) * operand.span(fields, config), MEMORIES[operand.memory]
+        counts[_action(info, "read")] += int(np.sum(uses * operand.reads(fields)))
+        counts[_action(info, "write")] += int(np.sum(uses)) * operand.writes
+    counts["uop_read"] += int(np.sum(vectors))
     lanes = config.batch * config.block_out
-    counts["alu_multiply"] += lanes * int(loops[multiplies].sum())
-    counts["alu_add"] += lanes * int(loops[alu & ~multiplies].sum())
-    counts["acc_read"] += (passes + vectors) * config.out_units
-    counts["acc_write"] += passes * config.out_units
-    counts["uop_read"] += passes
+    if form.opcode == Opcode.GEMM:
+        dense, window = vectors * (fields.window == 0), emits * (fields.window == 1)
+        counts["mac"] += config.block_in * int(np.sum(dense * lanes + window * config.batch * config.lanes))
+    elif form.opcode == Opcode.ALU:
+        multiplies = np.isin(fields.function, [function for function in AluOp if function.multiplies])
+        counts["alu_multiply"] += lanes * int(np.sum(vectors * multiplies))
+        counts["alu_add"] += lanes * int(np.sum(vectors * ~multiplies))
+    else:
+        counts["alu_multiply"] += lanes * int(np.sum(vectors))
 
 
-def _count_dense(cycles: int, config: Config, counts: Counts) -> None:
-    counts["mac"] += cycles * config.batch * config.block_in * config.block_out
-    counts["act_read"] += cycles * config.in_units
-    counts["wgt_read"] += cycles
-    counts["acc_read"] += cycles * config.out_units
-    counts["acc_write"] += cycles * config.out_units
-    counts["uop_read"] += cycles
+def _action(memory: MemoryInfo, way: str) -> str:
+    return f"{'uop' if memory.uops_of is not None else memory.name}_{way}"
 
 
-def _count_window(pushes: int, emits: int, config: Config, counts: Counts) -> None:
-    counts["mac"] += emits * config.batch * config.lanes * config.block_in
-    counts["act_read"] += pushes
-    counts["wgt_read"] += emits
-    counts["acc_read"] += emits
-    counts["acc_write"] += emits
-    counts["uop_read"] += pushes
-
-
-def _count_requantize(vectors: int, config: Config, counts: Counts) -> None:
-    counts["alu_multiply"] += vectors * config.batch * config.block_out
-    counts["acc_read"] += vectors * config.out_units
-    counts["prm_read"] += vectors
-    counts["act_write"] += vectors * config.out_units
-    counts["uop_read"] += vectors
-
-
-def _count_rescale(vectors: int, joined: int, config: Config, counts: Counts) -> None:
-    counts["alu_multiply"] += vectors * config.batch * config.block_out
-    counts["act_read"] += vectors * config.out_units
-    counts["prm_read"] += vectors
-    counts["acc_read"] += joined * config.out_units
-    counts["acc_write"] += vectors * config.out_units
-    counts["uop_read"] += vectors
-
-
-def _emits(program: Program, window: np.ndarray) -> int:
-    """Emitting micro-ops that window instructions run: GEMM's micro-op memory is followed through the program."""
-    config, table = program.config, program.table()
-    column = {name: table[:, index] for name, index in COLUMNS.items()}
-    size = entry_bytes(config, Memory.UOP_GEMM)
-    emits = np.zeros(config.uop_gemm_bytes // size, np.bool_)
-    loads = (column["opcode"] == Opcode.LOAD) & (column["memory"] == Memory.UOP_GEMM)
-    push_only = config.acc_units - 1
-    total = 0
-    for index in np.nonzero(loads | window)[0].tolist():
-        row = {name: int(values[index]) for name, values in column.items()}
-        if window[index]:
-            chosen = emits[row["uop_begin"] : row["uop_begin"] + row["uop_count"]]
-            total += row["outer"] * row["inner"] * int(chosen.sum())
-            continue
-        data = program.segments[row["segment"]].data or b""
-        for line in range(row["rows"]):
-            start = (row["offset"] + line * row["stride"]) * config.beat_bytes
-            micro = decode_uops(data[start : start + row["cols"] * size], Engine.GEMM, config)
-            first = row["sram"] + line * row["sram_row"]
-            emits[first : first + len(micro)] = micro[:, 0] != push_only
-    return total
+def _emits(program: Program, table: Table) -> NDArray[np.int64]:
+    """Micro-ops that emit, by instruction; those of window instructions are looked up in what is loaded by then."""
+    emits, uops = micro_ops(columns_of(table)), UopMemories(program.config, program.segments)
+    window = table["window"] == 1
+    if window.any():
+        followed = np.flatnonzero(window | (table["opcode"] == Opcode.LOAD))
+        for index, row in zip(followed.tolist(), rows_of(table[followed])):
+            block = uops.step(row)
+            if block is not None:
+                emits[index] = row.outer * row.inner * int(block.emits.sum())
+    return emits

@@ -19,7 +19,7 @@ from tilewright.config import Config
 from tilewright.dse.actions import ACTIONS, Counts
 from tilewright.dse.resources import BOARDS
 from tilewright.errors import TilewrightError
-from tilewright.isa.spec import Engine, uop_width
+from tilewright.isa.spec import MEMORIES, Memory, MemoryInfo
 
 TABLE = Path(__file__).with_name("energy_table.toml")
 #: what a component of the result gathers
@@ -28,6 +28,7 @@ COMPONENTS = {
     "wgt": ("wgt_read", "wgt_write"), "acc": ("acc_read", "acc_write"), "prm": ("prm_read", "prm_write"),
     "uop": ("uop_read", "uop_write"), "dram": ("dram_byte",), "clock": ("clock",), "static": ("static",),
 }  # fmt: skip
+_MEMORIES = (Memory.ACT, Memory.WGT, Memory.ACC, Memory.PRM, Memory.UOP_GEMM)
 _SRAM_BYTES, _BLOCK_RAM_BYTES = 8192, 4096
 _PRM_BITS = 32 + 32 + 32 + 6  #: of one channel
 _REFERENCE_NODE, _REFERENCE_VOLT = 45.0, 0.9
@@ -115,12 +116,7 @@ def action_energies(config: Config, table: EnergyTable) -> dict[str, float]:
     ``cycle`` is split into ``clock`` (clock network, busy or not) and ``static`` (leakage over the cycle's time).
     """
     base = _scaled(config, table)
-    width = config.act_unit_bytes * 8
-    act = _access(base, width, config.act_bytes // config.act_banks)
-    acc = _access(base, config.acc_unit_bytes * 8, config.acc_bytes // config.acc_banks)
-    wgt = _access(base, config.wgt_entry_bytes * 8, config.wgt_bytes)
-    prm = _access(base, config.block_out * _PRM_BITS, config.prm_entries * config.prm_entry_bytes)
-    uop = _access(base, uop_width(config, Engine.GEMM), config.uop_gemm_bytes)
+    act, wgt, acc, prm, uop = (_access(base, MEMORIES[m], config) for m in _MEMORIES)
     energies = {
         "mac": base["multiply8"] * config.weight_bits / 8 + base["add32"],
         "alu_multiply": base["multiply32"] + 2 * base["add32"], "alu_add": base["add32"],
@@ -150,10 +146,11 @@ def _scaled(config: Config, table: EnergyTable) -> dict[str, float]:
     return found
 
 
-def _access(base: Mapping[str, float], bits: int, size: int) -> float:
-    """One access of ``bits`` to a bank of ``size`` bytes, built of 64-bit columns of at least one block RAM each."""
-    columns = bits / 64
-    column = max(_BLOCK_RAM_BYTES, size / columns)
+def _access(base: Mapping[str, float], memory: MemoryInfo, config: Config) -> float:
+    """One access to a memory; a bank is built of 64-bit columns of at least one block RAM each."""
+    size = memory.entry_bytes(config)
+    columns = (config.block_out * _PRM_BITS if memory.memory == Memory.PRM else 8 * size) / 64
+    column = max(_BLOCK_RAM_BYTES, size * memory.bank_units(config) / columns)
     return base["sram64"] * columns * (column / _SRAM_BYTES) ** 0.5
 
 

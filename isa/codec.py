@@ -1,16 +1,17 @@
 """Encode and decode instructions and micro-ops, driven by the declaration in :mod:`tilewright.isa.spec`.
 
 Instructions are little-endian, fields least significant bit first: header, then the format's fields, zeros
-above. Many instructions at once decode into one int64 table with a column per field name, which is what the
-simulator and the verifier read.
+above. Many instructions at once decode into one table with a column per field name, which is what the simulator and
+the verifier read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from tilewright.isa.spec import (
     UOP_FIELDS,
     Engine,
     Field,
+    Fields,
     Opcode,
     instruction_width,
     uop_width,
@@ -34,11 +36,11 @@ class EncodingError(TilewrightError):
     """A field is unknown, missing or out of range, or bits do not decode; names the field and its range."""
 
 
-#: every field name of every format -> its column in a decoded table; "engine" is filled in for all opcodes
-COLUMNS: dict[str, int] = {
-    name: i
-    for i, name in enumerate(dict.fromkeys([f.name for f in HEADER] + [f.name for fmt in FORMATS for f in fmt.fields]))
-}
+#: every field name of every format; "engine" is filled in for all opcodes
+NAMES: tuple[str, ...] = tuple(dict.fromkeys(f.name for fmt in FORMATS for f in (*HEADER, *fmt.fields)))
+ROW = np.dtype([(name, np.int64) for name in NAMES])
+Table = NDArray[np.void]  #: of :data:`ROW`; ``table["outer"]`` is a column, ``table[3]["outer"]`` a number
+_Fields: Any = namedtuple("_Fields", NAMES)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class Instruction:
         fixed = FORMAT_OF[self.opcode].engine
         return Engine(self["engine"]) if fixed is None else fixed
 
+    @property
+    def row(self) -> Fields:
+        """All fields as attributes, as in a decoded row: what its format lacks is 0."""
+        return _Fields._make({**_DEFAULTS[self.opcode], **self.fields}.values())
+
 
 def _default(spec: Field) -> int:
     return 1 if spec.minus_one else 0
@@ -72,6 +79,12 @@ def _layout(opcode: Opcode) -> tuple[Field, ...]:
 
 
 _FIELD_MAPS = {op: {f.name: f for f in _layout(op)} for op in Opcode}
+_DEFAULTS: dict[Opcode, dict[str, int]] = {
+    op: dict.fromkeys(NAMES, 0)
+    | {f.name: _default(f) for f in _layout(op)}
+    | {"opcode": int(op), "engine": int(FORMAT_OF[op].engine or 0)}
+    for op in Opcode
+}
 
 
 class _Slot(NamedTuple):
@@ -173,8 +186,8 @@ def _extract(words: NDArray[np.uint64], position: int, spec: Field, bits: int) -
     return result + 1 if spec.minus_one else result
 
 
-def decode_table(data: bytes, config: Config) -> NDArray[np.int64]:
-    """Decode a program to an int64 array of shape (instructions, len(COLUMNS)).
+def decode_table(data: bytes, config: Config) -> Table:
+    """Decode a program to a table with a row per instruction.
 
     Fields that a format lacks are 0; the ``engine`` column is set for every opcode. Raises
     :class:`EncodingError` on a length that is no whole number of instructions, on an enum value that does
@@ -184,7 +197,7 @@ def decode_table(data: bytes, config: Config) -> NDArray[np.int64]:
     if len(data) % size:
         raise EncodingError(f"program of {len(data)} bytes is not a whole number of {size}-byte instructions")
     words = np.frombuffer(data, dtype="<u8").reshape(-1, size // 8).astype(np.uint64)
-    table = np.zeros((len(words), len(COLUMNS)), np.int64)
+    table = np.zeros(len(words), ROW)
     opcodes = _extract(words, 0, HEADER[0], HEADER[0].bits(config))
     for fmt in FORMATS:
         rows = np.nonzero(opcodes == fmt.opcode)[0]
@@ -196,12 +209,22 @@ def decode_table(data: bytes, config: Config) -> NDArray[np.int64]:
             if spec.enum is not None and values.size and values.max() > max(spec.enum):
                 bad = rows[int(np.argmax(values > max(spec.enum)))]
                 raise EncodingError(f"instruction {bad} ({fmt.opcode.name}): {spec.name} = {values.max()} is undefined")
-            table[rows, COLUMNS[spec.name]] = values
+            table[spec.name][rows] = values
             position += slot.bits
         _reject_high_bits(selected, rows, position, fmt.opcode)
         if fmt.engine is not None:
-            table[rows, COLUMNS["engine"]] = fmt.engine
+            table["engine"][rows] = fmt.engine
     return table
+
+
+def rows_of(table: Table) -> Iterator[Fields]:
+    """The rows of a decoded table as plain numbers."""
+    return map(_Fields._make, np.ascontiguousarray(table).view(np.int64).reshape(-1, len(NAMES)).tolist())
+
+
+def columns_of(table: Table) -> Fields:
+    """The columns of a decoded table."""
+    return _Fields(*(table[name] for name in NAMES))
 
 
 def _reject_high_bits(words: NDArray[np.uint64], rows: NDArray[np.intp], position: int, opcode: Opcode) -> None:
@@ -217,11 +240,10 @@ def _reject_high_bits(words: NDArray[np.uint64], rows: NDArray[np.intp], positio
 
 def decode(data: bytes, config: Config) -> list[Instruction]:
     """Decode a program to :class:`Instruction` objects holding every field of their format."""
-    table = decode_table(data, config)
     result = []
-    for row in table:
-        opcode = Opcode(int(row[0]))
-        fields = {f.name: int(row[COLUMNS[f.name]]) for f in _layout(opcode) if f.name != "opcode"}
+    for row in rows_of(decode_table(data, config)):
+        opcode = Opcode(row.opcode)
+        fields = {f.name: getattr(row, f.name) for f in _layout(opcode) if f.name != "opcode"}
         result.append(Instruction(opcode, fields))
     return result
 

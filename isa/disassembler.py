@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 
 from tilewright.config import PRESETS, Config
-from tilewright.isa.codec import COLUMNS, EncodingError, Instruction, decode, decode_uops, encode_uops
+from tilewright.isa.codec import EncodingError, Instruction, decode, decode_uops, encode_uops, rows_of
 from tilewright.isa.program import Program, Segment
-from tilewright.isa.spec import FORMAT_OF, UOP_FIELDS, Engine, Opcode, entry_bytes, others, token_bit
-from tilewright.isa.syntax import POSITIONAL, UOP_DIRECTIVES, UOP_MEMORIES, quote, word
+from tilewright.isa.spec import FORMAT_OF, MEMORIES, UOP_FIELDS, Engine, Opcode, others, token_bit
+from tilewright.isa.syntax import POSITIONAL, UOP_DIRECTIVES, quote, word
 
 _HEX_BYTES = 32  #: bytes per line of hex
 _ZERO_RUN = 64  #: so many zero bytes become one ``.zero`` line
@@ -94,14 +94,14 @@ def _uop_ranges(program: Program) -> dict[int, list[_Range]]:
     """Per segment, the parts of its data that the program loads as micro-ops; overlaps are left as bytes."""
     config, table = program.config, program.table()
     found: dict[int, set[_Range]] = {}
-    loads = table[table[:, COLUMNS["opcode"]] == Opcode.LOAD]
-    for memory, engine in UOP_MEMORIES.items():
-        size = entry_bytes(config, memory)
-        for row in loads[loads[:, COLUMNS["memory"]] == memory].tolist():
-            offset, stride, cols = (row[COLUMNS[name]] for name in ("offset", "stride", "cols"))
-            for r in range(row[COLUMNS["rows"]] if stride else 1):
-                start = (offset + r * stride) * config.beat_bytes
-                found.setdefault(row[COLUMNS["segment"]], set()).add((start, start + cols * size, engine))
+    for row in rows_of(table[table["opcode"] == Opcode.LOAD]):
+        memory = MEMORIES[row.memory]
+        if memory.uops_of is None:
+            continue
+        size = row.cols * memory.entry_bytes(config)
+        for r in range(row.rows if row.stride else 1):
+            start = (row.offset + r * row.stride) * config.beat_bytes
+            found.setdefault(row.segment, set()).add((start, start + size, memory.uops_of))
     result: dict[int, list[_Range]] = {}
     for segment, ranges in found.items():
         position = 0

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tilewright.config import Config
-from tilewright.isa.codec import decode_table
-from tilewright.isa.spec import instruction_width
+from tilewright.isa.codec import Table, columns_of, decode_table
+from tilewright.isa.spec import Fields, instruction_width
 
 SegmentKind = Literal["constant", "input", "output", "scratch"]
 
@@ -53,6 +50,10 @@ class Program:
         """Number of instructions."""
         return len(self.instructions) * 8 // instruction_width(self.config)
 
-    def table(self) -> NDArray[np.int64]:
-        """All instructions decoded: shape (instruction_count, len(COLUMNS))."""
+    def table(self) -> Table:
+        """All instructions decoded, a row each."""
         return decode_table(self.instructions, self.config)
+
+    def columns(self) -> Fields:
+        """The fields of all instructions, a column each."""
+        return columns_of(self.table())

@@ -12,6 +12,7 @@ from tilewright.isa.spec import (
     FORMATS,
     HEADER,
     LOOP_BITS,
+    MEMORIES,
     OFFSET_BITS,
     STRIDE_BITS,
     UOP_FIELDS,
@@ -21,9 +22,7 @@ from tilewright.isa.spec import (
     Opcode,
     acc_bits,
     act_bits,
-    entry_bytes,
     instruction_width,
-    memory_depth,
     others,
     prm_bits,
     segment_bits,
@@ -59,15 +58,6 @@ _ENUMS: tuple[tuple[str, type[IntEnum]], ...] = (
     ("rounding", Rounding),
 )
 
-_MEMORY_USERS = {
-    Memory.ACT: ("BATCH x lanes int8", "LOAD, ALU", "GEMM, ALU, STORE"),
-    Memory.WGT: ("BLOCK_OUT x BLOCK_IN weights", "LOAD", "GEMM"),
-    Memory.ACC: ("BATCH x lanes int32", "LOAD, GEMM, ALU", "GEMM, ALU"),
-    Memory.PRM: ("BLOCK_OUT x 4 int32", "LOAD", "ALU"),
-    Memory.UOP_GEMM: ("a micro-op of GEMM", "LOAD", "GEMM"),
-    Memory.UOP_ALU: ("a micro-op of ALU", "LOAD", "ALU"),
-}
-
 
 def blocks() -> dict[str, list[str]]:
     """What of the page is generated, by name, as lines of Markdown."""
@@ -94,12 +84,11 @@ def blocks() -> dict[str, list[str]]:
 def _memories(config: Config) -> Iterator[str]:
     yield "| memory | unit or entry | bytes in DRAM | depth | banks | written by | read by |"
     yield "|---|---|---|---|---|---|---|"
-    banks = {Memory.ACT: config.act_banks, Memory.ACC: config.acc_banks}
-    for memory, (content, writers, readers) in _MEMORY_USERS.items():
-        yield (
-            f"| {memory.name} | {content} | {entry_bytes(config, memory)} | {memory_depth(config, memory)} "
-            f"| {banks.get(memory, 1)} | {writers} | {readers} |"
-        )
+    for memory in dict.fromkeys(m.memory for m in MEMORIES.values()):
+        m = MEMORIES[memory]
+        writers, readers = (", ".join(engine.name for engine in engines) for engines in (m.writers, m.readers))
+        size, depth, banks = m.entry_bytes(config), m.depth(config), m.banks(config)
+        yield f"| {memory.name} | {m.content} | {size} | {depth} | {banks} | {writers} | {readers} |"
 
 
 def _tokens() -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The instruction set, declared once as data.
 
 Codec, assembler, disassembler, verifier, simulator, RTL decoder, HLS header, reference page and random
-program generator are all derived from the tables in this file. Widths are functions of the Config.
+program generator are all derived from the tables in this file; what an instruction touches, by
+:mod:`tilewright.isa.effects`. Widths are functions of the Config.
 
 Addresses into act and acc count *units* (BATCH x lanes elements, lanes = min(BLOCK_IN, BLOCK_OUT)); wgt and
 prm addresses count whole entries; DRAM offsets and strides count AXI beats.
@@ -9,10 +10,14 @@ prm addresses count whole entries; DRAM offsets and strides count AXI beats.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from operator import attrgetter
+from typing import Any, Literal
+
+import numpy as np
 
 from tilewright.config import Config
 from tilewright.isa.functions import AluOp, Combine, Rounding
@@ -58,6 +63,77 @@ class Memory(IntEnum):
 
 
 Width = int | Callable[[Config], int]
+LOAD, GEMM, ALU, STORE = Engine
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """One memory. ``name``: in messages; ``unit``: what an address counts; ``content``: one of those.
+
+    ``entry_bytes``: of one in DRAM, as LOAD moves it; ``banks``: each has one reader and one writer at a time (1: only
+    one engine reads it and one writes it); ``uops_of``: the engine whose micro-ops it holds.
+    """
+
+    memory: Memory
+    unit: str
+    content: str
+    depth: Callable[[Config], int]
+    entry_bytes: Callable[[Config], int]
+    writers: tuple[Engine, ...]
+    readers: tuple[Engine, ...]
+    banks: Callable[[Config], int] = lambda config: 1
+    uops_of: Engine | None = None
+
+    @property
+    def name(self) -> str:
+        return self.memory.name.lower()
+
+    def bank_units(self, config: Config) -> int:
+        """Units or entries of a bank; the bank of an address is ``address // bank_units``."""
+        return self.depth(config) // self.banks(config)
+
+
+def _uop_memory(memory: Memory, engine: Engine) -> MemoryInfo:
+    return MemoryInfo(
+        memory, "entry", f"a micro-op of {engine.name}", lambda c: uop_depth(c, engine),
+        lambda c: uop_width(c, engine) // 8, (LOAD,), (engine,), uops_of=engine,
+    )  # fmt: skip
+
+
+_ACC = MemoryInfo(
+    Memory.ACC, "unit", "BATCH x lanes int32", lambda c: c.acc_units, lambda c: c.acc_unit_bytes,
+    (LOAD, GEMM, ALU), (GEMM, ALU), lambda c: c.acc_banks,
+)  # fmt: skip
+#: by the code in LOAD and FILL
+MEMORIES: dict[int, MemoryInfo] = {
+    Memory.ACT: MemoryInfo(
+        Memory.ACT, "unit", "BATCH x lanes int8", lambda c: c.act_units, lambda c: c.act_unit_bytes,
+        (LOAD, ALU), (GEMM, ALU, STORE), lambda c: c.act_banks,
+    ),
+    Memory.WGT: MemoryInfo(
+        Memory.WGT, "entry", "BLOCK_OUT x BLOCK_IN weights", lambda c: c.wgt_entries, lambda c: c.wgt_entry_bytes,
+        (LOAD,), (GEMM,),
+    ),
+    Memory.ACC: _ACC,
+    Memory.ACC8: replace(_ACC, entry_bytes=lambda c: c.act_unit_bytes),
+    Memory.PRM: MemoryInfo(
+        Memory.PRM, "entry", "BLOCK_OUT x 4 int32", lambda c: c.prm_entries, lambda c: c.prm_entry_bytes,
+        (LOAD,), (ALU,),
+    ),
+    Memory.UOP_GEMM: _uop_memory(Memory.UOP_GEMM, GEMM),
+    Memory.UOP_ALU: _uop_memory(Memory.UOP_ALU, ALU),
+}  # fmt: skip
+UOP_MEMORY: dict[int, Memory] = {m.uops_of: m.memory for m in MEMORIES.values() if m.uops_of is not None}
+
+
+def entry_bytes(config: Config, memory: Memory) -> int:
+    """Bytes in DRAM of one unit or entry of a memory, as LOAD moves it."""
+    return MEMORIES[memory].entry_bytes(config)
+
+
+def memory_depth(config: Config, memory: Memory) -> int:
+    """Units or entries of a memory."""
+    return MEMORIES[memory].depth(config)
 
 
 def bits_for(values: int) -> int:
@@ -65,34 +141,17 @@ def bits_for(values: int) -> int:
     return max(1, (values - 1).bit_length())
 
 
-def act_bits(config: Config) -> int:
-    """Width of an act address."""
-    return bits_for(config.act_units)
+def _address(memory: Memory) -> Callable[[Config], int]:
+    def bits(config: Config) -> int:
+        return bits_for(memory_depth(config, memory))
+
+    bits.__name__ = f"{memory.name.lower()}_bits"
+    bits.__doc__ = f"Width of an address of {memory.name}."
+    return bits
 
 
-def acc_bits(config: Config) -> int:
-    """Width of an acc address."""
-    return bits_for(config.acc_units)
-
-
-def wgt_bits(config: Config) -> int:
-    """Width of a wgt address."""
-    return bits_for(config.wgt_entries)
-
-
-def prm_bits(config: Config) -> int:
-    """Width of a prm address."""
-    return bits_for(config.prm_entries)
-
-
-def uop_gemm_bits(config: Config) -> int:
-    """Width of an index into GEMM's micro-op memory."""
-    return bits_for(config.uop_gemm_bytes * 8 // uop_width(config, Engine.GEMM))
-
-
-def uop_alu_bits(config: Config) -> int:
-    """Width of an index into ALU's micro-op memory."""
-    return bits_for(config.uop_alu_bytes * 8 // uop_width(config, Engine.ALU))
+act_bits, wgt_bits, acc_bits, prm_bits = map(_address, (Memory.ACT, Memory.WGT, Memory.ACC, Memory.PRM))
+uop_gemm_bits, uop_alu_bits = map(_address, (Memory.UOP_GEMM, Memory.UOP_ALU))
 
 
 def sram_bits(config: Config) -> int:
@@ -135,17 +194,72 @@ class Field:
         return (1, 1 << n) if self.minus_one else (0, (1 << n) - 1)
 
 
+Fields = Any  #: an instruction's fields as attributes: numbers, or columns of many instructions (see ``isa/codec.py``)
+
+
+def always(fields: Fields) -> bool:
+    """A condition that every instruction meets."""
+    return True
+
+
+def never(fields: Fields) -> bool:
+    """A condition that no instruction meets."""
+    return False
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Vectors or entries of a memory, one for each micro-op and loop turn.
+
+    The address is the sum of the micro-op's ``name``, the field ``name``, and ``name_outer`` and ``name_inner`` times
+    the loop counters; in act it wraps. ``reads``: condition on the instruction's fields; ``span``: units of a vector,
+    which begins at a multiple of them. ``emits``: only micro-ops of GEMM that emit use it, and of a written one only
+    those that accumulate read it.
+    """
+
+    name: str
+    memory: Memory
+    writes: bool = False
+    reads: Callable[[Fields], Any] = always
+    span: Callable[[Fields, Config], Any] = lambda fields, config: 1
+    emits: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Base and steps."""
+        what, width = self.memory.name.lower(), _address(self.memory)
+        return (
+            Field(self.name, width, f"{what} base, added to the micro-op's"),
+            Field(f"{self.name}_outer", width, f"{what} step per outer iteration"),
+            Field(f"{self.name}_inner", width, f"{what} step per inner iteration"),
+        )
+
+    @cached_property
+    def place(self) -> Callable[[Fields], tuple[Any, Any, Any]]:
+        """Takes base and steps out of an instruction's fields."""
+        return attrgetter(*(field.name for field in self.fields))
+
+
 @dataclass(frozen=True)
 class Format:
     """One instruction: its fields follow the common header, least significant bit first.
 
-    ``engine`` is None for WAIT, whose ``engine`` field says where it runs.
+    ``engine`` is None for WAIT, whose ``engine`` field says where it runs. ``sram``, ``dram``: what becomes of the tile
+    in a memory and of its rows in DRAM; ``operands`` in the order in which they are checked. ``slots``: cycles for
+    which it occupies its engine; None where that is the bus's doing.
     """
 
     opcode: Opcode
     engine: Engine | None
     fields: tuple[Field, ...]
     doc: str
+    slots: Callable[[Fields, Config], Any] | None = None
+    sram: Role | None = None
+    dram: Role | None = None
+    operands: tuple[Operand, ...] = ()
+
+
+Role = Literal["read", "written"]
 
 
 #: the token bits of ``pop`` and ``push``: bit k is the k-th *other* engine in Engine order
@@ -156,35 +270,60 @@ HEADER: tuple[Field, ...] = (
     Field("trace", 1, "record (instruction index, retire cycle) in the trace FIFO"),
 )
 
-_LOOPS = (
-    Field("outer", LOOP_BITS, "outer loop count", minus_one=True),
-    Field("inner", LOOP_BITS, "inner loop count", minus_one=True),
-)
-
-
-def _choice(name: str, enum: type[IntEnum], what: str) -> Field:
-    return Field(name, bits_for(len(enum)), what, enum=enum)
-
-
-def _affine(name: str, width: Width, what: str) -> tuple[Field, ...]:
-    return (
-        Field(name, width, f"{what} base, added to the micro-op's"),
-        Field(f"{name}_outer", width, f"{what} step per outer iteration"),
-        Field(f"{name}_inner", width, f"{what} step per inner iteration"),
-    )
-
-
 _WRAP = (
     Field("wrap_base", act_bits, "first unit of the act region that act offsets wrap in"),
     Field("wrap_size", act_bits, "units of that region: address = base + offset, less size if >= size", minus_one=True),
 )
 
 
-def _uops(width: Width, count: Width) -> tuple[Field, ...]:
-    return (
+def _micro_op_slots(fields: Fields, config: Config) -> Any:
+    """On packed multipliers a window instruction ends with a cycle for the second half of its last emit."""
+    second_half = config.dsp_packing * (fields.window == 1) * (fields.pace == 0)
+    return fields.outer * fields.inner * fields.uop_count * (fields.pace + 1) + second_half
+
+
+def _entries(field: str, holds: Sequence[bool]) -> Callable[[Fields], Any]:
+    """The condition that ``holds`` for the entry of an enumeration that a field names."""
+    table, take = np.array(holds), attrgetter(field)
+    return lambda fields: table[take(fields)]
+
+
+_reads_dst = _entries("function", [function.reads_dst for function in AluOp])
+_reads_operand = _entries("function", [function.reads_operand for function in AluOp])
+_joins = _entries("combine", [combine.reads_dst for combine in Combine])
+_scales = _entries("rounding", [rounding.nudge is not None for rounding in Rounding])
+
+
+def _choice(name: str, enum: type[IntEnum], what: str) -> Field:
+    return Field(name, bits_for(len(enum)), what, enum=enum)
+
+
+def _looped(
+    opcode: Opcode, operands: tuple[Operand, ...], more: tuple[Field, ...], doc: str
+) -> Format:  # fmt: skip
+    """An instruction that runs micro-ops in two affine loops."""
+    engine, width = (GEMM, uop_gemm_bits) if opcode == Opcode.GEMM else (ALU, uop_alu_bits)
+    layout = sorted(operands, key=lambda operand: ("dst", "src", "wgt", "prm").index(operand.name))
+    fields = (
         Field("uop_begin", width, "first micro-op"),
-        Field("uop_count", count, "micro-ops run per inner iteration", minus_one=True),
-    )
+        Field("uop_count", width if engine == GEMM else ALU_UOP_COUNT_BITS, "micro-ops run per inner iteration",
+              minus_one=True),
+        Field("outer", LOOP_BITS, "outer loop count", minus_one=True),
+        Field("inner", LOOP_BITS, "inner loop count", minus_one=True),
+        *(field for operand in layout for field in operand.fields),
+        *(_WRAP if any(operand.memory == Memory.ACT for operand in operands) else ()),
+        *more,
+    )  # fmt: skip
+    return Format(opcode, engine, fields, doc, _micro_op_slots, operands=operands)
+
+
+def _units(name: str) -> Callable[[Fields, Config], Any]:
+    """Vectors of ``in_units`` or ``out_units``; in window mode, single units."""
+    return lambda fields, config: 1 + (getattr(config, name) - 1) * (fields.window == 0)
+
+
+def _vector(name: str, memory: Memory, reads: Callable[[Fields], Any] = always) -> Operand:
+    return Operand(name, memory, name == "dst", reads, lambda fields, config: config.out_units)
 
 
 _TILE = (
@@ -203,62 +342,61 @@ _DRAM = (
 
 FORMATS: tuple[Format, ...] = (
     Format(
-        Opcode.LOAD, Engine.LOAD,
+        Opcode.LOAD, LOAD,
         (Field("memory", 3, "destination", enum=Memory), *_TILE, *_DRAM),
-        "Copy a 2-D tile from DRAM to a memory; a row is contiguous in DRAM.",
+        "Copy a 2-D tile from DRAM to a memory; a row is contiguous in DRAM.", sram="written", dram="read",
     ),
     Format(
-        Opcode.FILL, Engine.LOAD,
+        Opcode.FILL, LOAD,
         (Field("memory", 3, "destination: ACT or ACC", enum=Memory), *_TILE,
          Field("value", 32, "the constant (low 8 bits for act)", signed=True)),
         "Write a constant to a 2-D tile of act or acc; no bus traffic.",
+        lambda fields, config: fields.rows * fields.cols, sram="written",
     ),
     Format(
-        Opcode.STORE, Engine.STORE, (*_TILE, *_DRAM),
-        "Copy a 2-D tile from act to DRAM.",
+        Opcode.STORE, STORE, (*_TILE, *_DRAM),
+        "Copy a 2-D tile from act to DRAM.", sram="read", dram="written",
     ),
-    Format(
-        Opcode.GEMM, Engine.GEMM,
-        (*_uops(uop_gemm_bits, uop_gemm_bits), *_LOOPS,
-         *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"), *_affine("wgt", wgt_bits, "wgt"), *_WRAP,
-         Field("window", 1, "1: window mode (depthwise, pooling); 0: dense"),
+    _looped(
+        Opcode.GEMM,
+        (Operand("src", Memory.ACT, span=_units("in_units")), Operand("wgt", Memory.WGT, emits=True),
+         Operand("dst", Memory.ACC, True, span=_units("out_units"), emits=True)),
+        (Field("window", 1, "1: window mode (depthwise, pooling); 0: dense"),
          Field("pace", 1, "1: every micro-op takes two cycles")),
         "acc[d] (+)= act[s] . wgt[w] over micro-ops in two affine loops.",
     ),
-    Format(
-        Opcode.ALU, Engine.ALU,
-        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
-         *_affine("dst", acc_bits, "acc"), *_affine("src", acc_bits, "acc"),
-         _choice("function", AluOp, "operation"), Field("use_imm", 1, "operand is imm, not acc[s]"),
+    _looped(
+        Opcode.ALU,
+        (_vector("dst", Memory.ACC, _reads_dst),
+         _vector("src", Memory.ACC, lambda fields: (fields.use_imm == 0) & _reads_operand(fields))),
+        (_choice("function", AluOp, "operation"), Field("use_imm", 1, "operand is imm, not acc[s]"),
          Field("imm", 32, "immediate", signed=True), Field("pace", 1, "1: every vector takes two cycles")),
         "acc[d] = acc[d] OP (imm or acc[s]).",
     ),
-    Format(
-        Opcode.REQUANTIZE, Engine.ALU,
-        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
-         *_affine("dst", act_bits, "act"), *_affine("src", acc_bits, "acc"),
-         *_affine("prm", prm_bits, "prm"), *_WRAP,
-         Field("zero_point", 8, "added after the shift", signed=True), Field("lo", 8, "lower clamp", signed=True),
+    _looped(
+        Opcode.REQUANTIZE,
+        (_vector("dst", Memory.ACT, never), _vector("src", Memory.ACC, _scales),
+         Operand("prm", Memory.PRM, reads=_scales)),
+        (Field("zero_point", 8, "added after the shift", signed=True), Field("lo", 8, "lower clamp", signed=True),
          Field("hi", 8, "upper clamp", signed=True), _choice("rounding", Rounding, "rounding mode")),
         "act[d] = clamp(round((acc[s] + bias) * multiplier >> shift) + zero_point, lo, hi).",
     ),
-    Format(
-        Opcode.RESCALE, Engine.ALU,
-        (*_uops(uop_alu_bits, ALU_UOP_COUNT_BITS), *_LOOPS,
-         *_affine("dst", acc_bits, "acc"), *_affine("src", act_bits, "act"),
-         *_affine("prm", prm_bits, "prm"), *_WRAP,
-         _choice("combine", Combine, "how the result joins acc[d]"),
+    _looped(
+        Opcode.RESCALE,
+        (_vector("src", Memory.ACT), Operand("prm", Memory.PRM),
+         _vector("dst", Memory.ACC, _joins)),
+        (_choice("combine", Combine, "how the result joins acc[d]"),
          _choice("rounding", Rounding, "rounding mode")),
         "acc[d] (op)= round(((act[s] << 20) + bias) * multiplier >> shift).",
     ),
     Format(
         Opcode.WAIT, None,
         (Field("engine", 2, "engine that waits", enum=Engine), Field("cycles", 16, "cycles", minus_one=True)),
-        "Occupy an engine; carries tokens, keeps distances.",
+        "Occupy an engine; carries tokens, keeps distances.", lambda fields, config: fields.cycles,
     ),
 )  # fmt: skip
 
-FORMAT_OF: dict[Opcode, Format] = {f.opcode: f for f in FORMATS}
+FORMAT_OF: dict[int, Format] = {f.opcode: f for f in FORMATS}
 
 #: micro-op fields; in window mode an all-ones ``dst`` means push only
 UOP_FIELDS: dict[Engine, tuple[Field, ...]] = {
@@ -307,29 +445,3 @@ def others(engine: Engine) -> tuple[Engine, ...]:
 def token_bit(engine: Engine, other: Engine) -> int:
     """The ``pop``/``push`` mask bit of ``engine``'s instructions that stands for ``other``."""
     return 1 << others(engine).index(other)
-
-
-def entry_bytes(config: Config, memory: Memory) -> int:
-    """Bytes in DRAM of one unit or entry of a memory, as LOAD moves it."""
-    return {
-        Memory.ACT: config.act_unit_bytes,
-        Memory.WGT: config.wgt_entry_bytes,
-        Memory.ACC: config.acc_unit_bytes,
-        Memory.ACC8: config.act_unit_bytes,
-        Memory.PRM: config.prm_entry_bytes,
-        Memory.UOP_GEMM: uop_width(config, Engine.GEMM) // 8,
-        Memory.UOP_ALU: uop_width(config, Engine.ALU) // 8,
-    }[memory]
-
-
-def memory_depth(config: Config, memory: Memory) -> int:
-    """Units or entries of a memory."""
-    return {
-        Memory.ACT: config.act_units,
-        Memory.WGT: config.wgt_entries,
-        Memory.ACC: config.acc_units,
-        Memory.ACC8: config.acc_units,
-        Memory.PRM: config.prm_entries,
-        Memory.UOP_GEMM: uop_depth(config, Engine.GEMM),
-        Memory.UOP_ALU: uop_depth(config, Engine.ALU),
-    }[memory]

@@ -10,7 +10,7 @@ import json
 import re
 from enum import IntEnum
 
-from tilewright.isa.spec import Engine, Memory, Opcode
+from tilewright.isa.spec import Engine, Opcode
 
 #: instructions by their name in text
 MNEMONICS: dict[str, Opcode] = {op.name.lower(): op for op in Opcode}
@@ -28,9 +28,6 @@ INTEGERS: dict[str, tuple[int, bool]] = {".i8": (1, True), ".i32": (4, True)}
 
 #: data directive -> engine whose micro-op it is
 UOP_DIRECTIVES: dict[str, Engine] = {".uop_gemm": Engine.GEMM, ".uop_alu": Engine.ALU}
-
-#: which micro-ops a LOAD's destination holds
-UOP_MEMORIES: dict[Memory, Engine] = {Memory.UOP_GEMM: Engine.GEMM, Memory.UOP_ALU: Engine.ALU}
 
 _BARE = re.compile(r"[A-Za-z_][\w.\-/]*\Z", re.ASCII)
 

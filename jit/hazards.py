@@ -12,33 +12,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.codec import Instruction
-from tilewright.isa.spec import Engine, Opcode, token_bit
+from tilewright.isa.effects import Access, Addresses, effects
+from tilewright.isa.spec import MEMORIES, Engine, Memory, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.isa.uops import Block
 from tilewright.sim.compiled import compiled
-
-Addresses = NDArray[np.int64]
-
-
-class Access(NamedTuple):
-    """Addresses of one memory (units or entries; for ``dram`` beats of scratch) that an instruction touches.
-
-    For ALU instructions the first axis is the issue slot, in order.
-    """
-
-    memory: str
-    addresses: Addresses
-    write: bool
-
 
 _ENGINES = range(len(Engine))
 _BITS = [[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine]
+
+
+@compiled
+def _addresses(
+    offsets: Any, base: int, outer: int, o: int, inner: int, i: int, span: int, wrap_base: int, wrap_size: int
+) -> Any:
+    """The addresses of an :class:`Access`: shape (vectors, span)."""
+    found = np.empty((outer * inner * len(offsets), span), np.int64)
+    vector = 0
+    for a in range(outer):
+        for b in range(inner):
+            for offset in offsets:
+                address = base + a * o + b * i + offset
+                if wrap_size > 0:
+                    address += wrap_base if address < wrap_size else wrap_base - wrap_size
+                for k in range(span):
+                    found[vector, k] = address + k
+                vector += 1
+    return found
 
 
 @compiled
@@ -86,20 +92,40 @@ class _MemoryState:
     """Last reader [0] and last writer [1] of every address and bank of one memory, by engine, as instruction indices.
 
     Compiled loops over the addresses: an instruction touches hundreds, and a network has ten thousands of instructions.
+    ``alu_slot``: when ALU last wrote each address, in issue slots; None for memories that ALU does not write.
     """
 
-    def __init__(self, depth: int, bank_units: int) -> None:
+    def __init__(self, depth: int, bank_units: int, timed: bool = False) -> None:
         self.bank_units = bank_units
         self.last = np.full((depth, 2, len(Engine)), -1, np.int64)
         self.banks = np.full((-(-depth // bank_units), 2, len(Engine)), -1, np.int64)
-        self.alu_slot = np.full(depth, -(1 << 40), np.int64)
+        self.alu_slot = np.full(depth, -(1 << 40), np.int64) if timed else None
 
-    def conflicts(self, addresses: Addresses, write: bool, needed: Addresses) -> None:
+    def conflicts(self, touch: _Touch, needed: Addresses) -> None:
         """Raise ``needed`` to what an access must come after."""
-        _conflicts(self.last, self.banks, self.bank_units, addresses, int(write), needed)
+        for write in touch.ways:
+            _conflicts(self.last, self.banks, self.bank_units, touch.flat, write, needed)
 
-    def record(self, engine: Engine, index: int, addresses: Addresses, write: bool) -> None:
-        _record(self.last, self.banks, self.bank_units, addresses, int(write), int(engine), index)
+    def record(self, engine: Engine, index: int, touch: _Touch) -> None:
+        for write in touch.ways:
+            _record(self.last, self.banks, self.bank_units, touch.flat, write, int(engine), index)
+
+
+class _Touch:
+    """Addresses of a memory that an instruction reads (way 0), writes (way 1) or both, shape (vectors, span).
+
+    For ALU instructions the first axis is the issue slot, in order.
+    """
+
+    __slots__ = ("addresses", "flat", "memory", "reads", "ways", "writes")
+
+    def __init__(self, memory: _MemoryState, addresses: Addresses, reads: bool, writes: bool) -> None:
+        self.memory, self.addresses, self.flat = memory, addresses, addresses.ravel()
+        self.reads, self.writes = reads, writes
+        self.ways = (0, 1) if reads and writes else (int(writes),)
+
+
+_NOTHING = np.zeros((0, 1), np.int64)
 
 
 @dataclass
@@ -113,15 +139,10 @@ class HazardTracker:
 
     def __post_init__(self) -> None:
         c = self.config
-        self._memories = {
-            "act": _MemoryState(c.act_units, c.act_bank_units),
-            "acc": _MemoryState(c.acc_units, c.acc_bank_units),
-            "wgt": _MemoryState(c.wgt_entries, c.wgt_entries),
-            "prm": _MemoryState(c.prm_entries, c.prm_entries),
-            "uop_gemm": _MemoryState(c.uop_gemm_bytes // 4, c.uop_gemm_bytes),
-            "uop_alu": _MemoryState(c.uop_alu_bytes // 4, c.uop_alu_bytes),
-            "dram": _MemoryState(max(1, self.scratch_beats), 1 << 40),
+        self._memories: dict[Memory | None, _MemoryState] = {
+            m.memory: _MemoryState(m.depth(c), m.bank_units(c), Engine.ALU in m.writers) for m in MEMORIES.values()
         }
+        self._memories[None] = _MemoryState(max(1, self.scratch_beats), 1 << 40)
         self._clock = [[-1] * len(Engine) for _ in Engine]
         self._completed: list[list[int]] = []
         self._needed = np.empty(len(Engine), np.int64)
@@ -129,19 +150,36 @@ class HazardTracker:
         self._push: list[int] = []
         self._alu_slots = 0
 
-    def add(self, instruction: Instruction, accesses: Sequence[Access], layer: int) -> int:
-        """Append an instruction with what it reads and writes; returns its index."""
-        engine = instruction.engine
-        if engine == Engine.ALU:
-            delay = self._alu_delay(accesses)
+    def add(self, instruction: Instruction, uops: Block | None, layer: int, dram: Addresses | None = None) -> int:
+        """Append an instruction that runs these micro-ops; returns its index.
+
+        ``dram``: numbers for what it reads or writes in DRAM; None for what is not both read and written.
+        """
+        alu = instruction.engine == Engine.ALU
+        touches = [self._touch(access, alu, dram) for access in effects(instruction.row, uops, self.config)]
+        if alu:
+            delay = self._alu_delay(touches)
             if delay > 0:
-                wait = Instruction(Opcode.WAIT, {"engine": int(Engine.ALU), "cycles": delay})
-                self._append(wait, [], layer)
+                self._append(Instruction(Opcode.WAIT, {"engine": int(Engine.ALU), "cycles": delay}), [], layer)
                 self._alu_slots += delay
-        index = self._append(instruction, accesses, layer)
-        if engine == Engine.ALU:
-            self._advance_alu(accesses)
+        index = self._append(instruction, touches, layer)
+        if alu:
+            self._advance_alu(touches)
         return index
+
+    def _touch(self, access: Access, alu: bool, dram: Addresses | None) -> _Touch:
+        memory = self._memories[access.memory]
+        if access.memory is None:
+            addresses = _NOTHING if dram is None else dram
+        else:
+            (outer, o), (inner, i) = access.outer, access.inner
+            if not alu:  # in no order: what a step of 0 repeats is the same
+                outer, inner = outer if o else 1, inner if i else 1
+            offsets = access.column.offsets if alu else access.column.distinct
+            addresses = _addresses(
+                offsets, access.base, outer, o, inner, i, access.span, access.wrap_base, access.wrap_size
+            )
+        return _Touch(memory, addresses, access.reads, access.writes)
 
     def finish(self) -> list[Instruction]:
         """The instructions with their ``pop`` and ``push`` masks filled in."""
@@ -150,13 +188,12 @@ class HazardTracker:
             for n, i in enumerate(self.instructions)
         ]
 
-    def _append(self, instruction: Instruction, accesses: Sequence[Access], layer: int) -> int:
+    def _append(self, instruction: Instruction, touches: Sequence[_Touch], layer: int) -> int:
         engine, index = instruction.engine, len(self.instructions)
         needed = self._needed
         needed.fill(-1)
-        flat = [(self._memories[a.memory], a.addresses.ravel(), a.write) for a in accesses]
-        for memory, addresses, write in flat:
-            memory.conflicts(addresses, write, needed)
+        for touch in touches:
+            touch.memory.conflicts(touch, needed)
         last: list[int] = needed.tolist()
         clock = self._clock[engine]
         pop = 0
@@ -166,8 +203,8 @@ class HazardTracker:
             self._push[last[other]] |= _BITS[other][engine]
             pop |= _BITS[engine][other]
             clock = [*map(max, clock, self._completed[last[other]])]
-        for memory, addresses, write in flat:
-            memory.record(engine, index, addresses, write)
+        for touch in touches:
+            touch.memory.record(engine, index, touch)
         clock = [index if e == engine else before for e, before in enumerate(clock)]
         self._clock[engine] = clock
         self._completed.append(clock)
@@ -177,20 +214,15 @@ class HazardTracker:
         self._push.append(0)
         return index
 
-    def _alu_delay(self, accesses: Sequence[Access]) -> int:
+    def _alu_delay(self, touches: Sequence[_Touch]) -> int:
         earliest = self._alu_slots
-        for access in accesses:
-            if access.write or access.memory not in ("act", "acc"):
-                continue
-            slots = access.addresses.reshape(len(access.addresses), -1)
-            earliest = max(earliest, _latest_need(self._memories[access.memory].alu_slot, slots))
+        for touch in touches:
+            if touch.reads and touch.memory.alu_slot is not None:
+                earliest = max(earliest, _latest_need(touch.memory.alu_slot, touch.addresses))
         return earliest - self._alu_slots
 
-    def _advance_alu(self, accesses: Sequence[Access]) -> None:
-        slots = 0
-        for access in accesses:
-            slots = max(slots, len(access.addresses))
-            if access.write and access.memory in ("act", "acc"):
-                slotted = access.addresses.reshape(len(access.addresses), -1)
-                _fill_slots(self._memories[access.memory].alu_slot, slotted, self._alu_slots)
-        self._alu_slots += slots
+    def _advance_alu(self, touches: Sequence[_Touch]) -> None:
+        for touch in touches:
+            if touch.writes and touch.memory.alu_slot is not None:
+                _fill_slots(touch.memory.alu_slot, touch.addresses, self._alu_slots)
+        self._alu_slots += max(len(touch.addresses) for touch in touches)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,10 @@ from tilewright.isa.spec import (
     uop_depth,
     uop_width,
 )
+from tilewright.isa.uops import Block
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
-from tilewright.jit.hazards import Access, HazardTracker
+from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.tokens import bound_tokens
 from tilewright.jit.uops import UopCache
@@ -56,22 +57,6 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
     return fields.sum(axis=1).astype(np.uint8).tobytes()
 
 
-class _Operands(NamedTuple):
-    """What a micro-op sequence touches, each place once."""
-
-    dst: NDArray[np.int64]
-    src: NDArray[np.int64]
-    wgt: NDArray[np.int64]
-    accumulates: bool
-
-
-def _operands(uops: Sequence[Uop], window: bool) -> _Operands:
-    table = np.array(uops, np.int64)
-    emits = table if not window else table[table[:, 0] >= 0]
-    dst, src, wgt = np.unique(emits[:, 0]), np.unique(table[:, 1]), np.unique(emits[:, 2])
-    return _Operands(dst, src, wgt, bool(emits[:, 3].any()))
-
-
 class InstructionWriter:
     """Appends instructions; :meth:`begin` says for which layer.
 
@@ -86,7 +71,9 @@ class InstructionWriter:
         self._blobs: dict[bytes, int] = {}
         self._uops = UopCache(config)
         self._ramped = 0  #: micro-ops of ALU that are there
-        self._operands: dict[tuple[bool, tuple[Uop, ...]], _Operands] = {}
+        self._push_only = UOP_FIELDS[Engine.GEMM][0].bounds(config)[1]
+        self._blocks: dict[tuple[bool, tuple[Uop, ...]], Block] = {}
+        self._ramps: dict[int, Block] = {}
         self._layer, self._name = 0, ""
 
     def begin(self, layer: int, name: str) -> None:
@@ -122,8 +109,9 @@ class InstructionWriter:
         begin = self._uops.find(uops)
         if begin is None:
             begin = self._uops.place(uops, self._name)
-            ones = UOP_FIELDS[Engine.GEMM][0].bounds(self.config)[1]
-            rows = [{"dst": ones if d < 0 else d, "src": s, "wgt": w, "accumulate": a} for d, s, w, a in uops]
+            rows = [
+                {"dst": self._push_only if d < 0 else d, "src": s, "wgt": w, "accumulate": a} for d, s, w, a in uops
+            ]
             rows += [{}] * (self._uops.padded(len(uops)) - len(uops))
             self._load(Memory.UOP_GEMM, begin, len(rows), encode_uops(rows, Engine.GEMM, self.config))
             self.uop_count += len(uops)
@@ -139,21 +127,15 @@ class InstructionWriter:
 
     def load_tile(self, fields: Mapping[str, int], dram: NDArray[np.int64] | None) -> None:
         """LOAD to act; ``dram``: what it reads there, None for inputs, which nobody writes."""
-        accesses = [_tile_access(fields, True)]
-        if dram is not None:
-            accesses.append(Access("dram", dram, False))
-        self._add(Opcode.LOAD, {"memory": int(Memory.ACT), **fields}, accesses)
+        self._add(Opcode.LOAD, {"memory": int(Memory.ACT), **fields}, dram=dram)
 
     def fill_tile(self, value: int, fields: Mapping[str, int]) -> None:
         """FILL of act with a constant."""
-        self._add(Opcode.FILL, {"memory": int(Memory.ACT), "value": value, **fields}, [_tile_access(fields, True)])
+        self._add(Opcode.FILL, {"memory": int(Memory.ACT), "value": value, **fields})
 
     def store_tile(self, fields: Mapping[str, int], dram: NDArray[np.int64] | None) -> None:
         """STORE from act; ``dram``: what it writes there, None where nobody reads it."""
-        accesses = [_tile_access(fields, False)]
-        if dram is not None:
-            accesses.append(Access("dram", dram, True))
-        self._add(Opcode.STORE, dict(fields), accesses)
+        self._add(Opcode.STORE, fields, dram=dram)
 
     # -- tasks -----------------------------------------------------------------------------------------
 
@@ -163,15 +145,17 @@ class InstructionWriter:
         for part in self.pieces(uops) if not window else [uops]:
             sequence = tuple(part)
             begin = self.resident(sequence)
-            if (window, sequence) not in self._operands:
-                self._operands[window, sequence] = _operands(sequence, window)
-            operands = self._operands[window, sequence]
+            if (window, sequence) not in self._blocks:
+                table = np.array(sequence, np.int64)
+                table[table[:, 0] < 0, 0] = self._push_only
+                self._blocks[window, sequence] = Block(table, Engine.GEMM, self.config, window)
             for piece in _loops({"uop_begin": begin, "uop_count": len(part), **fields}):
-                self._add(Opcode.GEMM, piece, self._gemm_accesses(operands, piece))
+                self._add(Opcode.GEMM, piece, self._blocks[window, sequence])
 
     def requantize(self, requant: Requant, **fields: int) -> None:
         """REQUANTIZE with ``requant``'s rounding, zero point and clamp."""
-        self._requantize(
+        self._vectors(
+            Opcode.REQUANTIZE,
             {
                 **fields, "zero_point": requant.zero_point, "lo": requant.lo, "hi": requant.hi,
                 "rounding": int(requant.rounding),
@@ -180,7 +164,8 @@ class InstructionWriter:
 
     def constant(self, value: int, **fields: int) -> None:
         """REQUANTIZE that writes one value everywhere."""
-        self._requantize(
+        self._vectors(
+            Opcode.REQUANTIZE,
             {**fields, "zero_point": value, "lo": value, "hi": value, "rounding": int(Rounding.CONSTANT)}
         )  # fmt: skip
 
@@ -188,65 +173,36 @@ class InstructionWriter:
         """RESCALE of ``vectors`` neighbouring vectors in each turn of the loops."""
         span = self.config.out_units
         for first, stop in split_evenly(vectors, min(1 << ALU_UOP_COUNT_BITS, uop_depth(self.config, Engine.ALU))):
-            self._ramp(stop - first)
-            steps = np.arange(stop - first) * span
             moved = {**fields, "src": fields["src"] + first * span, "dst": fields["dst"] + first * span}
-            for piece in _loops(moved):
-                destination = _spread(_affine(piece, "dst", steps), span)
-                accesses = [
-                    Access("act", _wrapped(_spread(_affine(piece, "src", steps), span), piece), False),
-                    Access("prm", _affine(piece, "prm")[:1, None], False),
-                    Access("uop_alu", np.arange(stop - first)[None], False),
-                    Access("acc", destination, True),
-                ]
-                if piece.get("combine", 0):
-                    accesses.append(Access("acc", destination, False))
-                self._add(Opcode.RESCALE, {**piece, "uop_count": stop - first}, accesses)
+            self._vectors(Opcode.RESCALE, moved, stop - first)
 
     # -- pieces ----------------------------------------------------------------------------------------
 
-    def _add(self, opcode: Opcode, fields: Mapping[str, int], accesses: Sequence[Access]) -> None:
-        self._tracker.add(Instruction(opcode, dict(fields)), accesses, self._layer)
+    def _add(
+        self, opcode: Opcode, fields: Mapping[str, int], uops: Block | None = None,
+        dram: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
+        self._tracker.add(Instruction(opcode, dict(fields)), uops, self._layer, dram)
 
-    def _requantize(self, fields: Mapping[str, int]) -> None:
-        self._ramp(1)
+    def _vectors(self, opcode: Opcode, fields: Mapping[str, int], count: int = 1) -> None:
+        block = self._ramp(count)
+        for piece in _loops({**fields, "uop_count": count}):
+            self._add(opcode, piece, block)
+
+    def _ramp(self, count: int) -> Block:
+        """The first of the micro-ops that all ALU instructions share: from index 0 on, each a vector behind the last."""
         span = self.config.out_units
-        for piece in _loops(fields):
-            accesses = [
-                Access("act", _wrapped(_spread(_affine(piece, "dst"), span), piece), True),
-                Access("uop_alu", np.zeros((1, 1), np.int64), False),
-            ]
-            if piece["rounding"] != Rounding.CONSTANT:
-                accesses.append(Access("acc", _spread(_affine(piece, "src"), span), False))
-                accesses.append(Access("prm", _affine(piece, "prm")[:, None], False))
-            self._add(Opcode.REQUANTIZE, piece, accesses)
-
-    def _gemm_accesses(self, operands: _Operands, fields: Mapping[str, int]) -> list[Access]:
-        c = self.config
-        span_out, span_in = (1, 1) if fields.get("window", 0) else (c.out_units, c.in_units)
-        destination = _spread(_offsets(fields, "dst", operands.dst), span_out)
-        begin = fields["uop_begin"]
-        accesses = [
-            Access("uop_gemm", np.arange(begin, begin + fields["uop_count"]), False),
-            Access("act", _wrapped(_spread(_offsets(fields, "src", operands.src), span_in), fields), False),
-            Access("wgt", _offsets(fields, "wgt", operands.wgt), False),
-            Access("acc", destination, True),
-        ]
-        if operands.accumulates:
-            accesses.append(Access("acc", destination, False))
-        return accesses
-
-    def _ramp(self, count: int) -> None:
-        """ALU instructions share one sequence of micro-ops, from index 0 on, each a vector behind the one before."""
-        if count <= self._ramped:
-            return
-        beat = max(1, self.config.beat_bytes * 8 // uop_width(self.config, Engine.ALU))
-        first, stop = self._ramped, -(-count // beat) * beat
-        steps = (k * self.config.out_units for k in range(first, stop))
-        self._ramped = stop
-        self.uop_count += stop - first
-        uops = encode_uops([{"dst": step, "src": step} for step in steps], Engine.ALU, self.config)
-        self._load(Memory.UOP_ALU, first, stop - first, uops)
+        if count > self._ramped:
+            beat = max(1, self.config.beat_bytes * 8 // uop_width(self.config, Engine.ALU))
+            first, stop = self._ramped, -(-count // beat) * beat
+            self._ramped = stop
+            self.uop_count += stop - first
+            uops = encode_uops([{"dst": k * span, "src": k * span} for k in range(first, stop)], Engine.ALU, self.config)
+            self._load(Memory.UOP_ALU, first, stop - first, uops)
+        if count not in self._ramps:
+            rows = [[k * span if f.name in ("dst", "src") else 0 for f in UOP_FIELDS[Engine.ALU]] for k in range(count)]
+            self._ramps[count] = Block(np.array(rows, np.int64), Engine.ALU, self.config)
+        return self._ramps[count]
 
     def _load(self, memory: Memory, base: int, count: int, data: bytes) -> None:
         beat = self.config.beat_bytes
@@ -257,8 +213,7 @@ class InstructionWriter:
             "memory": int(memory), "sram": base, "sram_col": 1, "cols": count, "wrap_size": 1,
             "segment": CONSTANTS, "offset": self._blobs[data] // beat,
         }  # fmt: skip
-        names = {Memory.WGT: "wgt", Memory.PRM: "prm", Memory.UOP_GEMM: "uop_gemm", Memory.UOP_ALU: "uop_alu"}
-        self._add(Opcode.LOAD, fields, [Access(names[memory], np.arange(base, base + count), True)])
+        self._add(Opcode.LOAD, fields)
 
 
 def _loops(fields: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -280,35 +235,3 @@ def _loops(fields: Mapping[str, int]) -> Iterator[dict[str, int]]:
             piece[f"{name}_outer"] = step_outer if b - a > 1 else 0
             piece[f"{name}_inner"] = step_inner if d - c > 1 else 0
         yield piece
-
-
-def _offsets(fields: Mapping[str, int], name: str, uops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All offsets of an operand over both loops and the micro-ops; none twice from steps of zero."""
-    base, outer, inner = (fields.get(name + suffix, 0) for suffix in ("", "_outer", "_inner"))
-    o = np.arange(fields.get("outer", 1) if outer else 1) * outer
-    i = np.arange(fields.get("inner", 1) if inner else 1) * inner
-    return (base + o[:, None, None] + i[None, :, None] + uops[None, None, :]).ravel()
-
-
-def _affine(fields: Mapping[str, int], name: str, uops: NDArray[np.int64] = _ONE) -> NDArray[np.int64]:
-    """Offsets of an ALU operand in issue order: (outer * inner * micro-ops,)."""
-    base, outer, inner = (fields.get(name + suffix, 0) for suffix in ("", "_outer", "_inner"))
-    o = np.arange(fields.get("outer", 1)) * outer
-    i = np.arange(fields.get("inner", 1)) * inner
-    return (base + o[:, None, None] + i[None, :, None] + uops).ravel()
-
-
-def _spread(offsets: NDArray[np.int64], span: int) -> NDArray[np.int64]:
-    """Each offset and the units that follow it in its vector: (n, span)."""
-    return offsets[:, None] + np.arange(span)[None, :]
-
-
-def _wrapped(offsets: NDArray[np.int64], fields: Mapping[str, int]) -> NDArray[np.int64]:
-    base, size = fields["wrap_base"], fields["wrap_size"]
-    return base + np.where(offsets >= size, offsets - size, offsets)
-
-
-def _tile_access(fields: Mapping[str, int], write: bool) -> Access:
-    rows = np.arange(fields.get("rows", 1)) * fields.get("sram_row", 0)
-    offsets = fields["sram"] + rows[:, None] + np.arange(fields["cols"]) * fields["sram_col"]
-    return Access("act", _wrapped(offsets.ravel(), fields), write)

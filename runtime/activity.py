@@ -8,15 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.codec import COLUMNS
+from tilewright.isa.effects import TILES, micro_ops, row_beats, slots
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, others
+from tilewright.isa.spec import UOP_MEMORY, Engine, Opcode, others
 from tilewright.runtime.device_base import Events
 
 Int64 = NDArray[np.int64]
-
-_LOOPED = (Opcode.GEMM, Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE)
-_UOP_MEMORIES = (Memory.UOP_GEMM, Memory.UOP_ALU)
 
 
 @dataclass(frozen=True)
@@ -31,23 +28,16 @@ class Traffic:
 
 def count_traffic(program: Program) -> Traffic:
     """Count what a program moves: instruction fetch, whole beats of every row, and micro-ops."""
-    config, table = program.config, program.table()
-    column = {name: table[:, index] for name, index in COLUMNS.items()}
-    read = len(program.instructions)
-    loaded = 0
-    for memory in Memory:
-        rows = (column["opcode"] == Opcode.LOAD) & (column["memory"] == memory)
-        size = entry_bytes(config, memory)
-        beats = -(-column["cols"][rows] * size // config.beat_bytes)
-        read += int((column["rows"][rows] * beats).sum()) * config.beat_bytes
-        if memory in _UOP_MEMORIES:
-            loaded += int((column["rows"][rows] * column["cols"][rows]).sum())
-    stores = column["opcode"] == Opcode.STORE
-    beats = -(-column["cols"][stores] * config.act_unit_bytes // config.beat_bytes)
-    written = int((column["rows"][stores] * beats).sum()) * config.beat_bytes
-    looped = np.isin(column["opcode"], _LOOPED)
-    issued = int((column["outer"] * column["inner"] * column["uop_count"])[looped].sum())
-    return Traffic(read, written, loaded, issued)
+    fields = program.columns()
+    moved = fields.rows * row_beats(fields, program.config) * program.config.beat_bytes
+    loads, stores = fields.opcode == Opcode.LOAD, fields.opcode == Opcode.STORE
+    uops = loads & np.isin(fields.memory, list(UOP_MEMORY.values()))
+    return Traffic(
+        read_bytes=len(program.instructions) + int(moved[loads].sum()),
+        write_bytes=int(moved[stores].sum()),
+        uops_loaded=int((fields.rows * fields.cols)[uops].sum()),
+        uops_issued=int(micro_ops(fields).sum()),
+    )
 
 
 def layer_of_instruction(program: Program) -> Int64:
@@ -65,21 +55,18 @@ class Activity:
     """Occupation of the engines over the cycles of one run.
 
     Per instruction, as int64 arrays: ``engine``, ``layer``, ``begin`` (issue), ``end`` (first cycle after its
-    service: the loop cycles of GEMM and ALU, the retire of LOAD and STORE) and ``retire``.
+    service: the slots of GEMM and ALU, the retire of what LOAD and STORE run) and ``retire``.
     """
 
     def __init__(self, program: Program, events: Events, cycles: int) -> None:
-        table = program.table()
-        column = {name: table[:, index] for name, index in COLUMNS.items()}
+        fields = program.columns()
         self.program, self.cycles = program, cycles
-        self.opcode, self.engine = column["opcode"], column["engine"]
+        self.opcode, self.engine = fields.opcode, fields.engine
         self.layer = layer_of_instruction(program)
         self.dispatch, self.begin, self.retire = events.dispatch, events.issue, events.retire
-        self._pop, self._push = column["pop"], column["push"]
-        looped = column["outer"] * column["inner"] * column["uop_count"] * (column["pace"] + 1)
-        self.service = np.where(np.isin(self.opcode, _LOOPED), looped, self.retire - self.begin + 1)
-        waits = self.opcode == Opcode.WAIT
-        self.service[waits] = column["cycles"][waits]
+        self._pop, self._push = fields.pop, fields.push
+        moves = np.isin(self.opcode, TILES)
+        self.service = np.where(moves, self.retire - self.begin + 1, slots(fields, program.config))
         self.end = self.begin + self.service
 
     def of_engine(self, engine: Engine) -> NDArray[np.intp]:

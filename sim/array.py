@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.sim.blocks import dense_block, window_pair
 from tilewright.sim.compiled import compiled
+from tilewright.sim.operands import loop_offsets, matrix, matrix_masks
 from tilewright.sim.raw import copy_bytes
-from tilewright.sim.state import (
-    C_DST,
-    C_DST_INNER,
-    C_DST_OUTER,
-    C_INNER,
-    C_OUTER,
-    C_SRC,
-    C_SRC_INNER,
-    C_SRC_OUTER,
-    C_UOP_BEGIN,
-    C_UOP_COUNT,
-    C_WGT,
-    C_WGT_INNER,
-    C_WGT_OUTER,
-    C_WINDOW,
-    C_WRAP_BASE,
-    C_WRAP_SIZE,
-    WINDOW_CHUNK,
-    Memories,
-    Shape,
-)
+from tilewright.sim.state import WINDOW_CHUNK, Memories, Shape
+
+
+class _Sizes(NamedTuple):
+    """What the innermost loops need of a :class:`Shape`: all of it, handed down per micro-op, costs time."""
+
+    batch: int
+    block_in: int
+    block_out: int
+    lanes: int
+    in_units: int
+    out_units: int
+    unit: int
 
 
 @compiled
-def _dense(acc: int, act: int, wgt: int, keep: int, s: Shape) -> None:
+def _dense(acc: int, act: int, wgt: int, keep: int, s: _Sizes) -> None:
     """One dense micro-op; acc, act and wgt are the addresses of its vectors and weight entry."""
     v, stride = s.lanes, 2 * s.block_out
     for j in range(s.out_units):
@@ -44,7 +37,7 @@ def _dense(acc: int, act: int, wgt: int, keep: int, s: Shape) -> None:
 
 
 @compiled
-def _emit(acc: int, newest: int, wgt: int, keep: int, s: Shape) -> None:
+def _emit(acc: int, newest: int, wgt: int, keep: int, s: _Sizes) -> None:
     """One window emit; ``newest`` is the address of window[0], older units lie below it."""
     v = s.lanes
     for b in range(s.batch):
@@ -59,33 +52,23 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
     """Run a GEMM instruction; returns how many window emits it made."""
     # Addresses once per instruction: an array handed down per micro-op costs more than the arithmetic.
     acc_at, act_at, wgt_at, uops = m.acc.ctypes.data, m.act.ctypes.data, m.wgt.ctypes.data, m.uop_gemm
-    acc_size, entry = 4 * s.unit, s.block_in * s.block_out
-    wrap_base, wrap_size, act_mask = row[C_WRAP_BASE], row[C_WRAP_SIZE], s.act_depth - 1
-    acc_mask, taps, push_only = s.acc_depth - 1, s.block_in, (1 << s.acc_bits) - 1
-    window = row[C_WINDOW] != 0
-    if not window:
-        act_mask &= ~(s.in_units - 1)
-        acc_mask &= ~(s.out_units - 1)
-    else:
+    sizes = _Sizes(s.batch, s.block_in, s.block_out, s.lanes, s.in_units, s.out_units, s.unit)
+    acc_size, entry, masks = 4 * s.unit, s.block_in * s.block_out, matrix_masks(row, s)
+    window, taps, push_only = row.window != 0, s.block_in, (1 << s.acc_bits) - 1
+    if window:
         m.window[: (taps - 1) * s.unit] = 0
     # window[t] is the unit t before the newest in a buffer that grows upward
     buffer_at, newest, emits = m.window.ctypes.data, taps - 2, 0
-    begin, count, uop_mask = row[C_UOP_BEGIN], row[C_UOP_COUNT], s.uop_gemm_depth - 1
-    for o in range(row[C_OUTER]):
-        for i in range(row[C_INNER]):
-            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
-            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
-            wgt = row[C_WGT] + o * row[C_WGT_OUTER] + i * row[C_WGT_INNER]
+    begin, count, uop_mask = row.uop_begin, row.uop_count, s.uop_gemm_depth - 1
+    for o in range(row.outer):
+        for i in range(row.inner):
+            turn = loop_offsets(row, o, i)
             for u in range(begin, begin + count):
                 uop = uops[u & uop_mask]
-                a = uop[1] + src
-                if a >= wrap_size:
-                    a -= wrap_size
-                act = act_at + ((wrap_base + a) & act_mask) * s.unit
-                acc = acc_at + ((uop[0] + dst) & acc_mask) * acc_size
-                weights = wgt_at + ((uop[2] + wgt) & (s.wgt_depth - 1)) * entry
+                dst, src, wgt = matrix(uop, turn, masks)
+                acc, act, weights = acc_at + dst * acc_size, act_at + src * s.unit, wgt_at + wgt * entry
                 if not window:
-                    _dense(acc, act, weights, uop[3], s)
+                    _dense(acc, act, weights, uop[3], sizes)
                     continue
                 newest += 1
                 if newest == taps + WINDOW_CHUNK:
@@ -93,6 +76,6 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
                     newest = taps - 1
                 copy_bytes(buffer_at + newest * s.unit, act, s.unit)
                 if uop[0] != push_only:
-                    _emit(acc, buffer_at + newest * s.unit, weights, uop[3], s)
+                    _emit(acc, buffer_at + newest * s.unit, weights, uop[3], sizes)
                     emits += 1
     return emits

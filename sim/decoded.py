@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.codec import COLUMNS, EncodingError, decode_table
+from tilewright.isa.codec import EncodingError, Table, columns_of, decode_table
+from tilewright.isa.effects import dram_end, row_beats
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Memory, Opcode, entry_bytes, instruction_width
+from tilewright.isa.spec import Memory, Opcode, instruction_width
 from tilewright.sim.result import Fault, FaultCode
 
 
@@ -18,13 +19,13 @@ from tilewright.sim.result import Fault, FaultCode
 class Decoded:
     """The decodable head of a program.
 
-    ``table``: int64 (legal, columns); ``row_beats``: beats of each row of a LOAD or STORE, 0 for others;
+    ``table``: the first ``legal`` instructions; ``row_beats``: beats of each row of a LOAD or STORE, 0 for others;
     ``outside``: bool per instruction, true where a LOAD or STORE reaches outside its segment; ``total``:
     instructions in the program; ``illegal``: the fault of instruction ``legal``, if it does not decode.
     """
 
     config: Config
-    table: NDArray[np.int64]
+    table: Table
     row_beats: NDArray[np.int64]
     outside: NDArray[np.bool_]
     total: int
@@ -35,8 +36,8 @@ class Decoded:
         """The first fault in program order that fields and segments decide."""
         if self.outside.any():
             index = int(np.argmax(self.outside))
-            opcode = Opcode(int(self.table[index, 0])).name
-            segment = int(self.table[index, COLUMNS["segment"]])
+            opcode = Opcode(int(self.table["opcode"][index])).name
+            segment = int(self.table["segment"][index])
             return Fault(FaultCode.SEGMENT, index, f"instruction {index} ({opcode}) reaches outside segment {segment}")
         return self.illegal
 
@@ -70,31 +71,16 @@ def decode_program(program: Program) -> Decoded:
         index, message = _first_illegal(program.instructions, size, config)
         table = decode_table(program.instructions[: index * size], config)
         illegal = Fault(FaultCode.ILLEGAL, index, message)
-    bad_fill = (table[:, 0] == Opcode.FILL) & (table[:, COLUMNS["memory"]] != Memory.ACT)
-    bad_fill &= table[:, COLUMNS["memory"]] != Memory.ACC
+    bad_fill = (table["opcode"] == Opcode.FILL) & (table["memory"] != Memory.ACT) & (table["memory"] != Memory.ACC)
     if bad_fill.any():
         index = int(np.argmax(bad_fill))
-        memory = Memory(int(table[index, COLUMNS["memory"]])).name
+        memory = Memory(int(table["memory"][index])).name
         table = table[:index]
         illegal = Fault(FaultCode.ILLEGAL, index, f"instruction {index} (FILL): memory {memory} cannot be filled")
-    row_beats = _row_beats(table, config)
-    return Decoded(config, table, row_beats, _outside(table, row_beats, program), total, illegal)
-
-
-def _row_beats(table: NDArray[np.int64], config: Config) -> NDArray[np.int64]:
-    sizes = np.array([entry_bytes(config, m) for m in Memory], np.int64)
-    memory = np.where(table[:, 0] == Opcode.STORE, int(Memory.ACT), table[:, COLUMNS["memory"]])
-    moves = (table[:, 0] == Opcode.LOAD) | (table[:, 0] == Opcode.STORE)
-    beats = -(-table[:, COLUMNS["cols"]] * sizes[memory] // config.beat_bytes)
-    return np.where(moves, beats, 0)
-
-
-def _outside(table: NDArray[np.int64], row_beats: NDArray[np.int64], program: Program) -> NDArray[np.bool_]:
-    beat = program.config.beat_bytes
+    fields = columns_of(table)
+    moves = (fields.opcode == Opcode.LOAD) | (fields.opcode == Opcode.STORE)
     limits = np.zeros(1 << 8, np.int64)
     for index, segment in enumerate(program.segments):
-        limits[index] = segment.size // beat
-    rows, stride = table[:, COLUMNS["rows"]], table[:, COLUMNS["stride"]]
-    end = table[:, COLUMNS["offset"]] + (rows - 1) * stride + row_beats
-    outside: NDArray[np.bool_] = (row_beats > 0) & (end > limits[table[:, COLUMNS["segment"]]])
-    return outside
+        limits[index] = segment.size // config.beat_bytes
+    outside = moves & (dram_end(fields, config) > limits[fields.segment])
+    return Decoded(config, table, np.where(moves, row_beats(fields, config), 0), outside, total, illegal)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.isa.codec import Table
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory, Opcode
 from tilewright.sim.array import gemm
@@ -17,17 +18,7 @@ from tilewright.sim.decoded import Decoded, decode_program
 from tilewright.sim.move import fill, load, store
 from tilewright.sim.result import FunctionalResult
 from tilewright.sim.scaling import BIAS, MULTIPLIER, OFFSET, SHIFT
-from tilewright.sim.state import (
-    C_INNER,
-    C_OPCODE,
-    C_OUTER,
-    C_SEGMENT,
-    C_UOP_COUNT,
-    Memories,
-    Shape,
-    make_memories,
-    make_shape,
-)
+from tilewright.sim.state import Memories, Shape, make_memories, make_shape
 from tilewright.sim.vector import alu, requantize, rescale
 
 LOAD, FILL, STORE, GEMM, ALU, REQUANTIZE, RESCALE = (int(op) for op in Opcode if op != Opcode.WAIT)
@@ -43,9 +34,9 @@ def _run(table: Any, count: int, segments: Any, m: Memories, s: Shape) -> int:
     emits = 0
     for n in range(count):
         row = table[n]
-        opcode = row[C_OPCODE]
+        opcode = row.opcode
         if opcode == LOAD:
-            load(row, segments[row[C_SEGMENT]], m, s)
+            load(row, segments[row.segment], m, s)
         elif opcode == GEMM:
             emits += gemm(row, m, s)
         elif opcode == REQUANTIZE:
@@ -57,7 +48,7 @@ def _run(table: Any, count: int, segments: Any, m: Memories, s: Shape) -> int:
         elif opcode == FILL:
             fill(row, m, s)
         elif opcode == STORE:
-            store(row, segments[row[C_SEGMENT]], m, s)
+            store(row, segments[row.segment], m, s)
     return emits
 
 
@@ -72,7 +63,7 @@ class Functional:
         self._fault = self._decoded.fault
         self._count = len(self._decoded.table) if self._fault is None else self._fault.instruction
         table = self._decoded.table[: self._count]
-        stores = table[table[:, C_OPCODE] == STORE, C_SEGMENT]
+        stores = table["segment"][table["opcode"] == STORE]
         self._written = set(stores.tolist())
         self._gemm_uops = gemm_uop_count(table)
 
@@ -121,7 +112,7 @@ class Functional:
                 raise SimulationError(f"{what}: the program stores to it, but the buffer is read-only")
 
 
-def gemm_uop_count(table: NDArray[np.int64]) -> int:
+def gemm_uop_count(table: Table) -> int:
     """GEMM micro-ops that a decoded table runs."""
-    rows = table[table[:, C_OPCODE] == GEMM]
-    return int((rows[:, C_OUTER] * rows[:, C_INNER] * rows[:, C_UOP_COUNT]).sum())
+    rows = table[table["opcode"] == GEMM]
+    return int((rows["outer"] * rows["inner"] * rows["uop_count"]).sum())

@@ -9,38 +9,12 @@ import numpy as np
 from tilewright.isa.spec import Memory
 from tilewright.sim.compiled import compiled
 from tilewright.sim.functions import nudge
+from tilewright.sim.operands import act_address
 from tilewright.sim.raw import copy_bytes, copy_pair, read_int8, read_int32
 from tilewright.sim.scaling import ADDED, BIAS, MODES, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
-from tilewright.sim.state import (
-    C_COLS,
-    C_MEMORY,
-    C_OFFSET,
-    C_ROWS,
-    C_SRAM,
-    C_SRAM_COL,
-    C_SRAM_ROW,
-    C_STRIDE,
-    C_VALUE,
-    C_WRAP_BASE,
-    C_WRAP_SIZE,
-    Memories,
-    Shape,
-)
+from tilewright.sim.state import Memories, Shape
 
 ACT, WGT, ACC, ACC8, PRM, UOP_GEMM, UOP_ALU = (int(m) for m in Memory)
-
-
-@compiled
-def act_address(row: Any, offset: int, shape: Shape) -> int:
-    """The unit that an act offset stands for: wrapped in the instruction's region."""
-    if offset >= row[C_WRAP_SIZE]:
-        offset -= row[C_WRAP_SIZE]
-    return (row[C_WRAP_BASE] + offset) & (shape.act_depth - 1)
-
-
-@compiled
-def _bits(word: int, position: int, width: int) -> int:
-    return (word >> position) & ((1 << width) - 1)
 
 
 @compiled
@@ -86,45 +60,23 @@ def _load_parameters(source: int, entry: int, m: Memories, s: Shape) -> None:
 
 
 @compiled
-def _load_gemm_uop(source: int, index: int, m: Memories, s: Shape) -> None:
-    word = _read_word(source, s.uop_gemm_bytes)
-    m.uop_gemm[index, 0] = _bits(word, 0, s.acc_bits)
-    m.uop_gemm[index, 1] = _bits(word, s.acc_bits, s.act_bits)
-    m.uop_gemm[index, 2] = _bits(word, s.acc_bits + s.act_bits, s.wgt_bits)
-    m.uop_gemm[index, 3] = _bits(word, s.acc_bits + s.act_bits + s.wgt_bits, 1)
-
-
-@compiled
-def _load_alu_uop(source: int, index: int, m: Memories, s: Shape) -> None:
-    word = _read_word(source, s.uop_alu_bytes)
-    m.uop_alu[index, 0] = _bits(word, 0, s.vector_bits)
-    m.uop_alu[index, 1] = _bits(word, s.vector_bits, s.vector_bits)
-    m.uop_alu[index, 2] = _bits(word, 2 * s.vector_bits, s.prm_bits)
-
-
-@compiled
-def _entry_bytes(memory: int, s: Shape) -> int:
-    if memory in (ACT, ACC8):
-        return s.unit
-    if memory == WGT:
-        return s.block_in * s.block_out * s.weight_bits // 8
-    if memory == ACC:
-        return 4 * s.unit
-    if memory == PRM:
-        return 16 * s.block_out
-    return s.uop_gemm_bytes if memory == UOP_GEMM else s.uop_alu_bytes
+def _load_uop(source: int, size: int, widths: tuple[int, ...], uops: Any, index: int) -> None:
+    word = _read_word(source, size)
+    for k in range(len(widths)):
+        uops[index, k] = word & ((1 << widths[k]) - 1)
+        word >>= widths[k]
 
 
 @compiled
 def load(row: Any, segment: int, m: Memories, s: Shape) -> None:
     """LOAD; ``segment`` is the address of its DRAM segment."""
-    memory = row[C_MEMORY]
-    size = _entry_bytes(memory, s)
+    memory = row.memory
+    size = s.entry_bytes[memory]
     act, acc = m.act.ctypes.data, m.acc.ctypes.data
-    for r in range(row[C_ROWS]):
-        source = segment + (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+    for r in range(row.rows):
+        source = segment + (row.offset + r * row.stride) * s.beat_bytes
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
             if memory == ACT:
                 copy_bytes(act + act_address(row, a, s) * size, source, size)
             elif memory == WGT:
@@ -138,20 +90,20 @@ def load(row: Any, segment: int, m: Memories, s: Shape) -> None:
             elif memory == PRM:
                 _load_parameters(source, a & (s.prm_depth - 1), m, s)
             elif memory == UOP_GEMM:
-                _load_gemm_uop(source, a & (s.uop_gemm_depth - 1), m, s)
+                _load_uop(source, size, s.gemm_widths, m.uop_gemm, a & (s.uop_gemm_depth - 1))
             else:
-                _load_alu_uop(source, a & (s.uop_alu_depth - 1), m, s)
+                _load_uop(source, size, s.alu_widths, m.uop_alu, a & (s.uop_alu_depth - 1))
             source += size
 
 
 @compiled
 def fill(row: Any, m: Memories, s: Shape) -> None:
     """FILL of act or acc."""
-    value = row[C_VALUE]
-    for r in range(row[C_ROWS]):
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
-            if row[C_MEMORY] == ACT:
+    value = row.value
+    for r in range(row.rows):
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
+            if row.memory == ACT:
                 first = act_address(row, a, s) * s.unit
                 for k in range(s.unit):
                     m.act[first + k] = value
@@ -165,8 +117,8 @@ def fill(row: Any, m: Memories, s: Shape) -> None:
 def store(row: Any, segment: int, m: Memories, s: Shape) -> None:
     """STORE; ``segment`` is the address of its DRAM segment."""
     act = m.act.ctypes.data
-    for r in range(row[C_ROWS]):
-        target = segment + (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+    for r in range(row.rows):
+        target = segment + (row.offset + r * row.stride) * s.beat_bytes
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
             copy_bytes(target + c * s.unit, act + act_address(row, a, s) * s.unit, s.unit)

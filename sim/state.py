@@ -8,18 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.codec import COLUMNS
-from tilewright.isa.spec import (
-    Engine,
-    Memory,
-    acc_bits,
-    act_bits,
-    memory_depth,
-    prm_bits,
-    uop_width,
-    vector_bits,
-    wgt_bits,
-)
+from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, acc_bits, entry_bytes, memory_depth
 from tilewright.sim.scaling import ROWS
 
 WINDOW_CHUNK = 256  #: pushes between two moves of the window to the start of its buffer
@@ -43,13 +32,10 @@ class Shape(NamedTuple):
     prm_depth: int
     uop_gemm_depth: int
     uop_alu_depth: int
-    act_bits: int
     acc_bits: int
-    wgt_bits: int
-    prm_bits: int
-    vector_bits: int
-    uop_gemm_bytes: int  #: bytes of one GEMM micro-op
-    uop_alu_bytes: int  #: bytes of one ALU micro-op
+    entry_bytes: tuple[int, ...]  #: of each Memory
+    gemm_widths: tuple[int, ...]  #: bits of the fields of a GEMM micro-op
+    alu_widths: tuple[int, ...]  #: and of ALU
 
 
 class Memories(NamedTuple):
@@ -87,13 +73,10 @@ def make_shape(config: Config) -> Shape:
         prm_depth=config.prm_entries,
         uop_gemm_depth=memory_depth(config, Memory.UOP_GEMM),
         uop_alu_depth=memory_depth(config, Memory.UOP_ALU),
-        act_bits=act_bits(config),
         acc_bits=acc_bits(config),
-        wgt_bits=wgt_bits(config),
-        prm_bits=prm_bits(config),
-        vector_bits=vector_bits(config),
-        uop_gemm_bytes=uop_width(config, Engine.GEMM) // 8,
-        uop_alu_bytes=uop_width(config, Engine.ALU) // 8,
+        entry_bytes=tuple(entry_bytes(config, memory) for memory in Memory),
+        gemm_widths=tuple(field.bits(config) for field in UOP_FIELDS[Engine.GEMM]),
+        alu_widths=tuple(field.bits(config) for field in UOP_FIELDS[Engine.ALU]),
     )
 
 
@@ -109,50 +92,3 @@ def make_memories(config: Config) -> Memories:
         uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
         window=np.zeros((shape.block_in + WINDOW_CHUNK) * shape.unit, np.int8),
     )
-
-
-# Columns of the decoded instruction table, a module constant each: compiled code cannot read a dictionary.
-C_OPCODE = COLUMNS["opcode"]
-C_POP = COLUMNS["pop"]
-C_PUSH = COLUMNS["push"]
-C_TRACE = COLUMNS["trace"]
-C_MEMORY = COLUMNS["memory"]
-C_SRAM = COLUMNS["sram"]
-C_SRAM_ROW = COLUMNS["sram_row"]
-C_SRAM_COL = COLUMNS["sram_col"]
-C_ROWS = COLUMNS["rows"]
-C_COLS = COLUMNS["cols"]
-C_WRAP_BASE = COLUMNS["wrap_base"]
-C_WRAP_SIZE = COLUMNS["wrap_size"]
-C_SEGMENT = COLUMNS["segment"]
-C_OFFSET = COLUMNS["offset"]
-C_STRIDE = COLUMNS["stride"]
-C_VALUE = COLUMNS["value"]
-C_UOP_BEGIN = COLUMNS["uop_begin"]
-C_UOP_COUNT = COLUMNS["uop_count"]
-C_OUTER = COLUMNS["outer"]
-C_INNER = COLUMNS["inner"]
-C_DST = COLUMNS["dst"]
-C_DST_OUTER = COLUMNS["dst_outer"]
-C_DST_INNER = COLUMNS["dst_inner"]
-C_SRC = COLUMNS["src"]
-C_SRC_OUTER = COLUMNS["src_outer"]
-C_SRC_INNER = COLUMNS["src_inner"]
-C_WGT = COLUMNS["wgt"]
-C_WGT_OUTER = COLUMNS["wgt_outer"]
-C_WGT_INNER = COLUMNS["wgt_inner"]
-C_PRM = COLUMNS["prm"]
-C_PRM_OUTER = COLUMNS["prm_outer"]
-C_PRM_INNER = COLUMNS["prm_inner"]
-C_WINDOW = COLUMNS["window"]
-C_PACE = COLUMNS["pace"]
-C_FUNCTION = COLUMNS["function"]
-C_USE_IMM = COLUMNS["use_imm"]
-C_IMM = COLUMNS["imm"]
-C_ZERO_POINT = COLUMNS["zero_point"]
-C_LO = COLUMNS["lo"]
-C_HI = COLUMNS["hi"]
-C_ROUNDING = COLUMNS["rounding"]
-C_COMBINE = COLUMNS["combine"]
-C_ENGINE = COLUMNS["engine"]
-C_CYCLES = COLUMNS["cycles"]

@@ -12,31 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.config import Config
 from tilewright.isa import timing as constants
+from tilewright.isa.codec import Table, columns_of
+from tilewright.isa.effects import slots as slots_of
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode, instruction_width, others
 from tilewright.sim.compiled import compiled
 from tilewright.sim.counters import count_cycles
 from tilewright.sim.decoded import Decoded, decode_program
 from tilewright.sim.result import Fault, FaultCode, TimingResult
-from tilewright.sim.state import (
-    C_COLS,
-    C_CYCLES,
-    C_ENGINE,
-    C_INNER,
-    C_OFFSET,
-    C_OPCODE,
-    C_OUTER,
-    C_PACE,
-    C_POP,
-    C_PUSH,
-    C_ROWS,
-    C_STRIDE,
-    C_TRACE,
-    C_UOP_COUNT,
-    C_WINDOW,
-)
 
 NEVER = 1 << 62  #: later than any cycle
 LOAD, GEMM, ALU, STORE = (int(e) for e in Engine)
@@ -281,26 +265,13 @@ def _simulate(
         tally[T_END] = last_retire + DONE_LATENCY
 
 
-def _masks(table: NDArray[np.int64], column: int) -> NDArray[np.int64]:
+def _masks(table: Table, column: str) -> NDArray[np.int64]:
     """The 3-bit token masks of a column as 4-bit masks over all engines."""
     result = np.zeros(len(table), np.int64)
     for e in Engine:
         for k, other in enumerate(others(e)):
-            result |= np.where(table[:, C_ENGINE] == e, (table[:, column] >> k & 1) << int(other), 0)
+            result |= np.where(table["engine"] == e, (table[column] >> k & 1) << int(other), 0)
     return result
-
-
-def _slots(table: NDArray[np.int64], config: Config) -> NDArray[np.int64]:
-    """Cycles each instruction occupies its engine; of no meaning for LOAD and STORE.
-
-    Where multipliers are packed, a window instruction ends with a cycle for the second half of its last emit.
-    """
-    opcode = table[:, C_OPCODE]
-    uops = table[:, C_OUTER] * table[:, C_INNER] * table[:, C_UOP_COUNT] * (table[:, C_PACE] + 1)
-    if config.dsp_packing:
-        uops += (table[:, C_WINDOW] == 1) & (table[:, C_PACE] == 0)
-    tile = table[:, C_ROWS] * table[:, C_COLS]
-    return np.where(opcode == OP_WAIT, table[:, C_CYCLES], np.where(opcode == OP_FILL, tile, uops))
 
 
 def _queues(engine: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -319,13 +290,13 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
     d = decode_program(program) if decoded is None else decoded
     config, table, legal, total = program.config, d.table, len(d.table), d.total
     size, beat = instruction_width(config) // 8, config.beat_bytes
-    engine = table[:, C_ENGINE].copy()
-    opcode = table[:, C_OPCODE]
+    engine = table["engine"].copy()
+    opcode = table["opcode"]
     moves = (opcode == OP_LOAD) | (opcode == OP_STORE)
     waits = (opcode == OP_FILL) | ((opcode == OP_WAIT) & ((engine == LOAD) | (engine == STORE)))
     kind = np.where(moves, BUS, 0) | np.where(waits, DRAIN, 0)
-    slots, pops, pushes = _slots(table, program.config), _masks(table, C_POP), _masks(table, C_PUSH)
-    rows = np.stack([table[:, C_ROWS], table[:, C_OFFSET], table[:, C_STRIDE], d.row_beats], 1)
+    slots, pops, pushes = slots_of(columns_of(table), config), _masks(table, "pop"), _masks(table, "push")
+    rows = np.stack([table["rows"], table["offset"], table["stride"], d.row_beats], 1)
     queue, queue_start = _queues(engine)
     counts = [int(((engine == a) & (pushes >> b & 1 == 1)).sum()) for a in range(4) for b in range(4)]
     push_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -353,7 +324,7 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
         pops, dispatch, issue, free_at, queue, queue_start, push_start, pushed_at, cycles,
         int(tally[T_LOAD_BUS]), int(tally[T_LOAD_LIMIT]), int(tally[T_STORE_LIMIT]),
     )  # fmt: skip
-    traced = np.nonzero((table[:, C_TRACE] == 1) & (retire >= 0))[0]
+    traced = np.nonzero((table["trace"] == 1) & (retire >= 0))[0]
     traced = traced[np.lexsort((engine[traced], retire[traced]))]  # in one cycle: in Engine order
     rest = np.full(total - legal, -1, np.int64)
     return TimingResult(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.isa import timing
-from tilewright.isa.codec import COLUMNS
+from tilewright.isa.effects import row_beats, slots
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes
+from tilewright.isa.spec import Engine, Opcode
 
 LONGEST = (1 << 32) - 1  #: what the WATCHDOG register holds
 SLACK = 64  #: cycles per instruction for dispatch, tokens and pipeline depth, generously
@@ -15,26 +15,13 @@ SLACK = 64  #: cycles per instruction for dispatch, tokens and pipeline depth, g
 
 def cycle_bound(program: Program) -> int:
     """Cycles within which a legal program ends on undisturbed DRAM: as if nothing overlapped. At most LONGEST."""
-    config, table = program.config, program.table()
-
-    def column(name: str) -> np.ndarray:
-        return table[:, COLUMNS[name]]
-
-    opcode, beat = column("opcode"), config.beat_bytes
-    tile = column("rows") * column("cols")
-    sizes = np.array([entry_bytes(config, memory) for memory in Memory] + [0], np.int64)
-    entry = np.where(opcode == Opcode.STORE, config.act_unit_bytes, sizes[np.minimum(column("memory"), len(Memory))])
-    beats = column("rows") * -(-column("cols") * entry // beat)
-    bursts = beats // config.burst_beats + 2 * column("rows")
-    moves = (opcode == Opcode.LOAD) | (opcode == Opcode.STORE)
-    loops = column("outer") * column("inner") * column("uop_count") * (column("pace") + 1)
-    service = np.select(
-        [opcode == Opcode.WAIT, opcode == Opcode.FILL, moves],
-        [column("cycles"), tile, beats + bursts * (config.dram_latency + 2)],
-        loops,
-    )
-    fetch_beats = -(-len(program.instructions) // beat)
+    config, fields = program.config, program.columns()
+    beats = fields.rows * row_beats(fields, config)
+    bursts = beats // config.burst_beats + 2 * fields.rows
+    moves = np.isin(fields.opcode, (Opcode.LOAD, Opcode.STORE))
+    service = np.where(moves, beats + bursts * (config.dram_latency + 2), slots(fields, config))
+    fetch_beats = -(-len(program.instructions) // config.beat_bytes)
     fetch = fetch_beats + (fetch_beats // config.burst_beats + 1) * (config.dram_latency + 2)
     depth = max(getattr(timing, f"{engine.name}_DEPTH") for engine in Engine)
-    total = int(service.sum()) + fetch + len(table) * (SLACK + depth) + 4096
+    total = int(service.sum()) + fetch + program.instruction_count * (SLACK + depth) + 4096
     return min(total, LONGEST)

@@ -4,8 +4,7 @@
 - ``tokens``: token counts, and the vector clocks that say what has retired before what issues
 - ``tiles``: limits that fields alone decide: segments, extents, wrap regions, alignment
 - ``affine``: exact sets of the addresses that affine loops visit
-- ``uops``: what the micro-op memories hold when an instruction runs
-- ``operands``: from micro-ops and loops to the units that an instruction reads and writes
+- ``regions``: from what an instruction touches (:mod:`tilewright.isa.effects`) to checked sets of units
 - ``state``: last readers and writers of every unit: uninitialised reads, races, bank owners
 - ``distances``: issue-cycle distances within ALU, and between window emits
 """

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Loop = tuple[int, int]  #: (count, step)
+from tilewright.isa.effects import Loop
+
 NEVER = np.int64(1) << 62  #: first visit time of an address that is not visited
 
 Index = slice | NDArray[np.int64]
@@ -104,11 +105,3 @@ def first_visits(
             times[more * step :] = np.minimum(times[more * step :], later)
             done += more
     return np.minimum(times, NEVER)
-
-
-def visits(column: NDArray[np.int64], outer_step: int, inner: Loop, iterations: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The address of each micro-op iteration number in ``iterations``; ``column`` holds the micro-ops' offsets."""
-    turns = iterations // len(column)
-    addresses = column[iterations - turns * len(column)]
-    outer = turns // inner[0]
-    return addresses + outer * (outer_step - inner[0] * inner[1]) + turns * inner[1]

@@ -6,16 +6,17 @@ happen, since idle time only adds to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.effects import Access
 from tilewright.isa.spec import Memory
 from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.isa.uops import Block
 from tilewright.isa.verify.errors import Describer, Rule
-from tilewright.isa.verify.operands import Access
-from tilewright.isa.verify.uops import GemmBlock
 
 _CHUNK = 1 << 18  #: vectors enumerated at once
 
@@ -35,25 +36,27 @@ class AluDistances:
         """A WAIT on ALU."""
         self.slot += cycles
 
-    def run(
-        self, index: int, vectors: int, period: int, write: tuple[Memory, Access], reads: list[tuple[Memory, Access]]
-    ) -> None:
-        """An instruction of ``vectors`` vectors, one every ``period`` slots; the accesses are its vector addresses."""
+    def run(self, index: int, vectors: int, period: int, accesses: Sequence[Access]) -> None:
+        """An instruction of ``vectors`` vectors, one every ``period`` slots, and what it touches."""
         near = -(-ALU_DISTANCE // period)  # vectors that lie within the distance of one another
         head = np.arange(min(vectors, near))
-        for memory, access in reads:
-            recent = self._recent[memory]
+        write = next(access for access in accesses if access.writes)
+        assert write.memory is not None
+        for access in accesses:
+            if not access.reads or access.memory not in self._recent:
+                continue
+            recent = self._recent[access.memory]
             if recent:
-                self._against_recent(index, recent, memory, access.visits(head).tolist(), period)
-            if memory == write[0]:
-                self._within(index, vectors, period, memory, write[1], access)
+                self._against_recent(index, recent, access.memory, access.visits(head).tolist(), period)
+            if access.memory == write.memory:
+                self._within(index, vectors, period, access.memory, write, access)
         tail = np.arange(max(0, vectors - near), vectors)
         end = self.slot + vectors * period
         for memory, recent in self._recent.items():
             kept = {a: seen for a, seen in recent.items() if seen[0] > end - ALU_DISTANCE}
             self._recent[memory] = kept
-        newest = self._recent[write[0]]
-        for vector, address in zip(tail.tolist(), write[1].visits(tail).tolist()):
+        newest = self._recent[write.memory]
+        for vector, address in zip(tail.tolist(), write.visits(tail).tolist()):
             newest[address] = (self.slot + vector * period, index)
         self.slot = end
 
@@ -69,7 +72,8 @@ class AluDistances:
     def _within(self, index: int, vectors: int, period: int, memory: Memory, write: Access, read: Access) -> None:
         if vectors == 1 or _disjoint(write, read):
             return
-        shape = (write.shape(), read.shape(), read.base - write.base, period)
+        apart = [(access.column.serial, access.outer, access.inner) for access in (write, read)]
+        shape = (*apart, read.base - write.base, period)
         if shape in self._clean:
             return
         near = (ALU_DISTANCE - 1) // period
@@ -94,14 +98,12 @@ class AluDistances:
 
 def _disjoint(a: Access, b: Access) -> bool:
     """No address of acc can be common; looks at the ranges only."""
-    return a is not b and (a.high() < b.base + b.operand.low or b.high() < a.base + a.operand.low)
+    return a is not b and (a.high() < b.low() or b.high() < a.low())
 
 
 def check_banks(index: int, vectors: int, bank_units: int, dst: Access, src: Access, describe: Describer) -> None:
     """The two acc operands of every vector of a two-operand instruction lie in different banks."""
-    d_low, d_high = (dst.base + dst.operand.low) // bank_units, dst.high() // bank_units
-    s_low, s_high = (src.base + src.operand.low) // bank_units, src.high() // bank_units
-    if d_high < s_low or s_high < d_low:
+    if dst.high() // bank_units < src.low() // bank_units or src.high() // bank_units < dst.low() // bank_units:
         return
     for start in range(0, vectors, _CHUNK):
         iterations = np.arange(start, min(vectors, start + _CHUNK))
@@ -126,10 +128,10 @@ class EmitDistance:
 
     describe: Describer
 
-    def run(self, index: int, block: GemmBlock, turns: int, window: bool, pace: int) -> None:
+    def run(self, index: int, block: Block, turns: int, window: bool, pace: int) -> None:
         """A GEMM instruction of ``turns`` passes over its micro-ops."""
         wraps = turns > 1 and bool(block.emits[0]) and bool(block.emits[-1])
-        if window and not pace and (block.adjacent_emits or wraps):
+        if window and not pace and (bool((block.emits[1:] & block.emits[:-1]).any()) or wraps):
             raise self.describe.error(
                 Rule.EMIT_DISTANCE, index,
                 "emits in two consecutive issue cycles, an emit takes two with dsp_packing; use pace = 1, or a push "

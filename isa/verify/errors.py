@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tilewright.errors import TilewrightError
-from tilewright.isa.codec import COLUMNS
+from tilewright.isa.codec import Table
 from tilewright.isa.spec import Engine, Opcode
 
 
@@ -98,12 +95,12 @@ class VerifyError(TilewrightError):
 class Describer:
     """Names instructions in messages."""
 
-    def __init__(self, table: NDArray[np.int64]) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
 
     def name(self, index: int) -> str:
         """For example ``instruction 12 (GEMM on gemm)``."""
-        opcode, engine = self._table[index, COLUMNS["opcode"]], self._table[index, COLUMNS["engine"]]
+        opcode, engine = self._table["opcode"][index], self._table["engine"][index]
         return f"instruction {index} ({Opcode(opcode).name} on {Engine(engine).name.lower()})"
 
     def error(self, rule: Rule, index: int, detail: str) -> VerifyError:

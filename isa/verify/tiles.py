@@ -5,16 +5,17 @@ Segments and their kinds, DRAM extents, SRAM tiles of LOAD, FILL and STORE, wrap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.codec import COLUMNS
+from tilewright.isa.codec import Table, columns_of
+from tilewright.isa.effects import TILES, dram_end, uses_act
 from tilewright.isa.functions import Rounding
 from tilewright.isa.program import PAGE, Program
-from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
+from tilewright.isa.spec import FORMATS, UOP_MEMORY, Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 
 _KINDS = ("constant", "input", "output", "scratch")
@@ -51,152 +52,125 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
     return [size // config.beat_bytes for size in sizes]
 
 
-class _Columns:
-    """The columns of some rows of a decoded table, by field name."""
+class _Rows:
+    """Some rows of a decoded table."""
 
-    def __init__(self, table: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
-        self._table, self.rows = table[rows], rows
+    def __init__(self, table: Table, wanted: NDArray[np.bool_], describe: Describer) -> None:
+        self._indices, self._describe = np.flatnonzero(wanted), describe
+        self.fields = columns_of(table[self._indices])
 
-    def __getitem__(self, name: str) -> NDArray[np.int64]:
-        column: NDArray[np.int64] = self._table[:, COLUMNS[name]]
-        return column
-
-
-def row_beats(config: Config, memory: int, cols: int) -> int:
-    """Beats of one DRAM row of ``cols`` units or entries."""
-    return -(-cols * entry_bytes(config, Memory(memory)) // config.beat_bytes)
+    def reject(self, rule: Rule, broken: NDArray[np.bool_], message: Callable[[int], str]) -> None:
+        """Raise the error of the first broken row; ``message`` takes its place among these rows."""
+        if broken.any():
+            k = int(np.argmax(broken))
+            raise self._describe.error(rule, int(self._indices[k]), message(k))
 
 
-def check_fields(table: NDArray[np.int64], program: Program, beats: Sequence[int], describe: Describer) -> None:
+def check_fields(table: Table, program: Program, beats: Sequence[int], describe: Describer) -> None:
     """Raise :class:`VerifyError` for the first instruction, rule by rule, whose fields break a limit."""
     config = program.config
-    opcodes = table[:, COLUMNS["opcode"]]
 
-    def select(*wanted: Opcode) -> _Columns:
-        return _Columns(table, np.flatnonzero(np.isin(opcodes, wanted)))
+    def select(*wanted: Opcode) -> _Rows:
+        return _Rows(table, np.isin(table["opcode"], wanted), describe)
 
-    for fields in (select(Opcode.LOAD), select(Opcode.FILL), select(Opcode.STORE)):
-        if fields.rows.size:
-            opcode = Opcode(int(fields["opcode"][0]))
-            if opcode == Opcode.FILL:
-                _check_fill_memory(fields, describe)
-            _check_tile(fields, config, describe)
-            if opcode != Opcode.FILL:
-                _check_extent(fields, program, beats, describe)
-    _check_wraps(_Columns(table, np.arange(len(table))), config, describe)
-    _check_uop_loads(select(Opcode.LOAD), config, describe)
-    _check_uop_ranges(select(Opcode.GEMM), config, Engine.GEMM, describe)
-    _check_uop_ranges(select(Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE), config, Engine.ALU, describe)
+    loads, fills, stores = map(select, TILES)
+    _check_tile(loads, config)
+    _check_extent(loads, program, beats)
+    fills.reject(
+        Rule.MEMORY, ~np.isin(fills.fields.memory, (Memory.ACT, Memory.ACC)),
+        lambda k: f"fills {Memory(int(fills.fields.memory[k])).name}; FILL writes ACT or ACC only",
+    )  # fmt: skip
+    _check_tile(fills, config)
+    _check_tile(stores, config)
+    _check_extent(stores, program, beats)
+    _check_wraps(_Rows(table, uses_act(columns_of(table)), describe), config)
+    for memory in UOP_MEMORY.values():
+        _check_uop_loads(loads, memory, config)
+    for engine in (Engine.GEMM, Engine.ALU):
+        _check_uop_ranges(select(*(f.opcode for f in FORMATS if f.operands and f.engine == engine)), config, engine)
     rescale = select(Opcode.RESCALE)
-    if (k := _first(rescale["rounding"] == Rounding.CONSTANT)) is not None:
-        raise describe.error(
-            Rule.ROUNDING, int(rescale.rows[k]), "rounding CONSTANT is for REQUANTIZE only; use DOUBLE, SINGLE or EVEN"
-        )
+    rescale.reject(
+        Rule.ROUNDING, rescale.fields.rounding == Rounding.CONSTANT,
+        lambda k: "rounding CONSTANT is for REQUANTIZE only; use DOUBLE, SINGLE or EVEN",
+    )  # fmt: skip
 
 
-def _first(broken: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(broken)) if broken.any() else None
-
-
-def _check_fill_memory(fields: _Columns, describe: Describer) -> None:
-    if (k := _first(~np.isin(fields["memory"], (Memory.ACT, Memory.ACC)))) is not None:
-        name = Memory(int(fields["memory"][k])).name
-        raise describe.error(Rule.MEMORY, int(fields.rows[k]), f"fills {name}; FILL writes ACT or ACC only")
-
-
-def _check_tile(fields: _Columns, config: Config, describe: Describer) -> None:
-    memory = fields["memory"]  # STORE has none; its column is 0, which is ACT
-    last = fields["sram"] + (fields["rows"] - 1) * fields["sram_row"] + (fields["cols"] - 1) * fields["sram_col"]
-    is_act = memory == Memory.ACT
-    if (k := _first(is_act & (last >= 2 * fields["wrap_size"]))) is not None:
-        raise describe.error(
-            Rule.WRAP, int(fields.rows[k]),
-            f"act offset {last[k]} must be below twice the wrap size {fields['wrap_size'][k]}",
-        )  # fmt: skip
+def _check_tile(rows: _Rows, config: Config) -> None:
+    f = rows.fields
+    memory, size = f.memory, f.wrap_size  # STORE has no memory; its column is 0, which is ACT
+    last = f.sram + (f.rows - 1) * f.sram_row + (f.cols - 1) * f.sram_col
     depth = np.array([memory_depth(config, m) for m in Memory])[memory]
-    if (k := _first(~is_act & (last >= depth))) is not None:
-        name = Memory(int(memory[k])).name.lower()
-        raise describe.error(Rule.RANGE, int(fields.rows[k]), f"{name} address {last[k]} must be below {depth[k]}")
+    rows.reject(
+        Rule.WRAP, (memory == Memory.ACT) & (last >= 2 * size),
+        lambda k: f"act offset {last[k]} must be below twice the wrap size {size[k]}",
+    )  # fmt: skip
+    rows.reject(
+        Rule.RANGE, (memory != Memory.ACT) & (last >= depth),
+        lambda k: f"{Memory(int(memory[k])).name.lower()} address {last[k]} must be below {depth[k]}",
+    )  # fmt: skip
 
 
-def _check_wraps(fields: _Columns, config: Config, describe: Describer) -> None:
-    opcode, memory = fields["opcode"], fields["memory"]
-    uses = np.isin(opcode, (Opcode.STORE, Opcode.GEMM, Opcode.REQUANTIZE, Opcode.RESCALE))
-    uses |= np.isin(opcode, (Opcode.LOAD, Opcode.FILL)) & (memory == Memory.ACT)
-    end = fields["wrap_base"] + fields["wrap_size"]
-    if (k := _first(uses & (end > config.act_units))) is not None:
-        raise describe.error(
-            Rule.WRAP, k,
-            f"wrap_base {fields['wrap_base'][k]} + wrap_size {fields['wrap_size'][k]} must be at most the "
-            f"{config.act_units} units of act",
+def _check_wraps(rows: _Rows, config: Config) -> None:
+    base, size = rows.fields.wrap_base, rows.fields.wrap_size
+    rows.reject(
+        Rule.WRAP, base + size > config.act_units,
+        lambda k: f"wrap_base {base[k]} + wrap_size {size[k]} must be at most the {config.act_units} units of act",
+    )  # fmt: skip
+
+
+def _check_extent(rows: _Rows, program: Program, beats: Sequence[int]) -> None:
+    segments, segment = program.segments, rows.fields.segment
+    rows.reject(
+        Rule.SEGMENT, segment >= len(segments),
+        lambda k: f"segment {segment[k]} does not exist; the program has {len(segments)}",
+    )  # fmt: skip
+    kinds = np.array([_KINDS.index(s.kind) for s in segments], np.int64)[segment]
+
+    def named(k: int) -> str:
+        return f"segment {segment[k]} ({segments[segment[k]].name})"
+
+    rows.reject(
+        Rule.SEGMENT_KIND, (rows.fields.opcode == Opcode.STORE) & (kinds <= _KINDS.index("input")),
+        lambda k: f"stores to {named(k)}, which is {segments[segment[k]].kind}; only output and scratch segments are "
+        "written",
+    )  # fmt: skip
+    uops = np.isin(rows.fields.memory, list(UOP_MEMORY.values()))  # STORE's column is 0
+    rows.reject(
+        Rule.SEGMENT_KIND, uops & (kinds != _KINDS.index("constant")),
+        lambda k: f"loads micro-ops from {named(k)}, which is {segments[segment[k]].kind}; only constant segments hold "
+        "micro-ops",
+    )  # fmt: skip
+    end, limit = dram_end(rows.fields, program.config), np.asarray(beats, np.int64)[segment]
+    rows.reject(
+        Rule.EXTENT, end > limit, lambda k: f"reaches beat {end[k] - 1} of {named(k)}, which has {limit[k]} beats"
+    )
+
+
+def _check_uop_loads(rows: _Rows, memory: Memory, config: Config) -> None:
+    per_beat = config.beat_bytes // entry_bytes(config, memory)
+    if per_beat <= 1:
+        return
+    loads, several = rows.fields.memory == memory, rows.fields.rows > 1
+
+    def whole(name: str, matters: NDArray[np.bool_]) -> None:
+        column = getattr(rows.fields, name)
+        rows.reject(
+            Rule.ALIGNMENT, matters & (column % per_beat != 0),
+            lambda k: f"{name} = {column[k]} must be a multiple of {per_beat}, the {memory.name} entries of a beat",
         )  # fmt: skip
 
-
-def _check_extent(fields: _Columns, program: Program, beats: Sequence[int], describe: Describer) -> None:
-    config, segments = program.config, program.segments
-    segment = fields["segment"]
-    if (k := _first(segment >= len(segments))) is not None:
-        raise describe.error(
-            Rule.SEGMENT, int(fields.rows[k]),
-            f"segment {segment[k]} does not exist; the program has {len(segments)}",
-        )  # fmt: skip
-    kinds = np.array([_KINDS.index(s.kind) for s in segments])[segment]
-    loads = fields["opcode"] == Opcode.LOAD
-    if (k := _first(~loads & (kinds <= _KINDS.index("input")))) is not None:
-        number = int(segment[k])
-        raise describe.error(
-            Rule.SEGMENT_KIND, int(fields.rows[k]),
-            f"stores to segment {number} ({segments[number].name}), which is {segments[number].kind}; "
-            f"only output and scratch segments are written",
-        )  # fmt: skip
-    uops = np.isin(fields["memory"], (Memory.UOP_GEMM, Memory.UOP_ALU))
-    if (k := _first(loads & uops & (kinds != _KINDS.index("constant")))) is not None:
-        number = int(segment[k])
-        raise describe.error(
-            Rule.SEGMENT_KIND, int(fields.rows[k]),
-            f"loads micro-ops from segment {number} ({segments[number].name}), which is {segments[number].kind}; "
-            f"only constant segments hold micro-ops",
-        )  # fmt: skip
-    size = np.array([entry_bytes(config, m) for m in Memory])[fields["memory"]]
-    row = -(-fields["cols"] * size // config.beat_bytes)
-    end = fields["offset"] + (fields["rows"] - 1) * fields["stride"] + row
-    limit = np.asarray(beats, np.int64)[segment]
-    if (k := _first(end > limit)) is not None:
-        number = int(segment[k])
-        raise describe.error(
-            Rule.EXTENT, int(fields.rows[k]),
-            f"reaches beat {end[k] - 1} of segment {number} ({segments[number].name}), which has {limit[k]} beats",
-        )  # fmt: skip
+    whole("sram", loads)
+    whole("sram_row", loads & several)
+    whole("cols", loads)
+    rows.reject(
+        Rule.ALIGNMENT, loads & (rows.fields.sram_col != 1),
+        lambda k: f"sram_col = {rows.fields.sram_col[k]} must be 1: a beat holds {per_beat} {memory.name} entries",
+    )  # fmt: skip
 
 
-def _check_uop_loads(fields: _Columns, config: Config, describe: Describer) -> None:
-    for memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
-        per_beat = config.beat_bytes // entry_bytes(config, memory)
-        if per_beat <= 1:
-            continue
-        loads = fields["memory"] == memory
-        for name, broken in (
-            ("sram", fields["sram"] % per_beat != 0),
-            ("sram_row", (fields["rows"] > 1) & (fields["sram_row"] % per_beat != 0)),
-            ("cols", fields["cols"] % per_beat != 0),
-        ):
-            if (k := _first(loads & broken)) is not None:
-                raise describe.error(
-                    Rule.ALIGNMENT, int(fields.rows[k]),
-                    f"{name} = {fields[name][k]} must be a multiple of {per_beat}, the {memory.name} entries of a beat",
-                )  # fmt: skip
-        if (k := _first(loads & (fields["sram_col"] != 1))) is not None:
-            raise describe.error(
-                Rule.ALIGNMENT, int(fields.rows[k]),
-                f"sram_col = {fields['sram_col'][k]} must be 1: a beat holds {per_beat} {memory.name} entries",
-            )  # fmt: skip
-
-
-def _check_uop_ranges(fields: _Columns, config: Config, engine: Engine, describe: Describer) -> None:
-    depth = uop_depth(config, engine)
-    end = fields["uop_begin"] + fields["uop_count"]
-    if (k := _first(end > depth)) is not None:
-        raise describe.error(
-            Rule.RANGE, int(fields.rows[k]),
-            f"micro-op {end[k] - 1} must be below {depth}, the depth of the {engine.name} micro-op memory",
-        )  # fmt: skip
+def _check_uop_ranges(rows: _Rows, config: Config, engine: Engine) -> None:
+    depth, end = uop_depth(config, engine), rows.fields.uop_begin + rows.fields.uop_count
+    rows.reject(
+        Rule.RANGE, end > depth,
+        lambda k: f"micro-op {end[k] - 1} must be below {depth}, the depth of the {engine.name} micro-op memory",
+    )  # fmt: skip

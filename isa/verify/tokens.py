@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tilewright.config import Config
-from tilewright.isa.codec import COLUMNS
+from tilewright.isa.codec import Table
 from tilewright.isa.spec import Engine, others, token_bit
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 
@@ -23,7 +20,7 @@ _OTHERS = {int(e): [(token_bit(e, o), int(o)) for o in others(e)] for e in Engin
 _START: Clock = (0, 0, 0, 0)
 
 
-def clocks(table: NDArray[np.int64], config: Config, describe: Describer) -> list[Clock]:
+def clocks(table: Table, config: Config, describe: Describer) -> list[Clock]:
     """The clock of every instruction of a decoded program.
 
     Raises :class:`VerifyError` if program order is not a valid execution: a pop before its push, more than
@@ -34,8 +31,7 @@ def clocks(table: NDArray[np.int64], config: Config, describe: Describer) -> lis
     }
     current = [_START] * len(Engine)
     result: list[Clock] = []
-    columns = [COLUMNS["engine"], COLUMNS["pop"], COLUMNS["push"]]
-    for index, (engine, pop, push) in enumerate(table[:, columns].tolist()):
+    for index, (engine, pop, push) in enumerate(table[["engine", "pop", "push"]].tolist()):
         clock = current[engine]
         if pop:
             for bit, other in _OTHERS[engine]:

@@ -10,24 +10,8 @@ from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, NOTHING, PLAIN
 from tilewright.jit.proof.blocks import add_products
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.native import compiled
-from tilewright.sim.move import act_address
-from tilewright.sim.state import (
-    C_DST,
-    C_DST_INNER,
-    C_DST_OUTER,
-    C_INNER,
-    C_OUTER,
-    C_SRC,
-    C_SRC_INNER,
-    C_SRC_OUTER,
-    C_UOP_BEGIN,
-    C_UOP_COUNT,
-    C_WGT,
-    C_WGT_INNER,
-    C_WGT_OUTER,
-    C_WINDOW,
-    Shape,
-)
+from tilewright.sim.operands import loop_offsets, matrix, matrix_masks
+from tilewright.sim.state import Shape
 
 
 @compiled
@@ -80,24 +64,20 @@ def _emit(acc: int, recent: Any, newest: int, entry: int, keep: int, x: Machine,
 @compiled
 def gemm(row: Any, x: Machine, s: Shape) -> None:
     """Run a GEMM instruction."""
-    window, push_only = row[C_WINDOW] != 0, (1 << s.acc_bits) - 1
-    act_align = 1 if window else s.in_units
-    acc_align = 1 if window else s.out_units
+    window, push_only = row.window != 0, (1 << s.acc_bits) - 1
+    masks = matrix_masks(row, s)
     act_at, wgt_at = x.act.ctypes.data, x.weights.ctypes.data
     total, weights = np.zeros(s.block_out), np.zeros(s.block_out, np.int64)
     total_at, terms, place, joins = total.ctypes.data, 0, -1, 0  # products gathered for acc ``place``
     recent = np.full(s.block_in, -1, np.int64)
     newest = -1
-    for o in range(row[C_OUTER]):
-        for i in range(row[C_INNER]):
-            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
-            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
-            wgt = row[C_WGT] + o * row[C_WGT_OUTER] + i * row[C_WGT_INNER]
-            for u in range(row[C_UOP_BEGIN], row[C_UOP_BEGIN] + row[C_UOP_COUNT]):
+    for o in range(row.outer):
+        for i in range(row.inner):
+            turn = loop_offsets(row, o, i)
+            for u in range(row.uop_begin, row.uop_begin + row.uop_count):
                 uop = x.memories.uop_gemm[u & (s.uop_gemm_depth - 1)]
-                act = (act_address(row, uop[1] + src, s) & ~(act_align - 1)) * s.lanes
-                acc = ((uop[0] + dst) & (s.acc_depth - 1) & ~(acc_align - 1)) * s.lanes
-                entry = (uop[2] + wgt) & (s.wgt_depth - 1)
+                dst, src, entry = matrix(uop, turn, masks)
+                acc, act = dst * s.lanes, src * s.lanes
                 if not window:
                     if terms and (acc != place or uop[3] == 0 or terms + s.block_in > SUM_TERMS):
                         _write(place, joins, total, weights, x, s)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.codec import COLUMNS
+from tilewright.isa.codec import rows_of
+from tilewright.isa.effects import effects
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Opcode
+from tilewright.isa.spec import Engine, Fields, Opcode
+from tilewright.isa.uops import Block
 from tilewright.jit.graph import Graph
 from tilewright.jit.proof.elements import residues
 from tilewright.jit.proof.graph_side import Elements, evaluate_elements
@@ -34,7 +36,7 @@ def first_stray(
     legal = _legal(graph, inputs[0], seed)
     sides = [ProgramSide(program, packs, i, seed, np.random.default_rng(0)) for i in inputs]
     table = sides[0].table
-    for n, opcode in enumerate(table[:, COLUMNS["opcode"]].tolist()):
+    for n, opcode in enumerate(table["opcode"].tolist()):
         for side in sides:
             side.run(n, n + 1)
         if opcode != Opcode.REQUANTIZE or n >= len(numbers) or numbers[n] >= len(layers):
@@ -42,7 +44,7 @@ def first_stray(
         known = legal.get(layers[numbers[n]]["name"])
         if known is None:
             continue
-        units = _written(table[n], sides[0])
+        units = _written(next(rows_of(table[n : n + 1])), sides[0])
         first, second = (residues(side.machine.act[units]) for side in sides)
         found = known[np.minimum(np.searchsorted(known, first), len(known) - 1)] == first
         stray = (first != second) & ~found
@@ -65,13 +67,10 @@ def _legal(graph: Graph, inputs: Mapping[str, Elements], seed: int) -> dict[str,
     return {op.name: np.sort(np.concatenate([values[t] for t in (op.output, *op.inputs)])) for op in graph.ops}
 
 
-def _written(row: NDArray[np.int64], side: ProgramSide) -> NDArray[np.int64]:
+def _written(row: Fields, side: ProgramSide) -> NDArray[np.int64]:
     """Indices into act of the elements that a REQUANTIZE wrote."""
-    shape, uops = side.shape, side.machine.memories.uop_alu
-    field = {name: int(row[column]) for name, column in COLUMNS.items()}
-    picked = uops[(field["uop_begin"] + np.arange(field["uop_count"])) % len(uops), 0]
-    outer, inner = np.arange(field["outer"]), np.arange(field["inner"])
-    offset = field["dst"] + outer[:, None, None] * field["dst_outer"] + inner[:, None] * field["dst_inner"] + picked
-    offset = np.where(offset >= field["wrap_size"], offset - field["wrap_size"], offset).ravel()
-    units = (field["wrap_base"] + offset) % shape.act_depth // shape.out_units * shape.out_units
+    shape, uops, config = side.shape, side.machine.memories.uop_alu, side.program.config
+    block = Block(uops[(row.uop_begin + np.arange(row.uop_count)) % len(uops)], Engine.ALU, config)
+    access = next(access for access in effects(row, block, config) if access.writes)
+    units = access.visits() % shape.act_depth // shape.out_units * shape.out_units
     return (units[:, None] * shape.lanes + np.arange(shape.block_out)).ravel()

@@ -10,22 +10,10 @@ from tilewright.isa.spec import Memory
 from tilewright.jit.proof.algebra import LINEAR, PLAIN
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.native import compiled
-from tilewright.sim.move import act_address
 from tilewright.sim.move import load as load_constants
+from tilewright.sim.operands import act_address
 from tilewright.sim.raw import read_int8, read_int32
-from tilewright.sim.state import (
-    C_COLS,
-    C_MEMORY,
-    C_OFFSET,
-    C_ROWS,
-    C_SEGMENT,
-    C_SRAM,
-    C_SRAM_COL,
-    C_SRAM_ROW,
-    C_STRIDE,
-    C_VALUE,
-    Shape,
-)
+from tilewright.sim.state import Shape
 
 #: why an instruction cannot be followed; see :data:`tilewright.jit.proof.run.REASONS`
 FOLLOWED, DATA_AS_CONSTANTS, DATA_AS_INT32, NONLINEAR_ALU, MINIMUM, MAXIMUM_OF_SUMS = range(6)
@@ -52,12 +40,12 @@ def _weights_changed(entry: int, x: Machine, s: Shape) -> None:
 def _load_constants(row: Any, address: int, x: Machine, s: Shape) -> None:
     """wgt, prm or micro-ops, by the simulator itself; then what follows from the new entries."""
     load_constants(row, address, x.memories, s)
-    if row[C_MEMORY] != WGT and row[C_MEMORY] != PRM:
+    if row.memory != WGT and row.memory != PRM:
         return
-    for r in range(row[C_ROWS]):
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
-            if row[C_MEMORY] == WGT:
+    for r in range(row.rows):
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
+            if row.memory == WGT:
                 _weights_changed(a & (s.wgt_depth - 1), x, s)
             else:
                 x.scale_tag[a & (s.prm_depth - 1)] = -1
@@ -67,7 +55,7 @@ def _load_constants(row: Any, address: int, x: Machine, s: Shape) -> None:
 @compiled
 def load(row: Any, x: Machine, s: Shape) -> int:
     """LOAD; returns why it cannot be followed, or FOLLOWED."""
-    memory, segment = row[C_MEMORY], row[C_SEGMENT]
+    memory, segment = row.memory, row.segment
     constant = x.base[segment] < 0
     if memory != ACT and memory != ACC and memory != ACC8:
         if not constant:
@@ -77,10 +65,10 @@ def load(row: Any, x: Machine, s: Shape) -> int:
     if memory == ACC and not constant:
         return DATA_AS_INT32
     size = 4 * s.unit if memory == ACC else s.unit
-    for r in range(row[C_ROWS]):
-        source = (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+    for r in range(row.rows):
+        source = (row.offset + r * row.stride) * s.beat_bytes
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
             unit = act_address(row, a, s) if memory == ACT else a & (s.acc_depth - 1)
             for lane in range(s.lanes):
                 if memory == ACC:
@@ -101,11 +89,11 @@ def load(row: Any, x: Machine, s: Shape) -> int:
 @compiled
 def fill(row: Any, x: Machine, s: Shape) -> None:
     """FILL of act or acc."""
-    value = row[C_VALUE]
-    for r in range(row[C_ROWS]):
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
-            if row[C_MEMORY] == ACT:
+    value = row.value
+    for r in range(row.rows):
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
+            if row.memory == ACT:
                 first = act_address(row, a, s) * s.lanes
                 x.act[first : first + s.lanes] = ((value & 255) ^ 128) - 128
             else:
@@ -117,10 +105,10 @@ def fill(row: Any, x: Machine, s: Shape) -> None:
 @compiled
 def store(row: Any, number: int, x: Machine, s: Shape) -> None:
     """STORE by instruction ``number``."""
-    for r in range(row[C_ROWS]):
-        target = x.base[row[C_SEGMENT]] + (row[C_OFFSET] + r * row[C_STRIDE]) * s.beat_bytes
-        for c in range(row[C_COLS]):
-            a = row[C_SRAM] + r * row[C_SRAM_ROW] + c * row[C_SRAM_COL]
+    for r in range(row.rows):
+        target = x.base[row.segment] + (row.offset + r * row.stride) * s.beat_bytes
+        for c in range(row.cols):
+            a = row.sram + r * row.sram_row + c * row.sram_col
             first = act_address(row, a, s) * s.lanes
             for lane in range(s.lanes):
                 x.dram[target + lane] = x.act[first + lane]

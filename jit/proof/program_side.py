@@ -32,7 +32,7 @@ from tilewright.jit.proof.native import compiled
 from tilewright.jit.proof.vector import alu, requantize, rescale
 from tilewright.runtime.steps import PackStep, UnpackStep
 from tilewright.sim.decoded import decode_program
-from tilewright.sim.state import C_OPCODE, Shape, make_shape
+from tilewright.sim.state import Shape, make_shape
 
 LOAD, FILL, STORE, GEMM, ALU, REQUANTIZE, RESCALE = (int(op) for op in Opcode if op != Opcode.WAIT)
 
@@ -51,7 +51,7 @@ def _run(table: Any, start: int, stop: int, x: Machine, s: Shape) -> tuple[int, 
     """Run instructions ``start`` to ``stop``; the first that cannot be followed and why, or (stop, FOLLOWED)."""
     for n in range(start, stop):
         row = table[n]
-        opcode = row[C_OPCODE]
+        opcode = row.opcode
         reason = FOLLOWED
         if opcode == LOAD:
             reason = load(row, x, s)
@@ -98,7 +98,7 @@ class ProgramSide:
         last = len(self.table) if stop is None else stop
         number, reason = _run(self.table, start, last, self.machine, self.shape)
         if reason != FOLLOWED:
-            opcode = Opcode(int(self.table[number, C_OPCODE])).name
+            opcode = Opcode(int(self.table["opcode"][number])).name
             raise Unfollowed(f"instruction {number} ({opcode}): {REASONS[reason]}")
 
     def output(self, unpack: UnpackStep) -> NDArray[np.float64]:

@@ -27,32 +27,9 @@ from tilewright.jit.proof.array import linear
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.move import FOLLOWED, MAXIMUM_OF_SUMS, MINIMUM, NONLINEAR_ALU
 from tilewright.jit.proof.native import compiled
-from tilewright.sim.move import act_address
+from tilewright.sim.operands import loop_offsets, vector
 from tilewright.sim.scaling import BIAS, MULTIPLIER, OFFSET, SHIFT
-from tilewright.sim.state import (
-    C_COMBINE,
-    C_DST,
-    C_DST_INNER,
-    C_DST_OUTER,
-    C_FUNCTION,
-    C_HI,
-    C_IMM,
-    C_INNER,
-    C_LO,
-    C_OUTER,
-    C_PRM,
-    C_PRM_INNER,
-    C_PRM_OUTER,
-    C_ROUNDING,
-    C_SRC,
-    C_SRC_INNER,
-    C_SRC_OUTER,
-    C_UOP_BEGIN,
-    C_UOP_COUNT,
-    C_USE_IMM,
-    C_ZERO_POINT,
-    Shape,
-)
+from tilewright.sim.state import Shape
 
 ADD, MUL, MOV = int(AluOp.ADD), int(AluOp.MUL), int(AluOp.MOV)
 WRITE, JOIN_ADD, JOIN_MAX, JOIN_MIN = (int(c) for c in Combine)
@@ -62,18 +39,15 @@ CONSTANT = int(Rounding.CONSTANT)
 @compiled
 def alu(row: Any, x: Machine, s: Shape) -> int:
     """ALU; the linear functions (ADD, MOV, MUL by an immediate) can be followed."""
-    function, immediate, imm = row[C_FUNCTION], row[C_USE_IMM] != 0, row[C_IMM]
+    function, immediate, imm = row.function, row.use_imm != 0, row.imm
     if function != ADD and function != MOV and not (function == MUL and immediate):
         return NONLINEAR_ALU
-    align = ~(s.out_units - 1) & (s.acc_depth - 1)
-    for o in range(row[C_OUTER]):
-        for i in range(row[C_INNER]):
-            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
-            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
-            for u in range(row[C_UOP_COUNT]):
-                uop = x.memories.uop_alu[(row[C_UOP_BEGIN] + u) & (s.uop_alu_depth - 1)]
-                d = ((uop[0] + dst) & align) * s.lanes
-                a = ((uop[1] + src) & align) * s.lanes
+    for o in range(row.outer):
+        for i in range(row.inner):
+            turn = loop_offsets(row, o, i)
+            for u in range(row.uop_count):
+                dst, src, _ = vector(row, turn, u, x.memories.uop_alu, s)
+                d, a = dst * s.lanes, src * s.lanes
                 if function != MOV:
                     linear(d, s.block_out, x)
                 if function == ADD and not immediate:
@@ -93,7 +67,7 @@ def alu(row: Any, x: Machine, s: Shape) -> int:
 def _prepare_requantize(entry: int, tag: int, row: Any, x: Machine, s: Shape) -> None:
     """The functions of a prm entry's lanes, with this instruction's fields."""
     x.key_tag[entry] = tag
-    rounding, zero_point, lo, hi = row[C_ROUNDING], row[C_ZERO_POINT], row[C_LO], row[C_HI]
+    rounding, zero_point, lo, hi = row.rounding, row.zero_point, row.lo, row.hi
     prm = x.memories.prm[entry]
     for k in range(s.block_out):
         m, shift, offset = prm[MULTIPLIER, k], prm[SHIFT, k], prm[OFFSET, k]
@@ -104,22 +78,18 @@ def _prepare_requantize(entry: int, tag: int, row: Any, x: Machine, s: Shape) ->
 @compiled
 def requantize(row: Any, x: Machine, s: Shape) -> None:
     """REQUANTIZE."""
-    rounding, zero_point, lo, hi = row[C_ROUNDING], row[C_ZERO_POINT], row[C_LO], row[C_HI]
+    rounding, zero_point, lo, hi = row.rounding, row.zero_point, row.lo, row.hi
     tag = (rounding << 24) + ((zero_point & 255) << 16) + ((lo & 255) << 8) + (hi & 255)
-    align, n = ~(s.out_units - 1), s.block_out
-    for o in range(row[C_OUTER]):
-        for i in range(row[C_INNER]):
-            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
-            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
-            prm = row[C_PRM] + o * row[C_PRM_OUTER] + i * row[C_PRM_INNER]
-            for u in range(row[C_UOP_COUNT]):
-                uop = x.memories.uop_alu[(row[C_UOP_BEGIN] + u) & (s.uop_alu_depth - 1)]
-                d = (act_address(row, uop[0] + dst, s) & align) * s.lanes
+    n = s.block_out
+    for o in range(row.outer):
+        for i in range(row.inner):
+            turn = loop_offsets(row, o, i)
+            for u in range(row.uop_count):
+                dst, src, p = vector(row, turn, u, x.memories.uop_alu, s)
+                d, a = dst * s.lanes, src * s.lanes
                 if rounding == CONSTANT:
                     x.act[d : d + n] = min(max(zero_point, lo), hi)
                     continue
-                a = ((uop[1] + src) & align & (s.acc_depth - 1)) * s.lanes
-                p = (uop[2] + prm) & (s.prm_depth - 1)
                 if x.key_tag[p] != tag:
                     _prepare_requantize(p, tag, row, x, s)
                 for k in range(n):
@@ -165,20 +135,16 @@ def _join_maximum(at: int, value: float, plain: bool, x: Machine) -> bool:
 @compiled
 def rescale(row: Any, x: Machine, s: Shape) -> int:
     """RESCALE."""
-    rounding, combine = row[C_ROUNDING], row[C_COMBINE]
+    rounding, combine = row.rounding, row.combine
     if combine == JOIN_MIN:
         return MINIMUM
-    align, n = ~(s.out_units - 1), s.block_out
-    for o in range(row[C_OUTER]):
-        for i in range(row[C_INNER]):
-            dst = row[C_DST] + o * row[C_DST_OUTER] + i * row[C_DST_INNER]
-            src = row[C_SRC] + o * row[C_SRC_OUTER] + i * row[C_SRC_INNER]
-            prm = row[C_PRM] + o * row[C_PRM_OUTER] + i * row[C_PRM_INNER]
-            for u in range(row[C_UOP_COUNT]):
-                uop = x.memories.uop_alu[(row[C_UOP_BEGIN] + u) & (s.uop_alu_depth - 1)]
-                d = ((uop[0] + dst) & align & (s.acc_depth - 1)) * s.lanes
-                f = (act_address(row, uop[1] + src, s) & align) * s.lanes
-                p = (uop[2] + prm) & (s.prm_depth - 1)
+    n = s.block_out
+    for o in range(row.outer):
+        for i in range(row.inner):
+            turn = loop_offsets(row, o, i)
+            for u in range(row.uop_count):
+                dst, src, p = vector(row, turn, u, x.memories.uop_alu, s)
+                d, f = dst * s.lanes, src * s.lanes
                 if x.scale_tag[p] != rounding:
                     _prepare_rescale(p, rounding, x, s)
                 if combine == JOIN_ADD:

@@ -162,7 +162,7 @@ def test_a_token_that_nobody_takes_is_caught_by_the_watchdog(driver: Driver) -> 
 
 @pytest.mark.parametrize("how", [Disturbance(fail_read=3), Disturbance(fail_write=0)])
 def test_a_bus_error_ends_the_run(driver: Driver, how: Disturbance) -> None:
-    program = next(p for p in map(random_run, range(100)) if (p.table()[:, 0] == Opcode.STORE).sum() > 1)
+    program = next(p for p in map(random_run, range(100)) if (p.table()["opcode"] == Opcode.STORE).sum() > 1)
     driver.model.disturb(how)
     result = driver.run(program, random_segments(np.random.default_rng(0), program), limit=LIMIT)
     assert result.fault == FaultCode.BUS

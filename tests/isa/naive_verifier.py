@@ -57,6 +57,13 @@ def broken_rules(program: Program) -> tuple[set[Rule], set[int]]:
     return naive.run(), naive.given_up
 
 
+def places_of(program: Program) -> list[tuple[set[Place], set[Place]]]:
+    """What each instruction of a legal program reads and writes."""
+    naive = _Naive(program)
+    steps = [list(naive._steps(instruction)) for instruction in naive.instructions]
+    return [({p for s in mine for p in s.reads}, {p for s in mine for p in s.writes}) for mine in steps]
+
+
 class _Naive:
     def __init__(self, program: Program) -> None:
         self.program, self.config = program, program.config

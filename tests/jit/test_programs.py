@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.jit.builder import GraphBuilder
@@ -15,7 +14,7 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Opcode
 from tilewright.jit import programs
 from tilewright.jit.graph import Graph
-from tilewright.jit.hazards import Access, HazardTracker
+from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.tiled.program import TiledProgram
 
 PYNQ = PRESETS["pynq-z2"]
@@ -104,7 +103,7 @@ def test_no_more_memories_are_tried_after_enough_instructions(
 def test_no_access_lies_outside_its_memory(address: int) -> None:
     tracker = HazardTracker(PYNQ)
     with pytest.raises(IndexError, match="outside"):
-        tracker.add(Instruction(Opcode.GEMM, {}), [Access("act", np.array([address]), False)], 0)
+        tracker.add(Instruction(Opcode.FILL, {"sram": address, "wrap_size": 2 * abs(address)}), None, 0)
 
 
 def test_what_only_a_plan_in_groups_fits_is_one_program(monkeypatch: pytest.MonkeyPatch) -> None:

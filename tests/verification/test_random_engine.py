@@ -9,7 +9,7 @@ import pytest
 
 from tests.verification.random_engine import random_engine_program
 from tilewright.config import PRESETS
-from tilewright.isa.codec import COLUMNS, Instruction, decode, encode
+from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify
@@ -33,7 +33,7 @@ def test_programs_are_legal_and_busy(engine: Engine) -> None:
         program = random_engine_program(rng, random_config(rng) if seed else TINY, engine, SIZE)
         verify(program)
         rows = program.table()
-        mine = rows[(rows[:, COLUMNS["engine"]] == engine) & (rows[:, COLUMNS["opcode"]] != Opcode.WAIT)]
+        mine = rows[(rows["engine"] == engine) & (rows["opcode"] != Opcode.WAIT)]
         assert len(mine) >= SIZE
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
-from tilewright.isa.codec import COLUMNS, decode
+from tilewright.isa.codec import decode
 from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
@@ -50,7 +50,7 @@ def test_styles_differ_in_tokens_and_waits() -> None:
     def count(style: Style) -> tuple[int, int]:
         tables = [random_program(np.random.default_rng(seed), PRESETS["tiny"], 25, style).table() for seed in range(6)]
         rows = np.concatenate(tables)
-        return sum(int(mask).bit_count() for mask in rows[:, COLUMNS["push"]]), len(rows)
+        return sum(int(mask).bit_count() for mask in rows["push"]), len(rows)
 
     tokens, length = count(DENSE)
     assert count(TRAFFIC)[0] > 1.2 * tokens
@@ -138,10 +138,10 @@ def test_token_queues_are_filled_to_their_depth_and_emptied() -> None:
         program = make(seed)
         counts: Counter[tuple[Engine, Engine]] = Counter()
         for row in program.table():
-            engine = Engine(int(row[COLUMNS["engine"]]))
+            engine = Engine(int(row["engine"]))
             for k, other in enumerate(others(engine)):
-                counts[other, engine] -= int(row[COLUMNS["pop"]]) >> k & 1
-                counts[engine, other] += int(row[COLUMNS["push"]]) >> k & 1
+                counts[other, engine] -= int(row["pop"]) >> k & 1
+                counts[engine, other] += int(row["push"]) >> k & 1
             peaks.add((program.config.token_depth, max(counts.values())))
         assert not any(counts.values())
     assert {(1, 1), (3, 3)} <= peaks

@@ -98,5 +98,5 @@ async def registers_hold_still_while_a_program_runs(dut: Any) -> None:
     assert await bench.finish()
     outcome = await bench.outcome()
     assert (outcome.fault, outcome.cycles) == (FaultCode.WATCHDOG, 1500)
-    count = sum(x == Opcode.WAIT for x in program.table()[:, 0])
+    count = sum(x == Opcode.WAIT for x in program.table()["opcode"])
     assert await bench.read("GEMM_INSTRUCTIONS") == 0 < count, "the hanging WAIT never issued"

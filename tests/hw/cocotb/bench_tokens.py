@@ -9,7 +9,6 @@ from cocotb.triggers import RisingEdge
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.programs import token_ring, token_traffic
-from tilewright.isa.codec import COLUMNS
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, others
 from tilewright.isa.timing import TOKEN_LATENCY
@@ -47,13 +46,13 @@ def queue_times(program: Program, issued: Times, retired: Times) -> tuple[QueueT
     pops: QueueTimes = {}
     index = dict.fromkeys(Engine, 0)
     for row in program.table():
-        engine = Engine(int(row[COLUMNS["engine"]]))
+        engine = Engine(int(row["engine"]))
         k = index[engine]
         index[engine] += 1
         for bit, other in enumerate(others(engine)):
-            if row[COLUMNS["pop"]] >> bit & 1:
+            if row["pop"] >> bit & 1:
                 pops.setdefault((other, engine), []).append(issued[engine][k])
-            if row[COLUMNS["push"]] >> bit & 1:
+            if row["push"] >> bit & 1:
                 pushes.setdefault((engine, other), []).append(retired[engine][k])
     assert {pair: len(times) for pair, times in pops.items()} == {pair: len(times) for pair, times in pushes.items()}
     return pushes, pops
