@@ -87,6 +87,12 @@ class Access:
         outer = turns // inner
         return self.wrapped(offsets + outer * (self.outer[1] - inner * step) + turns * step)
 
+    def addresses(self) -> Addresses:
+        """All addresses, each as often as it is visited."""
+        column = self.column
+        visits = self.visits().reshape(-1, len(column.column))[:, column.positions].ravel()
+        return self.units(visits).ravel()
+
     def units(self, starts: Addresses) -> Addresses:
         """All addresses of the vectors that begin at ``starts``: shape (vectors, span)."""
         return starts[:, None] + np.arange(self.span) if self.span > 1 else starts[:, None]

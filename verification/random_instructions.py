@@ -1,26 +1,16 @@
-"""Proposals for single random instructions: fields within every range, and what they touch."""
+"""Proposals for single random instructions: fields within every range."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.codec import encode_uops
+from tilewright.isa.codec import Instruction, encode_uops
+from tilewright.isa.effects import Addresses, row_beats
 from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine, Rounding
 from tilewright.isa.program import PAGE
 from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
-from tilewright.verification.random_order import Addresses, Touch
-from tilewright.verification.random_state import (
-    CONSTANT,
-    INPUT,
-    NAMES,
-    OUTPUT,
-    PRM_ENTRIES,
-    SCRATCH,
-    SEGMENT_NAMES,
-    Proposal,
-    State,
-)
+from tilewright.verification.random_state import CONSTANT, INPUT, OUTPUT, PRM_ENTRIES, SCRATCH, Proposal, State
 
 #: how often each kind is drawn
 KIND_WEIGHTS = {
@@ -43,12 +33,13 @@ class Proposals:
         """One instruction of a kind of :data:`KIND_WEIGHTS`; None if the draw does not fit the memories."""
         s = self.state
         if kind == "load":
-            return self._load(Memory(s.pick(*[m for m in Memory if m not in (Memory.UOP_GEMM, Memory.UOP_ALU)])))
+            memory = Memory(s.pick(*[m for m in Memory if m not in (Memory.UOP_GEMM, Memory.UOP_ALU)]))
+            return self._from_dram(memory, self._tile(memory))
         if kind == "load_uops":
             return self._load_uops(s.pick(0, 1, 2), s.chance(0.4))
         if kind == "wait":
-            engine, cycles = Engine(s.integer(0, 3)), s.integer(1, 40)
-            wait = Proposal(Opcode.WAIT, engine, {"engine": int(engine), "cycles": cycles}, [])
+            engine, cycles = s.integer(0, 3), s.integer(1, 40)
+            wait = s.proposal(Opcode.WAIT, {"engine": engine, "cycles": cycles})
             return wait if engine in (Engine.LOAD, Engine.STORE) else None
         methods = {
             "fill": self._fill, "store": self._store, "alu": self._alu, "requantize": self._requantize,
@@ -61,32 +52,24 @@ class Proposals:
         s = self.state
         result = [self._load_uops(group) for group in range(3)]
         for memory in (Memory.ACT, Memory.ACC, Memory.WGT, Memory.PRM):
-            start, length = s.area[NAMES[memory]]
-            tile = {
-                "sram": start,
-                "sram_row": 1,
-                "sram_col": 1,
-                "rows": length,
-                "cols": 1,
-                "wrap_size": self.config.act_units,
-            }
+            start, length = s.area[memory]
+            wrap = self.config.act_units
+            tile = {"sram": start, "sram_row": 1, "sram_col": 1, "rows": length, "cols": 1, "wrap_size": wrap}
             if memory in (Memory.ACT, Memory.ACC):
                 value = s.integer(-(1 << 31), (1 << 31) - 1) if s.chance(0.5) else s.integer(-128, 127)
-                fields = {"memory": int(memory), **tile, "value": value}
-                touch = Touch(NAMES[memory], writes=np.arange(start, start + length))
-                result.append(Proposal(Opcode.FILL, Engine.LOAD, fields, [touch]))
+                result.append(s.proposal(Opcode.FILL, {"memory": int(memory), **tile, "value": value}))
             else:
-                found = self._from_dram(memory, tile, np.arange(start, start + length))
+                found = self._from_dram(memory, tile)
                 assert found is not None, "rows without stride always fit"
                 result.append(found)
         return result
 
     # -- tiles -----------------------------------------------------------------------------------------
 
-    def _tile(self, memory: Memory) -> tuple[Fields, Addresses]:
-        """A tile's fields and its addresses in order, within the memory's working area."""
+    def _tile(self, memory: Memory) -> Fields:
+        """A tile's fields, within the memory's working area."""
         s = self.state
-        start, length = s.area[NAMES[memory]]
+        start, length = s.area[memory]
         most = max(1, min(8, 256 // entry_bytes(self.config, memory)))  # short rows: slow memories take long
         rows, cols, col = s.integer(1, 4), s.integer(1, most), s.pick(1, 1, 1, 1, 2, 3, 0)
         row = s.pick(cols * col, cols * col, s.integer(0, length - 1))
@@ -98,19 +81,18 @@ class Proposals:
             rows, cols, row, col = max(1, rows - 1), max(1, cols // 2), row // 2, max(col // 2, 1)
         reach = (rows - 1) * row + (cols - 1) * col
         fields = {"sram_row": row, "sram_col": col, "rows": rows, "cols": cols}
-        offsets = (np.arange(rows)[:, None] * row + np.arange(cols) * col).ravel()
         if memory != Memory.ACT:
             fields["sram"] = start + s.integer(0, length - 1 - reach)
-            return fields, offsets + fields["sram"]
-        fields["sram"] = s.integer(0, min(limit, s.depth["act"]) - 1 - reach)
+            return fields
+        fields["sram"] = s.integer(0, min(limit, s.depth[Memory.ACT]) - 1 - reach)
         fields["wrap_base"], fields["wrap_size"] = start + s.integer(0, length - size), size
-        offsets = offsets + fields["sram"]
-        return fields, np.where(offsets < size, offsets, offsets - size) + fields["wrap_base"]
+        return fields
 
-    def _place(self, memory: Memory, tile: Fields, low: int, high: int) -> tuple[Fields, Addresses] | None:
-        """DRAM fields for a tile within beats low .. high - 1 of a segment, and the beats touched."""
+    def _place(self, memory: Memory, tile: Fields, low: int, high: int) -> Fields | None:
+        """DRAM fields for a tile within beats low .. high - 1 of a segment."""
         s = self.state
-        beats = -(-tile["cols"] * entry_bytes(self.config, memory) // self.config.beat_bytes)
+        row = Instruction(Opcode.LOAD, {"memory": int(memory), "cols": tile["cols"]}).row
+        beats = int(row_beats(row, self.config))
         longest = self.config.burst_beats
         stride = s.pick(beats, beats, 0, s.integer(0, beats + 3), -(-beats // longest) * longest)
         span = (tile["rows"] - 1) * stride + beats
@@ -118,9 +100,7 @@ class Proposals:
             stride, span = 0, beats
         if span > high - low:
             return None
-        offset = self._offset(low, high - span, beats)
-        touched = (np.arange(tile["rows"])[:, None] * stride + np.arange(beats)).ravel() + offset
-        return {"offset": offset, "stride": stride}, touched
+        return {"offset": self._offset(low, high - span, beats), "stride": stride}
 
     def _offset(self, low: int, high: int, beats: int) -> int:
         """An offset from low to high: any, at the start of a burst, or such that the first row goes over a page."""
@@ -133,7 +113,7 @@ class Proposals:
             offset = before if low <= before <= high else offset
         return offset
 
-    def _from_dram(self, memory: Memory, tile: Fields, addresses: Addresses) -> Proposal | None:
+    def _from_dram(self, memory: Memory, tile: Fields) -> Proposal | None:
         s, beat = self.state, self.config.beat_bytes
         segment = CONSTANT if memory == Memory.PRM else s.pick(CONSTANT, INPUT)
         if memory in (Memory.ACT, Memory.ACC8) and s.chance(0.4):
@@ -144,39 +124,27 @@ class Proposals:
         placed = self._place(memory, tile, low, high)
         if placed is None:
             return None
-        touches = [Touch(NAMES[memory], writes=addresses)]
-        if segment in SEGMENT_NAMES:
-            touches.append(Touch(SEGMENT_NAMES[segment], reads=placed[1]))
-        fields = {"memory": int(memory), **tile, "segment": segment, **placed[0]}
-        return Proposal(Opcode.LOAD, Engine.LOAD, fields, touches)
-
-    def _load(self, memory: Memory) -> Proposal | None:
-        tile, addresses = self._tile(memory)
-        return self._from_dram(memory, tile, addresses)
+        return s.proposal(Opcode.LOAD, {"memory": int(memory), **tile, "segment": segment, **placed})
 
     def _fill(self) -> Proposal:
         s = self.state
         memory = Memory(s.pick(Memory.ACT, Memory.ACC))
-        tile, addresses = self._tile(memory)
+        tile = self._tile(memory)
         value = s.pick(0, 1, 1, 1) * s.integer(-(1 << 31), (1 << 31) - 1) >> s.pick(0, 20, 24)
-        touch = Touch(NAMES[memory], writes=addresses)
-        return Proposal(Opcode.FILL, Engine.LOAD, {"memory": int(memory), **tile, "value": value}, [touch])
+        return s.proposal(Opcode.FILL, {"memory": int(memory), **tile, "value": value})
 
     def _store(self) -> Proposal | None:
         s = self.state
-        tile, addresses = self._tile(Memory.ACT)
+        tile = self._tile(Memory.ACT)
         segment = s.pick(OUTPUT, SCRATCH)
         placed = self._place(Memory.ACT, tile, 0, s.beats[segment])
-        if placed is None:
-            return None
-        touches = [Touch("act", reads=addresses), Touch(SEGMENT_NAMES[segment], writes=placed[1])]
-        return Proposal(Opcode.STORE, Engine.STORE, {**tile, "segment": segment, **placed[0]}, touches)
+        return None if placed is None else s.proposal(Opcode.STORE, {**tile, "segment": segment, **placed})
 
     # -- micro-ops -------------------------------------------------------------------------------------
 
-    def _offsets(self, name: str, step: int, count: int) -> NDArray[np.int64]:
+    def _offsets(self, memory: Memory, step: int, count: int) -> NDArray[np.int64]:
         """Micro-op offsets of one operand: multiples of ``step`` that fit its working area."""
-        most = min(3, self.state.area[name][1] // step - 1)
+        most = min(3, self.state.area[memory][1] // step - 1)
         return self.state.rng.integers(0, most + 1, count) * step
 
     def _load_uops(self, group: int, partly: bool = False) -> Proposal:
@@ -184,11 +152,11 @@ class Proposals:
         s, c = self.state, self.config
         engine, memory = (Engine.ALU, Memory.UOP_ALU) if group == 2 else (Engine.GEMM, Memory.UOP_GEMM)
         if group == 2:
-            dst = s.rng.permutation(GROUP) % min(4, s.area["acc"][1] // s.span) * c.out_units
-            columns = [dst, self._offsets("acc", c.out_units, GROUP), self._offsets("prm", 1, GROUP)]
+            dst = s.rng.permutation(GROUP) % min(4, s.area[Memory.ACC][1] // s.span) * c.out_units
+            columns = [dst, self._offsets(Memory.ACC, c.out_units, GROUP), self._offsets(Memory.PRM, 1, GROUP)]
         else:
             steps = (c.out_units, c.in_units) if group == 0 else (1, 1)
-            columns = [self._offsets(n, k, GROUP) for n, k in zip(("acc", "act", "wgt"), (*steps, 1))]
+            columns = [self._offsets(n, k, GROUP) for n, k in zip((Memory.ACC, Memory.ACT, Memory.WGT), (*steps, 1))]
             if group == 1:
                 columns[0] = np.where(s.rng.random(GROUP) < 0.6, self.push_only, columns[0])
             columns.append(s.rng.integers(0, 2, GROUP))
@@ -206,8 +174,7 @@ class Proposals:
             "memory": int(memory), "sram": first, "sram_row": step, "sram_col": 1, "rows": rows, "cols": cols,
             "segment": CONSTANT, "offset": offset, "stride": cols * size // c.beat_bytes,
         }  # fmt: skip
-        touch = Touch(NAMES[memory], writes=first + kept)
-        return Proposal(Opcode.LOAD, Engine.LOAD, fields, [touch], uops=(memory, first + kept, values[kept]))
+        return s.proposal(Opcode.LOAD, fields, (memory, first + kept, values[kept]))
 
     def _uop_constants(self, values: NDArray[np.int64], engine: Engine, row_bytes: int) -> int:
         """Append micro-ops to the constants, somewhere, at the start of a burst or over a page; the first beat."""
@@ -232,7 +199,7 @@ class Proposals:
         return fields, s.uops[memory][begin : begin + count]
 
     def _operand(
-        self, name: str, memory: str, column: NDArray[np.int64], span: int, fields: Fields
+        self, name: str, memory: Memory, column: NDArray[np.int64], span: int, fields: Fields
     ) -> Addresses | None:
         """Draw base and steps of an operand into ``fields``; the first unit of every micro-op, in order.
 
@@ -246,7 +213,7 @@ class Proposals:
         offsets = (o[:, None, None] * outer + i[:, None] * inner + column).ravel()
         reach = int(offsets.max()) if offsets.size else 0
         start, length = s.area[memory]
-        if memory != "act":
+        if memory != Memory.ACT:
             if reach > length - span:
                 return None
             base = start + s.integer(0, (length - span - reach) // span) * span
@@ -255,7 +222,7 @@ class Proposals:
         size = s.integer(1, length // span) * span
         if reach > 2 * size - span:
             return None
-        base = s.integer(0, min(2 * size - span - reach, s.depth["act"] - span) // span) * span
+        base = s.integer(0, min(2 * size - span - reach, s.depth[Memory.ACT] - span) // span) * span
         region = start + s.integer(0, (length - size) // span) * span
         fields |= {name: base, f"{name}_outer": outer, f"{name}_inner": inner, "wrap_base": region, "wrap_size": size}
         offsets = offsets + base
@@ -268,62 +235,30 @@ class Proposals:
         fields, uops = self._loops(1 if window else 0)
         spans = (1, 1) if window else (c.out_units, c.in_units)
         emits = (uops[:, 0] != self.push_only) if window else np.ones(len(uops), np.bool_)
-        src = self._operand("src", "act", uops[:, 1], spans[1], fields)
-        dst = self._operand("dst", "acc", uops[emits, 0], spans[0], fields)
-        wgt = self._operand("wgt", "wgt", uops[emits, 2], 1, fields)
+        src = self._operand("src", Memory.ACT, uops[:, 1], spans[1], fields)
+        dst = self._operand("dst", Memory.ACC, uops[emits, 0], spans[0], fields)
+        wgt = self._operand("wgt", Memory.WGT, uops[emits, 2], 1, fields)
         if src is None or dst is None or wgt is None:
             return None
-        turns = fields["outer"] * fields["inner"]
-        accumulate = np.tile(uops[emits, 3] == 1, turns)
-        sequence = np.tile(emits, turns)
+        sequence = np.tile(emits, fields["outer"] * fields["inner"])
         pace = s.chance(0.2) or (c.dsp_packing and window and bool((sequence[1:] & sequence[:-1]).any()))
-        fields |= {"window": int(window), "pace": int(pace)}
-        first_use = np.zeros(len(dst), np.bool_)
-        first_use[np.unique(dst, return_index=True)[1]] = True
-        touches = [
-            Touch("act", reads=_units(src, spans[1])),
-            Touch("acc", reads=_units(dst[accumulate], spans[0]), writes=_units(dst, spans[0])),
-            Touch("wgt", reads=wgt),
-            Touch("uop_gemm", reads=np.arange(fields["uop_begin"], fields["uop_begin"] + fields["uop_count"])),
-        ]
-        return Proposal(
-            Opcode.GEMM, Engine.GEMM, fields, touches, fresh=_units(dst[accumulate & first_use], spans[0]),
-        )  # fmt: skip
+        return s.proposal(Opcode.GEMM, {**fields, "window": int(window), "pace": int(pace)})
 
     # -- ALU engine ------------------------------------------------------------------------------------
-
-    def _vectors(
-        self, opcode: Opcode, fields: Fields, reads: list[tuple[str, Addresses]], write: tuple[str, Addresses],
-        prm: Addresses, period: int = 1,
-    ) -> Proposal:  # fmt: skip
-        span = self.config.out_units
-        touched: dict[str, Touch] = {"act": Touch("act"), "acc": Touch("acc")}
-        for name, first in reads:
-            touched[name].reads = np.concatenate([touched[name].reads, _units(first, span)])
-        touched[write[0]].writes = _units(write[1], span)
-        vectors = []
-        for number, target in enumerate(write[1].tolist()):
-            units = [(name, int(first[number]) + k) for name, first in reads for k in range(span)]
-            vectors.append((units, [(write[0], target + k) for k in range(span)]))
-        uops = np.arange(fields["uop_begin"], fields["uop_begin"] + fields["uop_count"])
-        touches = [*touched.values(), Touch("prm", reads=prm), Touch("uop_alu", reads=uops)]
-        return Proposal(opcode, Engine.ALU, fields, touches, vectors=vectors, period=period)
 
     def _alu(self) -> Proposal | None:
         s, span = self.state, self.config.out_units
         fields, uops = self._loops(2)
         function, use_imm = AluOp(s.integer(0, len(AluOp) - 1)), s.chance(0.5)
-        dst = self._operand("dst", "acc", uops[:, 0], span, fields)
-        src = self._operand("src", "acc", uops[:, 1], span, fields)
+        dst = self._operand("dst", Memory.ACC, uops[:, 0], span, fields)
+        src = self._operand("src", Memory.ACC, uops[:, 1], span, fields)
         if dst is None or src is None:
             return None
         fields |= {"function": int(function), "use_imm": int(use_imm), "imm": self._immediate(function)}
-        reads = [("acc", dst)] if function.reads_dst else []
-        reads += [("acc", src)] if function.reads_operand and not use_imm else []
+        both = function.reads_dst and function.reads_operand and not use_imm
         banks = self.config.acc_bank_units
-        same_bank = len(reads) == 2 and bool((dst // banks == src // banks).any())
-        fields["pace"] = int(same_bank or s.chance(0.2))
-        return self._vectors(Opcode.ALU, fields, reads, ("acc", dst), np.zeros(0, np.int64), fields["pace"] + 1)
+        same_bank = both and bool((dst // banks == src // banks).any())
+        return s.proposal(Opcode.ALU, {**fields, "pace": int(same_bank or s.chance(0.2))})
 
     def _immediate(self, function: AluOp) -> int:
         s = self.state
@@ -334,32 +269,24 @@ class Proposals:
     def _requantize(self) -> Proposal | None:
         s, span = self.state, self.config.out_units
         fields, uops = self._loops(2)
-        dst = self._operand("dst", "act", uops[:, 0], span, fields)
-        src = self._operand("src", "acc", uops[:, 1], span, fields)
-        prm = self._operand("prm", "prm", uops[:, 2], 1, fields)
+        dst = self._operand("dst", Memory.ACT, uops[:, 0], span, fields)
+        src = self._operand("src", Memory.ACC, uops[:, 1], span, fields)
+        prm = self._operand("prm", Memory.PRM, uops[:, 2], 1, fields)
         if dst is None or src is None or prm is None:
             return None
         lo, hi = sorted((s.pick(-128, s.integer(-128, 127)), s.pick(127, s.integer(-128, 127))))
         rounding = Rounding(s.integer(0, len(Rounding) - 1))
         fields |= {"zero_point": s.integer(-128, 127), "lo": lo, "hi": hi, "rounding": int(rounding)}
-        constant = rounding == Rounding.CONSTANT
-        reads = [] if constant else [("acc", src)]
-        return self._vectors(Opcode.REQUANTIZE, fields, reads, ("act", dst), prm[: 0 if constant else None])
+        return s.proposal(Opcode.REQUANTIZE, fields)
 
     def _rescale(self) -> Proposal | None:
         s, span = self.state, self.config.out_units
         fields, uops = self._loops(2)
-        dst = self._operand("dst", "acc", uops[:, 0], span, fields)
-        src = self._operand("src", "act", uops[:, 1], span, fields)
-        prm = self._operand("prm", "prm", uops[:, 2], 1, fields)
+        dst = self._operand("dst", Memory.ACC, uops[:, 0], span, fields)
+        src = self._operand("src", Memory.ACT, uops[:, 1], span, fields)
+        prm = self._operand("prm", Memory.PRM, uops[:, 2], 1, fields)
         if dst is None or src is None or prm is None:
             return None
-        combine = Combine(s.integer(0, len(Combine) - 1))
-        fields |= {"combine": int(combine), "rounding": int(SCALING[s.integer(0, len(SCALING) - 1)])}
-        reads = [("act", src)] + ([] if combine == Combine.WRITE else [("acc", dst)])
-        return self._vectors(Opcode.RESCALE, fields, reads, ("acc", dst), prm)
-
-
-def _units(first: Addresses, span: int) -> Addresses:
-    """All units of vectors that start at ``first``."""
-    return (first[:, None] + np.arange(span)).ravel()
+        combine = s.integer(0, len(Combine) - 1)
+        rounding = int(SCALING[s.integer(0, len(SCALING) - 1)])
+        return s.proposal(Opcode.RESCALE, {**fields, "combine": combine, "rounding": rounding})

@@ -1,6 +1,6 @@
 """Bookkeeping for random programs: who touched what, and the tokens that make an order certain.
 
-Independent of the verifier on purpose: each is tested against the other.
+Independent of the verifier on purpose, but for what an instruction touches: each is tested against the other.
 """
 
 from __future__ import annotations
@@ -14,18 +14,8 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.codec import Instruction
+from tilewright.isa.effects import Access, Addresses
 from tilewright.isa.spec import Engine, Opcode, others, token_bit
-
-Addresses = NDArray[np.int64]
-
-
-@dataclass
-class Touch:
-    """Addresses that one instruction reads and writes in one memory (duplicates allowed)."""
-
-    memory: str
-    reads: Addresses = field(default_factory=lambda: np.zeros(0, np.int64))
-    writes: Addresses = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class History:
@@ -46,33 +36,33 @@ class History:
         """Whether every address has been written."""
         return bool(self.write[:, addresses].any(axis=0).all())
 
-    def needs(self, touch: Touch) -> NDArray[np.int64]:
-        """Per engine: the last instruction (index + 1) that must have retired before this touch."""
-        need = np.zeros(4, np.int64)
-        for engine in range(4):
-            latest = [0]
-            for addresses, rows in ((touch.reads, (self.write,)), (touch.writes, (self.write, self.read))):
-                latest += [int(row[engine, addresses].max()) for row in rows if addresses.size]
-            if self.bank_units:
-                for addresses, row in ((touch.reads, self.bank_read), (touch.writes, self.bank_write)):
-                    latest += [int(row[engine, addresses // self.bank_units].max())] if addresses.size else []
-            need[engine] = max(latest)
+    def needs(self, access: Access) -> NDArray[np.int64]:
+        """Per engine: the last instruction (index + 1) that must have retired before an access."""
+        addresses = access.addresses()
+        need = self.write[:, addresses].max(axis=1)
+        if access.writes:
+            need = np.maximum(need, self.read[:, addresses].max(axis=1))
+        for owners, mine in ((self.bank_read, access.reads), (self.bank_write, access.writes)):
+            if self.bank_units and mine:
+                need = np.maximum(need, owners[:, addresses // self.bank_units].max(axis=1))
         return need
 
-    def record(self, engine: Engine, index: int, touch: Touch) -> None:
-        """Enter a touch by instruction ``index``."""
-        self.read[engine, touch.reads] = index + 1
-        self.write[engine, touch.writes] = index + 1
-        if self.bank_units:
-            self.bank_read[engine, touch.reads // self.bank_units] = index + 1
-            self.bank_write[engine, touch.writes // self.bank_units] = index + 1
+    def record(self, engine: Engine, index: int, access: Access) -> None:
+        """Enter an access by instruction ``index``."""
+        addresses = access.addresses()
+        for last, owners, mine in (
+            (self.read, self.bank_read, access.reads), (self.write, self.bank_write, access.writes)
+        ):  # fmt: skip
+            if mine:
+                last[engine, addresses] = index + 1
+            if self.bank_units and mine:
+                owners[engine, addresses // self.bank_units] = index + 1
 
 
 @dataclass
 class _Entry:
-    opcode: Opcode
+    instruction: Instruction
     engine: Engine
-    fields: dict[str, int]
     clock: NDArray[np.int64]
     pops: set[Engine] = field(default_factory=set)
     pushes: set[Engine] = field(default_factory=set)
@@ -126,13 +116,12 @@ class TokenOrder:
         clock[source] = pushed + 1
         return clock
 
-    def append(
-        self, opcode: Opcode, engine: Engine, fields: dict[str, int], pops: Iterable[Engine] = (), push: float = 0.0
-    ) -> int:
+    def append(self, instruction: Instruction, pops: Iterable[Engine] = (), push: float = 0.0) -> int:
         """Emit an instruction that pops from ``pops``; with probability ``push`` it sends a token nobody asked for."""
+        engine = instruction.engine
         for source in pops:
             self._clock[engine] = np.maximum(self._clock[engine], self._pop_clock(engine, source))
-        entry = _Entry(opcode, engine, fields, self._clock[engine].copy(), set(pops))
+        entry = _Entry(instruction, engine, self._clock[engine].copy(), set(pops))
         index = len(self.entries)
         self.entries.append(entry)
         self._by_engine[engine].append(index)
@@ -144,7 +133,7 @@ class TokenOrder:
 
     def wait(self, engine: Engine, cycles: int, pops: Iterable[Engine] = ()) -> int:
         """Emit a WAIT."""
-        return self.append(Opcode.WAIT, engine, {"engine": int(engine), "cycles": cycles}, pops)
+        return self.append(Instruction(Opcode.WAIT, {"engine": int(engine), "cycles": cycles}), pops)
 
     def require(self, engine: Engine, need: NDArray[np.int64]) -> tuple[set[Engine], int]:
         """Make ``engine``'s next instruction run after instruction need[s] - 1 of every engine s.
@@ -184,9 +173,9 @@ class TokenOrder:
                 self._wait_pop(engine, source)
         return [
             Instruction(
-                entry.opcode,
+                entry.instruction.opcode,
                 {
-                    **entry.fields,
+                    **entry.instruction.fields,
                     "pop": sum(token_bit(entry.engine, s) for s in entry.pops),
                     "push": sum(token_bit(entry.engine, t) for t in entry.pushes),
                     "trace": int(self.rng.random() < 0.15),

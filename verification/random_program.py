@@ -97,12 +97,12 @@ class GrowingProgram:
 
     def emit(self, p: Proposal) -> None:
         """Append a proposal behind the tokens and WAITs that it needs."""
-        state, order = self.state, self.order
+        state, order, engine = self.state, self.order, p.instruction.engine
         need = np.zeros(4, np.int64)
-        for touch in p.touches:
-            need = np.maximum(need, state.history[touch.memory].needs(touch))
-        pops, waited = order.require(p.engine, need)
-        if p.engine == Engine.ALU:
+        for access in p.accesses:
+            need = np.maximum(need, state.history_of(access).needs(access))
+        pops, waited = order.require(engine, need)
+        if engine == Engine.ALU:
             state.slot += waited
             missing = max(state.missing_distance(p), 0)
             if missing:
@@ -110,10 +110,10 @@ class GrowingProgram:
                 state.slot += missing
             state.run_vectors(p)
         if self.style.held and state.chance(self.style.held):
-            self.hold_dispatch(p.engine)
-        index = order.append(p.opcode, p.engine, p.fields, pops, self.style.extra_tokens)
-        for touch in p.touches:
-            state.history[touch.memory].record(p.engine, index, touch)
+            self.hold_dispatch(engine)
+        index = order.append(p.instruction, pops, self.style.extra_tokens)
+        for access in p.accesses:
+            state.history_of(access).record(engine, index, access)
         if p.uops is not None:
             memory, addresses, values = p.uops
             state.uops[memory][addresses] = values

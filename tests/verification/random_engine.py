@@ -13,10 +13,10 @@ from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Engine, Memory, Opcode, uop_depth, uop_width
-from tilewright.verification.random_order import Addresses, History, Touch
+from tilewright.isa.spec import UOP_MEMORY, Engine, Memory, Opcode, uop_depth, uop_width
+from tilewright.verification.random_order import History
 from tilewright.verification.random_program import GrowingProgram
-from tilewright.verification.random_state import CONSTANT, NAMES, OUTPUT, SEGMENT_NAMES, Proposal
+from tilewright.verification.random_state import CONSTANT, OUTPUT
 
 __all__ = ["KINDS", "random_engine_program"]
 
@@ -60,7 +60,7 @@ class _Dump:
     def __init__(self, growing: GrowingProgram) -> None:
         self.growing, self.state, self.config = growing, growing.state, growing.config
         self.span = growing.config.out_units
-        self.act, self.acc = (self.state.area[name] for name in ("act", "acc"))
+        self.act, self.acc = (self.state.area[memory] for memory in (Memory.ACT, Memory.ACC))
 
     def activations(self) -> None:
         """STORE of act's working area."""
@@ -71,11 +71,7 @@ class _Dump:
             "rows": 1, "cols": length, "sram_col": 1, "wrap_base": start, "wrap_size": length, "segment": OUTPUT,
             "offset": offset,
         }  # fmt: skip
-        touches = [
-            Touch("act", reads=np.arange(start, start + length)),
-            Touch(SEGMENT_NAMES[OUTPUT], writes=np.arange(offset, offset + beats)),
-        ]
-        self.growing.emit(Proposal(Opcode.STORE, Engine.STORE, fields, touches))
+        self._emit(Opcode.STORE, fields)
 
     def accumulators(self) -> None:
         """Every byte of acc's working area, through act: the top byte is taken and the rest shifted up."""
@@ -93,7 +89,7 @@ class _Dump:
     def weights(self) -> None:
         """One dense GEMM a weight entry of the working area, on whatever act holds; the dump of acc shows them."""
         self._load_plain_uop(Engine.GEMM)
-        start, length = self.state.area["wgt"]
+        start, length = self.state.area[Memory.WGT]
         spans = self.act[1] // self.config.in_units
         for first in range(0, length, self.acc[1] // self.span):
             count = min(self.acc[1] // self.span, length - first)
@@ -102,21 +98,14 @@ class _Dump:
                 "src": 0, "src_inner": 0, "wgt": start + first, "wgt_inner": int(count > 1),
                 "wrap_base": self.act[0], "wrap_size": spans * self.config.in_units,
             }  # fmt: skip
-            source = np.arange(self.act[0], self.act[0] + self.config.in_units)
-            touches = [
-                Touch("act", reads=source),
-                Touch("acc", writes=np.arange(self.acc[0], self.acc[0] + count * self.span)),
-                Touch("wgt", reads=np.arange(start + first, start + first + count)),
-                Touch("uop_gemm", reads=np.zeros(1, np.int64)),
-            ]
-            self.growing.emit(Proposal(Opcode.GEMM, Engine.GEMM, fields, touches))
+            self._emit(Opcode.GEMM, fields)
             if first + count < length:
                 self.accumulators()
 
     def parameters(self) -> None:
         """One REQUANTIZE vector a parameter entry of the working area."""
         self._load_plain_uop(Engine.ALU)
-        start, length = self.state.area["prm"]
+        start, length = self.state.area[Memory.PRM]
         for first in range(0, length, self.acc[1] // self.span):
             count = min(self.acc[1] // self.span, length - first)
             self._through_act(count, prm=start + first, prm_step=1)
@@ -125,11 +114,11 @@ class _Dump:
 
     def _grow_output(self, beats: int) -> int:
         """More beats at the end of the output segment; the first of them."""
-        first, name = self.state.beats[OUTPUT], SEGMENT_NAMES[OUTPUT]
+        first = self.state.beats[OUTPUT]
         self.state.beats[OUTPUT] += beats
-        old, new = self.state.history[name], History(first + beats)
+        old, new = self.state.dram[OUTPUT], History(first + beats)
         new.read[:, :first], new.write[:, :first] = old.read, old.write
-        self.state.history[name] = new
+        self.state.dram[OUTPUT] = new
         return first
 
     def _load_constant(self, memory: Memory, data: bytes, entries: int) -> None:
@@ -142,12 +131,11 @@ class _Dump:
             "memory": int(memory), "rows": 1, "cols": entries, "sram_col": 1, "wrap_size": self.config.act_units,
             "segment": CONSTANT, "offset": offset,
         }  # fmt: skip
-        touch = Touch(NAMES[memory], writes=np.arange(entries))
-        self.growing.emit(Proposal(Opcode.LOAD, Engine.LOAD, fields, [touch]))
+        self._emit(Opcode.LOAD, fields)
 
     def _load_plain_uop(self, engine: Engine) -> None:
         """A micro-op of zeros at index 0: bases and loop steps alone say what happens."""
-        memory = Memory.UOP_GEMM if engine == Engine.GEMM else Memory.UOP_ALU
+        memory = UOP_MEMORY[engine]
         count = max(1, self.config.beat_bytes * BYTE_BITS // uop_width(self.config, engine))
         assert count <= uop_depth(self.config, engine)
         self._load_constant(memory, encode_uops([{}] * count, engine, self.config), count)
@@ -165,10 +153,7 @@ class _Dump:
                 "prm": begin, "prm_inner": prm_step if count > 1 else 0, "wrap_base": self.act[0],
                 "wrap_size": self.act[1], "lo": -128, "hi": 127, "rounding": int(Rounding.SINGLE),
             }  # fmt: skip
-            source = self.acc[0] + (first + np.arange(count)) * self.span
-            target = self.act[0] + np.arange(count) * self.span
-            entries = begin + np.arange(count) * prm_step
-            self._vectors(Opcode.REQUANTIZE, fields, ("acc", source), ("act", target), [Touch("prm", reads=entries)])
+            self._emit(Opcode.REQUANTIZE, fields)
             self.activations()
 
     def _shift_up(self, vectors: int) -> None:
@@ -177,19 +162,7 @@ class _Dump:
             "uop_count": 1, "outer": 1, "inner": vectors, "dst": self.acc[0],
             "dst_inner": self.span if vectors > 1 else 0, "function": int(AluOp.SHR), "use_imm": 1, "imm": -BYTE_BITS,
         }  # fmt: skip
-        where = self.acc[0] + np.arange(vectors) * self.span
-        self._vectors(Opcode.ALU, fields, ("acc", where), ("acc", where), [])
+        self._emit(Opcode.ALU, fields)
 
-    def _vectors(
-        self, opcode: Opcode, fields: dict[str, int], read: tuple[str, Addresses], write: tuple[str, Addresses],
-        more: list[Touch],
-    ) -> None:  # fmt: skip
-        units = [[(name, int(a) + k) for k in range(self.span)] for name, places in (read, write) for a in places]
-        half = len(units) // 2
-        touched = {"act": Touch("act"), "acc": Touch("acc")}
-        touched[read[0]].reads = (read[1][:, None] + np.arange(self.span)).ravel()
-        touched[write[0]].writes = (write[1][:, None] + np.arange(self.span)).ravel()
-        uop = Touch("uop_alu", reads=np.zeros(1, np.int64))
-        self.growing.emit(Proposal(
-            opcode, Engine.ALU, fields, [*touched.values(), uop, *more], vectors=list(zip(units[:half], units[half:]))
-        ))  # fmt: skip
+    def _emit(self, opcode: Opcode, fields: dict[str, int]) -> None:
+        self.growing.emit(self.state.proposal(opcode, fields))
