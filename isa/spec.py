@@ -11,86 +11,36 @@ prm addresses count whole entries; DRAM offsets and strides count AXI beats.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tilewright.config import Config
 from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.schema import (
+    Engine,
+    Field,
+    Fields,
+    Format,
+    Memory,
+    MemoryInfo,
+    Opcode,
+    Operand,
+    always,
+    bits_for,
+    never,
+)
 
 ALU_UOP_COUNT_BITS = 8  #: width of an ALU instruction's micro-op count, stored minus one
 LOOP_BITS = 11  #: width of a loop count, stored minus one
 OFFSET_BITS = 28  #: width of a DRAM offset, in beats
 STRIDE_BITS = 20  #: width of a DRAM row stride, in beats
 
-
-class Opcode(IntEnum):
-    """The 3-bit operation code."""
-
-    LOAD = 0
-    FILL = 1
-    STORE = 2
-    GEMM = 3
-    ALU = 4
-    REQUANTIZE = 5
-    RESCALE = 6
-    WAIT = 7
-
-
-class Engine(IntEnum):
-    """The four engines. Each has a command queue; every ordered pair has a token queue."""
-
-    LOAD = 0
-    GEMM = 1
-    ALU = 2
-    STORE = 3
-
-
-class Memory(IntEnum):
-    """What LOAD and FILL can write. ACC8 is acc loaded from int8, sign-extended."""
-
-    ACT = 0
-    WGT = 1
-    ACC = 2
-    ACC8 = 3
-    PRM = 4
-    UOP_GEMM = 5
-    UOP_ALU = 6
-
-
-Width = int | Callable[[Config], int]
 LOAD, GEMM, ALU, STORE = Engine
-
-
-@dataclass(frozen=True)
-class MemoryInfo:
-    """One memory. ``name``: in messages; ``unit``: what an address counts; ``content``: one of those.
-
-    ``entry_bytes``: of one in DRAM, as LOAD moves it; ``banks``: each has one reader and one writer at a time (1: only
-    one engine reads it and one writes it); ``uops_of``: the engine whose micro-ops it holds.
-    """
-
-    memory: Memory
-    unit: str
-    content: str
-    depth: Callable[[Config], int]
-    entry_bytes: Callable[[Config], int]
-    writers: tuple[Engine, ...]
-    readers: tuple[Engine, ...]
-    banks: Callable[[Config], int] = lambda config: 1
-    uops_of: Engine | None = None
-
-    @property
-    def name(self) -> str:
-        return self.memory.name.lower()
-
-    def bank_units(self, config: Config) -> int:
-        """Units or entries of a bank; the bank of an address is ``address // bank_units``."""
-        return self.depth(config) // self.banks(config)
 
 
 def _uop_memory(memory: Memory, engine: Engine) -> MemoryInfo:
@@ -136,11 +86,6 @@ def memory_depth(config: Config, memory: Memory) -> int:
     return MEMORIES[memory].depth(config)
 
 
-def bits_for(values: int) -> int:
-    """Bits that hold 0 .. values - 1 (at least one)."""
-    return max(1, (values - 1).bit_length())
-
-
 def _address(memory: Memory) -> Callable[[Config], int]:
     def bits(config: Config) -> int:
         return bits_for(memory_depth(config, memory))
@@ -167,99 +112,6 @@ def vector_bits(config: Config) -> int:
 def segment_bits(config: Config) -> int:
     """Width of a segment number."""
     return bits_for(config.segments)
-
-
-@dataclass(frozen=True)
-class Field:
-    """One bit field. ``minus_one``: a count of at least 1, stored minus one. ``enum`` names its values."""
-
-    name: str
-    width: Width
-    doc: str
-    signed: bool = False
-    minus_one: bool = False
-    enum: type[IntEnum] | None = None
-
-    def bits(self, config: Config) -> int:
-        """Width in bits for this Config."""
-        return self.width if isinstance(self.width, int) else self.width(config)
-
-    def bounds(self, config: Config) -> tuple[int, int]:
-        """Least and greatest value, inclusive."""
-        n = self.bits(config)
-        if self.enum is not None:
-            return 0, min((1 << n) - 1, max(self.enum))
-        if self.signed:
-            return -(1 << (n - 1)), (1 << (n - 1)) - 1
-        return (1, 1 << n) if self.minus_one else (0, (1 << n) - 1)
-
-
-Fields = Any  #: an instruction's fields as attributes: numbers, or columns of many instructions (see ``isa/codec.py``)
-
-
-def always(fields: Fields) -> bool:
-    """A condition that every instruction meets."""
-    return True
-
-
-def never(fields: Fields) -> bool:
-    """A condition that no instruction meets."""
-    return False
-
-
-@dataclass(frozen=True)
-class Operand:
-    """Vectors or entries of a memory, one for each micro-op and loop turn.
-
-    The address is the sum of the micro-op's ``name``, the field ``name``, and ``name_outer`` and ``name_inner`` times
-    the loop counters; in act it wraps. ``reads``: condition on the instruction's fields; ``span``: units of a vector,
-    which begins at a multiple of them. ``emits``: only micro-ops of GEMM that emit use it, and of a written one only
-    those that accumulate read it.
-    """
-
-    name: str
-    memory: Memory
-    writes: bool = False
-    reads: Callable[[Fields], Any] = always
-    span: Callable[[Fields, Config], Any] = lambda fields, config: 1
-    emits: bool = False
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """Base and steps."""
-        what, width = self.memory.name.lower(), _address(self.memory)
-        return (
-            Field(self.name, width, f"{what} base, added to the micro-op's"),
-            Field(f"{self.name}_outer", width, f"{what} step per outer iteration"),
-            Field(f"{self.name}_inner", width, f"{what} step per inner iteration"),
-        )
-
-    @cached_property
-    def place(self) -> Callable[[Fields], tuple[Any, Any, Any]]:
-        """Takes base and steps out of an instruction's fields."""
-        return attrgetter(*(field.name for field in self.fields))
-
-
-@dataclass(frozen=True)
-class Format:
-    """One instruction: its fields follow the common header, least significant bit first.
-
-    ``engine`` is None for WAIT, whose ``engine`` field says where it runs. ``sram``, ``dram``: what becomes of the tile
-    in a memory and of its rows in DRAM; ``operands`` in the order in which they are checked. ``slots``: cycles for
-    which it occupies its engine; None where that is the bus's doing.
-    """
-
-    opcode: Opcode
-    engine: Engine | None
-    fields: tuple[Field, ...]
-    doc: str
-    slots: Callable[[Fields, Config], Any] | None = None
-    sram: Role | None = None
-    dram: Role | None = None
-    operands: tuple[Operand, ...] = ()
-
-
-Role = Literal["read", "written"]
 
 
 #: the token bits of ``pop`` and ``push``: bit k is the k-th *other* engine in Engine order
@@ -298,6 +150,15 @@ def _choice(name: str, enum: type[IntEnum], what: str) -> Field:
     return Field(name, bits_for(len(enum)), what, enum=enum)
 
 
+def _affine(operand: Operand) -> tuple[Field, ...]:
+    name, what, width = operand.name, operand.memory.name.lower(), _address(operand.memory)
+    return (
+        Field(name, width, f"{what} base, added to the micro-op's"),
+        Field(f"{name}_outer", width, f"{what} step per outer iteration"),
+        Field(f"{name}_inner", width, f"{what} step per inner iteration"),
+    )
+
+
 def _looped(
     opcode: Opcode, operands: tuple[Operand, ...], more: tuple[Field, ...], doc: str
 ) -> Format:  # fmt: skip
@@ -310,7 +171,7 @@ def _looped(
               minus_one=True),
         Field("outer", LOOP_BITS, "outer loop count", minus_one=True),
         Field("inner", LOOP_BITS, "inner loop count", minus_one=True),
-        *(field for operand in layout for field in operand.fields),
+        *(field for operand in layout for field in _affine(operand)),
         *(_WRAP if any(operand.memory == Memory.ACT for operand in operands) else ()),
         *more,
     )  # fmt: skip

@@ -18,7 +18,7 @@ import numba
 from numba.core import config as numba_config
 
 import tilewright.config
-from tilewright.isa import arithmetic, codec, effects, expression, functions, spec, timing
+from tilewright.isa import arithmetic, codec, effects, expression, functions, schema, spec, timing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ KEPT_VERSIONS = 8  #: cache folders of earlier sources that are kept
 
 
 #: modules outside this package whose constants the kernels may use
-CONSTANT_MODULES = (tilewright.config, arithmetic, codec, effects, expression, functions, spec, timing)
+CONSTANT_MODULES = (tilewright.config, arithmetic, codec, effects, expression, functions, schema, spec, timing)
 
 
 def _sources() -> list[Path]:
