@@ -1,7 +1,7 @@
 """What an instruction touches and how long it holds engine and bus: derived from the declaration, once, for everyone.
 
 :func:`effects` gives the addresses that one instruction reads and writes; :func:`slots` and :func:`row_beats` take
-whole decoded tables too. What an instruction *means* is not here but in ``sim/reference.py``.
+whole decoded tables too. What an instruction *means* is not here but in ``tests/sim/reference.py``.
 """
 
 from __future__ import annotations

@@ -190,18 +190,18 @@ class InstructionWriter:
             self._add(opcode, piece, block)
 
     def _ramp(self, count: int) -> Block:
-        """The first of the micro-ops that all ALU instructions share: from index 0 on, each a vector behind the last."""
+        """The first of the micro-ops that all ALU instructions share: from index 0 on, a vector apart."""
         span = self.config.out_units
         if count > self._ramped:
             beat = max(1, self.config.beat_bytes * 8 // uop_width(self.config, Engine.ALU))
             first, stop = self._ramped, -(-count // beat) * beat
             self._ramped = stop
             self.uop_count += stop - first
-            uops = encode_uops([{"dst": k * span, "src": k * span} for k in range(first, stop)], Engine.ALU, self.config)
-            self._load(Memory.UOP_ALU, first, stop - first, uops)
+            rows = [{"dst": k * span, "src": k * span} for k in range(first, stop)]
+            self._load(Memory.UOP_ALU, first, stop - first, encode_uops(rows, Engine.ALU, self.config))
         if count not in self._ramps:
-            rows = [[k * span if f.name in ("dst", "src") else 0 for f in UOP_FIELDS[Engine.ALU]] for k in range(count)]
-            self._ramps[count] = Block(np.array(rows, np.int64), Engine.ALU, self.config)
+            moves = np.array([f.name in ("dst", "src") for f in UOP_FIELDS[Engine.ALU]])
+            self._ramps[count] = Block(np.arange(count)[:, None] * span * moves, Engine.ALU, self.config)
         return self._ramps[count]
 
     def _load(self, memory: Memory, base: int, count: int, data: bytes) -> None:

@@ -8,6 +8,8 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tilewright.config import PRESETS
+from tilewright.isa.codec import columns_of
+from tilewright.isa.effects import micro_ops
 from tilewright.isa.spec import Opcode
 from tilewright.jit import graph as g
 from tilewright.jit import programs
@@ -17,7 +19,6 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.planner import Plan, Planner
 from tilewright.jit.plan.policy import PLANNED
-from tilewright.sim.state import COLUMNS
 
 CONFIG = PRESETS["pynq-z2"]
 
@@ -36,8 +37,7 @@ def gemm_cycles(graph: g.Graph) -> int:
     """GEMM micro-ops of the program, all channels kept, scheduled by rows."""
     (program,) = compile_graph(graph, CONFIG, keep_intermediates=True, policies=(PLANNED,)).programs
     table = program.table()
-    table = table[table[:, COLUMNS["opcode"]] == Opcode.GEMM]
-    return int((table[:, COLUMNS["outer"]] * table[:, COLUMNS["inner"]] * table[:, COLUMNS["uop_count"]]).sum())
+    return int(micro_ops(columns_of(table[table["opcode"] == Opcode.GEMM])).sum())
 
 
 def array_cycles(graph: g.Graph) -> int:
