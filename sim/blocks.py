@@ -12,13 +12,12 @@ requantisation of ``scaling.py`` as a Numba loop made all of ResNet-8's simulati
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from tilewright.sim.compiled import compiled
-from tilewright.sim.raw import operation
+from tilewright.sim.raw import by_lanes
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
@@ -61,54 +60,13 @@ def _step(builder: Any, base: Any, stride: Any, index: int) -> Any:
     return builder.add(base, builder.mul(stride, ir.Constant(_I64, index)))
 
 
-def _make_dense(lanes: int) -> Callable[..., Any]:
-    @operation()
-    def dense(builder: Any, acc: Any, act: Any, wgt: Any, stride: Any, keep: Any) -> None:
-        total = _start(builder, acc, keep, lanes)
-        x = builder.sext(load_vector(builder, act, _I8, lanes), ir.VectorType(_I16, lanes))
-        for k in range(0, lanes, 2):
-            pair = _shuffle(builder, x, None, [k, k + 1] * lanes)
-            w = load_vector(builder, _step(builder, wgt, stride, k // 2), _I8, 2 * lanes)
-            total = _add_pairs(builder, total, pair, w, lanes)
-        builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
-
-    return dense
-
-
-def _make_window(lanes: int) -> Callable[..., Any]:
-    @operation()
-    def window(builder: Any, acc: Any, newest: Any, back: Any, wgt: Any, keep: Any) -> None:
-        half = ir.VectorType(_I16, lanes)
-        first = builder.sext(load_vector(builder, newest, _I8, lanes), half)
-        second = builder.sext(load_vector(builder, builder.sub(newest, back), _I8, lanes), half)
-        x = _shuffle(builder, first, second, [i for lane in range(lanes) for i in (lane, lane + lanes)])
-        w = load_vector(builder, wgt, _I8, 2 * lanes)
-        total = _add_pairs(builder, _start(builder, acc, keep, lanes), x, w, lanes)
-        builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
-
-    return window
-
-
-_dense4, _dense8, _dense16, _dense32, _dense64 = (_make_dense(v) for v in (4, 8, 16, 32, 64))
-_window4, _window8, _window16, _window32, _window64 = (_make_window(v) for v in (4, 8, 16, 32, 64))
-
-
 @compiled
 def dense_block(lanes: int, acc: int, act: int, wgt: int, stride: int, keep: int) -> None:
     """acc[0:V] = (keep ? acc[0:V] : 0) + act[0:V] . W for one V x V block; acc, act and wgt are addresses.
 
     ``stride``: bytes from one pair row of weights to the next (2 x BO).
     """
-    if lanes == 16:
-        _dense16(acc, act, wgt, stride, keep)
-    elif lanes == 8:
-        _dense8(acc, act, wgt, stride, keep)
-    elif lanes == 32:
-        _dense32(acc, act, wgt, stride, keep)
-    elif lanes == 4:
-        _dense4(acc, act, wgt, stride, keep)
-    else:
-        _dense64(acc, act, wgt, stride, keep)
+    _dense(lanes, acc, act, wgt, stride, keep)
 
 
 @compiled
@@ -117,13 +75,26 @@ def window_pair(lanes: int, acc: int, newest: int, back: int, wgt: int, keep: in
 
     ``newest`` is the address of window[t], ``back`` the bytes from window[t+1] up to it.
     """
-    if lanes == 16:
-        _window16(acc, newest, back, wgt, keep)
-    elif lanes == 8:
-        _window8(acc, newest, back, wgt, keep)
-    elif lanes == 32:
-        _window32(acc, newest, back, wgt, keep)
-    elif lanes == 4:
-        _window4(acc, newest, back, wgt, keep)
-    else:
-        _window64(acc, newest, back, wgt, keep)
+    _window(lanes, acc, newest, back, wgt, keep)
+
+
+@by_lanes
+def _dense(builder: Any, lanes: Any, acc: Any, act: Any, wgt: Any, stride: Any, keep: Any) -> None:
+    total = _start(builder, acc, keep, lanes)
+    x = builder.sext(load_vector(builder, act, _I8, lanes), ir.VectorType(_I16, lanes))
+    for k in range(0, lanes, 2):
+        pair = _shuffle(builder, x, None, [k, k + 1] * lanes)
+        w = load_vector(builder, _step(builder, wgt, stride, k // 2), _I8, 2 * lanes)
+        total = _add_pairs(builder, total, pair, w, lanes)
+    builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)
+
+
+@by_lanes
+def _window(builder: Any, lanes: Any, acc: Any, newest: Any, back: Any, wgt: Any, keep: Any) -> None:
+    half = ir.VectorType(_I16, lanes)
+    first = builder.sext(load_vector(builder, newest, _I8, lanes), half)
+    second = builder.sext(load_vector(builder, builder.sub(newest, back), _I8, lanes), half)
+    x = _shuffle(builder, first, second, [i for lane in range(lanes) for i in (lane, lane + lanes)])
+    w = load_vector(builder, wgt, _I8, 2 * lanes)
+    total = _add_pairs(builder, _start(builder, acc, keep, lanes), x, w, lanes)
+    builder.store(total, builder.inttoptr(acc, total.type.as_pointer()), align=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+LANES = (4, 8, 16, 32, 64)  #: lanes that a Config may have
 
 
 def operation(result: Any = types.void) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -30,6 +33,24 @@ def operation(result: Any = types.void) -> Callable[[Callable[..., Any]], Callab
         return made
 
     return decorate
+
+
+def by_lanes(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator: ``emit(builder, lanes, *operands)`` as an operation, written for each number of lanes there is."""
+
+    @functools.wraps(emit)
+    def switched(builder: Any, lanes: Any, *operands: Any) -> None:
+        done = builder.append_basic_block("done")
+        cases = builder.switch(lanes, done)
+        for count in LANES:
+            case = builder.append_basic_block(f"lanes_{count}")
+            cases.add_case(ir.Constant(ir.IntType(64), count), case)
+            builder.position_at_end(case)
+            emit(builder, count, *operands)
+            builder.branch(done)
+        builder.position_at_end(done)
+
+    return operation()(switched)
 
 
 def _pointer(builder: Any, address: Any, bits: int) -> Any:

@@ -6,17 +6,15 @@ loaded, so that all modes are one straight line of vector operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.isa.functions import SCALING, Combine
 from tilewright.sim.blocks import load_vector, splat
 from tilewright.sim.compiled import compiled
+from tilewright.sim.raw import by_lanes
 
 MODES = tuple(int(rounding) for rounding in SCALING)  #: codes of the modes that scale
 #: rows of a prm entry: its four fields; TIE_MASK is 2^shift - 1, TIE_BIT is 1 where shift > 0 and else 0; from ADDED on
@@ -70,71 +68,6 @@ class _Lanes:
         self.b.store(value, self.b.inttoptr(address, value.type.as_pointer()), align=align)
 
 
-_SIGNATURE_9 = types.void(*[types.intp] * 9)
-_SIGNATURE_7 = types.void(*[types.intp] * 7)
-
-
-def _make_requantize(lanes: int) -> Callable[..., Any]:
-    @intrinsic
-    def requantize(
-        typingctx: Any,
-        act: Any,
-        acc: Any,
-        prm: Any,
-        stride: Any,
-        added: Any,
-        even: Any,
-        zero: Any,
-        low: Any,
-        high: Any,
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            act, acc, prm, stride, added, even, zero, low, high = args
-            v = _Lanes(builder, lanes, prm, stride)
-            x = v.biased(load_vector(builder, acc, _I32, lanes))
-            y = builder.add(v.scale_round(x, added, even), splat(builder, zero, lanes))
-            v.store(builder.trunc(v.clamp(y, low, high), ir.VectorType(_I8, lanes)), act, 1)
-            return context.get_dummy_value()
-
-        return _SIGNATURE_9, generate
-
-    return requantize
-
-
-def _make_rescale(lanes: int) -> Callable[..., Any]:
-    @intrinsic
-    def rescale(typingctx: Any, acc: Any, act: Any, prm: Any, stride: Any, added: Any, even: Any, combine: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            acc, act, prm, stride, added, even, combine = args
-            v = _Lanes(builder, lanes, prm, stride)
-            left = ir.Constant(v.word, [RESCALE_LEFT_SHIFT] * lanes)
-            x = builder.shl(builder.sext(load_vector(builder, act, _I8, lanes), v.word), left)
-            r = builder.trunc(v.scale_round(v.biased(x), added, even), v.word)
-            old = load_vector(builder, acc, _I32, lanes)
-            joined = {
-                Combine.WRITE: r,
-                Combine.ADD: builder.add(old, r),
-                Combine.MAX: builder.select(builder.icmp_signed(">", old, r), old, r),
-                Combine.MIN: builder.select(builder.icmp_signed("<", old, r), old, r),
-            }
-            result = joined[Combine.WRITE]
-            for way in Combine:
-                chosen = builder.icmp_signed("==", combine, ir.Constant(_I64, int(way)))
-                result = builder.select(chosen, joined[way], result)
-            v.store(result, acc, 4)
-            return context.get_dummy_value()
-
-        return _SIGNATURE_7, generate
-
-    return rescale
-
-
-_requantize4, _requantize8, _requantize16, _requantize32, _requantize64 = (
-    _make_requantize(v) for v in (4, 8, 16, 32, 64)
-)
-_rescale4, _rescale8, _rescale16, _rescale32, _rescale64 = (_make_rescale(v) for v in (4, 8, 16, 32, 64))
-
-
 @compiled
 def requantize_lanes(
     lanes: int, act: int, acc: int, prm: int, stride: int, added: int, even: int, zero: int, low: int, high: int
@@ -144,28 +77,43 @@ def requantize_lanes(
     act, acc and prm are addresses, prm that of the first lane's BIAS; ``stride``: bytes between prm rows;
     ``added``: the rounding mode's row of a prm entry; ``even``: -1 if the mode goes to even, else 0.
     """
-    if lanes == 16:
-        _requantize16(act, acc, prm, stride, added, even, zero, low, high)
-    elif lanes == 8:
-        _requantize8(act, acc, prm, stride, added, even, zero, low, high)
-    elif lanes == 32:
-        _requantize32(act, acc, prm, stride, added, even, zero, low, high)
-    elif lanes == 4:
-        _requantize4(act, acc, prm, stride, added, even, zero, low, high)
-    else:
-        _requantize64(act, acc, prm, stride, added, even, zero, low, high)
+    _requantize(lanes, act, acc, prm, stride, added, even, zero, low, high)
 
 
 @compiled
 def rescale_lanes(lanes: int, acc: int, act: int, prm: int, stride: int, added: int, even: int, combine: int) -> None:
     """acc[0:V] (op)= scale_round((act[0:V] << 20) + bias); arguments as for :func:`requantize_lanes`."""
-    if lanes == 16:
-        _rescale16(acc, act, prm, stride, added, even, combine)
-    elif lanes == 8:
-        _rescale8(acc, act, prm, stride, added, even, combine)
-    elif lanes == 32:
-        _rescale32(acc, act, prm, stride, added, even, combine)
-    elif lanes == 4:
-        _rescale4(acc, act, prm, stride, added, even, combine)
-    else:
-        _rescale64(acc, act, prm, stride, added, even, combine)
+    _rescale(lanes, acc, act, prm, stride, added, even, combine)
+
+
+@by_lanes
+def _requantize(
+    builder: Any, lanes: Any, act: Any, acc: Any, prm: Any, stride: Any, added: Any, even: Any, zero: Any, low: Any,
+    high: Any,
+) -> None:  # fmt: skip
+    v = _Lanes(builder, lanes, prm, stride)
+    x = v.biased(load_vector(builder, acc, _I32, lanes))
+    y = builder.add(v.scale_round(x, added, even), splat(builder, zero, lanes))
+    v.store(builder.trunc(v.clamp(y, low, high), ir.VectorType(_I8, lanes)), act, 1)
+
+
+@by_lanes
+def _rescale(
+    builder: Any, lanes: Any, acc: Any, act: Any, prm: Any, stride: Any, added: Any, even: Any, combine: Any
+) -> None:
+    v = _Lanes(builder, lanes, prm, stride)
+    left = ir.Constant(v.word, [RESCALE_LEFT_SHIFT] * lanes)
+    x = builder.shl(builder.sext(load_vector(builder, act, _I8, lanes), v.word), left)
+    r = builder.trunc(v.scale_round(v.biased(x), added, even), v.word)
+    old = load_vector(builder, acc, _I32, lanes)
+    joined = {
+        Combine.WRITE: r,
+        Combine.ADD: builder.add(old, r),
+        Combine.MAX: builder.select(builder.icmp_signed(">", old, r), old, r),
+        Combine.MIN: builder.select(builder.icmp_signed("<", old, r), old, r),
+    }
+    result = joined[Combine.WRITE]
+    for way in Combine:
+        chosen = builder.icmp_signed("==", combine, ir.Constant(_I64, int(way)))
+        result = builder.select(chosen, joined[way], result)
+    v.store(result, acc, 4)
