@@ -1,35 +1,23 @@
-"""ResNet-18 as an int8 QDQ ONNX file with seeded weights, and its integers on the accelerator against ONNX Runtime.
+"""ResNet-18 as an int8 QDQ ONNX file with seeded weights.
 
-``python bench/resnet18.py --out FILE [--size 224] [--seed 0] [--activations uint8]`` writes the file;
-``--check [--images 1] [--config pynq-z2]`` compiles it, runs it on the cycle-exact simulator and compares every
-output. Shapes are those of He et al., "Deep Residual Learning for Image Recognition" (2016), table 1, batch
-normalisation folded. Weights are drawn as in He et al., "Delving Deep into Rectifiers" (2015): the variance of every
-tensor is then known in advance, so scales cover four standard deviations without a calibration run, and the file
-depends on its arguments alone.
+``python bench/resnet18.py --out FILE [--size 224] [--seed 0] [--activations uint8]`` writes the file, which
+``tilewright run FILE --check`` compares with ONNX Runtime. Shapes are those of He et al., "Deep Residual Learning for
+Image Recognition" (2016), table 1, batch normalisation folded. Weights are drawn as in He et al., "Delving Deep into
+Rectifiers" (2015): the variance of every tensor is then known in advance, so scales cover four standard deviations
+without a calibration run, and the file depends on its arguments alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
-import tilewright as tw
-from tests.jit.onnx_models import QdqBuilder, onnx_runtime
-from tilewright.checking import compare, reference_outputs
-from tilewright.errors import TilewrightError
-from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.graph import Graph
-from tilewright.jit.importer import ImportedModel, import_model
-from tilewright.jit.reference import evaluate
-from tilewright.terminal import ProgressReporter
+from tests.jit.onnx_models import QdqBuilder
 
 STAGES = (64, 128, 256, 512)
 CLASSES = 1000
@@ -134,137 +122,17 @@ def images(count: int, size: int, seed: int, activations: str) -> NDArray[Any]:
     return (np.rint(noise).clip(-128, 127) + 128 + low).astype(activations)
 
 
-@dataclass(frozen=True)
-class LayerDifference:
-    """One layer on the inputs that ONNX Runtime gave it: outputs that differ, by how much, what was promised."""
-
-    promise: LayerExactness
-    outputs: int
-    different: int
-    largest: int
-
-    @property
-    def kept(self) -> bool:
-        """Whether the compiler's statement about the layer holds."""
-        return self.largest <= self.promise.bound and (self.different == 0 or not self.promise.proven)
-
-
-def layer_differences(path: Path, model: ImportedModel, x: NDArray[Any]) -> list[LayerDifference]:
-    """Every layer's integers against ONNX Runtime's, each on ONNX Runtime's own inputs; ``x``: (1, 3, H, W)."""
-    file = onnx.load(str(path))
-    results = {
-        operator.name: next(n.output[0] for n in file.graph.node[operator.index :] if n.op_type == "QuantizeLinear")
-        for operator in model.source.operators
-        if any(n.op_type == "QuantizeLinear" for n in file.graph.node[operator.index :])
-    }
-    shown = path.with_name(f"{path.stem}.layers.onnx")
-    kind = file.graph.input[0].type.tensor_type.elem_type
-    file.graph.output.extend(onnx.helper.make_tensor_value_info(t, kind, None) for t in dict.fromkeys(results.values()))
-    onnx.save(file, str(shown))
-    try:
-        outputs = dict(
-            zip([o.name for o in file.graph.output], onnx_runtime(shown, {model.inputs[0].name: x}), strict=True)
-        )
-    finally:
-        shown.unlink()
-    low = int(np.iinfo(x.dtype).min) + 128  # by how much the file's integers are more than the graph's int8
-    graph = model.graph
-    values, found = {model.inputs[0].name: x}, []
-    promises = {layer.name: layer for layer in model.exactness}
-    for op in graph.ops:
-        single = Graph(op.name, list(dict.fromkeys(op.inputs)), [op.output], graph.tensors, [op])
-        ours = evaluate(single, {t: values[t] for t in single.inputs})[op.output]
-        values[op.output] = ours
-        promise = promises.get(op.name)
-        if promise is None:  # a change of shape or type
-            continue
-        stored = outputs[results[op.name]].astype(np.int16) - low
-        values[op.output] = (np.moveaxis(stored, 1, -1) if stored.ndim == 4 else stored).reshape(ours.shape)
-        values[op.output] = values[op.output].astype(np.int8)
-        distance = np.abs(ours.astype(np.int16) - values[op.output])
-        found.append(LayerDifference(promise, ours.size, int((distance > 0).sum()), int(distance.max())))
-    return found
-
-
-def unsigned_differences(
-    path: Path, model: ImportedModel, x: NDArray[Any], options: argparse.Namespace
-) -> list[LayerDifference]:
-    """:func:`layer_differences` of the network with unsigned activations, which holds the same integers plus 128.
-
-    ONNX Runtime runs convolutions of unsigned activations on exact integer sums; those of signed ones in float32
-    (docs/numbers.md), where it is no oracle for single accumulators.
-    """
-    if x.dtype == np.uint8:
-        return layer_differences(path, model, x)
-    unsigned = build(path.with_name(f"{path.stem}.uint8.onnx"), options.size, options.seed, "uint8")
-    try:
-        return layer_differences(unsigned, import_model(unsigned), (x.astype(np.int16) + 128).astype(np.uint8))
-    finally:
-        unsigned.unlink()
-
-
-def check(path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Compile, run on the simulator, compare with the integer reference and with ONNX Runtime."""
-    x = images(options.images, options.size, options.seed, options.activations)
-    with ProgressReporter() as progress:
-        model = import_model(path)
-        assert not model.host_ops
-        executable = tw.compile(path, config=options.config, progress=progress.update)
-        y, report = executable.run(x)
-        progress.update("integer reference", 0, 0)
-        given, name = model.inputs[0].name, model.outputs[0].name
-        integers = [evaluate(model.graph, {given: image[None]})[name] for image in x]
-        progress.update("ONNX Runtime", 0, 0)
-        expected = reference_outputs(path, [x])[0]
-        layers = unsigned_differences(path, model, x[:1], options)
-    y = y.reshape(expected.shape)
-    reference = np.stack(integers).reshape(expected.shape)
-    row = report.to_dict()
-    return {
-        "config": row["config"], "cycles": row["cycles"], "floor_cycles": row["floor_cycles"],
-        "compile_s": row["compile_s"], "simulate_s": row["simulate_s"], "images": len(x),
-        "integers": compare([y], [reference], [1.0]), "logits": compare([y], [expected], [1.0]),
-        "same_class": int((y.argmax(1) == expected.argmax(1)).sum()), "layers": layers,
-    }  # fmt: skip
-
-
-def report_check(found: dict[str, Any]) -> bool:
-    """Print the comparison; returns whether simulator and promises hold."""
-    ratio = found["cycles"] / found["floor_cycles"]
-    print(f"{found['config']}: {found['cycles']:,} cycles, lower bound {found['floor_cycles']:,}, ratio {ratio:.3f}")
-    print(f"compiled in {found['compile_s']:.1f} s, simulated in {found['simulate_s']:.2f} s")
-    print(f"simulator against the integer reference: {found['integers']}")
-    print(f"simulator against ONNX Runtime: {found['logits']}; {found['same_class']} of {found['images']} same class")
-    print("each layer on ONNX Runtime's own inputs (unsigned activations):")
-    print(f"  {'layer':<26}{'outputs':>10}{'differ':>8}{'LSB':>5}{'channels proven':>17}{'promise':>9}")
-    for layer in found["layers"]:
-        p, kept = layer.promise, "kept" if layer.kept else "BROKEN"
-        print(
-            f"  {p.name:<26}{layer.outputs:>10,}{layer.different:>8,}{layer.largest:>5}{p.exact:>8} of {p.channels:<5}"
-            f"{kept:>9}"
-        )
-    return found["integers"].exact and all(layer.kept for layer in found["layers"])
-
-
-def main() -> int:
-    """Write the file and, with ``--check``, compare; exit code 1 if simulator or a promise is wrong."""
+def main() -> None:
+    """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--activations", choices=("int8", "uint8"), default="int8")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--images", type=int, default=1)
-    parser.add_argument("--config", default="pynq-z2")
     options = parser.parse_args()
-    try:
-        build(options.out, options.size, options.seed, options.activations)
-        print(f"{options.out}: {options.out.stat().st_size:,} bytes")
-        return int(options.check and not report_check(check(options.out, options)))
-    except (TilewrightError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    build(options.out, options.size, options.seed, options.activations)
+    print(f"{options.out}: {options.out.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
