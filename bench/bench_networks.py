@@ -1,17 +1,26 @@
-"""Cycles of real networks against their lower bounds, their MACs on the accelerator, and whether every output is exact.
+"""Networks on the simulator against their lower bounds and their interpreter: cycles, MACs, every integer compared.
 
-``python bench/bench_networks.py [--config NAME|FILE] [--models DIR] [--json FILE]`` runs each ``NAME.tflite`` of the
-folder, and of the ``zoo`` in it, on the simulator for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``,
-..., stacked) and prints cycles, lower bound, their ratio, the share of the model's multiply-accumulates on the
-accelerator, the operators that its interpreter keeps, and how many integers differ from the stored reference. Without
-the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``) the digits network of the examples is measured.
+``python bench/bench_networks.py [--config NAME|FILE ...] [--models DIR] [--json FILE]`` runs each ``NAME.tflite`` of
+the folder, and of the ``zoo`` in it, for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``, ...,
+stacked). Without the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``) the digits network is measured.
+
+``--built small|medium|full [--network NAME ...] [--seed N]`` builds those of ``bench/networks`` instead, and compares
+one seeded input with LiteRT's reference kernels (full takes hours on ``tiny``).
+
+Printed for each: cycles, their ratio to the lower bound, the network's multiply-accumulates and the share of them on
+the accelerator, the array's utilization, the operators that the interpreter keeps, distinct values of the first output
+and the share of those at an end of the range, processor seconds to compile, seconds to run, whether equality is proven
+for all inputs, and how many integers differ. Exit code 1 if any differs, or if a built network's output is not lively:
+outputs that are all alike would be equal without saying anything. With ``--json``, rows are added to the file's.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +28,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilewright as tw
-from bench.common import DIGITS, options_of, write_json
-from tilewright.runtime.artifact import placed_macs
+from bench.common import DIGITS, keep_rows, machine, options_of
+from bench.networks import NETWORKS, SIZES, build, example
+from tilewright.checking import reference_outputs
+from tilewright.runtime.artifact import placed_macs, unproven
 
-HEADER = (
-    f"{'network':<28}{'cycles':>11}{'bound':>11}{'ratio':>7}{'MACs':>14}{'on it':>7}{'array':>7}{'kept':>6}"
-    f"{'compile s':>10}  outputs"
-)  # fmt: skip
+INPUT_SEED = 2027  #: another picture than the one that the scales of built networks were measured on
+Arrays = list[NDArray[Any]]
 
 
-def numbered(data: Any, letter: str) -> list[NDArray[Any]]:
+def numbered(data: Any, letter: str) -> Arrays:
     """The arrays ``x``, ``x1``, ``x2``, ... of an ``.npz`` in order."""
     names = [name for name in data.files if name[0] == letter and (name[1:] or "0").isdigit()]
     return [data[name] for name in sorted(names, key=lambda name: int(name[1:] or 0))]
 
 
-def run_stored(executable: tw.Executable, stored: Path) -> tuple[list[NDArray[Any]], list[NDArray[Any]], Any]:
-    """Run all inputs of an ``.npz``: outputs, the stored ones in the same shapes, and the report."""
-    with np.load(stored) as data:
-        inputs, expected = numbered(data, "x"), numbered(data, "y")
+def stored(path: Path) -> tuple[Arrays, Arrays]:
+    """Inputs and outputs of an ``.npz``."""
+    with np.load(path) as data:
+        return numbered(data, "x"), numbered(data, "y")
+
+
+def run(executable: tw.Executable, inputs: Arrays, expected: Arrays) -> tuple[Arrays, Arrays, Any]:
+    """Run all inputs: outputs, the expected ones in the same shapes, and the report."""
     given = [
         x.reshape(len(x), *(t.shape[1:] if t.shape[:1] == (1,) else t.shape))
         for x, t in zip(inputs, executable.inputs, strict=True)
@@ -47,60 +60,101 @@ def run_stored(executable: tw.Executable, stored: Path) -> tuple[list[NDArray[An
     return outputs, [e.reshape(o.shape) for e, o in zip(expected, outputs, strict=bool(expected))], report
 
 
-def measure(model: Path, stored: Path, config: str) -> dict[str, Any]:
-    """One row: compile, run all inputs, compare with the stored outputs."""
+def liveliness(y: NDArray[Any], zero_point: int) -> tuple[int, float]:
+    """Distinct values, and the share at the ends of int8; a zero is no saturation, wherever it lies."""
+    return len(np.unique(y)), float(np.mean(((y == 127) | (y == -128)) & (y != zero_point)))
+
+
+def lively(distinct: int, saturated: float, size: int) -> bool:
+    """Whether equal outputs say anything: many values, few of them clipped."""
+    return distinct >= min(50, size // 4) and saturated < 0.05
+
+
+def measure(model: Path, inputs: Arrays, expected: Arrays, config: str) -> dict[str, Any]:
+    """One row: compile, run all inputs, compare with the expected outputs, of which there may be none."""
+    start, cpu_start = time.perf_counter(), time.process_time()
+    executable = tw.compile(model, config=config, cache=False)
+    compile_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     start = time.perf_counter()
-    executable = tw.compile(str(model), config=config, cache=False)
-    seconds = time.perf_counter() - start
-    outputs, expected, report = run_stored(executable, stored)
-    row = report.to_dict()
+    outputs, expected, report = run(executable, inputs, expected)
     here, everywhere = placed_macs(executable.artifact)
-    kept = sum(entry["place"] == "interpreter" for entry in row["operators"])
-    pairs = list(zip(outputs, expected, strict=False))
+    host = Counter(layer["op"] for layer in report.layers if layer["place"] != "accelerator")
+    distinct, saturated = liveliness(outputs[0], executable.artifact.outputs[0].zero_point)
+    pairs = zip(outputs, expected, strict=False)
     return {
-        "network": model.stem, "config": row["config"], "inputs": len(outputs[0]), "cycles": row["cycles"],
-        "floor_cycles": row["floor_cycles"], "ratio": round(row["cycles"] / max(1, row["floor_cycles"]), 3),
-        "macs": everywhere, "share": here / max(1, everywhere), "utilization": round(row["utilization"] or 0, 3),
-        "operators": len(row["operators"]), "interpreter": kept,
+        "network": model.stem, "config": executable.artifact.config.name, "inputs": len(outputs[0]),
+        "cycles": report.cycles, "floor_cycles": report.floor_cycles,
+        "ratio": round(report.cycles / max(1, report.floor_cycles), 3), "macs": everywhere,
+        "share": round(here / max(1, everywhere), 4), "utilization": round(report.utilization, 3),
+        "programs": len(report.runs), "host_operators": dict(host.most_common()),
         "differing": sum(int((o != e).sum()) for o, e in pairs) if expected else None,
-        "integers": sum(e.size for e in expected), "compile_s": round(seconds, 2),
-        "simulate_s": round(row["simulate_s"], 3),
+        "integers": sum(e.size for e in expected), "compile_s": round(compile_s, 2), "compile_cpu_s": round(cpu_s, 2),
+        "run_s": round(time.perf_counter() - start, 2), "proven": not unproven(executable.artifact),
+        "distinct": distinct, "saturated": round(saturated, 4), "lively": lively(distinct, saturated, outputs[0].size),
     }  # fmt: skip
 
 
-def shown(row: dict[str, Any]) -> str:
-    """A row of the table."""
-    differing = "not compared"
+def show(row: dict[str, Any]) -> None:
+    """Print a row."""
+    host = " ".join(f"{kind}:{count}" for kind, count in row["host_operators"].items())
+    equal = "not compared"
     if row["differing"] is not None:
-        differing = f"{row['inputs']:,} inputs, {row['differing']:,} of {row['integers']:,} differ"
-    return (
-        f"{row['network']:<28}{row['cycles']:>11,}{row['floor_cycles']:>11,}{row['ratio']:>7.2f}{row['macs']:>14,}"
-        f"{row['share']:>7.0%}{row['utilization']:>7.1%}{row['interpreter']:>3}/{row['operators']:<3}"
-        f"{row['compile_s']:>9}  {differing}"
+        equal = f"{row['inputs']:,} inputs, {row['differing']:,} of {row['integers']:,} differ"
+    print(
+        f"{row['network']:<28}{row['config']:<9}{row['cycles']:>12,}{row['ratio']:>7.2f}{row['macs']:>14,}"
+        f"{row['share']:>7.1%}{row['utilization']:>7.1%}{row['distinct']:>5}{row['saturated']:>7.2%}"
+        f"{row['compile_cpu_s']:>8.1f}{row['run_s']:>7.1f}  {'proven' if row['proven'] else 'measured':<9}{equal}"
+        f"; on the host: {host or 'nothing'}",
+        flush=True,
     )
 
 
-def main() -> int:
-    """Print the table; exit code 1 if any output is wrong."""
-    options = options_of(__doc__).parse_args()
-    found = [model for folder in (options.models, options.models / "zoo") for model in sorted(folder.glob("*.tflite"))]
-    cases = [(model, model.with_suffix(".npz")) for model in found if model.with_suffix(".npz").exists()]
+def found(folder: Path) -> Iterator[tuple[Path, Arrays, Arrays]]:
+    """The networks of a folder with their inputs and outputs; else that of the digits example."""
+    paths = [path for place in (folder, folder / "zoo") for path in sorted(place.glob("*.tflite"))]
+    cases = [(path, path.with_suffix(".npz")) for path in paths if path.with_suffix(".npz").exists()]
+    for path, beside in cases:
+        yield path, *stored(beside)
     if not cases:
         print("no networks found; measuring the digits example")
         images = np.load(DIGITS / "digits_test.npz")
-        stacked = DIGITS / "out" / "bench_digits.npz"
-        stacked.parent.mkdir(exist_ok=True)
-        np.savez(stacked, x=next(images[k] for k in images if images[k].ndim == 4))
-        cases = [(DIGITS / "digits.onnx", stacked)]
-    print(f"Python {platform.python_version()} on {platform.machine()}; cycles do not depend on the machine")
-    print(f"on {options.config}; on it: MACs on the accelerator; kept: operators that the model's interpreter runs")
-    print(HEADER)
+        yield DIGITS / "digits.onnx", [next(images[k] for k in images if images[k].ndim == 4)], []
+
+
+def built(names: list[str], size: str, seed: int) -> Iterator[tuple[Path, Arrays, Arrays]]:
+    """Networks of ``bench/networks`` with an input and LiteRT's outputs."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        for name in names:
+            model = Path(folder) / f"{name}.tflite"
+            shape = build(model, name, size, seed).input_shape
+            inputs = [example(shape, np.random.default_rng(INPUT_SEED))[None]]
+            yield model, inputs, reference_outputs(model, inputs)
+
+
+def main() -> int:
+    """Print the table; the exit code is described above."""
+    parser = options_of(__doc__, config=None)
+    parser.add_argument("--config", nargs="+", default=["pynq-z2"])
+    parser.add_argument("--built", choices=SIZES, help="networks of bench/networks of this size")
+    parser.add_argument(
+        "--network", nargs="+", default=list(NETWORKS), choices=list(NETWORKS), help="of the built ones"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the built networks' weights")
+    options = parser.parse_args()
+    print(f"{machine()}; cycles do not depend on the machine")
+    print(
+        f"{'network':<28}{'config':<9}{'cycles':>12}{'/bound':>7}{'MACs':>14}{'accel.':>7}{'array':>7}{'lively':>12}"
+        f"{'compile':>8}{'run s':>7}  equality"
+    )
     rows = []
-    for model, stored in cases:
-        rows.append(measure(model, stored, options.config))
-        print(shown(rows[-1]), flush=True)
-    write_json(options.json, rows)
-    return int(any(row["differing"] for row in rows))
+    cases = built(options.network, options.built, options.seed) if options.built else found(options.models)
+    drawn = {"size": options.built, "seed": options.seed} if options.built else {}
+    for model, inputs, expected in cases:
+        for config in options.config:
+            rows.append({**drawn, **measure(model, inputs, expected, config)})
+            show(rows[-1])
+            keep_rows(options.json, rows[-1:], ("size", "seed", "network", "config"))  # a run over all takes long
+    return int(any(row["differing"] or (drawn and not row["lively"]) for row in rows))
 
 
 if __name__ == "__main__":

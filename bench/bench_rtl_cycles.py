@@ -14,7 +14,6 @@ the array's own cycles above the lower bound, where the bus binds a layer, are n
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilewright as tw
-from bench.common import DIGITS, MLPERF_TINY, machine, models, options_of, write_json
+from bench.common import DIGITS, MLPERF_TINY, keep_rows, models, options_of
 from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
 from tilewright.hw.verilated.model import Disturbance
@@ -122,14 +121,6 @@ def print_row(row: dict[str, Any], brief: bool) -> None:
               + "".join(f"{layer[name]:>9,}" for name in names))  # fmt: skip
 
 
-def keep(path: Path, rows: list[dict[str, Any]], stall: int) -> None:
-    """Write the rows to a file; those of other configs that it holds stay."""
-    ran = {row["config"] for row in rows}
-    before = json.loads(path.read_text())["rows"] if path.exists() else []
-    rows = [row for row in before if row["config"] not in ran] + rows
-    write_json(path, {"machine": machine(), "stall": stall, "rows": rows})
-
-
 def main() -> int:
     """Print all rows; the exit code is described above."""
     parser = options_of(__doc__, config=None)
@@ -148,8 +139,7 @@ def main() -> int:
         for model in paths:
             rows.append(measure(model, config, rtl, stalled, options.inputs))
             print_row(rows[-1], options.brief)
-    if options.json:
-        keep(options.json, rows, options.stall)
+    keep_rows(options.json, rows, ("config", "network"), stall=options.stall)
     return int(any(faults(row) for row in rows))
 
 

@@ -76,3 +76,12 @@ def write_json(path: Path | None, value: Any) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def keep_rows(path: Path | None, rows: list[dict[str, Any]], key: tuple[str, ...], **head: Any) -> None:
+    """Add rows to a file, if there is one, in the place of those that it has of the same ``key``."""
+    if path is not None:
+        new = {tuple(row.get(name) for name in key) for row in rows}
+        before = json.loads(path.read_text())["rows"] if path.exists() else []
+        kept = [row for row in before if tuple(row.get(name) for name in key) not in new]
+        write_json(path, {"machine": machine(), **head, "rows": [*kept, *rows]})

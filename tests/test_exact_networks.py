@@ -9,41 +9,38 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="the check extra is not installed: pip install 'tilewright[check]'")
 
-from bench import bench_exact_networks
-from bench.networks import NETWORKS, build, example
-from tilewright.checking import reference_outputs
+from bench import bench_networks
+from bench.networks import NETWORKS, build
 
 #: share of the multiply-accumulates that must run on the accelerator
 SHARES = {"unet": 0.95, "lstm": 0.05}
 SLOW = {"resnet50", "inception_v1", "shufflenet"}
 
 
-def check(folder: Path, name: str, config: str) -> None:
-    model = folder / f"{name}.tflite"
-    built = build(model, name, "small")
-    inputs = example(built.input_shape, np.random.default_rng(bench_exact_networks.INPUT_SEED))[None]
-    row = bench_exact_networks.measure(model, built.macs, config, inputs, reference_outputs(model, [inputs]))
-    assert row["differing"] == 0
-    assert row["lively"], (row["distinct"], row["saturated"])
-    assert row["accelerator_share"] >= SHARES.get(name, 1.0)
+def check(name: str, config: str) -> None:
+    for case in bench_networks.built([name], "small", 0):
+        row = bench_networks.measure(*case, config)
+        assert row["differing"] == 0
+        assert row["lively"], (row["distinct"], row["saturated"])
+        assert row["share"] >= SHARES.get(name, 1.0)
 
 
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - SLOW))
-def test_every_integer_is_that_of_litert(tmp_path: Path, name: str) -> None:
-    check(tmp_path, name, "pynq-z2")
+def test_every_integer_is_that_of_litert(name: str) -> None:
+    check(name, "pynq-z2")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SLOW))
-def test_every_integer_of_the_deep_networks_is_that_of_litert(tmp_path: Path, name: str) -> None:
-    check(tmp_path, name, "pynq-z2")
+def test_every_integer_of_the_deep_networks_is_that_of_litert(name: str) -> None:
+    check(name, "pynq-z2")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ["tiny", "zcu104"])
 @pytest.mark.parametrize("name", sorted(NETWORKS))
-def test_every_integer_is_that_of_litert_on_other_configs(tmp_path: Path, name: str, config: str) -> None:
-    check(tmp_path, name, config)
+def test_every_integer_is_that_of_litert_on_other_configs(name: str, config: str) -> None:
+    check(name, config)
 
 
 def test_a_file_depends_on_its_arguments_alone(tmp_path: Path) -> None:
@@ -57,6 +54,6 @@ def test_a_file_depends_on_its_arguments_alone(tmp_path: Path) -> None:
 
 def test_outputs_that_say_nothing_are_told() -> None:
     values = np.arange(-100, 100, dtype=np.int8)
-    assert bench_exact_networks.lively(*bench_exact_networks.liveliness(values, 0), values.size)
+    assert bench_networks.lively(*bench_networks.liveliness(values, 0), values.size)
     for dull in (np.full(200, 3, np.int8), np.repeat(np.array([-128, 127], np.int8), 100)):
-        assert not bench_exact_networks.lively(*bench_exact_networks.liveliness(dull, 0), dull.size)
+        assert not bench_networks.lively(*bench_networks.liveliness(dull, 0), dull.size)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from bench.bench_networks import run_stored
+from bench.bench_networks import run, stored
 from tilewright import cache
 
 SMALL = [
@@ -30,7 +30,7 @@ def test_every_output_is_equal(name: str, shared_models: Path, tmp_path: Path, m
         pytest.skip(f"{path} is not there")
     monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
     exe = tw.compile(path)
-    outputs, expected, report = run_stored(exe, path.with_suffix(".npz"))
+    outputs, expected, report = run(exe, *stored(path.with_suffix(".npz")))
     assert expected
     for got, wanted in zip(outputs, expected, strict=True):
         assert got.dtype == wanted.dtype
