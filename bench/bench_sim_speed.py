@@ -3,7 +3,8 @@
 ``python bench/bench_sim_speed.py`` prints both, functional and timing side apart and together, for
 ``resnet8_cifar10`` where the real networks are found, else for the digits example; ``--model FILE``
 measures another network, ``--json FILE`` also writes the numbers. The peer of a ``.tflite`` is LiteRT with its
-reference kernels, one thread, timed in the same run on the same network. MACs are those the array performs, whole
+reference kernels, one thread, timed in the same run on the same network; with ``--rtl`` also the Verilated RTL, without
+waveforms and built with optimisation, which must give equal cycles and bytes. MACs are those the array performs, whole
 blocks included.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,15 @@ import numba
 import numpy as np
 
 from bench.common import DIGITS, machine, models, options_of, seconds, whole_graph, write_json
-from tilewright.config import Config, load_config
+from tilewright.config import load_config
+from tilewright.hw.verilated.design import design_library
+from tilewright.hw.verilated.driver import Driver
+from tilewright.hw.verilated.limits import cycle_bound
+from tilewright.hw.verilated.model import DesignModel
 from tilewright.isa.program import Program
 from tilewright.jit.compiler import compile_graph
-from tilewright.sim import Functional, initial_segments, simulate_timing
+from tilewright.runtime.segments import segment_memories
+from tilewright.sim import Functional, initial_segments, simulate, simulate_timing
 
 
 def measure(program: Program, runs: int) -> dict[str, Any]:
@@ -47,9 +54,22 @@ def measure(program: Program, runs: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def compiled_programs(model: Path, config: Config) -> list[Program]:
-    """The accelerator programs of a network file."""
-    return compile_graph(whole_graph(model), config).programs
+def rtl_rates(program: Program, runs: int) -> dict[str, Any]:
+    """The same of the Verilated RTL on random inputs; ends the bench where cycles or bytes are not the simulator's."""
+    config = program.config
+    memories = segment_memories(program, 1)
+    for segment, memory in zip(program.segments, memories):
+        if segment.kind == "input":
+            memory[:] = np.random.default_rng(0).integers(0, 256, memory.size)
+    expected, found = [m.copy() for m in memories], [m.copy() for m in memories]
+    with DesignModel(design_library(config), config.dram_latency) as model:
+        driver, limit = Driver(model, config), 2 * cycle_bound(program)
+        cycles = driver.run(program, found, limit=limit).cycles
+        if simulate(program, expected).cycles != cycles or not all(map(np.array_equal, expected, found)):
+            raise SystemExit(f"{program.meta['name']}: simulator and RTL differ in cycles or bytes")
+        best = seconds(lambda: driver.run(program, found, limit=limit), runs, time.process_time)[0]
+    ours = seconds(lambda: simulate(program, expected), runs, time.process_time)[0]
+    return {"rtl_s": best, "rtl_kcycles_per_s": cycles / best / 1e3, "times_as_fast_as_rtl": best / ours}
 
 
 def peer_seconds(model: Path, runs: int) -> float | None:
@@ -68,10 +88,12 @@ def main() -> None:
     parser = options_of(__doc__)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--model", type=Path, help="a .tflite or .onnx network")
+    parser.add_argument("--rtl", type=int, default=0, metavar="RUNS", help="also time so many runs on the RTL")
     options = parser.parse_args()
     config = load_config(options.config)
     model = options.model or next(iter(models(options.models, ("resnet8_cifar10",))), DIGITS / "digits.onnx")
-    results = [measure(program, options.runs) for program in compiled_programs(model, config)]
+    programs = compile_graph(whole_graph(model), config).programs
+    results = [measure(p, options.runs) | (rtl_rates(p, options.rtl) if options.rtl else {}) for p in programs]
     peer = peer_seconds(model, options.runs)
     if peer is not None:
         ours = sum(result["functional_ms"] + result["timing_ms"] for result in results)
