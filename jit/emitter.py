@@ -78,9 +78,9 @@ class Emitter:
             for uops in node.uop_sets([self._buffers[t] for t in node.inputs]):
                 for piece in self._writer.pieces(uops):
                     self._writer.resident(tuple(piece))
-        if len(chunk.prm):
-            self._writer.load_prm(action.prm, chunk.prm)
         self._writer.load_weights(action.wgt, chunk.weights)
+        if len(chunk.prm):  # behind the weights: the array works before ALU does
+            self._writer.load_prm(action.prm, chunk.prm)
 
     def _load_row(self, action: LoadRow) -> None:
         buffer = self._buffers[action.tensor]

@@ -9,6 +9,7 @@ class Pool:
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self._free: list[tuple[int, int]] = [(0, depth)]
+        self._next = 0
 
     @property
     def free(self) -> int:
@@ -20,11 +21,17 @@ class Pool:
         return list(self._free)
 
     def take(self, size: int) -> int | None:
-        """Reserve ``size`` entries in the first range that holds them; None if there is none."""
-        for low, high in self._free:
-            if low + size <= high:
-                self.reserve(low, size)
-                return low
+        """Reserve ``size`` entries behind those that were taken last, else in the first range; None without room.
+
+        What was free for longest comes first: who used it last is done.
+        """
+        for first in (self._next, 0):
+            for low, high in self._free:
+                start = max(low, first)
+                if start + size <= high:
+                    self.reserve(start, size)
+                    self._next = start + size
+                    return start
         return None
 
     def reserve(self, start: int, size: int) -> None:

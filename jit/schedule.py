@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -27,9 +28,10 @@ from tilewright.jit.plan.policy import Policy
 from tilewright.jit.tensors import Lowered
 
 _FAR = 1 << 60
+_SURE = 64  #: cycles after which a row is complete for sure
 
 
-@dataclass
+@dataclass(eq=False)
 class _TensorState:
     buffer: Buffer
     producers: list[int]
@@ -43,6 +45,7 @@ class _TensorState:
     complete: int = 0  #: unpadded rows that every producer has written
     live: bool = False
     dead: bool = False
+    unstored: list[int] = field(default_factory=list)  #: rows (padding counted) from which on STORE has yet to come
 
 
 class Scheduler:
@@ -72,7 +75,8 @@ class Scheduler:
         self._first = 0  #: all nodes before this one are done
         self._lowest = [[_suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
         self._chunk_last = [{t.chunk: i for i, t in enumerate(node.tasks)} for node in nodes]
-        self._chunk_queue = [(i, c) for i, node in enumerate(nodes) for c in range(len(node.chunks))]
+        self._chunk_queue = _chunk_order(nodes)
+        self._loaded = -1  #: the last node of which a chunk was loaded
         self._chunk_time: dict[tuple[int, int], float] = {}
         self._chunk_at: dict[tuple[int, int], tuple[int, int]] = {}
         self._act, self._wgt = Pool(config.act_units), Pool(config.wgt_entries)
@@ -81,10 +85,14 @@ class Scheduler:
         self._bus_bytes = [0, 0]  # constants, rows
         self._acc_next = 0
         self._acc_free = [0.0] * config.acc_banks
+        self._acc_kept: dict[int, int] = {}  #: banks that nodes keep over several tasks
         self._blocked: set[str] = set()
         self._memory_fault: tuple[str, str] | None = None
         self._after = after
         self._unloaded = [state for state in self._state.values() if state.loaded]
+        #: a heap of rows to be stored: when they are complete, in which order they were, which
+        self._stores: list[tuple[float, int, int, _TensorState]] = []
+        self._stored = 0
 
     def run(self) -> float:
         """Schedule everything; returns the estimated cycles. Raises :class:`ScheduleError` when stuck."""
@@ -92,7 +100,9 @@ class Scheduler:
             self._blocked.clear()
             best = self._best_task()
             bus = self._time[Engine.LOAD]
-            if best is not None and best[0] <= bus:
+            if self._stores and (best is None or self._stores[0][0] + _SURE <= best[0]):
+                self._store_row()
+            elif best is not None and best[0] <= bus:
                 self._run_task(best)
             elif not self._load_something():
                 if best is not None:
@@ -111,8 +121,8 @@ class Scheduler:
         best: tuple[tuple[float, int], float, int, Task] | None = None
         while self._first < len(self.nodes) and self._next[self._first] == len(self.nodes[self._first].tasks):
             self._first += 1
-        loaded = self._chunk_queue[0][0] + 1 if self._chunk_queue else len(self.nodes)
-        for index in range(self._first, loaded):  # constants are loaded in order: no later node can start
+        loaded = self._loaded if self._chunk_queue else len(self.nodes) - 1
+        for index in range(self._first, loaded + 1):  # constants are loaded in order: no later node can start
             node, position = self.nodes[index], self._next[index]
             if position == len(node.tasks):
                 continue
@@ -121,7 +131,9 @@ class Scheduler:
             if start is None:
                 continue
             engine = self._time[Engine.GEMM if node.uses_gemm else Engine.ALU]
-            key = (max(start, engine), -index if self.policy.deep else index)
+            # what takes slices as they come is short, and makes room for the next weights
+            order = -len(self.nodes) if node.by_inputs else -index if self.policy.deep else index
+            key = (max(start, engine), order)
             if best is None or key < best[0]:
                 best = (key, max(start, engine), index, task)
         return None if best is None else best[1:]
@@ -130,21 +142,32 @@ class Scheduler:
         """When a task's operands, constants and room are there; None if something is not yet scheduled."""
         if (index, task.chunk) not in self._chunk_time:
             return None
+        if node.by_inputs and index not in self._acc_kept and len(self._acc_kept) == self.config.acc_banks - 2:
+            return None  # two banks are for the others
         ready = self._chunk_time[index, task.chunk]
         for k, name in enumerate(node.inputs):
-            state = self._state[name]
-            last = min(node.needs(task, k)[1] + state.buffer.pad[0], state.buffer.rows - 1)
+            state, (first, last) = self._state[name], node.needs(task, k)
+            if last < first:
+                continue
+            last = min(last + state.buffer.pad[0], state.buffer.rows - 1)
             if last >= state.rows_ready:
                 return None
             ready = max(ready, state.times[last])
-        outputs = self._outputs(node)
+        outputs = self._outputs(node) if task.finishes else []
         if not all(self._has_room(state, task.row) for state in outputs if state.live):
             return None
         if not self._place_all([state for state in outputs if not state.live]):
             return None
         if not node.uses_gemm:
             return ready
-        return max(ready, self._acc_free[self._acc_next])
+        return max(ready, self._acc_free[self._bank(index)])
+
+    def _bank(self, index: int) -> int:
+        """The bank of acc of a node's next task: the one that it keeps, or the next that nobody does."""
+        if index in self._acc_kept:
+            return self._acc_kept[index]
+        banks = self.config.acc_banks
+        return next(b % banks for b in range(self._acc_next, 2 * banks) if b % banks not in self._acc_kept.values())
 
     def _has_room(self, state: _TensorState, row: int) -> bool:
         buffer = state.buffer
@@ -159,6 +182,8 @@ class Scheduler:
         lowest = _FAR
         if state.producers and state.complete < state.buffer.height:
             lowest = state.complete + state.buffer.pad[0] if state.complete else 0
+        if state.unstored:
+            lowest = min(lowest, state.unstored[0])
         for node, k in state.consumers:
             if self._next[node] < len(self.nodes[node].tasks):
                 lowest = min(lowest, max(0, self._lowest[node][k][self._next[node]] + state.buffer.pad[0]))
@@ -167,9 +192,12 @@ class Scheduler:
     def _run_task(self, best: tuple[float, int, Task]) -> None:
         start, index, task = best
         node = self.nodes[index]
-        self._make_live([state for state in self._outputs(node) if not state.live])
-        bank = self._acc_next
-        self._acc_next = (bank + 1) % self.config.acc_banks
+        self._make_live([state for state in self._outputs(node) if task.finishes and not state.live])
+        bank = self._bank(index)
+        if index not in self._acc_kept:
+            self._acc_next = (bank + 1) % self.config.acc_banks
+        if node.by_inputs:
+            self._acc_kept[index] = bank
         self.actions.append(RunTask(index, self._next[index], bank * self.config.acc_bank_units))
         ready = start
         if node.uses_gemm:
@@ -178,8 +206,10 @@ class Scheduler:
             ready = end + GEMM_DEPTH + 2
         alu_end = max(self._time[Engine.ALU], ready) + node.alu_cycles(task) * len(self._outputs(node))
         self._time[Engine.ALU] = alu_end
-        self._acc_free[bank] = alu_end
+        self._acc_free[bank] = alu_end if task.finishes else end
         self._next[index] += 1
+        if self._next[index] == len(node.tasks):
+            self._acc_kept.pop(index, None)
         done = alu_end + ALU_DEPTH + 2
         if task.completes_row:
             for state in self._outputs(node):
@@ -202,9 +232,18 @@ class Scheduler:
         ready = buffer.rows if rows == buffer.height else buffer.pad[0] + rows if rows else 0
         if ready > state.rows_ready:
             if state.stored:
-                self.actions.append(StoreRow(buffer.tensor, rows - 1))
+                heappush(self._stores, (time, self._stored, rows - 1, state))
+                self._stored += 1
+                state.unstored.append(state.rows_ready)
             state.times += [time] * (ready - state.rows_ready)
             state.rows_ready = ready
+
+    def _store_row(self) -> None:
+        """Store the row that is complete first. Not written before that, or GEMM waits where both read one bank."""
+        _, _, row, state = heappop(self._stores)
+        state.unstored.pop(0)
+        self.actions.append(StoreRow(state.buffer.tensor, row))
+        self._retire_if_unused(state)
 
     def _retire_if_unused(self, state: _TensorState) -> None:
         done = state.rows_ready == state.buffer.rows and self._lowest_needed(state) == _FAR
@@ -244,6 +283,8 @@ class Scheduler:
                 self._make_live([state])
             if state.rows_ready >= self._lowest_needed(state) + state.buffer.capacity:
                 continue
+            while state.source is not None and source.unstored and source.unstored[0] <= state.rows_ready:
+                self._store_row()
             self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
             self._bus_bytes[1] += size
             self.actions.append(LoadRow(state.buffer.tensor, state.rows_ready))
@@ -269,6 +310,7 @@ class Scheduler:
             self._memory_fault = ("prm", self.nodes[node].name)
             return False
         self._chunk_queue.pop(0)
+        self._loaded = max(self._loaded, node)
         self._chunk_at[node, index] = (wgt, prm)
         size = len(chunk.weights) * self.config.wgt_entry_bytes + len(chunk.prm) * self.config.prm_entry_bytes
         self._bus_bytes[0] += size
@@ -363,6 +405,21 @@ class Scheduler:
             "act",
             held,
         )
+
+
+def _chunk_order(nodes: Sequence[Node]) -> list[tuple[int, int]]:
+    """(node, chunk) in the order of loading: the nodes' own, but what adds up slices comes as they are made.
+
+    A slice's weights follow the constants of the node behind its maker, which works while they come.
+    """
+    makers = {node.output: index for index, node in enumerate(nodes)}
+    order: list[tuple[float, int, int]] = []
+    for index, node in enumerate(nodes):
+        sources = {task.chunk: task.source for task in node.tasks} if node.by_inputs else {}
+        for chunk in range(len(node.chunks)):
+            maker = makers.get(origin(node.inputs[sources[chunk]]), index) if sources else index
+            order.append((min(index, maker + 2.5) if sources else index, index, chunk))
+    return [(index, chunk) for _, index, chunk in sorted(order)]
 
 
 def _suffix_lowest(node: Node, index: int) -> list[int]:

@@ -21,6 +21,8 @@ from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.layout import Buffer, units_for
 from tilewright.jit.plan import tables as t
 
+NO_ROW = 1 << 40  #: below every row that a task reads of an input that it does not read
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -36,13 +38,18 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Task:
-    """One step of a node: output row ``row``, the part ``[lo, hi)`` of it, with constants ``chunk``."""
+    """One step of a node: output row ``row``, the part ``[lo, hi)`` of it, with constants ``chunk``.
+
+    ``source``: the only input that is read, -1 for all; what is read of several adds up in acc until it ``finishes``.
+    """
 
     row: int
     lo: int
     hi: int
     chunk: int
     completes_row: bool
+    source: int = -1
+    finishes: bool = True
 
 
 Uop = tuple[int, int, int, int]  #: GEMM micro-op (dst, src, wgt, accumulate); dst -1 is push only
@@ -87,6 +94,8 @@ class Node(ABC):
     out: TensorSpec
     first_unit: int = 0  #: of each pixel of ``output``, from which on this node writes its channels
     tasks: list[Task] = field(default_factory=list, init=False)
+    #: whether tasks read one input each, so that one bank of acc is the node's from its first task to its last
+    by_inputs: bool = field(default=False, init=False)
 
     @property
     def uses_gemm(self) -> bool:
@@ -163,7 +172,12 @@ class Node(ABC):
         """Constants of the vectors [lo, hi)."""
 
     def needs(self, task: Task, index: int) -> tuple[int, int]:
-        """First and last row of input ``index`` that a task reads (unpadded rows; may reach into padding)."""
+        """First and last row of input ``index`` that a task reads (unpadded rows; may reach into padding).
+
+        The last is below the first if it reads none.
+        """
+        if task.source not in (-1, index):
+            return NO_ROW, -1
         stride, offset, span = self.reads(index)
         return task.row * stride + offset, task.row * stride + offset + span - 1
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries, split_evenly
 from tilewright.jit.kernels.runs import Run, block_places, runs_of
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.cut import STREAM_ENTRIES
 
 #: cycles that an instruction more must save, and how many times the micro-ops of all blocks a layer may take for it
 GEMM_COST, MOST_UOPS = 8, 4
@@ -103,8 +104,33 @@ class ConvNode(Node):
     def constants(self, lo: int, hi: int) -> Chunk:
         return Chunk(self._constants.weights[self._starts[lo] : self._starts[hi]], self._constants.prm[lo:hi])
 
+    def cut(self, row: Sequence[int]) -> None:
+        """A layer of one pixel over slices takes each as it comes: its weights cross the bus while others are made."""
+        super().cut(row)
+        c, vectors, inputs = self.config, self.out_units // self.config.out_units, self.runs[0].inputs
+        streams = (self.height, self.width) == (1, 1) and len(self.ranges) > 1 and len(inputs) > 1
+        alike = len(self.runs) == 1 and self.out_units <= c.acc_bank_units
+        self.by_inputs = streams and alike and c.acc_banks > 2
+        if not self.by_inputs:
+            return
+        constants, each = self._constants, len(self.runs[0].blocks)
+        by_vector = constants.weights.reshape(vectors, each, c.block_out, c.block_in)
+        self.ranges = split_evenly(vectors, max(1, STREAM_ENTRIES * len(inputs) // each))
+        self.tasks, self._chunks = [], []
+        for source, entry, _, blocks in inputs:
+            last = source == inputs[-1][0]
+            for lo, hi in self.ranges:
+                weights = by_vector[lo:hi, entry : entry + len(blocks)].reshape(-1, c.block_out, c.block_in)
+                self.tasks.append(Task(0, lo, hi, len(self._chunks), last and hi == vectors, source, last))
+                self._chunks.append(Chunk(weights, constants.prm[lo:hi] if last else constants.prm[:0]))
+
     def gemm_cycles(self, task: Task) -> int:
+        if task.source >= 0:
+            return len(self._chunks[task.chunk].weights)
         return (self._starts[task.hi] - self._starts[task.lo]) * self.width
+
+    def alu_cycles(self, task: Task) -> int:
+        return super().alu_cycles(task) if task.finishes else 0
 
     def weight_blocks(self) -> NDArray[np.int8]:
         """Blocks [output vector][input][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
@@ -145,12 +171,16 @@ class ConvNode(Node):
         c = self.config
         vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
         pixel, step = vectors * c.out_units, c.in_units
+        if self.by_inputs:  # all vectors lie side by side until the last input
+            acc += task.lo * c.out_units
         for run in self.runs:
             lo, hi = max(run.lo, task.lo), min(run.hi, task.hi)
             if lo >= hi:
                 continue
             weights = e.weight_base(task.chunk) + self._starts[lo] - self._starts[start]
             for index, entry, first, blocks in run.inputs:
+                if task.source not in (-1, index):
+                    continue
                 source = e.buffer(self.inputs[index])
                 block = first + (lo - run.lo) * run.shift
                 e.gemm(
@@ -159,10 +189,11 @@ class ConvNode(Node):
                     dst=acc + (lo - task.lo) * c.out_units, dst_outer=c.out_units, dst_inner=pixel,
                     src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1], block * step),
                     src_outer=run.shift * step, src_inner=self.strides[1] * source.units,
-                    wgt=weights + entry, wgt_outer=len(run.blocks),
+                    wgt=weights if self.by_inputs else weights + entry,
+                    wgt_outer=len(blocks if self.by_inputs else run.blocks),
                     **source.wrap,
                 )  # fmt: skip
-        for out in e.outputs(self.output):
+        for out in e.outputs(self.output) if task.finishes else ():
             e.requantize(
                 self.requant, out,
                 outer=vectors, inner=self.width,

@@ -80,7 +80,7 @@ def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
         return NO_ACC_ROW, width * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
     if most > c[t.C_WGT]:
         return NO_WEIGHTS, most, c[t.C_WGT]
-    limit = STREAM_ENTRIES if height == 1 else c[t.C_WGT] // 2
+    limit = STREAM_ENTRIES if height == 1 else c[t.C_WGT] // 4
     node[t.N_VECTORS], node[t.N_ROOM] = vectors, room
     node[t.N_PIECES] = pieces_of(vectors, max(1, min(limit // most, c[t.C_PRM] // 4, vectors)))
     rows = height * layer[t.L_STRIDE_Y] + layer[t.L_KH] - 1

@@ -102,10 +102,13 @@ def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int,
     ):
         return [(0, channels)]
     act = sum(_ring(graph, t, 1) for t in tensors) * (block // config.lanes)
+    # a classifier takes slices as they come, while the bus brings its weights: small ones leave these the room
+    pixels = [t for t in tensors if graph.tensors[t].shape[1:3] == (1, 1)]
+    share = _CONSTANT_SHARE / 2 if any(op.inputs[0] in pixels for op in extra) else _CONSTANT_SHARE
     limit = int(
         min(
-            config.prm_entries * _CONSTANT_SHARE // prm,
-            config.wgt_entries * _CONSTANT_SHARE // wgt,
+            config.prm_entries * share // prm,
+            config.wgt_entries * share // wgt,
             config.act_units * _ACT_SHARE // act,
         )
     )

@@ -201,7 +201,8 @@ def best_cut(row: Any, blocks: Any, units: Any, m: Any, cut: Any) -> Any:
                     kx = kernel_x[k] if level == 3 else row[_L.KERNEL_X]
                     for r in range(len(rows)):
                         for x in range(len(columns)):
-                            for first in range(2):
+                            whole = rows[r] == row[_L.HEIGHT] and columns[x] == row[_L.WIDTH]
+                            for first in range(1 if whole or v == 0 else 2):  # which comes first matters with several
                                 trial[0], trial[1], trial[2], trial[3] = rows[r], columns[x], vectors[v], parts[b]
                                 trial[4], trial[5], trial[6] = ky, kx, first
                                 judged = _judge(row, m, trial, chunks)
