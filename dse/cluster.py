@@ -16,8 +16,9 @@ from tilewright.dse.pool import ATTEMPTS, Params, Result, WorkerError, failed
 from tilewright.hw.verilated.toolchain import ToolError
 
 _CONNECT_SECONDS = 30
+_WORKER_SECONDS = 180  #: a worker imports all of the compiler, which takes a minute where others keep the machine busy
 _LOOK_SECONDS = 5.0  #: how often to look whether there still is a cluster while nothing arrives
-_LONELY_LOOKS = 12  #: looks that find no worker before giving up
+_LONELY_LOOKS = _WORKER_SECONDS // 5  #: looks that find no worker before giving up
 
 
 @dataclass
@@ -59,10 +60,10 @@ class Cluster:
         except (OSError, ValueError, TimeoutError) as error:
             raise WorkerError(f"{scheduler}: no Dask scheduler answers: {error}") from error
         try:
-            self.client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+            self.client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError as error:
             self.close()
-            raise WorkerError(f"{scheduler or 'this machine'}: no worker in {_CONNECT_SECONDS} seconds") from error
+            raise WorkerError(f"{scheduler or 'this machine'}: no worker in {_WORKER_SECONDS} seconds") from error
 
     def workers(self) -> int:
         """Threads of workers that are there now."""
