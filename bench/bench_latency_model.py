@@ -32,7 +32,6 @@ from tilewright.cache import compiler_version
 from tilewright.config import KIB, Config, ConfigError
 from tilewright.dse.evaluate import simulated_cycles
 from tilewright.dse.networks import Network
-from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
@@ -191,11 +190,11 @@ def estimated(pairs: Iterable[Pair], models: Path) -> list[dict[str, Any]]:
         if network is None:
             continue
         config = pair.config
-        tables = network.tables(config)  # once for a network and a block shape
+        network.tables(config), network.tiles(config)  # once for a network and a block shape
         row: dict[str, Any] = {**asdict(pair), "estimated": None}
         start = time.perf_counter()
         try:
-            row["estimated"] = estimate(tables, config).cycles
+            row["estimated"] = network.estimate(config).cycles
         except PlaceError as error:
             row["estimate_reason"] = str(error)
         row["seconds"] = time.perf_counter() - start
@@ -243,7 +242,7 @@ def main() -> int:
     if kept.data.get("compiler", compiler_version()) != compiler_version():
         print("the kept pairs were simulated with another version of the compiler; --fresh measures again")
     pairs = kept.pairs()
-    estimate(Network.of(random_graph(0)).tables(Config()), Config())  # compiles the model's loops
+    Network.of(random_graph(0)).estimate(Config())  # compiles the model's loops
     rows = estimated(pairs.values(), options.models)
     write_json(options.json, rows)
     found = summary(rows)

@@ -34,10 +34,11 @@ from tilewright.isa.spec import (
     uop_width,
 )
 from tilewright.isa.uops import UopMemories
-from tilewright.jit.cost.estimate import Estimate
+from tilewright.jit.cost.tiles import AnyEstimate, TilesEstimate
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.planner import Plan
+from tilewright.jit.tiled.cost import GEMM, WINDOW, Layer
 from tilewright.runtime.activity import count_traffic
 
 #: action -> what one of it is
@@ -58,14 +59,52 @@ Counts = Counter[str]
 _GEMM, _REQUANTIZE, _RESCALE = (FORMAT_OF[op] for op in (Opcode.GEMM, Opcode.REQUANTIZE, Opcode.RESCALE))
 
 
-def count_estimated(found: Estimate) -> Counts:
+def count_estimated(found: AnyEstimate) -> Counts:
     """Actions of one inference by the tables of an estimated plan."""
     counts: Counts = Counter(cycle=found.cycles)
+    if isinstance(found, TilesEstimate):
+        for row in found.rows.tolist():
+            _count_chain(row, found.config, counts)
+        _count_moves(found, counts)
+        return counts
     for number in range(len(found.plan.nodes)):
         _count_layer(found.plan, number, counts)
     for row in found.plan.bound.buffers.tolist():
         _count_buffer(row, found.plan.config, counts)
     return counts
+
+
+def _count_chain(row: list[int], config: Config, counts: Counts) -> None:
+    """Work of a chain in tiles, whatever its cut."""
+    pixels = row[Layer.HEIGHT] * row[Layer.WIDTH]
+    vectors = pixels * row[Layer.VECTORS]
+    if row[Layer.KIND] == WINDOW:
+        emits = vectors * config.out_units
+        _count(_GEMM, SimpleNamespace(window=1), emits * row[Layer.KERNEL_Y] * row[Layer.STEP], emits, config, counts)
+        counts["wgt_write"] += 1 if row[Layer.SHARED] else row[Layer.VECTORS] * config.out_units
+    elif row[Layer.KIND] == GEMM:
+        _count(_GEMM, SimpleNamespace(window=0), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
+        counts["wgt_write"] += row[Layer.ARRAY] // pixels
+    _count_passes(vectors * (row[Layer.PASSES] - 1), vectors, config, counts)
+    counts["prm_write"] += row[Layer.PRM_FIXED] + row[Layer.PRM_EACH] * row[Layer.VECTORS]
+
+
+def _count_moves(found: TilesEstimate, counts: Counts) -> None:
+    """Transfers of a network in tiles, after its chains are counted: what LOAD moves beside constants goes to act."""
+    config, busy = found.config, found.busy
+    loaded, stored = (busy[engine] * config.beat_bytes for engine in ("LOAD", "STORE"))
+    constants = counts["wgt_write"] * config.wgt_entry_bytes + counts["prm_write"] * config.prm_entry_bytes
+    counts["dram_byte"] += loaded + stored
+    counts["act_write"] += max(0, loaded - constants) // config.act_unit_bytes
+    counts["act_read"] += stored // config.act_unit_bytes
+
+
+def _count_passes(terms: int, results: int, config: Config, counts: Counts) -> None:
+    """RESCALE, the first of every result writes it, and REQUANTIZE."""
+    first = min(terms, results)
+    _count(_RESCALE, SimpleNamespace(combine=Combine.WRITE), first, 0, config, counts)
+    _count(_RESCALE, SimpleNamespace(combine=Combine.ADD), terms - first, 0, config, counts)
+    _count(_REQUANTIZE, SimpleNamespace(rounding=Rounding.DOUBLE), results, 0, config, counts)
 
 
 def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
@@ -81,10 +120,7 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
         _count(_GEMM, SimpleNamespace(window=1), gemm, emits, config, counts)
     elif node[t.N_GEMM]:
         _count(_GEMM, SimpleNamespace(window=0), gemm, gemm, config, counts)
-    first = min(terms, results)
-    _count(_RESCALE, SimpleNamespace(combine=Combine.WRITE), first, 0, config, counts)
-    _count(_RESCALE, SimpleNamespace(combine=Combine.ADD), terms - first, 0, config, counts)
-    _count(_REQUANTIZE, SimpleNamespace(rounding=Rounding.DOUBLE), results, 0, config, counts)
+    _count_passes(terms, results, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
     instructions = rows * parts * (node[t.N_INSTRUCTIONS] + 1) + 2 * loads
     counts["dram_byte"] += instructions * instruction_width(config) // 8

@@ -22,8 +22,8 @@ from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.cost import estimate as cost_model
-from tilewright.jit.cost.estimate import Estimate, estimate
+from tilewright.jit.cost.estimate import SCHEDULES as SCHEDULES_TRIED
+from tilewright.jit.cost.tiles import AnyEstimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.plan.policy import Policy
@@ -194,10 +194,11 @@ class Evaluator:
         values = {name: metrics[name] for name in self.objectives if name in metrics}
         return Outcome(config, values, {}, reason, self._over(counts, config), metrics)
 
-    def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, Estimate]:
+    def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, AnyEstimate]:
         """Per network: cycles, and what binds each layer. Raises :class:`PlaceError` naming network and layer."""
         found = {}
-        policies: tuple[Policy, ...] = cost_model.SCHEDULES
+        keep = options is not None and options.keep_intermediates
+        policies: tuple[Policy, ...] = SCHEDULES_TRIED
         if options is not None and options.schedule != FASTEST:
             policies = SCHEDULES[options.schedule]
         for network in self.networks:
@@ -205,13 +206,13 @@ class Evaluator:
             if least is not None:
                 raise PlaceError(f"{network.name}: {least}")
             try:
-                found[network.name] = _estimate(network, config, options, policies)
+                found[network.name] = network.estimate(config, policies, keep)
             except PlaceError as error:
                 raise PlaceError(f"{network.name}: {error}") from error
         return found
 
     def spent(
-        self, config: Config, found: Mapping[str, Estimate], options: CompilerOptions | None = None
+        self, config: Config, found: Mapping[str, AnyEstimate], options: CompilerOptions | None = None
     ) -> dict[str, Energy]:
         """Per network: energy of one inference, counted from the tables behind ``found`` (:meth:`layers`)."""
         return {n.name: energy(count_estimated(found[n.name]), config, self.table) for n in self.networks}
@@ -264,21 +265,6 @@ class Evaluator:
             return None
         there = limits(str(self.board))[_RESOURCES[worst][0]]
         return f"{self.board}: {counts[worst]:g} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
-
-
-def _estimate(
-    network: Network, config: Config, options: CompilerOptions | None, policies: tuple[Policy, ...]
-) -> Estimate:
-    """The model's estimate; of the network cut into slices of channels where it does not fit otherwise."""
-    if options is not None and options.keep_intermediates:
-        return estimate(network.tables(config, keep=True), config, policies)
-    try:
-        return estimate(network.tables(config), config, policies)
-    except PlaceError:
-        sliced = network.sliced(config)
-        if sliced is None:
-            raise
-        return estimate(sliced, config, policies)
 
 
 def simulated_cycles(graph: Graph, config: Config) -> int:

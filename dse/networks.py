@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import accelerator_graphs, accelerator_part
+from tilewright.jit.cost.estimate import SCHEDULES, estimate
+from tilewright.jit.cost.tiles import AnyEstimate, fastest
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
+from tilewright.jit.plan.policy import Policy
 from tilewright.jit.plan.slicing import Sliced, slice_graph
+from tilewright.jit.tiled.shapes import TileTables, tile_tables
 
 PART = ":"  #: between a model's name and the number of its part
 
@@ -40,6 +44,7 @@ class Network:
     host_ops: tuple[tuple[str, str], ...] = ()  #: operators on the CPU and why; their time is not counted
     bits: tuple[int, str] = field(default=(2, ""))  #: least weight_bits that holds all weights, and the layer
     _tables: dict[Hashable, NetworkTables] = field(default_factory=dict, compare=False, repr=False)
+    _tiles: dict[Hashable, TileTables] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -72,6 +77,23 @@ class Network:
         """
         cut = slice_graph(self._part, config)
         return self._lowered(cut, config, tuple(map(tuple, cut.parts.values()))) if cut.parts else None
+
+    def tiles(self, config: Config) -> TileTables:
+        """What the choice of tiles needs of the network, lowered once for every block shape."""
+        key = (config.block_in, config.block_out)
+        if key not in self._tiles:
+            self._tiles[key] = tile_tables(lower(self._part, config, tiled=True, joined=True), config)
+        return self._tiles[key]
+
+    def estimate(self, config: Config, policies: Sequence[Policy] = SCHEDULES, keep: bool = False) -> AnyEstimate:
+        """Cycles of what the compiler would make of the network, by the cost model. Raises :class:`PlaceError`.
+
+        ``policies``: those tried where it streams as a whole; ``keep``: every layer's output is stored.
+        """
+        if keep:
+            return estimate(self.tables(config, keep=True), config, policies)
+        sliced, tiles = partial(self.sliced, config), partial(self.tiles, config)
+        return fastest(self.tables(config), config, sliced, tiles, policies)
 
     @cached_property
     def fingerprint(self) -> str:

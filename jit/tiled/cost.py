@@ -95,6 +95,7 @@ class _Machine(IntEnum):
     OUTSTANDING = 11
     INSTRUCTION = 12  #: bytes
     PACKED = 13
+    BURST = 14  #: beats
 
 
 _L, _M = Layer, _Machine
@@ -109,6 +110,7 @@ def machine(config: Config, banks: tuple[int, int] | None = None) -> NDArray[np.
         config.in_units, config.out_units, (end - first) * config.act_bank_units, config.act_bank_units,
         config.acc_bank_units, config.prm_entries, config.wgt_entries, config.wgt_entry_bytes, config.act_unit_bytes,
         config.beat_bytes, config.dram_latency, config.outstanding, instruction_width(config) // 8, config.dsp_packing,
+        config.burst_beats,
     )  # fmt: skip
     return row
 
@@ -301,6 +303,12 @@ def _row_cycles(row: Any, m: Any, columns: int, kernel_rows: int) -> int:
 
 
 @compiled
+def _pace(m: Any) -> float:
+    """Cycles of the bus for a beat of a long transfer: more than one where bursts cannot cover their latency."""
+    return max(1.0, (m[_M.LATENCY] + m[_M.BURST]) / (m[_M.OUTSTANDING] * m[_M.BURST]))
+
+
+@compiled
 def _judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     """What :func:`best_cut` returns, of one cut."""
     cut_rows, cut_columns, cut_vectors, kernel_rows, kernel_columns = cut[0], cut[1], cut[2], cut[4], cut[5]
@@ -347,18 +355,18 @@ def _judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     held = parts if tiles_first else tiles * parts
     again = per_channel or held * patch > split
     loaded = passes * parts if again else tiles * parts
-    burst = m[_M.LATENCY] / m[_M.OUTSTANDING]
-    line = max(columns * units * beats, burst) if whole else columns * max(units * beats, burst)
+    burst, pace = m[_M.LATENCY] / m[_M.OUTSTANDING], _pace(m)
+    line = max(columns * units * beats * pace, burst) if whole else columns * max(units * beats * pace, burst)
     moved = float(loaded * rows * line)
     everything = total * taps * (1 if shared else kernel_parts)
     times = 1
     if everything > m[_M.WGT] and passes_of_chunks * parts > 1 and (tiles_first or parts > 1):
         times = tiles
-    streamed = times * everything * m[_M.WGT_ENTRY] / m[_M.BEAT]
+    streamed = times * everything * m[_M.WGT_ENTRY] / m[_M.BEAT] * pace
     full = result == row[_L.OUT_UNITS]
-    written = float(height * width * vectors * m[_M.OUT_UNITS] * beats)
+    written = float(height * width * vectors * m[_M.OUT_UNITS] * beats) * pace
     if not full:
-        written = height * width * passes_of_chunks * max(result * beats, burst)
+        written = height * width * passes_of_chunks * max(result * beats * pace, burst)
     lines = 1.0
     if kind == WINDOW:
         lines = min(cut_rows, result) * (1 + 1 / parts)
@@ -382,7 +390,7 @@ def _judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
         worker += moved + loaded * m[_M.LATENCY]
     if split % m[_M.ACT_BANK] > 0:
         worker += written
-    chunk, beats_of_entry = weights * parts, m[_M.WGT_ENTRY] / m[_M.BEAT]
+    chunk, beats_of_entry = weights * parts, m[_M.WGT_ENTRY] / m[_M.BEAT] * pace
     if everything > m[_M.WGT] and tiles > 1 and not tiles_first and chunk <= m[_M.WGT]:
         # a chunk's weights stay for all its tiles: those of the next come beside them, or while its last tile works
         late = (2 * chunk - m[_M.WGT]) * beats_of_entry - gemm / passes

@@ -12,11 +12,11 @@ from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.tensors import Lowered
-from tilewright.jit.tiled.build import tiled_layers
-from tilewright.jit.tiled.chains import Chain, chains_of
-from tilewright.jit.tiled.cost import Chosen, LayerShape, choose
+from tilewright.jit.tiled.chains import Chain
+from tilewright.jit.tiled.cost import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
+from tilewright.jit.tiled.shapes import chain_shape, tiled_forms
 from tilewright.jit.tiled.steps import Items, Order
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 
@@ -46,14 +46,9 @@ class TiledProgram:
     def __init__(self, graph: Graph, lowered: Lowered, config: Config) -> None:
         self.lowered, self._config = lowered, config
         self._stored, self.offsets, self._sizes = _lay_out(graph, lowered, config)
-        outputs = {lowered.outputs[t][0] for t in graph.outputs}
-        self._forms = chains_of([tiled_layers(node, config) for node in lowered.nodes], outputs)
-        self._shapes = [[self._shape(form) for form in forms] for forms in self._forms]
+        self._forms = tiled_forms(lowered, config)
+        self._shapes = [[chain_shape(form, lowered) for form in forms] for forms in self._forms]
         self._choices: dict[Config, Choice] = {}
-
-    def _shape(self, chain: Chain) -> LayerShape:
-        units = [self._stored[t].units for t in chain.leader.sources]
-        return chain.shape(units, self._stored[chain.last.node.output].units)
 
     def choose(self, plan: Config) -> Choice:
         """For each chain the form and the cut that are fastest with ``plan``'s memories.

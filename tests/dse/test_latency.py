@@ -39,7 +39,7 @@ def test_a_policy_of_the_compiler_can_be_asked_for(policy: Policy) -> None:
 
 
 def test_what_the_plan_cannot_hold_is_named_and_runs_in_tiles() -> None:
-    """The explorer looks at plans alone; the compiler then has its tiles."""
+    """Of rows alone; compiler and explorer then have tiles."""
     g = GraphBuilder(4, (40, 40, 16))
     graph = g.graph(g.conv(g.conv("x", 80), 80))
     config = Config().replace(act_bytes=8192, wgt_bytes=65536)
