@@ -96,7 +96,11 @@ class Device(ABC):
         shared = [s.name for s in program.segments if s.kind in ("input", "output") and not s.repeat_stride]
         if inferences > 1 and shared:
             raise DeviceError(f"{self}: segment {shared[0]} has no repeat stride: one inference per launch only")
-        return Allocation(program, inferences, self._allocate(program, inferences))
+        try:
+            return Allocation(program, inferences, self._allocate(program, inferences))
+        except MemoryError as error:
+            size = sum(s.size + (inferences - 1) * s.repeat_stride for s in program.segments)
+            raise DeviceError(f"{self}: there is no memory for {size:,} bytes of segments") from error
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""

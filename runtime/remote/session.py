@@ -19,6 +19,7 @@ from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import verify
 from tilewright.runtime.device_base import Allocation, Device, DeviceError, DeviceFault
+from tilewright.runtime.records import check_meta
 from tilewright.runtime.remote.frames import Channel, ConnectionLost
 
 KEPT_PROGRAMS = 4  #: programs the server keeps verified, so that a client need not send them again
@@ -48,6 +49,7 @@ class Programs:
         digest = hashlib.sha256(container).hexdigest()
         program = load_program(container, "the program sent", most_bytes=self._memory_limit)
         verify(program)
+        check_meta(program, "the program sent")
         self._kept[digest] = program
         while len(self._kept) > KEPT_PROGRAMS:
             self._kept.popitem(last=False)

@@ -107,6 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
         return int(request.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted")
+    except MemoryError:
+        return _fail("there is not enough memory for this")
     except BrokenPipeError:
         # the reader of our output has gone, e.g. `| head`: not worth a message, and none may follow at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
