@@ -31,6 +31,12 @@ def test_a_request_larger_than_allowed_ends_the_session() -> None:
             Executable(make_artifact(), running.client()).run(images(1))
 
 
+def test_a_program_that_breaks_a_rule_is_refused_by_its_rule(running: Running) -> None:
+    with pytest.raises(DeviceError, match=r"STORE on store\): extent: "):
+        running.client().allocate(make_program(faulty=True), 1)
+    assert running.is_well()
+
+
 def test_a_truncated_request_ends_the_session(running: Running) -> None:
     channel = greeted(running)
     channel.connection.sendall(raw(b'{"do":"program"}', payload=1000) + b"x" * 10)
