@@ -8,6 +8,7 @@ inputs, :meth:`~Device.launch`, :meth:`~Device.wait`, :meth:`~Device.read` outpu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -75,6 +76,7 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
         return f"{self.name} device"

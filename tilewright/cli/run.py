@@ -138,6 +138,7 @@ def run(
                 keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
                 proven_only=proven_only,
             )  # fmt: skip
+        executable.device.notice = lambda what: progress.update(what, 0, 0)
         x = bind_inputs(executable, given, input, seed, inputs)
         total, finished = x[0].shape[0], 0
 
