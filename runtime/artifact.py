@@ -25,10 +25,10 @@ from typing import Annotated, Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import read_bytes, write_atomic
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
-from tilewright.runtime.files import read_bytes, write_atomic
 from tilewright.runtime.records import CompileOptions, Layer, check_meta
 from tilewright.runtime.steps import Step, TensorSpec, step_from_dict, step_to_dict
 from tilewright.schema import Count, Range, parse

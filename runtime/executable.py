@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays import save_array
 from tilewright.errors import TilewrightError
+from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Allocation, Counters, Device, open_device
-from tilewright.runtime.files import check_directory_writable, make_directory, save_array, write_atomic
 from tilewright.runtime.flow import check_flow, check_form
 from tilewright.runtime.host_steps import Environment, check_host, run_host_step
 from tilewright.runtime.intermediates import intermediate_index

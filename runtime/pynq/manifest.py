@@ -11,8 +11,8 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import read_bytes
 from tilewright.runtime.device_base import DeviceError
-from tilewright.runtime.files import read_bytes
 
 MANIFEST_FORMAT = 1
 OVERLAY_VARIABLE = "TILEWRIGHT_OVERLAY"  #: environment variable that names the overlay where no option does

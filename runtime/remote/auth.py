@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.files import read_bytes
+from tilewright.files import read_bytes
 
 TOKEN_VARIABLE = "TILEWRIGHT_TOKEN"
 SHORTEST_TOKEN = 16

@@ -10,9 +10,9 @@ import pytest
 
 from tests.runtime.network import make_artifact
 from tilewright.config import PRESETS
+from tilewright.files import FileError
 from tilewright.runtime import artifact as artifact_module
 from tilewright.runtime.artifact import Artifact, ArtifactError, ConfigMismatch, is_artifact
-from tilewright.runtime.files import FileError
 
 
 @pytest.fixture(scope="module")

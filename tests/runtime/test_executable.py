@@ -11,6 +11,7 @@ import pytest
 
 from tests.runtime.network import images, make_artifact, reference
 from tilewright.config import PRESETS
+from tilewright.files import FileError
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import VerifyError
 from tilewright.runtime import executable as executable_module
@@ -18,7 +19,6 @@ from tilewright.runtime import interpreters, run_bytes
 from tilewright.runtime.artifact import ConfigMismatch
 from tilewright.runtime.device import Allocation, DeviceFault
 from tilewright.runtime.executable import Executable, InputError, load
-from tilewright.runtime.files import FileError
 from tilewright.runtime.host_steps import HostStepError, run_host_step
 from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.sim_device import SimDevice

@@ -113,6 +113,8 @@ def main(arguments: list[str] | None = None) -> int:
         # the reader of our output has gone, e.g. `| head`: not worth a message, and none may follow at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
+    except OSError as error:  # a disk that is full, a folder that has gone, where no reader or writer says so itself
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}".lower())
 
 
 def _fail(message: str) -> int:

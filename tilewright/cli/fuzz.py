@@ -53,9 +53,9 @@ def fuzz(
     Exit status 1 if one gives wrong integers, is refused, or ends in a traceback.
     """
     from tilewright.config import load_config
+    from tilewright.files import check_directory_writable
     from tilewright.fuzz.campaign import RESULTS, Summary, Task, finished, run_campaign
     from tilewright.fuzz.seeds import RANDOM
-    from tilewright.runtime.files import check_directory_writable
     from tilewright.terminal import ProgressReporter
 
     low, high = parse_range(seeds)
