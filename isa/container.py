@@ -25,7 +25,7 @@ from tilewright.config import Config, ConfigError
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program, Segment, SegmentKind
 from tilewright.isa.spec import instruction_width
-from tilewright.schema import Count, SchemaError, conform, shown
+from tilewright.schema import Count, SchemaError, conform, read_json, shown
 
 MAGIC = b"TWPROG\r\n"
 FORMAT_VERSION = 1
@@ -85,7 +85,7 @@ def load(data: bytes, source: str = "program", most_bytes: int | None = None) ->
     body = _checked_body(data, source)
     try:
         length = _LENGTH.unpack_from(body)[0]
-        header = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+        header = read_json(body[_LENGTH.size : _LENGTH.size + length])
         return _Reader(body[_LENGTH.size + length :], source, most_bytes).program(header)
     except ContainerError:
         raise

@@ -31,7 +31,7 @@ from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.runtime.records import CompileOptions, Layer, check_meta
 from tilewright.runtime.steps import Step, TensorSpec, step_from_dict, step_to_dict
-from tilewright.schema import Count, Range, parse
+from tilewright.schema import Count, Range, parse, read_json
 
 MAGIC = b"TWART\r\n\x1a"
 FORMAT_VERSION = 1
@@ -102,7 +102,7 @@ class Artifact:
         body = _checked_body(data, source)
         (length,) = _LENGTH.unpack_from(body)
         try:
-            header = parse(_Header, json.loads(body[8 : 8 + length]), "header")
+            header = parse(_Header, read_json(body[8 : 8 + length]), "header")
             return cls._from_header(header, body[8 + length :])
         except (ValueError, RecursionError, TilewrightError) as error:
             raise ArtifactError(f"{source}: not a valid artifact: {error}; compile the model again") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import types
 import typing
@@ -79,6 +80,18 @@ def parse(cls: type[T], values: Any, where: str) -> T:
             raise SchemaError(f"{where}: there is no field {shown(name)}; the fields are {', '.join(hints)}")
     _require(required, values, where)
     return cls(**{name: conform(hints[name], value, f"{where}: {name}") for name, value in values.items()})
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value of a JSON text; NaN and infinities, which Python reads and JSON has not, are refused.
+
+    Raises ValueError, and RecursionError for one that is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def conform(hint: Any, value: Any, where: str) -> Any:

@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from tilewright.runtime.device_base import DeviceError
+from tilewright.schema import read_json
 
 MAGIC = b"TWR1"
 PREFIX = struct.Struct("<4sIQ")
@@ -81,7 +82,7 @@ class Channel:
                 f"{self.payload_limit} are accepted"
             )
         try:
-            header = json.loads(bytes(self._exactly(text_length)))
+            header = read_json(bytes(self._exactly(text_length)))
         except (ValueError, RecursionError) as error:
             raise FrameError(f"{self.peer}: a message is not valid JSON") from error
         if not isinstance(header, dict):

@@ -40,6 +40,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("explore", explore.explore,
      "explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"),
     ("fuzz", fuzz.fuzz, "fuzz tflite --seeds 0:200 --config random --jobs 2 -o fuzz"),
+    ("attack", fuzz.attack, "attack twa onnx --minutes 30 -o attack"),
 )  # fmt: skip
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]], ...] = (
     ("models", "List and download the MLPerf Tiny networks.",
