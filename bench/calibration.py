@@ -21,9 +21,9 @@ from bench.common import RESULTS
 from tilewright.config import PRESETS, Config, ConfigError
 from tilewright.dse.area import AREA, KINDS, Weights, terms, weighed
 from tilewright.errors import TilewrightError
+from tilewright.files import write_atomic
 from tilewright.hw.synthesis import sources_key, synthesise_many
 from tilewright.hw.yosys import YOSYS
-from tilewright.runtime.files import write_atomic
 
 #: kept runs by Yosys' name of the family. The first has all random Configs; its weights are what is expected of another
 RUNS = {"xc7": RESULTS / "calibration.json", "xcup": RESULTS / "calibration_xcup.json"}

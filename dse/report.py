@@ -13,8 +13,8 @@ from tilewright.dse.report_data import front_rows, head, other_points
 from tilewright.dse.report_page import render_page
 from tilewright.dse.report_pictures import front_picture, history_picture
 from tilewright.dse.search import Point, Search
+from tilewright.files import write_atomic
 from tilewright.progress import Progress, silent
-from tilewright.runtime.files import write_atomic
 
 
 def write_all(

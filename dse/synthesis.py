@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config
+from tilewright.files import write_atomic
 from tilewright.hw.synthesis import BOARD_PARTS, sources_key
 from tilewright.hw.synthesis import synthesise as run_yosys
 from tilewright.hw.verilated.build import cache_directory
-from tilewright.runtime.files import write_atomic
 
 
 def report_path(config: Config) -> Path:

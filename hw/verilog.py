@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config
+from tilewright.files import write_files
 from tilewright.hw.verilated.design import design_sources
-from tilewright.hw.verilated.toolchain import ToolError, verilator
+from tilewright.hw.verilated.toolchain import verilator
 
 WAIVERS = Path(__file__).parent / "lint.vlt"
 MEMORIES = {"tw_ram": "synchronous read", "tw_ram_async": "asynchronous read"}
@@ -67,7 +68,7 @@ def _memories(text: str) -> list[dict[str, Any]]:
 def write_verilog(config: Config, folder: Path) -> list[Path]:
     """Write the Verilog, ``tilewright.json`` and the lint waivers to a folder; returns the files' paths.
 
-    Raises :class:`ToolError` if the folder cannot be written.
+    Raises :class:`FileError` if the folder cannot be written.
     """
     sources = design_sources(config)
     files = {
@@ -75,13 +76,7 @@ def write_verilog(config: Config, folder: Path) -> list[Path]:
         "tilewright.json": json.dumps(describe(config, sources), indent=1) + "\n",
         WAIVERS.name: WAIVERS.read_text(),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_text(text)
-    except OSError as error:
-        raise ToolError(f"{folder}: cannot be written: {error.strerror}") from error
-    return [folder / name for name in files]
+    return write_files(folder, files)
 
 
 def lint(folder: Path) -> list[str]:

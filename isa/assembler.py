@@ -14,6 +14,7 @@ from tilewright.isa.codec import EncodingError, Instruction, encode, encode_uops
 from tilewright.isa.program import Program, Segment, SegmentKind
 from tilewright.isa.spec import FORMAT_OF, FORMATS, UOP_FIELDS, Engine, Field, others, token_bit
 from tilewright.isa.syntax import INTEGERS, MNEMONICS, POSITIONAL, UOP_DIRECTIVES, words
+from tilewright.schema import read_json
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s;{}=(),"]+|[{}=(),]|(?P<comment>;.*)|(?P<bad>")')
 _DIRECTIVES = (".config", ".segment", ".meta")
@@ -193,7 +194,7 @@ class _Assembler:
             raise AssemblyError(f"{where}: '.meta': expected a key and a JSON value")
         try:
             key = str(json.loads(match[1])) if match[1].startswith('"') else match[1]
-            value = json.loads(match[2])
+            value = read_json(match[2])
         except (ValueError, RecursionError) as error:
             raise AssemblyError(f"{where}: '.meta': expected a key and a JSON value: {error}") from error
         if key in self._meta:

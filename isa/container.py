@@ -19,12 +19,13 @@ import hashlib
 import json
 import struct
 import zlib
-from typing import Any, get_args
+from typing import Any
 
 from tilewright.config import Config, ConfigError
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program, Segment, SegmentKind
 from tilewright.isa.spec import instruction_width
+from tilewright.schema import Count, SchemaError, conform, read_json, shown
 
 MAGIC = b"TWPROG\r\n"
 FORMAT_VERSION = 1
@@ -84,12 +85,16 @@ def load(data: bytes, source: str = "program", most_bytes: int | None = None) ->
     body = _checked_body(data, source)
     try:
         length = _LENGTH.unpack_from(body)[0]
-        header = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+        header = read_json(body[_LENGTH.size : _LENGTH.size + length])
         return _Reader(body[_LENGTH.size + length :], source, most_bytes).program(header)
     except ContainerError:
         raise
     except ConfigError as error:
         raise ContainerError(f"{source}: its config is not valid here: {error}; compile the program again") from error
+    except SchemaError as error:
+        raise _malformed(source, str(error)) from error
+    except MemoryError as error:
+        raise _malformed(source, "what it holds does not fit into memory") from error
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, zlib.error, RecursionError) as error:
         raise _malformed(source, f"{type(error).__name__}: {error}") from error
 
@@ -146,18 +151,15 @@ class _Reader:
 
     def _segment(self, values: dict[str, Any]) -> Segment:
         name, kind, size, stride = (values[key] for key in ("name", "kind", "size", "repeat_stride"))
-        if not isinstance(name, str) or kind not in get_args(SegmentKind):
-            raise _malformed(self._source, f"segment {name!r} of kind {kind!r}")
-        for number in (size, stride):
-            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                raise _malformed(self._source, f"segment {name}: {number!r} is not a number of bytes")
+        for hint, value in ((str, name), (SegmentKind, kind), (Count, size), (Count, stride)):
+            conform(hint, value, f"segment {shown(name)}")
         data = None if values["data"] is None else self._blob(values["data"])
         return Segment(name, kind, size, data, stride)
 
     def _blob(self, values: dict[str, Any]) -> bytes:
-        size, stored = int(values["size"]), int(values["stored"])
+        size, stored = (conform(Count, values[key], f"blob: {key}") for key in ("size", "stored"))
         end = self._position + stored
-        if stored < 0 or size < 0 or end > len(self._blobs):
+        if end > len(self._blobs):
             raise _malformed(self._source, "a blob lies outside the file")
         if self._room is not None:
             if size > self._room:

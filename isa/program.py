@@ -14,6 +14,9 @@ SegmentKind = Literal["constant", "input", "output", "scratch"]
 #: bytes; the program and all segments begin at multiples of it in DRAM, and no AXI burst crosses one
 PAGE = 4096
 
+#: most bytes that the segments of a program take for one inference: 4 GiB, the memory of the largest board known
+MOST_SEGMENT_BYTES = 1 << 32
+
 
 def whole_pages(size: int) -> int:
     """``size`` bytes rounded up to whole pages."""
@@ -26,7 +29,7 @@ class Segment:
 
     ``size`` is in bytes, a multiple of the AXI beat; ``data`` is the initial content of a constant segment
     (weights, parameters, micro-ops; may be shorter than size, the rest is zero). In a batched launch the
-    base advances by ``repeat_stride`` bytes (whole pages, or 0 for segments all inferences share) per inference.
+    base advances by ``repeat_stride`` bytes (whole pages, at least ``size``; or 0 for segments all inferences share).
     """
 
     name: str

@@ -16,19 +16,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import read_bytes, write_atomic
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
-from tilewright.runtime.files import read_bytes, write_atomic
+from tilewright.runtime.records import CompileOptions, Layer, check_meta
 from tilewright.runtime.steps import Step, TensorSpec, step_from_dict, step_to_dict
+from tilewright.schema import Count, Range, parse, read_json
 
 MAGIC = b"TWART\r\n\x1a"
 FORMAT_VERSION = 1
@@ -99,37 +102,36 @@ class Artifact:
         body = _checked_body(data, source)
         (length,) = _LENGTH.unpack_from(body)
         try:
-            return cls._from_header(json.loads(body[8 : 8 + length]), body[8 + length :])
-        except (KeyError, TypeError, ValueError, AttributeError, TilewrightError) as error:
+            header = parse(_Header, read_json(body[8 : 8 + length]), "header")
+            return cls._from_header(header, body[8 + length :])
+        except (ValueError, RecursionError, TilewrightError) as error:
             raise ArtifactError(f"{source}: not a valid artifact: {error}; compile the model again") from error
 
     @classmethod
-    def _from_header(cls, header: dict[str, Any], payload: bytes) -> Artifact:
-        position = 0
-
-        def take(size: int) -> bytes:
-            nonlocal position
-            position += size
-            return payload[position - size : position]
-
-        programs = tuple(load_program(take(size)) for size in header["programs"])
-        blobs = {name: take(size) for name, size in header["blobs"].items()}
-        config = Config.from_dict(header["config"])
+    def _from_header(cls, header: _Header, payload: bytes) -> Artifact:
+        sizes = [*header.programs, *header.blobs.values()]
+        if sum(sizes) != len(payload):
+            raise ValueError(f"{len(payload)} bytes follow the header, which lists {sum(sizes)}")
+        ends = list(itertools.accumulate(sizes))
+        blobs = [payload[end - size : end] for end, size in zip(ends, sizes)]
+        programs = tuple(load_program(data, f"program {k}") for k, data in enumerate(blobs[: len(header.programs)]))
+        config = Config.from_dict(header.config)
         for index, program in enumerate(programs):
             if program.config.fingerprint != config.fingerprint:
                 raise ValueError(f"program {index} is of another config than the artifact")
+            check_meta(program, f"program {index}")
         return cls(
-            name=header["name"],
+            name=header.name,
             config=config,
             programs=programs,
-            steps=tuple(step_from_dict(values) for values in header["steps"]),
-            inputs=tuple(_tensor(values) for values in header["inputs"]),
-            outputs=tuple(_tensor(values) for values in header["outputs"]),
-            intermediates=tuple(Intermediate(i["operator"], _tensor(i["tensor"])) for i in header["intermediates"]),
-            blobs=blobs,
-            host_layers=tuple(header["host_layers"]),
-            compile_seconds=header["compile_seconds"],
-            options=header["options"],
+            steps=tuple(step_from_dict(values) for values in header.steps),
+            inputs=header.inputs,
+            outputs=header.outputs,
+            intermediates=header.intermediates,
+            blobs=dict(zip(header.blobs, blobs[len(header.programs) :])),
+            host_layers=header.host_layers,
+            compile_seconds=header.compile_seconds,
+            options=header.options,
         )
 
     def save(self, path: str | Path) -> None:
@@ -180,8 +182,22 @@ def unproven(artifact: Artifact) -> list[dict[str, Any]]:
     return [entry for entry in operators if entry["exact"] not in ("proven", "by construction")]
 
 
-def _tensor(values: dict[str, Any]) -> TensorSpec:
-    return TensorSpec(**{**values, "shape": tuple(values["shape"])})
+@dataclass(frozen=True)
+class _Header:
+    """What the header holds, field by field; the numbers of ``programs`` and ``blobs`` are their bytes."""
+
+    name: str
+    config: dict[str, Any]
+    fingerprint: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    steps: tuple[dict[str, Any], ...]
+    intermediates: tuple[Intermediate, ...]
+    host_layers: tuple[Layer, ...]
+    compile_seconds: Annotated[float, Range(0, 1e9)]
+    options: CompileOptions
+    programs: tuple[Count, ...]
+    blobs: dict[str, Count]
 
 
 def _checked_body(data: bytes, source: str) -> bytes:

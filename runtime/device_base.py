@@ -8,6 +8,7 @@ inputs, :meth:`~Device.launch`, :meth:`~Device.wait`, :meth:`~Device.read` outpu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -75,6 +76,7 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
         return f"{self.name} device"
@@ -96,7 +98,11 @@ class Device(ABC):
         shared = [s.name for s in program.segments if s.kind in ("input", "output") and not s.repeat_stride]
         if inferences > 1 and shared:
             raise DeviceError(f"{self}: segment {shared[0]} has no repeat stride: one inference per launch only")
-        return Allocation(program, inferences, self._allocate(program, inferences))
+        try:
+            return Allocation(program, inferences, self._allocate(program, inferences))
+        except MemoryError as error:
+            size = sum(s.size + (inferences - 1) * s.repeat_stride for s in program.segments)
+            raise DeviceError(f"{self}: there is no memory for {size:,} bytes of segments") from error
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays import save_array
 from tilewright.errors import TilewrightError
+from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Allocation, Counters, Device, open_device
-from tilewright.runtime.files import check_directory_writable, make_directory, save_array, write_atomic
+from tilewright.runtime.flow import check_flow, check_form
 from tilewright.runtime.host_steps import Environment, check_host, run_host_step
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.report import Report, Timings, build_report
-from tilewright.runtime.steps import LaunchStep, PackStep, TensorSpec, UnpackStep
+from tilewright.runtime.steps import LaunchStep, PackStep, TensorSpec, UnpackStep, form_of
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -48,7 +50,7 @@ class Executable:
     """A compiled network on a device.
 
     ``device`` is a device name or an open :class:`Device`; it must be of the artifact's Config
-    (:class:`ConfigMismatch`). The programs are verified unless ``verified`` says that they have been.
+    (:class:`ConfigMismatch`). Steps and programs are verified unless ``verified`` says that they have been.
     """
 
     def __init__(self, artifact: Artifact, device: str | Device = "sim", *, verified: bool = False) -> None:
@@ -60,6 +62,7 @@ class Executable:
         if not verified:
             from tilewright.isa.verifier import verify
 
+            check_flow(artifact)
             for program in artifact.programs:
                 verify(program)
 
@@ -120,6 +123,7 @@ class Executable:
                 piece = {name: value[begin : begin + chunk] for name, value in environment.items()}
                 self._run_steps(run, piece, progress)
                 for name, collected in parts.items():
+                    check_form(self.name, wanted[name], form_of(piece[name]))
                     collected.append(piece[name])
         results = {name: stack_tensor(np.concatenate(parts[name]), tensor) for name, tensor in wanted.items()}
         if keep_intermediates is not None:
@@ -176,6 +180,7 @@ class Executable:
         for index, step in enumerate(self.artifact.steps):
             start = time.perf_counter()
             if isinstance(step, PackStep):
+                step.check(form_of(environment[step.tensor]))
                 data = step.apply(environment[step.tensor])
                 run.device.write_stack(run.allocations[step.program], step.segment, step.offset, data)
                 run.timings.pack_s += time.perf_counter() - start

@@ -74,6 +74,8 @@ def softmax_int8(x: NDArray[np.int8], multiplier: int, left_shift: int, diff_min
     scaled = doubling_high_mul(np.where(used, difference, 0) << left_shift, multiplier)
     exponential = _exp_of_negative(scaled)
     total = np.where(used, rounding_divide_by_pot(exponential, _SUM_INTEGER_BITS), 0).sum(axis=-1, keepdims=True)
+    if total.size and total.max() > -_INT32_MIN:
+        raise OverflowError(f"softmax: the sum over {x.shape[-1]} elements exceeds int32")
     # total > 0 holds: the maximum itself contributes exp(0). frexp gives the position of its leading bit.
     leading_zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
     reciprocal = _reciprocal_of_one_plus((total << leading_zeros) - (1 << 31))
@@ -94,7 +96,12 @@ def cast(x: NDArray[np.generic], offset: int, dtype: str) -> NDArray[np.generic]
 def quantize(
     x: NDArray[np.float32], scale: float, zero_point: int, dtype: str = "int8", rounding: str = "even"
 ) -> NDArray[np.generic]:
-    """Float to integer: ``saturate(round(x / scale) + zp)``, ties to ``even`` (ONNX) or ``away`` from zero (TFLite)."""
+    """Float to integer: ``saturate(round(x / scale) + zp)``, ties to ``even`` (ONNX) or ``away`` from zero (TFLite).
+
+    Raises ValueError for NaN.
+    """
+    if np.isnan(x).any():
+        raise ValueError("quantize: a value is NaN")
     info = np.iinfo(dtype)
     quotient = np.asarray(x, np.float32) / np.float32(scale)
     if rounding == "even":

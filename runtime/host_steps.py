@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.interpreter_step import describe, run_interpreter_step
-from tilewright.runtime.steps import HostStep, InterpreterStep, Step
+from tilewright.runtime.steps import HostStep, InterpreterStep, Step, form_of
 
 Environment = dict[str, NDArray[Any]]
 
@@ -35,10 +35,14 @@ def check_host(artifact: Artifact) -> None:
 
 
 def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes]) -> None:
-    """Run one host step. Raises :class:`HostStepError` for a step that is none."""
+    """Run one host step. Raises :class:`HostStepError` for a step that is none, or that cannot take its data."""
     if isinstance(step, InterpreterStep):
         run_interpreter_step(step, environment, blobs)
     elif isinstance(step, HostStep):
-        environment[step.output] = step.apply(environment[step.input])
+        step.result(form_of(environment[step.input]))
+        try:
+            environment[step.output] = step.apply(environment[step.input])
+        except (OverflowError, ValueError) as error:
+            raise HostStepError(f"{step.kind} {step.input}: {error}") from error
     else:
         raise HostStepError(f"{step.kind}: not a host step")

@@ -29,16 +29,15 @@ def run_interpreter_step(step: InterpreterStep, environment: dict[str, Any], blo
     collected: list[list[NDArray[Any]]] = [[] for _ in step.outputs]
     for k in range(count):
         interpreter = _fresh(step, content) if step.stateful else _remembered(step, content)
-        try:
+        with interpreters.named_failures(describe(step)):
             values = interpreter([x[k] for x in inputs])
-        except (ValueError, RuntimeError) as error:
-            raise InterpreterError(f"{describe(step)}: {interpreters.first_line(error)}") from error
         if len(values) != len(step.outputs):
             raise InterpreterError(f"{describe(step)}: {len(values)} outputs, {len(step.outputs)} declared")
         for store, value in zip(collected, values):
             store.append(value)
     for name, arrays in zip(step.outputs, collected):
-        environment[name] = np.stack(arrays)
+        with interpreters.named_failures(f"{describe(step)}: outputs of different inferences"):
+            environment[name] = np.stack(arrays)
 
 
 def environment_count(environment: dict[str, Any]) -> int:

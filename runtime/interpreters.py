@@ -6,8 +6,9 @@ references whose integers the whole network must equal, so what runs here is exa
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -63,13 +64,19 @@ def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interp
         raise InterpreterError(
             f"{what}: need {PACKAGES[runtime][1]}, which is not installed: pip install {PACKAGES[runtime][1]}"
         )
-    try:
+    with named_failures(f"{what}: {PACKAGES[runtime][1]} cannot load them"):
         return _Litert(model, fast) if runtime == "litert" else _OnnxRuntime(model, fast)
-    except (ValueError, RuntimeError) as error:
-        raise InterpreterError(f"{what}: {PACKAGES[runtime][1]} cannot load them: {first_line(error)}") from error
+
+
+@contextlib.contextmanager
+def named_failures(what: str) -> Iterator[None]:
+    """Whatever an interpreter, or NumPy before it, says about a model or its data, as an InterpreterError."""
+    try:
+        yield
     except Exception as error:
-        if type(error).__module__.startswith("onnxruntime"):  # its errors have no common public base
-            raise InterpreterError(f"{what}: onnxruntime cannot load them: {first_line(error)}") from error
+        named = isinstance(error, (ValueError, RuntimeError, TypeError, MemoryError, OverflowError))
+        if named or type(error).__module__.startswith("onnxruntime"):  # its errors have no common public base
+            raise InterpreterError(f"{what}: {first_line(error)}") from error
         raise
 
 
@@ -89,6 +96,7 @@ class _Litert:
         return {detail["index"]: tuple(int(d) for d in detail["shape"]) for detail in details}
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        _check_count(len(self._inputs), inputs)
         for detail, value in zip(self._inputs, inputs):
             self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(value).reshape(detail["shape"]))
         self._interpreter.invoke()
@@ -111,7 +119,13 @@ class _OnnxRuntime:
         self._names = [value.name for value in self._session.get_inputs()]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        _check_count(len(self._names), inputs)
         return [np.asarray(y) for y in self._session.run(None, dict(zip(self._names, inputs)))]
+
+
+def _check_count(takes: int, inputs: Sequence[Array]) -> None:
+    if len(inputs) != takes:
+        raise ValueError(f"takes {takes} inputs, {len(inputs)} given")
 
 
 def onnxruntime_session(model: bytes, options: Callable[[bool], Any]) -> Any:

@@ -20,6 +20,8 @@ def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> lis
         if dtype.kind == "f":
             values = (rng.integers(-128, 128, shape) - tensor.zero_point) * np.float32(tensor.scale)
             arrays.append(values.astype(dtype))
+        elif dtype.kind == "b":
+            arrays.append(rng.integers(0, 2, shape).astype(dtype))
         else:
             limits = np.iinfo(dtype)
             arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, dropped_macs, placed_macs, unproven
 from tilewright.runtime.attribution import CAUSES
 from tilewright.runtime.device_base import Counters
-from tilewright.runtime.files import write_atomic
 from tilewright.runtime.report_html import render_html
 from tilewright.runtime.report_run import ProgramRun
 from tilewright.runtime.report_trace import trace_events

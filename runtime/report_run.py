@@ -13,6 +13,7 @@ from tilewright.runtime.activity import Activity, Traffic, count_traffic
 from tilewright.runtime.attribution import Attribution, attribute
 from tilewright.runtime.device_base import Counters
 
+MOST_CYCLES = 1 << 28  #: of an inference whose cycles are attributed one by one, in some 10 bytes each
 TRACKS = (*(engine.name for engine in Engine), "layer")  #: of a timeline: the engines, and whose each cycle is
 
 
@@ -30,8 +31,8 @@ class ProgramRun:
 
     @cached_property
     def activity(self) -> Activity | None:
-        """Engine occupation; None where the device gives no events."""
-        if self.counters.events is None:
+        """Engine occupation; None where the device gives no events, or of more cycles than can be told apart here."""
+        if self.counters.events is None or self.counters.cycles > MOST_CYCLES:
             return None
         return Activity(self.program, self.counters.events, self.counters.cycles)
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from tilewright.arrays import load_array
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.progress import on_error_stream
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Device, open_device
-from tilewright.runtime.files import load_array
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError, find_overlay
 from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.selftest_checks import Bench, Finding, check_artifact, run_checks

@@ -14,149 +14,38 @@ that a board can run it.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tilewright.errors import TilewrightError
-from tilewright.runtime import host
+from tilewright.runtime import host, interpreters
+from tilewright.runtime.packing import PackStep, UnpackStep
+from tilewright.runtime.step_base import (
+    INTEGERS,
+    Axis,
+    Form,
+    Index,
+    Int32,
+    Integer,
+    Scale,
+    Size,
+    Step,
+    StepError,
+    TensorSpec,
+    form_of,
+)
+from tilewright.schema import OneOf, Range, SchemaError, parse
+
+__all__ = [
+    "STEP_TYPES", "CastStep", "DequantizeStep", "Form", "HostStep", "InterpreterStep", "LaunchStep", "PackStep",
+    "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError", "TensorSpec", "TransposeStep", "UnpackStep",
+    "form_of", "step_from_dict", "step_to_dict",
+]  # fmt: skip
 
 Array = NDArray[Any]
-Bytes = NDArray[np.uint8]
-
-
-class StepError(TilewrightError):
-    """A step is malformed or is given a tensor of another shape; names the step and the tensor."""
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor of the network: shape with the leading batch of 1 (NHWC in programs), NumPy dtype name, quantisation."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str = "int8"
-    scale: float = 1.0
-    zero_point: int = 0
-
-
-@dataclass(frozen=True)
-class Step:
-    """Base of all steps; ``kind`` is the tag in the serialised form."""
-
-    kind: ClassVar[str] = ""
-
-
-@dataclass(frozen=True)
-class PackStep(Step):
-    """Pack tensor ``tensor`` into ``segment`` of ``program`` from byte ``offset`` on.
-
-    The tensor is permuted (``permutation``, axes of the user's tensor in NHWC order; None to leave it),
-    reshaped to ``shape`` = (1, H, W, C), ``value_offset`` is added (-128 for uint8 models), and the values,
-    which must then fit int8, are surrounded by ``padding`` = (top, left, bottom, right) of ``pad_value``:
-    (1, H', W', C) with H' = H + top + bottom. Then, by ``layout``:
-
-    * ``rows``: units ``[h][w][u][batch][lane]``, H' x W' x ``units`` of them, channel c in unit ``c // lanes``,
-      lane ``c % lanes``; channels beyond C hold ``channel_pad``;
-    * ``patches``: for each output position of a ``kernel`` = (KH, KW) window with ``strides`` and ``dilation``
-      over the padded image, the KH*KW*C values in (ky, kx, c) order, then ``channel_pad`` up to
-      ``units * lanes``: units ``[oy][ox][unit][batch][lane]``.
-
-    Batch row 0 carries the image; the others are zero.
-    """
-
-    kind: ClassVar[str] = "pack"
-    tensor: str
-    segment: int
-    shape: tuple[int, int, int, int]
-    lanes: int
-    units: int
-    layout: Literal["rows", "patches"] = "rows"
-    program: int = 0
-    offset: int = 0
-    batch: int = 1
-    permutation: tuple[int, ...] | None = None
-    value_offset: int = 0
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    pad_value: int = 0
-    channel_pad: int = 0
-    kernel: tuple[int, int] = (1, 1)
-    strides: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-
-    @property
-    def positions(self) -> tuple[int, int]:
-        """Rows and columns of the packed data: H' x W' for ``rows``, OH x OW for ``patches``."""
-        top, left, bottom, right = self.padding
-        height, width = self.shape[1] + top + bottom, self.shape[2] + left + right
-        if self.layout == "rows":
-            return height, width
-        reach_y, reach_x = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
-        return (height - reach_y) // self.strides[0] + 1, (width - reach_x) // self.strides[1] + 1
-
-    @property
-    def size(self) -> int:
-        """Bytes written per inference."""
-        rows, columns = self.positions
-        return rows * columns * self.units * self.batch * self.lanes
-
-    def apply(self, x: Array) -> Bytes:
-        """``x`` of shape (N, *tensor shape) -> the packed bytes, uint8 of shape (N, size)."""
-        if self.value_offset:
-            x = x.astype(np.int32) + self.value_offset
-        narrow = x.astype(np.int8, copy=False)
-        if narrow.dtype != x.dtype and not np.array_equal(narrow, x):
-            raise StepError(f"pack {self.tensor}: values from {x.min()} to {x.max()} do not fit int8")
-        return self.arrange(narrow).view(np.uint8)
-
-    def arrange(self, x: Array) -> Array:
-        """Values of any dtype, shape (N, *tensor shape), where the segment holds them: (N, size).
-
-        What :meth:`apply` does but for ``value_offset`` and the check for int8.
-        """
-        image = self._image(x)
-        values = image if self.layout == "rows" else self._patches(image)
-        count, rows, columns, channels = values.shape
-        width = self.units * self.lanes
-        if channels > width:
-            raise StepError(f"pack {self.tensor}: {channels} values do not fit {self.units} units of {self.lanes}")
-        packed = np.full((count, rows, columns, width), self.channel_pad, x.dtype)
-        packed[..., :channels] = values
-        if self.batch > 1:
-            batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), x.dtype)
-            batched[..., 0, :] = packed.reshape(count, rows, columns, self.units, self.lanes)
-            return batched.reshape(count, -1)
-        return packed.reshape(count, -1)
-
-    def _image(self, x: Array) -> Array:
-        """The NHWC image, padded: (N, H', W', C)."""
-        count = x.shape[0]
-        if self.permutation is not None:
-            x = x.transpose(0, *(axis + 1 for axis in self.permutation))
-        if x.size != count * int(np.prod(self.shape)):
-            raise StepError(f"pack {self.tensor}: shape {x.shape[1:]} does not hold {self.shape}")
-        x = x.reshape(count, *self.shape[1:])
-        top, left, bottom, right = self.padding
-        if not any(self.padding):
-            return x
-        spread = ((0, 0), (top, bottom), (left, right), (0, 0))
-        return np.pad(x, spread, constant_values=self.pad_value)
-
-    def _patches(self, image: Array) -> Array:
-        """Patches of the padded image: (N, OH, OW, KH * KW * C)."""
-        image = np.ascontiguousarray(image)
-        count, _, _, channels = image.shape
-        rows, columns = self.positions
-        if rows < 1 or columns < 1:
-            raise StepError(f"pack {self.tensor}: a {self.kernel} window does not fit the image {self.shape}")
-        n, h, w, c = image.strides
-        shape = (count, rows, columns, *self.kernel, channels)
-        strides = (n, h * self.strides[0], w * self.strides[1], h * self.dilation[0], w * self.dilation[1], c)
-        view = as_strided(image, shape, strides, writeable=False)
-        return view.reshape(count, rows, columns, -1)
 
 
 @dataclass(frozen=True)
@@ -164,56 +53,7 @@ class LaunchStep(Step):
     """Run program number ``program`` of the artifact, once per inference."""
 
     kind: ClassVar[str] = "launch"
-    program: int = 0
-
-
-@dataclass(frozen=True)
-class UnpackStep(Step):
-    """Read tensor ``tensor`` from ``segment`` of ``program``, byte ``offset`` on.
-
-    The segment holds units ``[h][w][u][batch][lane]`` (batch row 0 carries the image); ``shape`` is
-    (1, H, W, C). The first C channels are taken, ``value_offset`` is added, the axes are permuted
-    (``permutation``, axes of NHWC in the user's order), and the result becomes ``dtype`` in ``tensor_shape``.
-    """
-
-    kind: ClassVar[str] = "unpack"
-    tensor: str
-    segment: int
-    shape: tuple[int, int, int, int]
-    tensor_shape: tuple[int, ...]
-    lanes: int
-    units: int
-    program: int = 0
-    offset: int = 0
-    batch: int = 1
-    permutation: tuple[int, ...] | None = None
-    value_offset: int = 0
-    dtype: str = "int8"
-
-    @property
-    def size(self) -> int:
-        """Bytes read per inference."""
-        return self.shape[1] * self.shape[2] * self.units * self.batch * self.lanes
-
-    def apply(self, data: Bytes) -> Array:
-        """``data``: uint8 of shape (N, size) -> the tensor, shape (N, *tensor_shape)."""
-        values = self.collect(data.view(np.int8))
-        if self.value_offset:
-            values = values.astype(np.int32) + self.value_offset
-        return np.ascontiguousarray(values.astype(self.dtype, copy=False))
-
-    def collect(self, data: Array) -> Array:
-        """Values of any dtype as the segment holds them, shape (N, size) -> the tensor's, (N, *tensor_shape).
-
-        What :meth:`apply` does but for ``value_offset`` and the change of dtype.
-        """
-        count = data.shape[0]
-        _, height, width, channels = self.shape
-        units = data.reshape(count, height, width, self.units, self.batch, self.lanes)
-        values: Array = units[..., 0, :].reshape(count, 1, height, width, -1)[..., :channels]
-        if self.permutation is not None:
-            values = values.transpose(0, *(axis + 1 for axis in self.permutation))
-        return values.reshape(count, *self.tensor_shape)
+    program: Index = 0
 
 
 @dataclass(frozen=True)
@@ -222,6 +62,10 @@ class HostStep(Step):
 
     input: str
     output: str
+
+    def result(self, form: Form) -> Form:
+        """The form of ``output``. Raises :class:`StepError` unless the step can take an input of ``form``."""
+        raise NotImplementedError
 
     def apply(self, x: Array) -> Array:
         """``input`` of shape (N, *its own) -> ``output`` likewise."""
@@ -233,9 +77,15 @@ class SoftmaxStep(HostStep):
     """TFLite int8 softmax over the last axis, in exact integers (parameters as in ``jit.graph.Softmax``)."""
 
     kind: ClassVar[str] = "softmax"
-    multiplier: int
-    left_shift: int
-    diff_min: int
+    multiplier: Annotated[int, Range(0, (1 << 31) - 1)]
+    left_shift: Annotated[int, Range(0, 31)]
+    diff_min: Annotated[int, Range(-(1 << 31), 0)]
+
+    def result(self, form: Form) -> Form:
+        self.refuse(form.dtype == "int8" and form.elements > 0 and len(form.shape) > 0, f"{form} is no int8 vector")
+        widest = min(255, -self.diff_min) << self.left_shift
+        self.refuse(widest <= 1 << 31, f"a difference of {self.diff_min} shifted by {self.left_shift} is beyond int32")
+        return form
 
     def apply(self, x: Array) -> Array:
         return host.softmax_int8(x, self.multiplier, self.left_shift, self.diff_min)
@@ -246,8 +96,12 @@ class CastStep(HostStep):
     """``output = (input + offset)`` as ``dtype``, e.g. uint8 <-> int8 with an offset of -+128."""
 
     kind: ClassVar[str] = "cast"
-    offset: int
-    dtype: str
+    offset: Int32
+    dtype: Integer
+
+    def result(self, form: Form) -> Form:
+        self.refuse(form.dtype in INTEGERS, f"{form} are no integers of at most 32 bits")
+        return Form(form.shape, self.dtype)
 
     def apply(self, x: Array) -> Array:
         return host.cast(x, self.offset, self.dtype)
@@ -261,10 +115,14 @@ class QuantizeStep(HostStep):
     """
 
     kind: ClassVar[str] = "quantize"
-    scale: float
-    zero_point: int
-    dtype: str = "int8"
+    scale: Scale
+    zero_point: Int32
+    dtype: Integer = "int8"
     rounding: Literal["even", "away"] = "even"
+
+    def result(self, form: Form) -> Form:
+        self.refuse(form.dtype == "float32", f"{form} is not float32")
+        return Form(form.shape, self.dtype)
 
     def apply(self, x: Array) -> Array:
         return host.quantize(x, self.scale, self.zero_point, self.dtype, self.rounding)
@@ -275,8 +133,14 @@ class DequantizeStep(HostStep):
     """Integer -> float32: ``(input - zero_point) * scale``, the product in float32."""
 
     kind: ClassVar[str] = "dequantize"
-    scale: float
-    zero_point: int
+    scale: Scale
+    zero_point: Annotated[int, Range(-(1 << 15), 1 << 16)]
+
+    def result(self, form: Form) -> Form:
+        wide = form.dtype == "int32" and self.zero_point != 0
+        fits = form.dtype in INTEGERS and not wide
+        self.refuse(fits, f"{form} less {self.zero_point} does not stay within int32")
+        return Form(form.shape, "float32")
 
     def apply(self, x: Array) -> Array:
         return host.dequantize(x, self.scale, self.zero_point)
@@ -287,7 +151,11 @@ class ReshapeStep(HostStep):
     """The same elements in row-major order; ``shape`` is the output tensor's whole shape."""
 
     kind: ClassVar[str] = "reshape"
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
+
+    def result(self, form: Form) -> Form:
+        self.refuse(form.elements == math.prod(self.shape), f"shape {list(form.shape)} does not fill {self.shape}")
+        return Form(self.shape, form.dtype)
 
     def apply(self, x: Array) -> Array:
         return host.reshape(x, (len(x), *self.shape))
@@ -298,7 +166,12 @@ class TransposeStep(HostStep):
     """``output = transpose(input, permutation)``; the axes are the tensor's own."""
 
     kind: ClassVar[str] = "transpose"
-    permutation: tuple[int, ...]
+    permutation: tuple[Axis, ...]
+
+    def result(self, form: Form) -> Form:
+        ordered = sorted(self.permutation) == list(range(len(form.shape)))
+        self.refuse(ordered, f"{self.permutation} is no order of the axes of {form}")
+        return Form(tuple(form.shape[axis] for axis in self.permutation), form.dtype)
 
     def apply(self, x: Array) -> Array:
         return np.ascontiguousarray(x.transpose(0, *(axis + 1 for axis in self.permutation)))
@@ -318,7 +191,7 @@ class InterpreterStep(Step):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     model: str
-    runtime: str
+    runtime: Annotated[str, OneOf(tuple(interpreters.PACKAGES))]
     operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
     stateful: bool = False
     fast: bool = False
@@ -339,17 +212,13 @@ def step_to_dict(step: Step) -> dict[str, Any]:
 
 
 def step_from_dict(values: dict[str, Any]) -> Step:
-    """The step of a mapping. Raises :class:`StepError` on an unknown kind or field."""
+    """The step of a mapping. Raises :class:`StepError` on an unknown kind, an unknown field and a bad value."""
     fields = dict(values)
     kind = fields.pop("kind", None)
     cls = STEP_TYPES.get(str(kind))
     if cls is None:
         raise StepError(f"{kind}: no such step; the steps are {', '.join(STEP_TYPES)}")
     try:
-        return cls(**{name: _freeze(value) for name, value in fields.items()})
-    except TypeError as error:
-        raise StepError(f"{kind} step: {error}") from error
-
-
-def _freeze(value: Any) -> Any:
-    return tuple(_freeze(item) for item in value) if isinstance(value, list) else value
+        return parse(cls, fields, f"{kind} step")
+    except SchemaError as error:
+        raise StepError(str(error)) from error

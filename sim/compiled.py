@@ -57,8 +57,9 @@ def _candidates(kind: str) -> list[Path]:
     if configured:
         return [Path(configured) / f"tilewright-{kind}"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    homes = [Path(home) / "tilewright" / kind] if os.path.isabs(home) else []  # "~" stays where there is no home
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return [Path(home) / "tilewright" / kind, Path(tempfile.gettempdir()) / f"tilewright-{kind}-{user}"]
+    return [*homes, Path(tempfile.gettempdir()) / f"tilewright-{kind}-{user}"]
 
 
 def _cache_folder(kind: str = "kernels", more: Sequence[Path] = ()) -> Path | None:

@@ -13,6 +13,7 @@ import pytest
 import tilewright as tw
 from tests.runtime.network import TINY, images, make_artifact, reference
 from tilewright import cache, compiling
+from tilewright.files import CACHE_VARIABLE
 from tilewright.runtime.device import DeviceError
 
 
@@ -26,7 +27,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return dataclasses.replace(make_artifact(config, keep=keep_intermediates), name=path.stem)
 
     monkeypatch.setattr(compiling, "compile_artifact", compile_artifact)
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     cache.clear_memory()
     return made
 
@@ -100,7 +101,7 @@ def test_a_cache_folder_that_cannot_be_made_is_no_obstacle(
     compilations: list[str], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "file"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
     assert tw.compile(model, "tiny").name == "net"
     assert compilations == ["net.tflite"]
 
@@ -149,7 +150,7 @@ def test_the_face_has_what_it_promises() -> None:
 def test_compiling_without_its_packages_is_refused_by_name(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
     with pytest.raises(compiling.CompileError, match=r"net\.tflite: .* pip install 'tilewright\[compile\]'"):
         tw.compile(model, "tiny")

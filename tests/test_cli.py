@@ -22,6 +22,7 @@ from tests.runtime.network import images, make_artifact, reference
 from tilewright import cache, checking, compiling, terminal
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
+from tilewright.files import CACHE_VARIABLE
 
 
 class Shell:
@@ -50,7 +51,7 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path.parent / f"{tmp_path.name}-cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path.parent / f"{tmp_path.name}-cache"))
     monkeypatch.chdir(tmp_path)
     cache.clear_memory()
     return Shell(tmp_path, capsys)

@@ -15,8 +15,8 @@ import pytest
 import tilewright as tw
 from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder
-from tilewright import cache
 from tilewright.checking import reference_outputs
+from tilewright.files import CACHE_VARIABLE
 from tilewright.runtime.artifact import accelerator_layers
 
 NETWORKS = ["autoencoder_toycar", "dscnn_keywords"]
@@ -27,7 +27,7 @@ LARGE = ["resnet8_cifar10", "mobilenet_person"]
 def test_real_networks_equal_the_reference_in_every_layer(
     name: str, model_case: Callable[[str], ModelCase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     case = model_case(name)
     exe = tw.compile(case.model, "pynq-z2", keep_intermediates=True)
     y, report = exe.run(case.x[:8], keep_intermediates=tmp_path / "layers")
@@ -45,7 +45,7 @@ def test_real_networks_equal_the_reference_in_every_layer(
 def test_an_exported_artifact_gives_the_same(
     model_case: Callable[[str], ModelCase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     case = model_case("autoencoder_toycar")
     tw.compile(case.model).save(tmp_path / "a.twa")
     exe = tw.load(tmp_path / "a.twa")
@@ -63,7 +63,7 @@ def mixed_model(path: Path) -> Path:
 def test_what_has_no_integer_form_runs_in_the_interpreter_and_the_report_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     path = mixed_model(tmp_path / "mixed.onnx")
     exe = tw.compile(path, "tiny")
     x = np.random.default_rng(0).normal(0, 1, (3, 4, 6, 6)).astype(np.float32)
@@ -85,7 +85,7 @@ def test_what_has_no_integer_form_runs_in_the_interpreter_and_the_report_says_so
 def test_a_mixed_artifact_runs_in_a_process_that_has_no_compiler_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     exe = tw.compile(mixed_model(tmp_path / "mixed.onnx"), "tiny")
     exe.save(tmp_path / "mixed.twa")
     x = np.random.default_rng(1).normal(0, 1, (2, 4, 6, 6)).astype(np.float32)

@@ -27,20 +27,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_artifact().save("toy.twa")
     np.save("x.npy", images(3))
     Path("token").write_text(auth.new_token())
+    Path("token").chmod(0o600)
     return tmp_path
 
 
 @pytest.fixture
 def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A server of the simulator in a process of its own, and the lines it greets with."""
-    command = [sys.executable, "-m", "tilewright", "serve", "--device", "sim", "--config", "tiny", "--port", "0",
-               "--host", "127.0.0.1"]  # fmt: skip
+    command = [sys.executable, "-m", "tilewright", "serve", "--device", "sim", "--config", "tiny", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line.rstrip())
-        if line.startswith("from a PC:"):
+        if line.startswith("from "):
             break
     yield process, lines
     process.kill()
@@ -54,7 +54,10 @@ def test_from_the_line_that_serve_prints_to_a_network_run(
     process, lines = serving
     assert lines[0].startswith("serving the sim device, config tiny, on port ")
     assert "without TLS" in lines[2]
-    told = re.fullmatch(r"from a PC: TILEWRIGHT_TOKEN=(\S+) tilewright run A\.twa --device pynq://\S+:(\d+)", lines[-1])
+    assert lines[3] == "for this machine alone: --host 0.0.0.0 lets others reach it"
+    told = re.fullmatch(
+        r"from here: TILEWRIGHT_TOKEN=(\S+) tilewright run A\.twa --device pynq://localhost:(\d+)", lines[-1]
+    )
     assert told is not None
     device = f"pynq://127.0.0.1:{told[2]}"
     run = ["run", "toy.twa", "--input", "x.npy", "--output", "y.npy", "--device", device]

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from bench.bench_networks import run, stored
-from tilewright import cache
+from tilewright.files import CACHE_VARIABLE
 
 SMALL = [
     "cifar10_tinymaix", "dcgan_discriminator", "hello_world", "keyword_svdf", "lstm_mnist_keras", "lstm_mnist_tflm",
@@ -28,7 +28,7 @@ def test_every_output_is_equal(name: str, shared_models: Path, tmp_path: Path, m
     path = shared_models / "zoo" / f"{name}.tflite"
     if not path.exists():
         pytest.skip(f"{path} is not there")
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     exe = tw.compile(path)
     outputs, expected, report = run(exe, *stored(path.with_suffix(".npz")))
     assert expected

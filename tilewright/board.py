@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewright.arrays import load_array, save_array
 from tilewright.errors import TilewrightError
+from tilewright.files import check_writable
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.files import check_writable, load_array, save_array
 from tilewright.runtime.report import Report
 
 __all__ = ["main"]

@@ -17,21 +17,15 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import cache_root
 from tilewright.runtime.artifact import Artifact
 from tilewright.sources import source_version
 
-DIRECTORY_VARIABLE = "TILEWRIGHT_CACHE"
 DISK_BYTES = 1 << 30  #: when the folder holds more, the files used least recently go
 MEMORY_ARTIFACTS = 32  #: artifacts kept in memory
 
 _MEMORY: OrderedDict[str, Artifact] = OrderedDict()
 _COMPILER_PACKAGES = ("tilewright.isa", "tilewright.jit", "tilewright.sim", "tilewright.runtime")
-
-
-def cache_directory() -> Path:
-    """Where artifacts are kept on disk."""
-    configured = os.environ.get(DIRECTORY_VARIABLE)
-    return Path(configured) if configured else Path.home() / ".cache" / "tilewright"
 
 
 def cache_key(model: bytes, suffix: str, config: Config, options: dict[str, Any]) -> str:
@@ -50,13 +44,13 @@ def lookup(key: str) -> Artifact | None:
     if key in _MEMORY:
         _MEMORY.move_to_end(key)
         return _MEMORY[key]
-    path = _path(key)
-    if not path.is_file():
-        return None
     try:
+        path = _path(key)
+        if not path.is_file():
+            return None
         artifact = Artifact.load(path)
     except TilewrightError:
-        return None  # damaged or of an older format: compiled again and replaced
+        return None  # damaged or of an older format: compiled again and replaced; or no home to look in
     with contextlib.suppress(OSError):
         os.utime(path)
     _remember(key, artifact)
@@ -66,8 +60,8 @@ def lookup(key: str) -> Artifact | None:
 def store(key: str, artifact: Artifact) -> None:
     """Keep an artifact. A folder that cannot be written only costs the next process a compilation."""
     _remember(key, artifact)
-    path = _path(key)
     with contextlib.suppress(OSError, TilewrightError):
+        path = _path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         artifact.save(path)
         _prune(path.parent)
@@ -79,7 +73,7 @@ def clear_memory() -> None:
 
 
 def _path(key: str) -> Path:
-    return cache_directory() / "artifacts" / f"{key}.twa"
+    return cache_root() / "artifacts" / f"{key}.twa"
 
 
 def _remember(key: str, artifact: Artifact) -> None:

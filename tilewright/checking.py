@@ -96,10 +96,11 @@ def reference_outputs(model: Path, inputs: Sequence[Array], progress: Advance | 
         try:
             if interpreter is None or stateful:
                 interpreter = interpreters.load(source.runtime, content, str(model))
-            values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
-            collected.append([_drop_batch(y) for y in interpreter(values)])
-        except (InterpreterError, ValueError, RuntimeError) as error:
-            raise CheckError(f"--check: {package} cannot run {model}: {interpreters.first_line(error)}") from error
+            with interpreters.named_failures(f"{package} cannot run {model}"):
+                values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
+                collected.append([_drop_batch(y) for y in interpreter(values)])
+        except InterpreterError as error:
+            raise CheckError(f"--check: {error}") from error
         if progress is not None:
             progress(1)
     return [np.stack([outputs[i] for outputs in collected]) for i in range(len(collected[0]))]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.files import read_bytes
 from tilewright.progress import Progress, silent
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.files import read_bytes
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config, ConfigError
+from tilewright.files import write_files
 from tilewright.hw.boards.board import BoardError, load_board
 from tilewright.hw.boards.reports import check_timing, parse_timing, parse_utilisation
 
@@ -70,17 +71,12 @@ def package_overlay(folder: Path) -> Overlay:
         "tools": {"vivado": facts["vivado"], "tilewright": _own_version()},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    try:
-        if target.exists():
-            shutil.rmtree(target)
-        target.mkdir()
-        copies = {suffix: target / f"{name}.{suffix}" for suffix in files}
-        for suffix, path in files.items():
-            shutil.copyfile(path, copies[suffix])
-        manifest_path = target / f"{name}.json"
-        manifest_path.write_text(json.dumps(manifest, indent=1) + "\n")
-    except OSError as error:
-        raise BoardError(f"{target}: cannot be written: {error.strerror}") from error
+    copies = {suffix: target / f"{name}.{suffix}" for suffix in files}
+    manifest_path = target / f"{name}.json"
+    contents = {f"{name}.{suffix}": path.read_bytes() for suffix, path in files.items()}
+    write_files(target, {**contents, manifest_path.name: json.dumps(manifest, indent=1) + "\n"})
+    for stale in set(target.iterdir()) - {*copies.values(), manifest_path}:
+        shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
     return Overlay(copies["bit"], copies["hwh"], manifest_path, manifest)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from tilewright.config import Config
+from tilewright.files import write_files
 from tilewright.hw import hls
 from tilewright.hw.boards.board import HERE, Board, BoardError
 from tilewright.hw.hls.header import config_header
@@ -78,10 +79,7 @@ def write_project(board: Board, config: Config, source: Source, folder: Path) ->
         for name in ("rtl", "hls", *RESULTS):
             if (folder / name).exists():
                 shutil.rmtree(folder / name)
-        for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_files(folder, files)
         (folder / "build.sh").chmod(0o755)
     except OSError as error:
         raise BoardError(f"{folder}: cannot be written: {error.strerror}") from error

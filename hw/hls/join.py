@@ -387,7 +387,9 @@ def main(folder: Path) -> None:
         for path in sorted(made.iterdir()):
             if path.suffix in (".v", ".dat"):
                 shutil.copyfile(path, target / path.name)
-    (target / "tilewright.v").write_text(join_kernels(shapes, texts))
+    whole = target / "tilewright.v.part"
+    whole.write_text(join_kernels(shapes, texts))
+    whole.replace(target / "tilewright.v")
 
 
 if __name__ == "__main__":

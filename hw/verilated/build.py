@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from tilewright.files import cache_root, sweep
 from tilewright.hw.verilated.toolchain import (
     CXX_FLAGS,
     FAST_FLAGS,
@@ -38,8 +39,7 @@ _FLAGS = (CXX_FLAGS, FAST_FLAGS, SLOW_FLAGS)
 
 def cache_directory() -> Path:
     """Where libraries are kept: ``rtl`` in ``$TILEWRIGHT_CACHE``, else in ``~/.cache/tilewright``."""
-    configured = os.environ.get("TILEWRIGHT_CACHE")
-    return (Path(configured) if configured else Path.home() / ".cache" / "tilewright") / "rtl"
+    return cache_root() / "rtl"
 
 
 @contextmanager
@@ -180,6 +180,7 @@ def runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:
 
 def prune(folder: Path, pattern: str, limit: int = DISK_BYTES) -> None:
     """Delete the files used least recently until all that match take at most ``limit`` bytes."""
+    sweep(folder)
     entries = []
     for path in folder.glob(pattern):
         try:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.config import Config
+from tilewright.files import write_atomic
 from tilewright.hw.verilated.build import build_library, cache_directory, locked, prune
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 from tilewright.progress import Progress, silent
@@ -48,9 +49,7 @@ def design_sources(config: Config) -> dict[str, str]:
         from tilewright.hw.rtl.generate import generate_verilog
 
         sources = {name: _relative_sources(text) for name, text in generate_verilog(config).items()}
-        scratch = path.with_suffix(".part")
-        scratch.write_text(json.dumps(sources))
-        os.replace(scratch, path)
+        write_atomic(path, json.dumps(sources))
     path.with_suffix(".lock").unlink(missing_ok=True)
     prune(cache_directory(), "*.json")
     return sources

@@ -44,7 +44,8 @@ RULES: dict[Rule, str] = {
     Rule.ENCODING: ("Every instruction decodes: known enum values, no bits above its fields."),
     Rule.SEGMENT_TABLE: (
         "At most `segments` segments, with distinct names, sizes that are whole beats, repeat strides that are "
-        "multiples of 4096, and data only in constant segments and no longer than the size."
+        "multiples of 4096 and either 0 or at least the size, data only in constant segments and no longer than the "
+        "size, and at most 4 GiB in all."
     ),
     Rule.TOKEN_UNDERFLOW: ("At each pop, the queue holds at least one token pushed earlier in program order."),
     Rule.TOKEN_OVERFLOW: ("After each push, in program order, the queue holds at most `token_depth` tokens."),

@@ -14,7 +14,7 @@ from tilewright.config import Config
 from tilewright.isa.codec import Table, columns_of
 from tilewright.isa.effects import TILES, dram_end, uses_act
 from tilewright.isa.functions import Rounding
-from tilewright.isa.program import PAGE, Program
+from tilewright.isa.program import MOST_SEGMENT_BYTES, PAGE, Program
 from tilewright.isa.spec import FORMATS, UOP_MEMORY, Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 
@@ -44,11 +44,15 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
             raise fail(f"{where}: size {segment.size} is not a whole number of {config.beat_bytes}-byte beats")
         if segment.repeat_stride < 0 or segment.repeat_stride % PAGE:
             raise fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {PAGE}")
+        if 0 < segment.repeat_stride < segment.size:
+            raise fail(f"{where}: repeat_stride {segment.repeat_stride} is less than its size {segment.size}")
         if segment.data is not None and segment.kind != "constant":
             raise fail(f"{where}: has data, but only constant segments may (this is {segment.kind})")
         if segment.data is not None and len(segment.data) > segment.size:
             raise fail(f"{where}: {len(segment.data)} bytes of data exceed its size {segment.size}")
     sizes = [s.size for s in segments] if given is None else [int(size) for size in given]
+    if sum(sizes) > MOST_SEGMENT_BYTES:
+        raise fail(f"{sum(sizes)} bytes of segments; at most {MOST_SEGMENT_BYTES} can be had")
     return [size // config.beat_bytes for size in sizes]
 
 

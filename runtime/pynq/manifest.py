@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import read_bytes
 from tilewright.runtime.device_base import DeviceError
-from tilewright.runtime.files import read_bytes
+from tilewright.schema import read_json
 
 MANIFEST_FORMAT = 1
 OVERLAY_VARIABLE = "TILEWRIGHT_OVERLAY"  #: environment variable that names the overlay where no option does
@@ -87,7 +87,7 @@ def read_manifest(bitstream: Path) -> Manifest:
             raise OverlayError(f"{path}: {what}")
     source = bitstream.with_suffix(".json")
     try:
-        values = json.loads(read_bytes(source))
+        values = read_json(read_bytes(source))
     except ValueError as error:
         raise OverlayError(f"{source}: not valid JSON: {error}; build the overlay again") from error
     manifest = _parse(values, bitstream, source)

@@ -10,11 +10,12 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.files import read_bytes
+from tilewright.files import read_bytes
 
 TOKEN_VARIABLE = "TILEWRIGHT_TOKEN"
 SHORTEST_TOKEN = 16
@@ -31,8 +32,12 @@ def new_token() -> str:
 
 
 def find_token(file: str | Path | None = None) -> str | None:
-    """The token in ``file``, else in the environment variable ``TILEWRIGHT_TOKEN``, else None."""
+    """The token in ``file``, else in the environment variable ``TILEWRIGHT_TOKEN``, else None.
+
+    Raises :class:`TokenError`, also for a file that others can read.
+    """
     if file is not None:
+        check_private(file)
         try:
             return check_token(read_bytes(file).decode().strip(), str(file))
         except UnicodeDecodeError as error:
@@ -40,6 +45,16 @@ def find_token(file: str | Path | None = None) -> str | None:
     if (value := os.environ.get(TOKEN_VARIABLE)) is not None:
         return check_token(value.strip(), TOKEN_VARIABLE)
     return None
+
+
+def check_private(file: str | Path) -> None:
+    """Raise :class:`TokenError` if others than its owner can read or write a file that holds a secret."""
+    try:
+        mode = os.stat(file).st_mode
+    except OSError:
+        return  # what is wrong with it, reading it will say
+    if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise TokenError(f"{file}: holds a secret that others can read (mode {mode & 0o777:o}); chmod 600 {file}")
 
 
 def check_token(token: str, source: str) -> str:

@@ -285,6 +285,7 @@ class RemoteDevice(Device):
             except ServerFull as full:
                 if time.monotonic() >= end:
                     raise ServerFull(f"{full}; waited {self._patience:.0f} s") from full
+                self.notice(f"waiting for a connection: {full}")
                 time.sleep(min(_RETRY_SECONDS, max(0.0, end - time.monotonic())))
 
     def _introduce(self, purpose: str, patience: float) -> tuple[Channel, dict[str, Any]]:
@@ -306,6 +307,8 @@ class RemoteDevice(Device):
             channel.send({"nonce": mine, "purpose": purpose, "wait": patience,
                           "proof": auth.proof(self._token, "client", theirs, mine)})  # fmt: skip
             welcome = self._welcome(channel, patience)
+            if welcome.get("error") == "full":
+                raise ServerFull(f"{self}: {welcome.get('message')}")
             if "error" in welcome:
                 raise RemoteError(f"{self}: {welcome.get('message')}")
             if not auth.proven(welcome.get("proof"), self._token, "server", theirs, mine):
@@ -325,6 +328,7 @@ class RemoteDevice(Device):
             welcome, _ = channel.receive()
             if "waiting" not in welcome:
                 return welcome
+            self.notice(f"waiting for the device: {welcome['waiting']}")
             if time.monotonic() > end:
                 raise RemoteError(f"{self}: the device is taken: {welcome['waiting']}; waited {patience:.0f} s")
 

@@ -17,7 +17,8 @@ from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.server import DEFAULT_PORT, Limits, Server, tls_context
 
 MIB = 1 << 20
-EPILOG = "Example: tilewright serve --overlay pynq-z2.bit --token-file token.txt"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EPILOG = "Example: tilewright serve --host 0.0.0.0 --overlay pynq-z2.bit --token-file token.txt"
 
 
 class ServeError(TilewrightError):
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         server = Server(device, token, options.host, options.port, tls=tls, limits=limits, log=_log)
         signal.signal(signal.SIGTERM, _interrupt)
-        for line in _welcome(device, server, tls is not None, token if generated else None):
+        for line in _welcome(device, server, options.host, tls is not None, token if generated else None):
             print(line, flush=True)
         try:
             server.serve_forever()
@@ -58,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="pynq", choices=list(DEVICES), help="what to serve (default: pynq)")
     parser.add_argument("--overlay", type=Path, help="with --device pynq: the .bit file, or a folder of one")
     parser.add_argument("--config", metavar="NAME|FILE", help="with other devices: preset or .toml file")
-    parser.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all, for other machines (%(default)s)"
+    )
     parser.add_argument("--port", type=_number(0, 65535), default=DEFAULT_PORT, help="0: any free one (%(default)s)")
     parser.add_argument(
         "--token-file", type=Path, help=f"file with the token (default: {auth.TOKEN_VARIABLE}, or a new one is printed)"
@@ -97,7 +100,8 @@ def _device(options: argparse.Namespace) -> Device:
     return open_device(options.device, load_config(options.config or "pynq-z2"))
 
 
-def _welcome(device: Device, server: Server, tls: bool, token: str | None) -> list[str]:
+def _welcome(device: Device, server: Server, host: str, tls: bool, token: str | None) -> list[str]:
+    here = host in LOOPBACK
     scheme = "pynqs" if tls else "pynq"
     at = "" if server.port == DEFAULT_PORT else f":{server.port}"
     known = f"{auth.TOKEN_VARIABLE}={token} " if token else ""
@@ -106,7 +110,10 @@ def _welcome(device: Device, server: Server, tls: bool, token: str | None) -> li
         lines.append(f"token (new; --token-file keeps one): {token}")
     if not tls:
         lines.append("without TLS: programs and data can be read and changed on the way (--tls-cert)")
-    lines.append(f"from a PC: {known}tilewright run A.twa --device {scheme}://{socket.gethostname()}{at}")
+    if here:
+        lines.append("for this machine alone: --host 0.0.0.0 lets others reach it")
+    name = "localhost" if here else socket.gethostname()
+    lines.append(f"from {'here' if here else 'a PC'}: {known}tilewright run A.twa --device {scheme}://{name}{at}")
     return lines
 
 

@@ -11,15 +11,19 @@ all the same; gRPC and ZeroMQ are not in the standard library, and a board has n
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
+import time
 from typing import Any
 
 from tilewright.runtime.device_base import DeviceError
+from tilewright.schema import read_json
 
 MAGIC = b"TWR1"
 PREFIX = struct.Struct("<4sIQ")
 HEADER_LIMIT = 1 << 20  #: most bytes of a message's JSON text
+SLOWEST = 1 << 18  #: bytes a second that a peer with a deadline must keep up, on the average since its message is due
 _PIECE = 1 << 20
 
 
@@ -38,17 +42,25 @@ class FrameError(RemoteError):
 class Channel:
     """Messages over a connected socket; ``peer`` names the other side in errors.
 
-    ``payload_limit`` bounds what is accepted: a longer message is refused before any of it is read.
+    ``payload_limit`` bounds what is accepted: a longer message is refused before any of it is read. ``seconds`` bounds
+    the time of each message, from when it is awaited or sent to its last byte, but for what :data:`SLOWEST` allows its
+    bytes: single bytes now and then do not extend it. Without it the connection's own timeout holds for each read.
     """
 
-    def __init__(self, connection: socket.socket, peer: str, payload_limit: int, header_limit: int = HEADER_LIMIT):
-        self.connection, self.peer = connection, peer
+    def __init__(
+        self, connection: socket.socket, peer: str, payload_limit: int, header_limit: int = HEADER_LIMIT,
+        seconds: float | None = None,
+    ) -> None:  # fmt: skip
+        self.connection, self.peer, self.seconds = connection, peer, seconds
         self.payload_limit, self.header_limit = payload_limit, header_limit
+        self._due = math.inf  #: when the message that is being received must be there
 
     def send(self, header: dict[str, Any], payload: bytes | memoryview = b"") -> None:
         """Send one message. Raises :class:`ConnectionLost`."""
         text = json.dumps(header, separators=(",", ":")).encode()
         try:
+            if self.seconds is not None:  # the timeout is that of the whole sendall
+                self.connection.settimeout(self.seconds + len(payload) / SLOWEST)
             self.connection.sendall(PREFIX.pack(MAGIC, len(text), len(payload)) + text)
             if payload:
                 self.connection.sendall(payload)
@@ -57,6 +69,8 @@ class Channel:
 
     def receive(self) -> tuple[dict[str, Any], bytearray]:
         """The next message. Raises :class:`ConnectionLost`, :class:`FrameError`."""
+        if self.seconds is not None:
+            self._due = time.monotonic() + self.seconds
         magic, text_length, payload_length = PREFIX.unpack(self._exactly(PREFIX.size))
         if magic != MAGIC:
             raise FrameError(
@@ -68,7 +82,7 @@ class Channel:
                 f"{self.payload_limit} are accepted"
             )
         try:
-            header = json.loads(bytes(self._exactly(text_length)))
+            header = read_json(bytes(self._exactly(text_length)))
         except (ValueError, RecursionError) as error:
             raise FrameError(f"{self.peer}: a message is not valid JSON") from error
         if not isinstance(header, dict):
@@ -80,15 +94,27 @@ class Channel:
         received = bytearray()
         while len(received) < size:
             try:
-                piece = self.connection.recv(min(_PIECE, size - len(received)))
+                piece = self._recv(min(_PIECE, size - len(received)))
             except TimeoutError as error:
-                raise ConnectionLost(f"{self.peer}: nothing came for {self.connection.gettimeout():g} s") from error
+                seconds = self.connection.gettimeout() if self.seconds is None else self.seconds
+                raise ConnectionLost(f"{self.peer}: no whole message came in {seconds:g} s") from error
             except OSError as error:
                 raise ConnectionLost(f"{self.peer}: the connection is lost: {reason(error)}") from error
             if not piece:
                 raise ConnectionLost(f"{self.peer}: closed the connection")
             received += piece
         return received
+
+    def _recv(self, size: int) -> bytes:
+        if self.seconds is None:
+            return self.connection.recv(size)
+        left = self._due - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.connection.settimeout(left)
+        piece = self.connection.recv(size)
+        self._due += len(piece) / SLOWEST
+        return piece
 
     def close(self) -> None:
         """Close the socket; the other side sees the end of the stream."""

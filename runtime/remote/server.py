@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ from tilewright.runtime.device_base import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.session import Programs, Session, error_reply
+from tilewright.runtime.remote.slots import Slots, origin_of
 from tilewright.runtime.remote.turns import TakenError, Turns
 
 PROTOCOL = 1
 DEFAULT_PORT = 7747
 _GREETING_BYTES = 4096
-_GREETING_SECONDS = 10.0
 _LONGEST_WAIT = 86400.0
 
 Log = Callable[[str], None]
@@ -33,12 +34,20 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server gives: bytes of one message, bytes of segments and programs, idle seconds, connections."""
+    """What the server gives: bytes of one message, bytes of segments and programs, idle seconds, connections.
+
+    ``connections`` are those that have proven the token, ``strangers`` the others, ``each`` and ``strangers_each`` how
+    many of them may come from one address. A stranger has ``greeting_seconds`` for each of TLS and the proof.
+    """
 
     request_bytes: int = 64 << 20
     memory_bytes: int = 512 << 20
     idle_seconds: float = 60.0
     connections: int = 16
+    each: int = 8
+    strangers: int = 32
+    strangers_each: int = 4
+    greeting_seconds: float = 10.0
 
 
 class Server:
@@ -53,7 +62,8 @@ class Server:
     ) -> None:  # fmt: skip
         self._device, self._token, self._tls, self._limits, self._log = device, token, tls, limits, log
         self._programs, self._turns = Programs(limits.memory_bytes), Turns()
-        self._slots = threading.BoundedSemaphore(limits.connections)
+        self._strangers = Slots(limits.strangers, limits.strangers_each)
+        self._clients = Slots(limits.connections, limits.each)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._listener = socket.create_server((host, port), family=family)
@@ -84,10 +94,11 @@ class Server:
                 time.sleep(0.1)
                 continue
             peer = f"{address[0]}:{address[1]}"
-            if not self._slots.acquire(blocking=False):
-                self._refuse(connection, peer)
+            origin = origin_of(address[0])
+            if why := self._strangers.take(origin):
+                self._refuse(connection, peer, why)
                 continue
-            threading.Thread(target=self._connection, args=(connection, peer), daemon=True).start()
+            threading.Thread(target=self._connection, args=(connection, peer, origin), daemon=True).start()
 
     def close(self) -> None:
         """Stop listening. A session that is being served goes on to its end; doing it again does nothing."""
@@ -100,34 +111,42 @@ class Server:
             waker.connect_ex(self._listener.getsockname()[:2])
         self._listener.close()
 
-    def _refuse(self, connection: socket.socket, peer: str) -> None:
-        """Hang up on a client too many. Without TLS it is sent the reason; with it that would take a handshake."""
-        why = f"{self._limits.connections} connections are open"
+    def _refuse(self, connection: socket.socket, peer: str, why: str) -> None:
+        """Hang up on a stranger too many. Without TLS it is sent the reason; with it that would take a handshake."""
         self._log(f"{peer}: refused, {why}")
         if self._tls is None:
-            connection.settimeout(1)
-            self._tell(Channel(connection, peer, payload_limit=0), {"error": "full", "message": why})
+            self._tell(Channel(connection, peer, payload_limit=0, seconds=1), {"error": "full", "message": why})
         connection.close()
 
     # -- one connection ----------------------------------------------------------------------------------
 
-    def _connection(self, connection: socket.socket, peer: str) -> None:
+    def _connection(self, connection: socket.socket, peer: str, origin: str) -> None:
+        with ExitStack() as stranger:
+            stranger.callback(self._strangers.give_back, origin)
+            self._guarded(connection, peer, origin, stranger)
+
+    def _guarded(self, connection: socket.socket, peer: str, origin: str, stranger: ExitStack) -> None:
         try:
-            connection.settimeout(_GREETING_SECONDS)
+            connection.settimeout(self._limits.greeting_seconds)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_side=True)
-            self._greet(Channel(connection, peer, payload_limit=0, header_limit=_GREETING_BYTES))
+            channel = Channel(
+                connection, peer, payload_limit=0, header_limit=_GREETING_BYTES, seconds=self._limits.greeting_seconds
+            )
+            hello, welcome = self._greet(channel)
+            stranger.close()
+            self._receive(channel, origin, hello, welcome)
         except (RemoteError, OSError) as error:
             self._log(str(error) if isinstance(error, RemoteError) else f"{peer}: {reason(error)}")
         except Exception:  # noqa: BLE001 - a defect in one session must not take the server down; it is logged in full
             self._log(f"{peer}: internal error\n{traceback.format_exc()}")
         finally:
             connection.close()
-            self._slots.release()
 
-    def _greet(self, channel: Channel) -> None:
+    def _greet(self, channel: Channel) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A client's hello, its token proven, and what to welcome it with."""
         nonce = auth.new_nonce()
         channel.send({"tilewright": PROTOCOL, "nonce": nonce})
         hello, _ = channel.receive()
@@ -136,9 +155,23 @@ class Server:
             raise RemoteError(f"{channel.peer}: denied, wrong token")
         welcome = {"proof": auth.proof(self._token, "server", nonce, hello["nonce"]), "device": self._device.name,
                    "config": self._device.config.to_dict(), "max_request": self._limits.request_bytes}  # fmt: skip
+        return hello, welcome
+
+    def _receive(self, channel: Channel, origin: str, hello: dict[str, Any], welcome: dict[str, Any]) -> None:
+        """Answer a client's question, or let it have the device when it is its turn."""
         if hello.get("purpose") != "job":
             channel.send(welcome)
             return
+        if why := self._clients.take(origin):
+            self._log(f"{channel.peer}: refused, {why}")
+            channel.send({"error": "full", "message": why})
+            return
+        try:
+            self._take_turn(channel, hello, welcome)
+        finally:
+            self._clients.give_back(origin)
+
+    def _take_turn(self, channel: Channel, hello: dict[str, Any], welcome: dict[str, Any]) -> None:
         try:
             self._turns.take(channel.peer, _seconds(hello.get("wait")), lambda taken: self._notice(channel, taken))
         except TakenError as error:
@@ -164,8 +197,10 @@ class Server:
             raise RemoteError(f"{channel.peer}: waited until the server was closed")
 
     def _serve(self, channel: Channel) -> None:
-        channel = Channel(channel.connection, channel.peer, payload_limit=self._limits.request_bytes)
-        channel.connection.settimeout(self._limits.idle_seconds)
+        limits = self._limits
+        channel = Channel(
+            channel.connection, channel.peer, payload_limit=limits.request_bytes, seconds=limits.idle_seconds
+        )
         self._log(f"{channel.peer}: begins")
         try:
             Session(channel, self._device, self._programs, self._limits.memory_bytes).serve()
@@ -198,6 +233,7 @@ def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLConte
     """TLS for a server from PEM files; ``key`` may be in the certificate's file. Raises :class:`RemoteError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
+        auth.check_private(certificate if key is None else key)
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         files = f"{certificate}" if key is None else f"{certificate}, {key}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import verify
 from tilewright.runtime.device_base import Allocation, Device, DeviceError, DeviceFault
+from tilewright.runtime.records import check_meta
 from tilewright.runtime.remote.frames import Channel, ConnectionLost
 
 KEPT_PROGRAMS = 4  #: programs the server keeps verified, so that a client need not send them again
@@ -47,7 +48,9 @@ class Programs:
         """Parse and verify a container; returns its digest. Raises :class:`TilewrightError` if it is not legal."""
         digest = hashlib.sha256(container).hexdigest()
         program = load_program(container, "the program sent", most_bytes=self._memory_limit)
+        check_memory([(program, 1)], self._memory_limit)
         verify(program)
+        check_meta(program, "the program sent")
         self._kept[digest] = program
         while len(self._kept) > KEPT_PROGRAMS:
             self._kept.popitem(last=False)
@@ -106,18 +109,11 @@ class Session:
         if program is None:
             raise RequestError("the program is not here any more; send it again")
         inferences = _number(request, "inferences", 1, _MOST_INFERENCES)
-        self._check_memory(program, inferences)
+        held = [(a.program, a.inferences) for a in self._allocations.values()]
+        check_memory([*held, (program, inferences)], self._memory_limit)
         handle, self._next_handle = self._next_handle, self._next_handle + 1
         self._allocations[handle] = self._device.allocate(program, inferences)
         return {"handle": handle}, b""
-
-    def _check_memory(self, program: Program, inferences: int) -> None:
-        held = [(a.program, a.inferences) for a in self._allocations.values()]
-        wanted = sum(_segment_bytes(p, n) for p, n in [*held, (program, inferences)])
-        if wanted > self._memory_limit:
-            raise RequestError(
-                f"{wanted} bytes of segments asked for, the server gives {self._memory_limit} (serve --max-memory)"
-            )
 
     def _write(self, request: dict[str, Any], payload: bytearray) -> tuple[dict[str, Any], bytes]:
         rows = _number(request, "rows", 1, _MOST_INFERENCES)
@@ -196,8 +192,11 @@ def error_reply(error: Exception, kind: str = "device") -> dict[str, Any]:
     return {"error": kind, "message": str(error)}
 
 
-def _segment_bytes(program: Program, inferences: int) -> int:
-    return sum(s.size + (inferences - 1) * s.repeat_stride for s in program.segments)
+def check_memory(wanted: Sequence[tuple[Program, int]], limit: int) -> None:
+    """Raise :class:`RequestError` if the segments of programs, for so many inferences each, exceed ``limit``."""
+    size = sum(s.size + (n - 1) * s.repeat_stride for program, n in wanted for s in program.segments)
+    if size > limit:
+        raise RequestError(f"{size} bytes of segments asked for, the server gives {limit} (serve --max-memory)")
 
 
 def _number(request: dict[str, Any], name: str, low: int, high: int) -> int:

@@ -11,7 +11,7 @@ from tilewright.runtime.device_base import DeviceError
 
 NOTICE_SECONDS = 1.0  #: how often a waiting client hears that it is still waiting
 
-Notice = Callable[[str], None]  #: called with who has the device, and for how long
+Notice = Callable[[str], None]  #: called with who has the device, for how long, and one's place in the queue
 
 
 class TakenError(DeviceError):
@@ -45,8 +45,8 @@ class Turns:
             while not self._taken(peer, begin + seconds - time.monotonic()):
                 waited = time.monotonic() - begin
                 if waited >= seconds:
-                    raise TakenError(f"the device is taken: {self}; waited {waited:.0f} s for it")
-                notice(str(self))
+                    raise TakenError(f"the device is taken: {self.told(peer)}; waited {waited:.0f} s for it")
+                notice(self.told(peer))
         finally:
             with self._changed:
                 self._waiting.remove(peer)
@@ -68,8 +68,10 @@ class Turns:
             self._holder = ""
             self._changed.notify_all()
 
-    def __str__(self) -> str:
+    def told(self, peer: str) -> str:
+        """What a client that waits is told: who has the device, for how long, and its own place in the queue."""
         with self._changed:
+            place = f"place {self._waiting.index(peer) + 1} of {len(self._waiting)} in the queue"
             if not self._holder:  # given back this very moment, to the first of the queue
-                return f"{self._waiting[0] if self._waiting else 'nobody'} is about to have it"
-            return f"{self._holder} has had it for {time.monotonic() - self._since:.0f} s"
+                return f"{self._waiting[0]} is about to have it, {place}"
+            return f"{self._holder} has had it for {time.monotonic() - self._since:.0f} s, {place}"

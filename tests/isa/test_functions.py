@@ -75,6 +75,12 @@ def test_rounding_modes_are_what_they_are_said_to_be(rounding: Rounding) -> None
             assert scale_round(values, multiplier, count, 0, rounding).tolist() == expected
 
 
+def test_zero_is_rounded_as_what_lies_above_it() -> None:
+    """Seen with an offset alone: half and nudge together do not reach the next integer."""
+    assert scale_round(0, 1 << 30, 32, -(1 << 31), Rounding.DOUBLE) == 0
+    assert scale_round(-1, 1, 32, -(1 << 31), Rounding.DOUBLE) == -1
+
+
 def test_a_mode_that_does_not_scale_is_not_taken_for_one() -> None:
     with pytest.raises(ValueError, match="CONSTANT does not scale"):
         scale_round(1, 1, 0, 0, Rounding.CONSTANT)

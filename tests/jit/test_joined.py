@@ -49,6 +49,15 @@ def test_no_node_is_left_for_the_concatenation() -> None:
     assert len({node.output for node in nodes}) == 5
 
 
+@pytest.mark.parametrize("blocks", [(4, 8), (8, 4)])
+def test_parts_of_half_a_vector_where_the_blocks_differ(blocks: tuple[int, int], always: None) -> None:
+    """Half of what the array takes, or half of what it gives: not every multiple of the lanes begins a vector."""
+    config = PRESETS["tiny"].replace(block_in=blocks[0], block_out=blocks[1])
+    b = GraphBuilder(4, (5, 6, 4))
+    made = b.concat(b.conv("x", 4), b.conv("x", 12), b.conv("x", 4), same=True)
+    assert_exact(b.graph(b.conv(made, 8)), config)
+
+
 def test_the_copies_are_left_out_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     def cycles() -> int:
         found = programs.best_program(two_fires(), PYNQ, programs.POLICIES, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from tests.runtime.network import make_artifact
 from tilewright.config import PRESETS
+from tilewright.files import FileError
 from tilewright.runtime import artifact as artifact_module
 from tilewright.runtime.artifact import Artifact, ArtifactError, ConfigMismatch, is_artifact
-from tilewright.runtime.files import FileError
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,13 @@ def test_a_sound_checksum_over_nonsense_is_still_one_line() -> None:
         with pytest.raises(ArtifactError, match=r"x\.twa: not a valid artifact: ") as caught:
             Artifact.from_bytes(prefix + body, "x.twa")
         assert "\n" not in str(caught.value)
+
+
+def test_a_program_of_another_config_is_refused() -> None:
+    made = make_artifact()
+    other = dataclasses.replace(made, config=made.config.replace(queue_depth=16))
+    with pytest.raises(ArtifactError, match=r"a\.twa: .*program 0 is of another config than the artifact"):
+        Artifact.from_bytes(other.to_bytes(), "a.twa")
 
 
 def test_other_configs_are_told_apart_by_parameter() -> None:

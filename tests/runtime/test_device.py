@@ -11,6 +11,7 @@ import pytest
 from tests.isa.build import CONSTANT, INPUT, OUTPUT
 from tests.runtime.network import SHAPE, TINY, images, make_program, reference
 from tilewright.config import PRESETS
+from tilewright.isa.program import Segment
 from tilewright.runtime.device import DeviceError, open_device
 from tilewright.runtime.sim_device import SimDevice
 
@@ -43,6 +44,38 @@ def test_a_batched_launch_gives_each_inference_its_own_segments() -> None:
     device.release(allocation)
     with pytest.raises(DeviceError, match="the segments have been released"):
         device.launch(allocation, 1)
+
+
+def test_bounds_are_exact() -> None:
+    device, program = SimDevice(TINY), make_program()
+    allocation, size, last = device.allocate(program, 2), program.segments[INPUT].size, len(program.segments) - 1
+    for segment, inference, offset, count in ((INPUT, 0, 0, size), (INPUT, 1, size - 1, 1), (last, 0, 0, 1)):
+        assert len(device.read(allocation, segment, inference, offset, count)) == count
+    for segment, inference, offset, count, message in (
+        (INPUT, 0, 0, size + 1, "lie outside segment"), (INPUT, 0, size, 1, "lie outside segment"),
+        (INPUT, 0, -1, 1, "lie outside segment"), (INPUT, 2, 0, 1, "of inference 2"), (INPUT, -1, 0, 1, "inference -1"),
+        (last + 1, 0, 0, 1, f"no segment {last + 1}"), (-1, 0, 0, 1, "no segment -1"),
+    ):  # fmt: skip
+        with pytest.raises(DeviceError, match=message):
+            device.read(allocation, segment, inference, offset, count)
+    for inferences in (0, 3):
+        with pytest.raises(DeviceError, match=f"{inferences} inferences: segments are allocated for 2"):
+            device.launch(allocation, inferences)
+    with pytest.raises(DeviceError, match="0 inferences: must be at least 1"):
+        device.allocate(program, 0)
+
+
+def test_as_many_segments_as_the_config_has() -> None:
+    program = make_program()
+    most = TINY.segments - len(program.segments)
+    for more in (most, most + 1):
+        extra = tuple(Segment(f"s{k}", "scratch", 64) for k in range(more))
+        wide = dataclasses.replace(program, segments=program.segments + extra)
+        if more == most:
+            SimDevice(TINY).allocate(wide, 1)
+        else:
+            with pytest.raises(DeviceError, match=f"{TINY.segments + 1} segments, the config has {TINY.segments}"):
+                SimDevice(TINY).allocate(wide, 1)
 
 
 def test_the_reference_values_are_not_degenerate() -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from tests.runtime.network import images, make_artifact, reference
 from tilewright.config import PRESETS
+from tilewright.files import FileError
+from tilewright.isa.program import Program
 from tilewright.isa.verifier import VerifyError
 from tilewright.runtime import executable as executable_module
 from tilewright.runtime import interpreters, run_bytes
 from tilewright.runtime.artifact import ConfigMismatch
-from tilewright.runtime.device import DeviceFault
+from tilewright.runtime.device import Allocation, DeviceFault
 from tilewright.runtime.executable import Executable, InputError, load
-from tilewright.runtime.files import FileError
 from tilewright.runtime.host_steps import HostStepError, run_host_step
 from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.sim_device import SimDevice
@@ -100,11 +101,30 @@ def test_inputs_that_do_not_fit_are_refused(x: Any, message: str) -> None:
         Executable(make_artifact()).run(x)
 
 
+def test_a_launch_is_bounded_by_the_memory_of_all_its_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    exe, asked = Executable(make_artifact()), list[int]()
+    strides = [s.repeat_stride for s in exe.artifact.programs[0].segments]
+    assert sum(strides) > max(strides) > 0
+    monkeypatch.setattr(executable_module, "LAUNCH_BYTES", 3 * sum(strides))
+    allocate = exe.device.allocate
+
+    def noted(program: Program, inferences: int) -> Allocation:
+        asked.append(inferences)
+        return allocate(program, inferences)
+
+    monkeypatch.setattr(exe.device, "allocate", noted)
+    exe.run(images(8))
+    assert asked == [3]
+
+
 def test_nan_is_refused_with_its_place() -> None:
     x = np.zeros((2, 3), np.float32)
     x[1, 2] = np.nan
     artifact = make_artifact(
-        programs=(), steps=(QuantizeStep("x", "y", 0.5, 0),), inputs=(TensorSpec("x", (1, 3), "float32"),)
+        programs=(),
+        steps=(QuantizeStep("x", "y", 0.5, 0),),
+        inputs=(TensorSpec("x", (1, 3), "float32"),),
+        outputs=(TensorSpec("y", (1, 3)),),
     )
     exe = Executable(artifact)
     with pytest.raises(InputError, match=r"input x: 1 values are NaN or infinite, the first at index \(1, 2\)"):

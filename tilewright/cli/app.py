@@ -40,6 +40,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("explore", explore.explore,
      "explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"),
     ("fuzz", fuzz.fuzz, "fuzz tflite --seeds 0:200 --config random --jobs 2 -o fuzz"),
+    ("attack", fuzz.attack, "attack twa onnx --minutes 30 -o attack"),
 )  # fmt: skip
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]], ...] = (
     ("models", "List and download the MLPerf Tiny networks.",
@@ -107,10 +108,14 @@ def main(arguments: list[str] | None = None) -> int:
         return int(request.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted")
+    except MemoryError:
+        return _fail("there is not enough memory for this")
     except BrokenPipeError:
         # the reader of our output has gone, e.g. `| head`: not worth a message, and none may follow at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
+    except OSError as error:  # a disk that is full, a folder that has gone, where no reader or writer says so itself
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}".lower())
 
 
 def _fail(message: str) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
+from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
-from tilewright.runtime.files import check_writable, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -104,7 +104,7 @@ def explore(
     from tilewright.dse.search import Search, import_optuna
     from tilewright.dse.space import point_name
     from tilewright.dse.workers import make_pool
-    from tilewright.runtime.files import check_directory_writable, make_directory
+    from tilewright.files import check_directory_writable, make_directory
 
     import_optuna()
     check_directory_writable(output)

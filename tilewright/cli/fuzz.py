@@ -53,9 +53,9 @@ def fuzz(
     Exit status 1 if one gives wrong integers, is refused, or ends in a traceback.
     """
     from tilewright.config import load_config
+    from tilewright.files import check_directory_writable
     from tilewright.fuzz.campaign import RESULTS, Summary, Task, finished, run_campaign
     from tilewright.fuzz.seeds import RANDOM
-    from tilewright.runtime.files import check_directory_writable
     from tilewright.terminal import ProgressReporter
 
     low, high = parse_range(seeds)
@@ -79,6 +79,39 @@ def fuzz(
     if shrink and summary.failed:
         typer.echo(f"minimal networks in {output / 'minimal'}")
     if summary.failed:
+        raise typer.Exit(1)
+
+
+def attack(
+    formats: Annotated[list[str] | None, typer.Argument(help="tflite, onnx, twa, ... (default: all)")] = None,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Processor time for each format.")] = 1.0,
+    first: Annotated[int, typer.Option(min=0, help="First seed; the same seed, the same file.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Files that are not survived stay here.")
+    ] = Path("attack"),
+) -> None:
+    """Read damaged files of every format: models, artifacts, programs, text, arrays, a server's messages.
+
+    Each must be read, or refused in words. Exit status 1 if one ends in a traceback, a hang, the end of the process,
+    or in other integers than the reference's.
+    """
+    from tilewright.fuzz.readers.campaign import attack as run_attack
+    from tilewright.fuzz.readers.formats import FORMATS
+    from tilewright.terminal import ProgressReporter
+
+    chosen = formats or list(FORMATS)
+    if unknown := [name for name in chosen if name not in FORMATS]:
+        raise FuzzUsage(f"{unknown[0]}: no such format; the formats are {', '.join(FORMATS)}")
+    failed = 0
+    for name in chosen:
+        with ProgressReporter() as progress:
+            result = run_attack(name, first, 60 * minutes, output, progress.update)
+        counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(result.outcomes.items()))
+        typer.echo(f"{name:10} {result.cases:7,} files: {counts}")
+        for seed, message in list(result.failures.items())[:20]:
+            typer.echo(f"    seed {seed}: {message}")
+        failed += len(result.failures)
+    if failed:
         raise typer.Exit(1)
 
 

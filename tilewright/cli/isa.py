@@ -10,13 +10,13 @@ import typer
 
 from tilewright.config import KIB, PRESETS, Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.files import read_bytes, write_atomic
 from tilewright.isa import container
 from tilewright.isa.assembler import assemble
 from tilewright.isa.codec import EncodingError
 from tilewright.isa.disassembler import disassemble
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import VerifyError, verify
-from tilewright.runtime.files import read_bytes, write_atomic
 
 ProgramFile = Annotated[Path, typer.Argument(metavar="P.twp", help="A program file.")]
 

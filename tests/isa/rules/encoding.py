@@ -57,6 +57,21 @@ def data_in_an_input(legal: bool) -> Program:
 
 
 @case(Rule.SEGMENT_TABLE)
+def inferences_overlap(legal: bool) -> Program:
+    return _segments(Segment("s", "input", 8192, None, 8192 if legal else 4096))
+
+
+@case(Rule.SEGMENT_TABLE)
+def more_memory_than_there_is(legal: bool) -> Program:
+    return _segments(Segment("s", "input", 1 << 31), Segment("t", "constant", (1 << 31) + (0 if legal else 4)))
+
+
+@case(Rule.SEGMENT_TABLE)
+def negative_segment(legal: bool) -> Program:
+    return _segments(Segment("s", "input", 4 if legal else -4))
+
+
+@case(Rule.SEGMENT_TABLE)
 def repeat_stride_not_on_a_page(legal: bool) -> Program:
     return _segments(Segment("s", "input", 4, None, 4096 if legal else 4100))
 

@@ -66,6 +66,15 @@ def load_onto_weights_in_use(legal: bool) -> Program:
 
 
 @case(Rule.RACE_WAR)
+def load_onto_weights_read_right_after_what_is_ordered(legal: bool) -> Program:
+    b = compute()
+    b.gemm(push=[] if legal else [LOAD])
+    b.gemm(wgt=1, push=[LOAD] if legal else [])  # the very next instruction
+    b.load(Memory.WGT, sram=1, pop=[GEMM])
+    return b.program()
+
+
+@case(Rule.RACE_WAR)
 def load_onto_micro_ops_in_use(legal: bool) -> Program:
     b = compute()
     b.alu(use_imm=1, push=[LOAD])

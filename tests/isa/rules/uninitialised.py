@@ -46,6 +46,13 @@ def accumulation_on_nothing(legal: bool) -> Program:
 
 
 @case(Rule.UNINITIALISED)
+def a_unit_read_by_the_iteration_that_writes_it(legal: bool) -> Program:
+    b = compute(units=1)
+    b.alu(function=AluOp.MOV, src=0 if legal else 8, dst=8)
+    return b.program()
+
+
+@case(Rule.UNINITIALISED)
 def accumulation_before_the_first_write(legal: bool) -> Program:
     b = Builder()
     # The second micro-op is one unit behind or ahead: what it adds to is written already, or not yet.

@@ -14,6 +14,7 @@ import numpy as np
 from tests.runtime.network import TINY, images, make_artifact, reference
 from tilewright.progress import Advance
 from tilewright.runtime.device import Allocation, Device
+from tilewright.runtime.device_base import fault
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
@@ -91,9 +92,21 @@ class GatedDevice(SimDevice):
         super()._release(allocation)
 
 
-def greet(running: Running, **hello: object) -> Channel:
+class Failing(SimDevice):
+    """A simulator whose launches end with a fault until it is mended."""
+
+    fail = True
+
+    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
+        if self.fail:
+            raise fault(self, allocation.program, "BUS_ERROR", 3, "no answer")
+        super()._wait(allocation, inferences, progress)
+
+
+def greet(running: Running, source: str = "127.0.0.1", **hello: object) -> Channel:
     """A connection that has proven the token and asked for the device; the answer is not read yet."""
-    channel = Channel(socket.create_connection(("127.0.0.1", running.server.port), timeout=20), "server", 1 << 20)
+    connection = socket.create_connection(("127.0.0.1", running.server.port), 20, (source, 0))
+    channel = Channel(connection, "server", 1 << 20)
     greeting, _ = channel.receive()
     mine = auth.new_nonce()
     proof = auth.proof(TOKEN, "client", greeting["nonce"], mine)

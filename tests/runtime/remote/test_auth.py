@@ -41,6 +41,7 @@ def test_a_missing_or_short_token_is_named(running: Running, monkeypatch: pytest
     with pytest.raises(auth.TokenError, match="at least 16 printable characters"):
         RemoteDevice(TINY, running.url)
     (tmp_path / "token").write_text(f"{TOKEN}\n")
+    (tmp_path / "token").chmod(0o600)
     assert auth.find_token(tmp_path / "token") == TOKEN
 
 
@@ -89,10 +90,13 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(Executable(make_artifact(), device).run(x)[0], reference(x)[1].reshape(2, -1))
         with pytest.raises(RemoteError, match=r"no connection .*certificate verify failed"):
             RemoteDevice(TINY, secure, TOKEN)
-        monkeypatch.setattr("tilewright.runtime.remote.server._GREETING_SECONDS", 0.3)
-        with pytest.raises(RemoteError, match=r"before it greeted; does it use TLS\? then write pynqs://"):
-            RemoteDevice(TINY, running.url, TOKEN)
-    with serving(tls=tls_context(certificate, key), limits=Limits(connections=1)) as running:
+    impatient = Limits(greeting_seconds=0.3)
+    with (
+        serving(tls=tls_context(certificate, key), limits=impatient) as running,
+        pytest.raises(RemoteError, match=r"before it greeted; does it use TLS\? then write pynqs://"),
+    ):
+        RemoteDevice(TINY, running.url, TOKEN)
+    with serving(tls=tls_context(certificate, key), limits=Limits(strangers=1)) as running:
         secure = running.url.replace("pynq:", "pynqs:")
         with (
             socket.create_connection(("127.0.0.1", running.server.port)),
@@ -105,6 +109,20 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         RemoteDevice(TINY, plain.url.replace("pynq:", "pynqs:"), TOKEN, ca=certificate)
     with pytest.raises(RemoteError, match="not usable as a TLS certificate"):
         tls_context(tmp_path / "none.pem", None)
+    key.chmod(0o644)
+    with pytest.raises(auth.TokenError, match=r"key\.pem: holds a secret that others can read \(mode 644\); chmod 600"):
+        tls_context(certificate, key)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+def test_a_token_that_others_can_read_is_refused(mode: int, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(auth.new_token())
+    file.chmod(mode)
+    with pytest.raises(auth.TokenError, match=rf"others can read \(mode {mode:o}\); chmod 600 .*token"):
+        auth.find_token(file)
+    file.chmod(0o600)
+    assert auth.find_token(file) == file.read_text()
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ import pytest
 
 from tests.isa.build import INPUT
 from tests.runtime.network import TINY, images, make_artifact, make_program, reference
-from tests.runtime.remote.serving import TOKEN, Running, serving
+from tests.runtime.remote.serving import TOKEN, Failing, Running, serving
 from tilewright.isa.container import dump
-from tilewright.progress import Advance
-from tilewright.runtime.device import Allocation, DeviceError, DeviceFault
-from tilewright.runtime.device_base import fault
+from tilewright.runtime.device import DeviceError, DeviceFault
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
@@ -69,17 +67,6 @@ def test_large_stacks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(device.read_stack(allocation, INPUT, 2, 0, 32), rows)
         assert np.array_equal(device.read(allocation, INPUT, 1, 3, 4), rows[1, 3:7])
         device.release(allocation)
-
-
-class Failing(SimDevice):
-    """A simulator whose launches end with a fault until it is mended."""
-
-    fail = True
-
-    def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
-        if self.fail:
-            raise fault(self, allocation.program, "BUS_ERROR", 3, "no answer")
-        super()._wait(allocation, inferences, progress)
 
 
 def test_a_fault_is_told_with_its_layer_and_the_next_run_is_right() -> None:

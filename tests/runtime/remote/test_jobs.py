@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,8 +18,9 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.isa.build import INPUT
-from tests.runtime.network import images, make_artifact, make_program, reference
-from tests.runtime.remote.serving import TOKEN, GatedDevice, Running, eventually, greet, serving
+from tests.runtime.network import TINY, images, make_artifact, make_program, reference
+from tests.runtime.remote.serving import TOKEN, Failing, GatedDevice, Running, eventually, greet, serving
+from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote.frames import ConnectionLost, RemoteError
 from tilewright.runtime.remote.server import Limits
@@ -60,10 +63,51 @@ def test_a_second_job_that_has_waited_long_enough_is_told_who_has_the_device() -
         with busy(running, device):
             for patience in (0, 1.2):
                 second = Executable(make_artifact(), running.client(wait=patience))
-                told = rf"the device is taken: 127\.0\.0\.1:\d+ has had it for \d+ s; waited {patience:.0f} s for it"
+                told = r"the device is taken: 127\.0\.0\.1:\d+ has had it for \d+ s, place 1 of 1 in the queue"
+                told += rf"; waited {patience:.0f} s for it"
                 with pytest.raises(RemoteError, match=told):
                     second.run(images(1))
             assert running.server.waiting == 0
+        assert running.is_well()
+
+
+def test_a_client_that_waits_tells_its_user_its_place() -> None:
+    device = GatedDevice()
+    with serving(device) as running:
+        with busy(running, device):
+            first = greet(running, wait=60)
+            assert eventually(lambda: running.server.waiting == 1)
+            second, told = running.client(wait=1.5), list[str]()
+            second.notice = told.append
+            with pytest.raises(RemoteError, match="place 2 of 2 in the queue; waited 2 s"):
+                second.allocate(make_program(), 1)
+            assert any("waiting for the device: 127.0.0.1:" in t and "place 2 of 2 in the queue" in t for t in told)
+            first.close()
+        assert running.is_well()
+
+
+def test_two_clients_that_fault_in_turn_a_thousand_times() -> None:
+    """Neither ever meets anything but its own fault: not the other's, no device that is taken, no lost connection."""
+    board, met, rounds = Failing(TINY), Counter[str](), 500
+    with serving(board) as running:
+
+        def client() -> None:
+            executable = Executable(make_artifact(), running.client())
+            for _ in range(rounds):
+                try:
+                    executable.run(images(1))
+                    met["no fault"] += 1
+                except TilewrightError as error:
+                    met[str(error)] += 1
+
+        threads = [threading.Thread(target=client) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert met == {f"{running.url}: fault BUS_ERROR at instruction 3 of layer conv: no answer": 2 * rounds}
+        assert sum(line.endswith(": done") for line in running.lines) == 2 * rounds, "each said goodbye"
+        board.fail = False
         assert running.is_well()
 
 
@@ -86,7 +130,8 @@ def test_clients_that_wait_and_go_are_forgotten() -> None:
         with busy(running, device):
             waiting = greet(running, wait=60)
             assert eventually(lambda: running.server.waiting == 1)
-            assert waiting.receive()[0]["waiting"].startswith("127.0.0.1:")
+            told = waiting.receive()[0]["waiting"]
+            assert re.fullmatch(r"127\.0\.0\.1:\d+ has had it for \d+ s, place 1 of 1 in the queue", told)
             waiting.close()
             assert eventually(lambda: running.server.waiting == 0)
         assert running.is_well()
@@ -125,7 +170,7 @@ def test_turns_come_in_order() -> None:
         threads.append(threading.Thread(target=wait, args=(name,)))
         threads[-1].start()
         assert eventually(lambda expected=number + 1: turns.waiting == expected)  # type: ignore[misc]
-    with pytest.raises(TakenError, match=r"first has had it for 0 s; waited 0 s for it"):
+    with pytest.raises(TakenError, match=r"first has had it for 0 s, place 9 of 9 in the queue; waited 0 s"):
         turns.take("hasty", 0, lambda taken: None)
     turns.give_back()
     for thread in threads:
@@ -137,6 +182,7 @@ def test_turns_come_in_order() -> None:
 CLIENT = """
 import sys
 from tests.runtime.network import TINY, images, make_artifact
+from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote.client import RemoteDevice
 Executable(make_artifact(), RemoteDevice(TINY, sys.argv[1], sys.argv[2])).run(images(3))
@@ -171,7 +217,7 @@ def test_a_client_that_falls_silent_loses_the_device() -> None:
     with serving(limits=Limits(idle_seconds=1)) as running:
         device = running.client()
         allocation = device.allocate(make_program(), 1)
-        assert running.saw("nothing came for 1 s")
+        assert running.saw("no whole message came in 1 s")
         with pytest.raises(ConnectionLost):
             device.read(allocation, INPUT, 0, 0, 4)
         with pytest.raises(RemoteError, match="the connection was lost, the segments with it; run again"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import socket
 import threading
+import time
 
 import pytest
 
 from tests.isa.build import INPUT
 from tests.runtime.network import images, make_artifact, make_program
-from tests.runtime.remote.serving import Running, eventually, greeted, raw, serving
+from tests.runtime.remote.serving import Running, eventually, greet, greeted, raw, serving
 from tilewright.isa.container import ContainerError, dump, load
 from tilewright.runtime.device import DeviceError
 from tilewright.runtime.executable import Executable
@@ -29,6 +30,12 @@ def test_a_request_larger_than_allowed_ends_the_session() -> None:
             channel.receive()
         with pytest.raises(RemoteError, match=r"the program has \d+ bytes, the server takes 1000 .*--max-request"):
             Executable(make_artifact(), running.client()).run(images(1))
+
+
+def test_a_program_that_breaks_a_rule_is_refused_by_its_rule(running: Running) -> None:
+    with pytest.raises(DeviceError, match=r"STORE on store\): extent: "):
+        running.client().allocate(make_program(faulty=True), 1)
+    assert running.is_well()
 
 
 def test_a_truncated_request_ends_the_session(running: Running) -> None:
@@ -116,7 +123,7 @@ def test_a_container_that_unpacks_to_more_than_allowed_is_refused() -> None:
 
 
 def test_connections_are_bounded() -> None:
-    with serving(limits=Limits(connections=2)) as running:
+    with serving(limits=Limits(strangers=2, strangers_each=4)) as running:
         idle = [socket.create_connection(("127.0.0.1", running.server.port)) for _ in range(2)]
         with pytest.raises(RemoteError, match="2 connections are open; waited 0 s"):
             running.client(wait=0)
@@ -129,6 +136,94 @@ def test_connections_are_bounded() -> None:
         assert running.is_well(), "a client waits until there is room"
         for timer in leaving:
             timer.join()
+
+
+def test_clients_of_one_address_are_bounded_apart() -> None:
+    """One that knows the token and opens many connections leaves room for those elsewhere."""
+    with serving(limits=Limits(connections=3, each=2), host="0.0.0.0") as running:
+        holding = greeted(running)
+        waiting = greet(running, wait=60)
+        assert eventually(lambda: running.server.waiting == 1)
+        assert greet(running, wait=60).receive()[0] == {
+            "error": "full", "message": "2 connections from 127.0.0.1 are open",
+        }  # fmt: skip
+        with pytest.raises(RemoteError, match=r"2 connections from 127\.0\.0\.1 are open; waited 0 s"):
+            running.client(wait=0).allocate(make_program(), 1)
+        elsewhere = greet(running, source="127.0.0.2", wait=60)
+        assert "place 2 of 2" in elsewhere.receive()[0]["waiting"]
+        refused = greet(running, source="127.0.0.3", wait=60).receive()[0]
+        assert refused["message"] == "3 connections are open"
+        for channel in (holding, waiting, elsewhere):
+            channel.close()
+        assert running.is_well()
+
+
+def test_strangers_that_drip_neither_keep_their_place_nor_lock_others_out() -> None:
+    with serving(limits=Limits(strangers=8, strangers_each=4, greeting_seconds=2), host="0.0.0.0") as running:
+        begin = time.monotonic()
+        drips = [socket.create_connection(("127.0.0.1", running.server.port), 5, ("127.0.0.2", 0)) for _ in range(8)]
+        assert running.saw("refused, 4 connections from 127.0.0.2 are open")
+        assert running.is_well(), "those who come from elsewhere are served meanwhile"
+        hello = iter(raw(b" " * 4000))  # a message that would be complete in minutes
+        while drips:
+            byte = bytes([next(hello)])
+            drips = [drip for drip in drips if alive(drip, byte)]
+            time.sleep(0.1)
+            assert time.monotonic() - begin < 6, "a byte now and then does not extend the time"
+        assert running.saw("no whole message came in 2 s")
+        assert running.is_well()
+
+
+def alive(drip: socket.socket, byte: bytes) -> bool:
+    """Whether a byte more can be sent."""
+    try:
+        drip.sendall(byte)
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "announced", [raw(b'{"do":"program"}', payload=1 << 20), raw(b" " * 4000)[:100]], ids=["payload", "text"]
+)
+def test_dripping_bytes_do_not_hold_the_device_past_its_idle_time(announced: bytes) -> None:
+    with serving(limits=Limits(idle_seconds=1)) as running:
+        channel = greeted(running)
+        begin = time.monotonic()
+        channel.connection.sendall(announced)
+        while alive(channel.connection, b"x") and time.monotonic() < begin + 20:
+            time.sleep(0.05)
+        assert time.monotonic() - begin < 5
+        assert running.saw("no whole message came in 1 s")
+        assert running.is_well()
+
+
+def test_a_slow_but_steady_message_is_received() -> None:
+    """Longer than the idle time, for its bytes come fast enough."""
+    container = dump(make_program())
+    with serving(limits=Limits(idle_seconds=1)) as running, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tilewright.runtime.remote.frames.SLOWEST", len(container) / 4)
+        channel = greeted(running)
+        message = raw(b'{"do":"program"}', payload=len(container)) + container
+        for begin in range(0, len(message), len(message) // 10):
+            channel.connection.sendall(message[begin : begin + len(message) // 10])
+            time.sleep(0.15)
+        assert "program" in channel.receive()[0]
+
+
+def test_a_client_that_does_not_read_loses_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.runtime.remote.frames.SLOWEST", 1 << 40)
+    with serving(limits=Limits(idle_seconds=1)) as running:
+        channel = greeted(running)
+        channel.send({"do": "program"}, dump(make_program()))
+        digest = channel.receive()[0]["program"]
+        channel.send({"do": "allocate", "program": digest, "inferences": 64})
+        read = {"do": "read", "handle": channel.receive()[0]["handle"], "segment": INPUT, "first": 0, "rows": 64,
+                "offset": 0, "size": make_program().segments[INPUT].size}  # fmt: skip
+        for _ in range(100):  # of which the answers fill what lies between the two
+            channel.send(read)
+        assert running.saw("the connection is lost")
+        assert running.is_well()
 
 
 def test_a_defect_of_the_server_is_logged_and_survived(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

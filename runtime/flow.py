@@ -1,0 +1,89 @@
+"""What the steps of an artifact hand to each other, checked before the first of them runs.
+
+The verifier says that a program is legal; this says that every step finds its tensors in the form that it takes, and
+its bytes within a segment of the right kind. What an interpreter gives has a form only once it has run: steps check
+what they are given then, too.
+"""
+
+from __future__ import annotations
+
+from tilewright.isa.program import Program, Segment
+from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.steps import (
+    Form,
+    HostStep,
+    InterpreterStep,
+    LaunchStep,
+    PackStep,
+    Step,
+    StepError,
+    TensorSpec,
+    UnpackStep,
+)
+
+
+def check_flow(artifact: Artifact) -> None:
+    """Raise :class:`StepError`, naming step and tensor, unless the steps can run and give the outputs."""
+    forms: dict[str, Form | None] = {tensor.name: tensor.form for tensor in artifact.inputs}
+    if not artifact.inputs or len(forms) != len(artifact.inputs):
+        raise StepError(f"{artifact.name}: needs inputs, each of a name of its own")
+    launched: set[int] = set()
+    for number, step in enumerate(artifact.steps):
+        try:
+            _check_step(step, artifact, forms, launched)
+        except StepError as error:
+            raise StepError(f"{artifact.name}: step {number}: {error}") from error
+    for tensor in (*artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
+        check_form(artifact.name, tensor, _known(forms, tensor.name, artifact.name))
+
+
+def check_form(owner: str, tensor: TensorSpec, form: Form | None) -> None:
+    """Raise :class:`StepError` unless the values of ``form`` (None: not known yet) are those of ``tensor``."""
+    if form is not None and (form.dtype, form.elements) != (tensor.dtype, tensor.form.elements):
+        raise StepError(f"{owner}: tensor {tensor.name} is {form}, not {tensor.form}")
+
+
+def _check_step(step: Step, artifact: Artifact, forms: dict[str, Form | None], launched: set[int]) -> None:
+    """Check one step and note the forms of what it gives."""
+    if isinstance(step, PackStep | LaunchStep | UnpackStep):
+        step.refuse(step.program < len(artifact.programs), f"there is no program {step.program}")
+        before = isinstance(step, UnpackStep)
+        when = "not yet" if before else "already"
+        step.refuse((step.program in launched) == before, f"program {step.program} has {when} been launched")
+    if isinstance(step, PackStep):
+        form = _known(forms, step.tensor, step.kind)
+        if form is not None:
+            step.check(form)
+        _check_bytes(step, _segment(step, artifact.programs), "input")
+    elif isinstance(step, LaunchStep):
+        launched.add(step.program)
+    elif isinstance(step, UnpackStep):
+        step.check()
+        _check_bytes(step, _segment(step, artifact.programs), "output")
+        forms[step.tensor] = step.result
+    elif isinstance(step, HostStep):
+        form = _known(forms, step.input, step.kind)
+        forms[step.output] = None if form is None else step.result(form)
+    elif isinstance(step, InterpreterStep):
+        for name in step.inputs:
+            _known(forms, name, step.kind)
+        step.refuse(step.model in artifact.blobs, f"there is no model {step.model}")
+        forms |= dict.fromkeys(step.outputs)
+
+
+def _known(forms: dict[str, Form | None], name: str, reader: str) -> Form | None:
+    if name not in forms:
+        raise StepError(f"{reader}: there is no tensor {name}")
+    return forms[name]
+
+
+def _segment(step: PackStep | UnpackStep, programs: tuple[Program, ...]) -> Segment:
+    segments = programs[step.program].segments
+    step.refuse(step.segment < len(segments), f"program {step.program} has no segment {step.segment}")
+    return segments[step.segment]
+
+
+def _check_bytes(step: PackStep | UnpackStep, segment: Segment, kind: str) -> None:
+    step.refuse(segment.kind == kind, f"segment {segment.name} is of kind {segment.kind}, not {kind}")
+    inside = step.offset + step.size <= segment.size
+    step.refuse(inside, f"bytes {step.offset}..{step.offset + step.size} lie outside {segment.name} of {segment.size}")

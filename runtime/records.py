@@ -1,0 +1,69 @@
+"""What the compiler records beside programs and steps, for reports and messages: layers and operators."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from tilewright.isa.program import Program
+from tilewright.schema import Count, Holds, OneOf, SchemaError, conform
+
+Place = Annotated[str, OneOf(("accelerator", "host", "interpreter", "none"))]
+
+
+class Named(TypedDict):
+    """What every record has."""
+
+    name: str
+
+
+class _Layer(Named, total=False):
+    """An operator in a program, or on the host outside of the programs; it may hold more."""
+
+    op: str
+    place: Place
+    reason: str
+    macs: Count
+    array_cycles: Count
+    read_bytes: Count
+    write_bytes: Count
+    floor_cycles: Count
+    macs_dropped: Count
+    channels_dropped: dict[str, Count]
+
+
+class _Operator(Named):
+    """An operator of the model file: where it runs, why, and what is known of exactness."""
+
+    op: str
+    macs: Count
+    place: Place
+    reason: str
+    exact: str
+
+
+class _Options(TypedDict, total=False):
+    """How an artifact was compiled; it may hold more."""
+
+    keep_intermediates: bool
+    fast_host: bool
+    proven_only: bool
+    operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]
+    moved: tuple[tuple[str, str], ...]
+    rejected: tuple[str, ...]
+
+
+Layer = Annotated[dict[str, Any], Holds(_Layer)]
+CompileOptions = Annotated[dict[str, Any], Holds(_Options)]
+
+
+def check_meta(program: Program, where: str) -> None:
+    """Raise :class:`SchemaError` unless a program's ``layers`` and ``instruction_layer`` belong to it."""
+    layers: Any = program.meta.get("layers") or []
+    conform(tuple[Layer, ...], layers, f"{where}: layers")
+    owners = conform(tuple[int, ...], program.meta.get("instruction_layer") or [], f"{where}: instruction_layer")
+    if owners and len(owners) != program.instruction_count:
+        raise SchemaError(
+            f"{where}: instruction_layer: {len(owners)} entries, {program.instruction_count} instructions"
+        )
+    if owners and not -1 <= min(owners) <= max(owners) < max(1, len(layers)):
+        raise SchemaError(f"{where}: instruction_layer: from {min(owners)} to {max(owners)}, of {len(layers)} layers")

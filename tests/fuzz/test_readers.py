@@ -1,0 +1,111 @@
+"""The readers' campaign: what it finds is found, and what it has found stays mended."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli.app import main
+from tilewright.fuzz.readers import campaign
+from tilewright.fuzz.readers.campaign import Result, attack
+from tilewright.fuzz.readers.child import FAILED, READ, REFUSED, attempt
+from tilewright.fuzz.readers.formats import FORMATS, Defect, Format
+from tilewright.isa.container import ContainerError
+
+QUICK = {"toml": 150, "npy": 300, "npz": 300, "twp": 60, "assembly": 20, "frames": 60, "twa": 40}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_damaged_files_are_read_or_refused_in_words(name: str, tmp_path: Path) -> None:
+    form, outcomes = FORMATS[name], dict.fromkeys((READ, REFUSED, FAILED), 0)
+    for seed in range(QUICK[name]):
+        path = tmp_path / f"x{form.suffix}"
+        path.write_bytes(form.make(random.Random(seed)))
+        outcome, message = attempt(form, path)
+        outcomes[outcome] += 1
+        assert outcome != FAILED, f"seed {seed}: {message}"
+    assert outcomes[REFUSED] > 0
+    assert outcomes[READ] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tflite", "onnx"])
+def test_damaged_models_are_read_or_refused_in_words(name: str, tmp_path: Path) -> None:
+    result = attack(name, 0, 30.0, tmp_path)
+    assert result.cases > 5
+    assert not result.failures
+
+
+def test_a_seed_gives_one_file() -> None:
+    for name, form in FORMATS.items():
+        assert form.make(random.Random(3)) == form.make(random.Random(3)), name
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome", "message"),
+    [
+        (None, READ, ""),
+        (ContainerError("bad"), REFUSED, "ContainerError"),
+        (ContainerError(" "), FAILED, "an empty message"),
+        (Defect("other integers"), FAILED, "other integers"),
+        (KeyError("x"), FAILED, "KeyError: 'x' (test_readers.py:"),
+        (MemoryError(), FAILED, "MemoryError:  (test_readers.py:"),
+    ],
+)
+def test_outcomes(raised: Exception | None, outcome: str, message: str) -> None:
+    def read(_: Path) -> None:
+        if raised is not None:
+            raise raised
+
+    found = attempt(Format("", lambda rng: b"", read), Path())
+    assert found[0] == outcome
+    assert found[1].startswith(message)
+
+
+CHILD = """
+import os, signal, sys, time
+first = int(sys.argv[-3])
+for seed in range(first, first + 3):
+    print(seed, flush=True)
+    if seed == 1:
+        {what}
+    print(seed, "read", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "the process ended: SIGSEGV"),
+        ("sys.exit(3)", "the process ended: exit code 3"),
+        ("time.sleep(60)", "no answer in 1 s"),
+    ],
+)
+def test_a_process_that_dies_or_hangs_is_a_failure_and_the_next_goes_on(
+    what: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(CHILD.format(what=what))
+    monkeypatch.setattr(campaign, "HANG_SECONDS", 1.0)
+    monkeypatch.setattr(campaign, "command", lambda *arguments: [sys.executable, str(script), *arguments])
+    result = attack("toml", 0, 1000.0, tmp_path / "out")
+    assert result.failures == {1: message}
+    assert result.outcomes == {READ: 4, FAILED: 1}
+    assert result.next_seed == 5
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["attack", "toml", "--minutes", "0.02", "-o", str(tmp_path)]) == 0
+    assert " refused" in capsys.readouterr().out
+    assert main(["attack", "toml", "sand", "-o", str(tmp_path)]) == 2
+    assert "sand: no such format; the formats are tflite, onnx, twa" in capsys.readouterr().err
+
+    def found(name: str, *_: object) -> Result:
+        return Result(name, failures={7: "made up"})
+
+    monkeypatch.setattr(campaign, "attack", found)
+    assert main(["attack", "toml", "-o", str(tmp_path)]) == 1
+    assert "seed 7: made up" in capsys.readouterr().out
