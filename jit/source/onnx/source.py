@@ -49,6 +49,7 @@ class OnnxSource(Source):
         model = validate.read(path)
         validate.refuse_float(path, model)
         validate.refuse_shapes(path, model)
+        validate.unshare_zero_points(model)
         self.operators = _operators(model)
         for node, operator in zip(model.graph.node, self.operators, strict=True):
             node.name = operator.name  # ONNX Runtime refuses names that stand twice
@@ -314,10 +315,12 @@ def _numbers(prepared: Prepared) -> dict[str, Quantisation]:
 #: where kernels have the scale of their result, ahead of its zero point
 _RESULT = {
     "QLinearConv": 6, "QGemm": 7, "QLinearMatMul": 6, "QLinearAdd": 6, "QLinearConcat": 0,
-    "QLinearGlobalAveragePool": 3, "QLinearAveragePool": 3,
+    "QLinearGlobalAveragePool": 3, "QLinearAveragePool": 3, "QLinearLeakyRelu": 3, "QLinearSigmoid": 3,
+    "QLinearMul": 6,
 }  # fmt: skip
 #: where kernels have an activation, ahead of its scale and zero point
 _READ = {
     "DequantizeLinear": (0,), "QLinearConv": (0,), "QGemm": (0,), "QLinearMatMul": (0,), "QLinearAdd": (0, 3),
-    "QLinearGlobalAveragePool": (0,), "QLinearAveragePool": (0,),
+    "QLinearGlobalAveragePool": (0,), "QLinearAveragePool": (0,), "QLinearLeakyRelu": (0,), "QLinearSigmoid": (0,),
+    "QLinearMul": (0, 3),
 }  # fmt: skip

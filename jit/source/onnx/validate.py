@@ -73,3 +73,22 @@ def refuse_shapes(path: Path, model: Any) -> None:
                 f"onnxruntime.tools.make_dynamic_shape_fixed --input_name {value.name} --input_shape "
                 + ",".join(str(d) for d in fixed)
             )
+
+
+def unshare_zero_points(model: Any) -> None:
+    """Gives every DequantizeLinear of a constant a zero point of its own, which changes nothing that it computes.
+
+    Without saturating products ONNX Runtime turns int8 weights into uint8 ones and their zero points with them; of a
+    zero point that several weights share (as PyTorch's exporter writes it) it makes the new one twice, and fails.
+    """
+    initial = {tensor.name: tensor for tensor in model.graph.initializer}
+    used: set[str] = set()
+    for number, node in enumerate(model.graph.node):
+        if node.op_type != "DequantizeLinear" or len(node.input) < 3 or node.input[0] not in initial:
+            continue
+        name = node.input[2]
+        if name in used and name in initial:
+            own = model.graph.initializer.add()
+            own.CopyFrom(initial[name])
+            own.name = node.input[2] = f"{name}@{number}"
+        used.add(name)
