@@ -9,8 +9,8 @@ from typing import Any
 from tilewright.jit.errors import ModelError
 
 FLOAT_HINT = (
-    "quantise it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ, "
-    "activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, per_channel=True)"
+    "quantise it with `tilewright quantize`, or with onnxruntime.quantization.quantize_static(..., "
+    "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
 
@@ -49,10 +49,15 @@ def operator_form(model: Any) -> list[str]:
     return sorted(k for k in kinds if k.startswith("QLinear") or k.endswith("Integer") or k == "QGemm")
 
 
+def is_quantised(model: Any) -> bool:
+    """Whether anything of the main graph is."""
+    kinds = {node.op_type for node in model.graph.node}
+    return bool(kinds.intersection(_QUANTISED) or operator_form(model))
+
+
 def refuse_float(path: Path, model: Any) -> None:
     """Raises ModelError for a model without anything quantised."""
-    kinds = {node.op_type for node in model.graph.node}
-    if not kinds.intersection(_QUANTISED) and not operator_form(model):
+    if not is_quantised(model):
         raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
 
 
