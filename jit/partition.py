@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
 from tilewright.config import Config, load_config
 from tilewright.jit import compat, compat_passes
+from tilewright.jit.errors import FloatModule
 from tilewright.jit.frontend.extract import extract, region_semantics
 from tilewright.jit.frontend.layout import to_nhwc
 from tilewright.jit.frontend.passes import unshare_dequantize
@@ -15,6 +17,7 @@ from tilewright.jit.frontend.site import LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBU
 from tilewright.jit.graph import Graph
 from tilewright.jit.region import refusal
 
+_QUANTISED = ("relax.quantize", "relax.dequantize")
 CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix of composites
 
 
@@ -51,11 +54,19 @@ def partition_for_tilewright(mod: Any, config: Config | str | None = None, seman
     LegalizeOps. Operators that no pattern claims stay in ``main``, and with a ``config`` (object, preset name or TOML
     file) those that its memories cannot hold.
     ``semantics``: whose integers to reproduce, ``litert`` (the default) or ``onnxruntime``.
+    Warns with :class:`FloatModule` of a module without quantised operators, of which there is nothing to move.
     """
     if semantics not in (None, LITERT, ONNX_RUNTIME):
         raise ValueError(f"semantics {semantics!r}; {LITERT!r} or {ONNX_RUNTIME!r}")
     if semantics is not None:
         mod = compat.with_main_attribute(mod, SEMANTICS_ATTRIBUTE, semantics)
+    if not any(compat.op_name(b.value) in _QUANTISED for b in compat.bindings(mod["main"])):
+        warnings.warn(
+            "the module is not quantised: all of it stays with TVM on the CPU; quantise the model first, for instance "
+            "with `tilewright quantize`, and import the result",
+            FloatModule,
+            stacklevel=2,
+        )
     return merge(fuse(mod, config=None if config is None else load_config(config)))
 
 
