@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compile_model(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite or QDQ .onnx model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite, QDQ .onnx or .pt2 model.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write.")],
     config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")] = DEFAULT_CONFIG,
     keep_intermediates: Annotated[

@@ -67,7 +67,7 @@ class Outputs:
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite or .onnx model, or a .twa artifact.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite, .onnx or .pt2 model, or a .twa.")],
     config: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE", help="Preset or .toml file (default: pynq-z2, or the artifact's)."),

@@ -71,7 +71,7 @@ def open_quantiser(path: Path) -> Quantiser:
 
         return OnnxQuantiser(path, read_float(path))
     if suffix == ".pt2":
-        from tilewright.from_torch import program_to_onnx, read_program
+        from tilewright.jit.source.pytorch import program_to_onnx, read_program
         from tilewright.quantize.onnx_runtime import OnnxQuantiser, parse_float
 
         return OnnxQuantiser(path, parse_float(path, program_to_onnx(read_program(path), str(path))))

@@ -43,10 +43,11 @@ class OnnxSource(Source):
 
     runtime = "onnxruntime"
 
-    def __init__(self, path: Path, proven_only: bool = False) -> None:
+    def __init__(self, path: Path, proven_only: bool = False, content: bytes | None = None) -> None:
+        """``content``: of a model that is not in the file, but was made from it."""
         super().__init__(path)
         self.proven_only = proven_only
-        model = validate.read(path)
+        model = validate.read(path, content)
         validate.refuse_float(path, model)
         validate.refuse_shapes(path, model)
         validate.unshare_zero_points(model)

@@ -15,12 +15,12 @@ FLOAT_HINT = (
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
 
 
-def read(path: Path) -> Any:
-    """The protobuf of an ``.onnx`` file, checked by onnx; raises ModelError."""
+def read(path: Path, content: bytes | None = None) -> Any:
+    """The protobuf of an ``.onnx`` file, or of ``content``, checked by onnx; raises ModelError."""
     import onnx
 
     try:
-        model = onnx.load(str(path))
+        model = onnx.load(str(path)) if content is None else onnx.load_from_string(content)
         onnx.checker.check_model(model)
         if not all(isinstance(name, str) for name in _names(model.graph)):
             raise ValueError("a name that is no text")
