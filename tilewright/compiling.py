@@ -159,6 +159,7 @@ def compile_artifact(
         intermediates=_intermediates(result.model, compiled) if keep_intermediates else (),
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
+        batch=source.batch,
         compile_seconds=time.perf_counter() - start,
         options={
             "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,

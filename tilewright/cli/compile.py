@@ -9,6 +9,7 @@ import typer
 
 from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
+from tilewright.runtime.executable import of_batch
 from tilewright.runtime.files import check_writable, read_bytes
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
     config = artifact.config
     line(f"{artifact.name} for {config.name} (config {config.fingerprint})", "bold")
     for kind, tensors in (("input", artifact.inputs), ("output", artifact.outputs)):
-        for t in tensors:
+        for t in (of_batch(tensor, artifact.batch) for tensor in tensors):
             line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
     console.print(_operator_table(artifact))
     here, everywhere = placed_macs(artifact)

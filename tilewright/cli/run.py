@@ -139,7 +139,7 @@ def run(
                 proven_only=proven_only,
             )  # fmt: skip
         x = bind_inputs(executable, given, input, seed, inputs)
-        total, finished = x[0].shape[0], 0
+        total, finished = x[0].shape[0] * executable.artifact.batch, 0
 
         def advance(count: int, what: str = "running") -> None:
             nonlocal finished
@@ -148,7 +148,11 @@ def run(
 
         y, result = executable.run(x, progress=advance, keep_intermediates=keep_intermediates)
         finished = 0
-        difference = _compare(executable, model, x, y, lambda n: advance(n, "checking")) if check else None
+        difference = (
+            _compare(executable, model, x, y, lambda n: advance(n * executable.artifact.batch, "checking"))
+            if check
+            else None
+        )
     files.write(y, result)
     print_report(result, output_console())
     if difference is not None:

@@ -61,6 +61,13 @@ def refuse_float(path: Path, model: Any) -> None:
         raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
 
 
+def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """Of the inputs that the user gives; dimensions that are left open are 0."""
+    constants = {init.name for init in model.graph.initializer}
+    given = [value for value in model.graph.input if value.name not in constants]
+    return {value.name: tuple(int(d.dim_value) for d in value.type.tensor_type.shape.dim) for value in given}
+
+
 def refuse_shapes(path: Path, model: Any) -> None:
     """Raises ModelError for inputs whose shape is not fixed."""
     constants = {init.name for init in model.graph.initializer}
