@@ -9,11 +9,11 @@ from typing import Any
 from tilewright.config import Config, load_config
 from tilewright.jit import compat, compat_passes
 from tilewright.jit.errors import FloatModule
-from tilewright.jit.frontend.extract import extract, region_semantics
+from tilewright.jit.frontend.extract import batch_of, extract, region_semantics
 from tilewright.jit.frontend.layout import to_nhwc
 from tilewright.jit.frontend.passes import unshare_dequantize
 from tilewright.jit.frontend.patterns import table
-from tilewright.jit.frontend.site import LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE
+from tilewright.jit.frontend.site import BATCH_ATTRIBUTE, LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE
 from tilewright.jit.graph import Graph
 from tilewright.jit.region import refusal
 
@@ -29,7 +29,7 @@ def fuse(mod: Any, config: Config | None = None) -> Any:
     semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
     mod = unshare_dequantize(to_nhwc(mod))
     refuse = None if config is None else partial(refusal, config=config)
-    return compat_passes.fuse_by_pattern(mod, table(semantics, refuse))
+    return compat_passes.fuse_by_pattern(mod, table(semantics, refuse, batch_of(mod["main"])))
 
 
 def merge(fused: Any) -> Any:
@@ -43,6 +43,7 @@ def merge(fused: Any) -> Any:
     mod = compat_passes.rename_functions(mod, names)
     for gv, function in compat.functions(mod):
         if compat.attribute(function, "Codegen") == CODEGEN:
+            function = compat.with_attribute(function, BATCH_ATTRIBUTE, str(batch_of(fused["main"])))
             mod[gv] = compat.with_attribute(function, SEMANTICS_ATTRIBUTE, semantics)
     return mod
 
@@ -67,6 +68,7 @@ def partition_for_tilewright(mod: Any, config: Config | str | None = None, seman
             FloatModule,
             stacklevel=2,
         )
+    mod = compat.with_main_attribute(mod, BATCH_ATTRIBUTE, str(_batch(mod)))
     return merge(fuse(mod, config=None if config is None else load_config(config)))
 
 
@@ -80,5 +82,12 @@ def regions(mod: Any) -> dict[str, Any]:
 
 
 def region_to_graph(function: Any, name: str = "region") -> Graph:
-    """The integer graph of a region function of :func:`partition_for_tilewright`."""
-    return extract(function, name, region_semantics(function))
+    """The integer graph of a region function of :func:`partition_for_tilewright`; of a batch, that of one image."""
+    return extract(function, name, region_semantics(function), batch_of(function))
+
+
+def _batch(mod: Any) -> int:
+    """The leading dimension that all of main's inputs have, of which one is an image; 1 where there is none."""
+    shapes = [compat.shape(var) for var in mod["main"].params if compat.is_tensor(var)]
+    sizes = {shape[0] if shape else 1 for shape in shapes}
+    return sizes.pop() if len(sizes) == 1 and any(len(shape) == 4 for shape in shapes) else 1

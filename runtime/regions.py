@@ -53,7 +53,8 @@ def collect_reports() -> Iterator[list[Report]]:
 def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") -> list[NDArray[Any]]:
     """Run an artifact held as bytes (the content of a ``.twa`` file) once.
 
-    ``inputs``: arrays of the tensors' own shapes (batch of 1 included), in order. Returns the outputs likewise.
+    ``inputs``: arrays of the tensors' own shapes (batch of 1 included, or as many images), in order. Returns the
+    outputs likewise.
     ``device``: what runs it, unless :func:`use_device` says otherwise. Loaded artifacts are kept by hash, so that
     repeated calls do not parse and verify again; artifacts of one Config share a device.
     """
@@ -67,7 +68,7 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
     for reports in _listening:
         reports.append(report)
     several = outputs if isinstance(outputs, list) else [outputs]
-    return [y.reshape(t.shape) for y, t in zip(several, executable.outputs)]
+    return [y.reshape(-1, *t.shape[1:]) if t.shape else y.reshape(()) for y, t in zip(several, executable.outputs)]
 
 
 def _executable(artifact: bytes, device: str | Device) -> Executable:

@@ -22,7 +22,9 @@ from tests.jit.onnx_models import QdqBuilder, onnx_runtime
 from tests.jit.relax_models import load_model
 from tests.quantize.float_models import float_onnx
 from tilewright import runtime
+from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
+from tilewright.fuzz import TfliteNet
 from tilewright.jit import vm
 from tilewright.jit.errors import FloatModule
 from tilewright.jit.graph import Graph
@@ -248,6 +250,40 @@ def test_a_library_runs_on_the_device_it_was_made_for(tmp_path: Path, monkeypatc
 def test_an_unknown_device_is_refused_before_anything_is_compiled() -> None:
     with pytest.raises(DeviceError, match="device fpga: no such device"):
         vm.tilewright_pipeline("tiny", device="fpga")
+
+
+def test_a_batch_runs_image_by_image(tmp_path: Path) -> None:
+    """Accelerator and CPU parts of a module of three images; a mean over the batch stays with TVM."""
+    b = QdqBuilder(seed=13)
+    x = b.input([3, 4, 8, 8])
+    y = b.quantised(b.conv(x, (6, 4, 3, 3), pads=[1, 1, 1, 1]), 0.06, 0)
+    z = b.quantised(b.conv(b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128), (6, 6, 1, 1)), 0.013, 7)
+    path = b.save(tmp_path / "batch.onnx", b.quantised(b.node("Add", [y, z]), 0.07, 1), [3, 6, 8, 8])
+    value = np.random.default_rng(0).normal(0, 1, (3, 4, 8, 8)).astype(np.float32)
+    (wanted,) = onnx_runtime(path, {"x1": value})
+    placements: list[vm.Placement] = []
+    mod = vm.tilewright_pipeline("tiny", semantics=ORT, report=placements.append)(load_model(path))
+    assert [dict(kinds) for kinds in placements[0].regions.values()] == [{"Conv2D": 1}, {"Conv2D": 1, "Add": 1}]
+    run = machine(relax.build(mod, "llvm"))["main"]
+    with runtime.collect_reports() as reports:
+        got = run(tvm.runtime.tensor(value)).numpy()
+    assert [report.inferences for report in reports] == [3, 3]
+    assert np.abs(got - wanted).max() <= 0.07 * 1.001
+    assert (got == wanted).mean() > 0.99
+
+
+def test_a_batch_of_tflite_is_exact(tmp_path: Path) -> None:
+    """A reshape and a classifier behind it, whose rows are the images."""
+    net = TfliteNet(seed=5)
+    y = net.conv(net.input((3, 8, 8, 6)), 8, padding="same")
+    y = net.reshape(net.max_pool(net.add(y, net.depthwise(y, padding="same")), 4, 4), [3, 32])
+    path = net.save(tmp_path / "batch.tflite", [net.fully_connected(y, 5)])
+    mod = vm.tilewright_pipeline("tiny")(load_model(path))
+    x = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 6)).astype(np.int8)
+    with runtime.collect_reports() as reports:
+        got = machine(relax.build(mod, "llvm"))["main"](tvm.runtime.tensor(x)).numpy()
+    assert [report.inferences for report in reports] == [3]
+    np.testing.assert_array_equal(got, reference_outputs(path, [x[None]])[0][0])
 
 
 def test_a_float_module_is_not_passed_in_silence(tmp_path: Path) -> None:
