@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["ModelError", "NeedsHost", "PlaceError", "ProofError", "Unfollowed", "Unsupported"]
+__all__ = ["FloatModule", "ModelError", "NeedsHost", "PlaceError", "ProofError", "Unfollowed", "Unsupported"]
 
 
 class ModelError(TilewrightError):
     """A model file cannot be imported: one line naming the file, what is wrong, where, and the way out."""
+
+
+class FloatModule(UserWarning):
+    """A Relax module has nothing quantised in it, so all of it stays with TVM."""
 
 
 class PlaceError(TilewrightError):

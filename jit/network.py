@@ -41,6 +41,8 @@ class CompiledModel:
             place, reason = placed.get(operator.index, ("none", note))
             layer = known.get(operator.name)
             exact = "by construction" if place in ("interpreter", "none") else "proven"
+            if place == "interpreter" and layer is not None and not layer.proven:
+                exact = layer.method
             if place in ("accelerator", "host") and layer is not None and not layer.proven:
                 exact = f"{layer.exact} of {layer.channels} channels, the others within {layer.bound} LSB"
             entries.append(

@@ -59,6 +59,7 @@ class Intermediate:
 class Artifact:
     """Programs, host steps and tensor specs of one compiled network.
 
+    ``batch``: images that one inference of the model takes; programs, steps and tensor specs are those of one image.
     ``blobs`` holds the models that interpreter steps name. ``host_layers`` are the report's entries
     (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled.
     """
@@ -74,6 +75,7 @@ class Artifact:
     host_layers: tuple[dict[str, Any], ...] = ()
     compile_seconds: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)
+    batch: int = 1
 
     def to_bytes(self) -> bytes:
         """The whole file as bytes."""
@@ -89,6 +91,7 @@ class Artifact:
             "host_layers": list(self.host_layers),
             "compile_seconds": self.compile_seconds,
             "options": self.options,
+            "batch": self.batch,
             "programs": [len(data) for data in programs],
             "blobs": {name: len(data) for name, data in self.blobs.items()},
         }
@@ -132,6 +135,7 @@ class Artifact:
             host_layers=header.host_layers,
             compile_seconds=header.compile_seconds,
             options=header.options,
+            batch=header.batch,
         )
 
     def save(self, path: str | Path) -> None:
@@ -198,6 +202,7 @@ class _Header:
     options: CompileOptions
     programs: tuple[Count, ...]
     blobs: dict[str, Count]
+    batch: Annotated[int, Range(1, 1 << 20)] = 1
 
 
 def _checked_body(data: bytes, source: str) -> bytes:

@@ -19,19 +19,23 @@ DEVICES: dict[str, str] = {
 }
 
 
+def check_device(name: str) -> None:
+    """Raise :class:`DeviceError`, naming what exists, unless ``name`` is a device's or an address."""
+    if "://" not in name and name not in DEVICES:
+        raise DeviceError(f"device {name}: no such device; available: {', '.join((*DEVICES, 'pynq://HOST'))}")
+
+
 def open_device(name: str, config: Config, **options: Any) -> Device:
     """The device called ``name`` for ``config``. Raises :class:`DeviceError` naming what exists.
 
     A name with ``://`` is the address of another machine's device (``pynq://HOST``, ``tilewright.runtime.remote``).
     ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's.
     """
-    known = ", ".join((*DEVICES, "pynq://HOST"))
+    check_device(name)
     if "://" in name:
         from tilewright.runtime.remote.client import RemoteDevice
 
         return RemoteDevice(config, name, **options)
-    if name not in DEVICES:
-        raise DeviceError(f"device {name}: no such device; available: {known}")
     module, _, attribute = DEVICES[name].partition(":")
     device: Device = getattr(import_module(module), attribute)(config, **options)
     return device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -74,12 +75,12 @@ class Executable:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The tensors that :meth:`run` takes."""
-        return self.artifact.inputs
+        return tuple(of_batch(tensor, self.artifact.batch) for tensor in self.artifact.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The tensors that :meth:`run` gives."""
-        return self.artifact.outputs
+        return tuple(of_batch(tensor, self.artifact.batch) for tensor in self.artifact.outputs)
 
     def save(self, path: str | Path) -> None:
         """Write the artifact file; it appears whole or not at all."""
@@ -99,13 +100,18 @@ class Executable:
     ) -> tuple[Any, Report]:
         """Run N inferences.
 
-        ``x``: N inputs stacked on the first axis, in the model's own dtype; for a model of several inputs a
+        ``x``: N inputs stacked on the first axis, in the model's own dtype (of a model of batch B: (N, B, ...), run
+        image by image, each of which the report counts as an inference); for a model of several inputs a
         sequence in their order or a mapping by name. ``progress`` is called with the number of inferences newly
         finished. ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
         network must have been compiled for it). Returns the outputs, stacked likewise (an array, or a list where
         the model has several outputs), and the report. Raises :class:`InputError`, :class:`DeviceFault`.
         """
-        environment = self._check_inputs(x)
+        batch = self.artifact.batch
+        environment = {
+            name: value.reshape(-1, 1, *value.shape[2:]) if batch > 1 else value
+            for name, value in self._check_inputs(x).items()
+        }
         count = next(iter(environment.values())).shape[0]
         wanted = {tensor.name: tensor for tensor in self.outputs}
         if keep_intermediates is not None:
@@ -114,7 +120,7 @@ class Executable:
                     f"{self.name}: compiled without intermediates; compile the model with keep_intermediates"
                 )
             check_directory_writable(keep_intermediates)
-            wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
+            wanted |= {i.tensor.name: of_batch(i.tensor, batch) for i in self.artifact.intermediates}
         parts: dict[str, list[Array]] = {name: [] for name in wanted}
         chunk = self._launch_size(count)
         with ExitStack() as stack:
@@ -202,7 +208,9 @@ class Executable:
             progress(count)
 
     def _store_intermediates(self, directory: Path, results: dict[str, Array]) -> None:
-        files = intermediate_index(self.artifact.intermediates)
+        batch = self.artifact.batch
+        kept = [dataclasses.replace(i, tensor=of_batch(i.tensor, batch)) for i in self.artifact.intermediates]
+        files = intermediate_index(kept)
         make_directory(directory)
         for entry in files:
             save_array(directory / entry["file"], results[entry["tensor"]])
@@ -219,9 +227,14 @@ def element_shape(tensor: TensorSpec) -> tuple[int, ...]:
     return tensor.shape[1:] if tensor.shape[:1] == (1,) else tensor.shape
 
 
+def of_batch(tensor: TensorSpec, batch: int) -> TensorSpec:
+    """The tensor of ``batch`` images, where the given one is that of one."""
+    return tensor if batch == 1 else dataclasses.replace(tensor, shape=(batch, *tensor.shape[1:]))
+
+
 def stack_tensor(values: Array, tensor: TensorSpec) -> Array:
-    """(N, *shape) as the user sees it: the batch of 1 dropped."""
-    return values.reshape(values.shape[0], *element_shape(tensor))
+    """(N, *shape) as the user sees it, of N inferences or their images: the batch of 1 dropped."""
+    return values.reshape(-1, *element_shape(tensor))
 
 
 def check_tensor(x: Array, tensor: TensorSpec) -> Array:

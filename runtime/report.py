@@ -53,6 +53,8 @@ class Report:
         options = self.artifact.options
         notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
+        if self.artifact.batch > 1:
+            notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")

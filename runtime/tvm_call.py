@@ -9,6 +9,8 @@ import numpy as np
 import tvm_ffi
 from numpy.typing import NDArray
 
+from tilewright.runtime.regions import run_bytes
+
 RUN = "tilewright.run"  #: the packed function's name
 
 RegionRunner = Callable[[bytes, list[NDArray[Any]]], list[NDArray[Any]]]
@@ -17,16 +19,14 @@ RegionRunner = Callable[[bytes, list[NDArray[Any]]], list[NDArray[Any]]]
 def register_runner(runner: RegionRunner | None = None) -> None:
     """Make ``tilewright.run``, which libraries call for their accelerator parts, arrive at ``runner``.
 
-    By default that is the runtime's ``run_bytes``.
+    By default that is the runtime's ``run_bytes``, on the device that the library was made for.
     """
-    from tilewright.runtime import run_bytes
 
-    chosen = runner or run_bytes
-
-    def run(artifact: Any, inputs: Any, *tensors: Any) -> None:
-        """Destination-passing style: artifact, number of inputs, the inputs, then the outputs to fill."""
+    def run(artifact: Any, device: Any, inputs: Any, *tensors: Any) -> None:
+        """Destination-passing style: artifact, device, number of inputs, the inputs, then the outputs to fill."""
         count = int(inputs.numpy())
-        results = chosen(artifact.numpy().tobytes(), [tensor.numpy() for tensor in tensors[:count]])
+        content, arrays = artifact.numpy().tobytes(), [tensor.numpy() for tensor in tensors[:count]]
+        results = runner(content, arrays) if runner else run_bytes(content, arrays, device.numpy().tobytes().decode())
         for tensor, result in zip(tensors[count:], results, strict=True):
             tensor.copyfrom(np.ascontiguousarray(result).reshape(tuple(tensor.shape)))
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tilewright.tvm_libraries import register_when_loaded
+
 if TYPE_CHECKING:
     from tilewright.compiling import compile
     from tilewright.config import PRESETS, Config, load_config
@@ -56,3 +58,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
+
+
+register_when_loaded()

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
@@ -27,9 +27,13 @@ class CompileError(TilewrightError):
     """A model cannot be compiled as it was asked for; names the model and what is in the way."""
 
 
+DEFAULT_CONFIG = "pynq-z2"
+
+
+@overload
 def compile(
     model: str | Path,
-    config: str | Path | Config = "pynq-z2",
+    config: str | Path | Config = DEFAULT_CONFIG,
     *,
     device: str | Device = "sim",
     keep_intermediates: bool = False,
@@ -37,8 +41,41 @@ def compile(
     proven_only: bool = False,
     cache: bool = True,
     progress: Progress | None = None,
+) -> Executable: ...
+
+
+@overload
+def compile(
+    model: Any,
+    example: Any = None,
+    config: str | Path | Config = DEFAULT_CONFIG,
+    *,
+    device: str | Device = "sim",
+    keep_intermediates: bool = False,
+    fast_host: bool = False,
+    proven_only: bool = False,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> Executable: ...
+
+
+def compile(
+    model: Any,
+    *arguments: Any,
+    config: str | Path | Config | None = None,
+    example: Any = None,
+    device: str | Device = "sim",
+    keep_intermediates: bool = False,
+    fast_host: bool = False,
+    proven_only: bool = False,
+    cache: bool = True,
+    progress: Progress | None = None,
 ) -> Executable:
-    """Compile a quantised ``.tflite`` or QDQ ``.onnx`` file for a Config (preset name, ``.toml`` file or object).
+    """``compile(file, config)`` or ``compile(torch_module, example, config)``: a network for a Config.
+
+    The file is a quantised ``.tflite``, QDQ ``.onnx`` or ``.pt2`` (``torch.export``, quantised by PT2E); a module is a
+    ``torch.nn.Module``, quantised with the ranges that ``example``, N inputs stacked, shows, unless PT2E has quantised
+    it already. ``config`` is a preset's name, a ``.toml`` file or an object, ``pynq-z2`` where it is left out.
 
     ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
@@ -47,18 +84,20 @@ def compile(
     model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done, total).
     Raises :class:`TilewrightError` naming what is wrong and the way out.
     """
+    is_file = isinstance(model, (str, Path))
+    example, config = _bound(arguments, {} if is_file else {"example": example}, config)
     config = load_config(config)
-    path = Path(model)
-    data = read_bytes(path)
+    target = open_device(device, config) if isinstance(device, str) else device
+    path, content = (Path(model), None) if is_file else _exported(model, example, progress or silent)
+    data = read_bytes(path) if content is None else content
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
-    target = open_device(device, config) if isinstance(device, str) else device
     options = {"keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only}
     key = artifact_cache.cache_key(data, path.suffix, config, options)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
-        artifact = compile_artifact(path, config, progress=progress or silent, **options)
+        artifact = compile_artifact(path, config, content=content, progress=progress or silent, **options)
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
@@ -68,16 +107,36 @@ def compile(
     return executable
 
 
+def _bound(arguments: tuple[Any, ...], named: dict[str, Any], config: Any) -> tuple[Any, Any]:
+    """(example, config) of what was given by position, after the model, and by name."""
+    names = [*named, "config"]
+    given = dict(zip(names, arguments))
+    twice = [name for name, value in {**named, "config": config}.items() if value is not None and name in given]
+    if len(arguments) > len(names) or twice:
+        raise TypeError(f"compile takes {' and '.join(names)} after the model, each once")
+    found = {**named, "config": config, **given}
+    return found.get("example"), DEFAULT_CONFIG if found["config"] is None else found["config"]
+
+
+def _exported(module: Any, example: Any, progress: Progress) -> tuple[Path, bytes]:
+    """A PyTorch module as a file would hold it: its name and its content as ONNX."""
+    from tilewright.from_torch import module_to_onnx
+
+    progress("exporting", 0, 0)
+    return Path(f"{type(module).__name__}.onnx"), module_to_onnx(module, example)
+
+
 def compile_artifact(
     path: Path,
     config: Config,
     *,
+    content: bytes | None = None,
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
     progress: Progress = silent,
 ) -> Artifact:
-    """Import and compile a model file, without the cache."""
+    """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file."""
     if find_spec("flatbuffers") is None:
         raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
     from tilewright.jit.network import compile_source
@@ -85,7 +144,7 @@ def compile_artifact(
 
     start = time.perf_counter()
     progress("importing", 0, 0)
-    source = open_source(path, proven_only=proven_only)
+    source = open_source(path, content, proven_only=proven_only)
     result = compile_source(
         source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
     )
@@ -100,6 +159,7 @@ def compile_artifact(
         intermediates=_intermediates(result.model, compiled) if keep_intermediates else (),
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
+        batch=source.batch,
         compile_seconds=time.perf_counter() - start,
         options={
             "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,

@@ -6,6 +6,7 @@ Model files (``jit/source``) and Relax modules (``jit/frontend``) meet here: bot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,11 +48,16 @@ class Operand:
 
 @dataclass(frozen=True)
 class Output:
-    """What a layer's result is clamped and quantised to."""
+    """What a layer's result is clamped and quantised to.
+
+    ``stage``: of layers with weights, what the oracle makes of accumulators where that is not one product with a scale:
+    a staircase of (C, n) accumulators, as ``jit/float_scaling.thresholds`` takes it.
+    """
 
     quantisation: Quantisation
     lo: int = -128
     hi: int = 127
+    stage: Callable[..., NDArray[np.int64]] | None = None
 
 
 @dataclass(frozen=True)

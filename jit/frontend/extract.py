@@ -6,13 +6,16 @@ from tilewright.jit import compat
 from tilewright.jit.compat import Expr, Var
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.patterns import BY_NAME
-from tilewright.jit.frontend.site import LITERT, SEMANTICS_ATTRIBUTE, RelaxBuilder, Site
+from tilewright.jit.frontend.site import BATCH_ATTRIBUTE, LITERT, SEMANTICS_ATTRIBUTE, RelaxBuilder, Site
 from tilewright.jit.graph import Graph
 
 
-def extract(function: Expr, name: str, semantics: str) -> Graph:
-    """The graph of a function that only calls composites. Raises Unsupported at the first binding that is none."""
-    builder = RelaxBuilder(semantics)
+def extract(function: Expr, name: str, semantics: str, batch: int = 1) -> Graph:
+    """The graph of a function that only calls composites, for one image of the batch.
+
+    Raises Unsupported at the first binding that is none.
+    """
+    builder = RelaxBuilder(semantics, batch=batch)
     inputs = [builder.add_input(var) for var in function.params]
     local: dict[Var, Expr] = {}
     for binding in compat.bindings(function):
@@ -48,6 +51,11 @@ def _lower(builder: RelaxBuilder, composite: Expr, args: list[Expr], name: str) 
     )  # fmt: skip
     site.root = site.value(site.root)
     return BY_NAME[compat.attribute(composite, "Composite")].lower(site)
+
+
+def batch_of(function: Expr) -> int:
+    """The batch of a region's images, or of ``main``'s."""
+    return int(compat.attribute(function, BATCH_ATTRIBUTE) or 1)
 
 
 def region_semantics(function: Expr) -> str:

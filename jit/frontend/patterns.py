@@ -30,8 +30,8 @@ BY_NAME = {rule.name: rule for rule in RULES}
 Refusal = Callable[[Graph], str | None]
 
 
-def table(semantics: str, refuse: Refusal | None = None) -> list[Fusion]:
-    """(composite name, pattern, check) for FuseOpsByPattern.
+def table(semantics: str, refuse: Refusal | None = None, batch: int = 1) -> list[Fusion]:
+    """(composite name, pattern, check) for FuseOpsByPattern, of modules with images of this batch.
 
     A check tries the lowering on a throw-away graph and hands that to ``refuse``; where it is impossible, the match is
     refused.
@@ -39,7 +39,7 @@ def table(semantics: str, refuse: Refusal | None = None) -> list[Fusion]:
 
     def checker(rule: Rule) -> Check:
         def check(var: Var, root: Expr, bound: Mapping[Var, Expr]) -> bool:
-            builder = RelaxBuilder(semantics)
+            builder = RelaxBuilder(semantics, batch=batch)
             site = Site(builder=builder, root=root, bound=bound, arguments={}, name=str(var.name))
             try:
                 rule.lower(site)

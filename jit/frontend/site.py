@@ -26,7 +26,10 @@ from tilewright.jit.graph import HostCast, Reshape
 
 SEMANTICS_ATTRIBUTE = "tilewright.semantics"  #: on main and on regions: one of these
 
+BATCH_ATTRIBUTE = "tilewright.batch"  #: on main and on regions: the leading dimension of their images, as text
+
 __all__ = [
+    "BATCH_ATTRIBUTE",
     "LITERT",
     "ONNX_RUNTIME",
     "SEMANTICS_ATTRIBUTE",
@@ -41,13 +44,26 @@ __all__ = [
 
 @dataclass
 class RelaxBuilder(GraphBuilder):
-    """Also knows the tensor that each Relax variable became."""
+    """Also knows the tensor that each Relax variable became.
+
+    ``batch``: the size of every tensor's leading axis in Relax; the graph is that of one element. No rule looks across
+    that axis.
+    """
 
     names: dict[Var, str] = field(default_factory=dict)
+    batch: int = 1
+
+    def element(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of one element of the batch."""
+        if self.batch == 1:
+            return shape
+        if len(shape) < 2 or shape[0] != self.batch:
+            raise Unsupported(f"a tensor of shape {shape} in a model of batch {self.batch}")
+        return (1, *shape[1:])
 
     def add_input(self, var: Var) -> str:
         """A graph input for ``var``, and the host steps that make it NHWC int8."""
-        shape, dtype = compat.shape(var), compat.dtype(var)
+        shape, dtype = self.element(compat.shape(var)), compat.dtype(var)
         if dtype not in ("int8", "uint8"):
             raise Unsupported(f"input {var.name!r} is {dtype}; int8 or uint8 is needed")
         name = current = self.declare(str(var.name), shape, dtype)
@@ -61,7 +77,7 @@ class RelaxBuilder(GraphBuilder):
 
     def add_output(self, var: Var) -> str:
         """The graph tensor that holds ``var`` in its own shape and dtype, after any host steps needed."""
-        shape, dtype = compat.shape(var), compat.dtype(var)
+        shape, dtype = self.element(compat.shape(var)), compat.dtype(var)
         current = self.names[var]
         if self.tensors[current].shape != shape:
             like = self.quantisation(current)

@@ -14,13 +14,18 @@ from tilewright.jit.source.base import Built, Source, SourceOperator
 __all__ = ["Built", "Source", "SourceOperator", "open_source"]
 
 
-def open_source(path: str | Path, *, proven_only: bool = False) -> Source:
-    """The source of a quantised ``.tflite`` or ``.onnx`` file.
+def open_source(path: str | Path, content: bytes | None = None, *, proven_only: bool = False) -> Source:
+    """The source of a quantised ``.tflite``, ``.onnx`` or ``.pt2`` file.
 
+    ``content``: an ONNX model that goes by the name of ``path``, where there is no such file.
     ``proven_only``: layers whose equality with the interpreter is not proven for every input (of ``.tflite`` there
     are none) are left to it. Raises ModelError, with one line that names the file, the trouble and the way out.
     """
     path = Path(path)
+    if content is not None:
+        from tilewright.jit.source.onnx.source import OnnxSource
+
+        return OnnxSource(path, proven_only, content)
     if path.is_dir():
         raise ModelError(f"{path}: is a folder; give the model file in it")
     if not path.exists():
@@ -35,6 +40,11 @@ def open_source(path: str | Path, *, proven_only: bool = False) -> Source:
                 from tilewright.jit.source.onnx.source import OnnxSource
 
                 return OnnxSource(path, proven_only)
+            if path.suffix.lower() == ".pt2":
+                from tilewright.jit.source.onnx.source import OnnxSource
+                from tilewright.jit.source.pytorch import program_to_onnx, read_program
+
+                return OnnxSource(path, proven_only, program_to_onnx(read_program(path), str(path)))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error
-    raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite or a QDQ .onnx file")
+    raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite, QDQ .onnx or .pt2 file")

@@ -55,6 +55,7 @@ class Source(ABC):
     """A parsed and validated model file."""
 
     runtime: str  #: the interpreter it came from: ``litert`` or ``onnxruntime``
+    batch: int = 1  #: images that one inference of the file takes; the graph is that of one of them
 
     def __init__(self, path: Path) -> None:
         self.path = path

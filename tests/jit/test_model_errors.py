@@ -44,7 +44,7 @@ def test_missing_file_folder_and_kind(tmp_path: Path) -> None:
     assert "folder" in refused(tmp_path)
     other = tmp_path / "model.pb"
     other.write_bytes(b"x")
-    assert "give a .tflite or a QDQ .onnx" in refused(other)
+    assert "give a .tflite, QDQ .onnx or .pt2" in refused(other)
 
 
 @pytest.mark.parametrize("name", ["model.tflite", "model.onnx"])

@@ -20,11 +20,18 @@ import tilewright as tw
 from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
 from tests.jit.relax_models import load_model
+from tests.quantize.float_models import float_onnx
+from tilewright import runtime
+from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
+from tilewright.fuzz import TfliteNet
 from tilewright.jit import vm
+from tilewright.jit.errors import FloatModule
 from tilewright.jit.graph import Graph
 from tilewright.jit.partition import partition_for_tilewright, region_to_graph, regions
 from tilewright.jit.reference import evaluate
+from tilewright.runtime.device import DeviceError
+from tilewright.runtime.sim_device import SimDevice
 
 ORT = "onnxruntime"
 
@@ -157,19 +164,31 @@ def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
     assert [[op.kind for op in graph.ops] for graph in graphs] == [["Conv2D"], ["Conv2D"]]
 
 
-_DIGITS = """
+_FIRST = """
+import sys
+import numpy as np, tilewright
+assert "tvm_ffi" not in sys.modules, "tilewright loads TVM"
+import tvm
+from tvm import relax
+"""
+
+_LAST = """
 import sys
 import numpy as np, tvm
 from tvm import relax
-from tilewright.jit import vm
+import tilewright
+"""
 
+_DIGITS = """
 main = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())["main"]
 x = np.load(sys.argv[2])
 np.save(sys.argv[3], np.concatenate([main(tvm.runtime.tensor(image[None])).numpy() for image in x]))
 """
 
 
-def test_digits_through_the_real_compiler_exported_and_run_in_a_fresh_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("imports", [_FIRST, _LAST], ids=["tilewright first", "tilewright last"])
+def test_digits_through_the_real_compiler_exported_and_run_in_a_fresh_process(imports: str, tmp_path: Path) -> None:
+    """The process needs nothing of Tilewright but that it is imported, before TVM or after it."""
     model = REPOSITORY / "examples" / "digits" / "digits.onnx"
     library = tmp_path / "digits.so"
     relax.build(vm.tilewright_pipeline("tiny", semantics=ORT)(load_model(model)), "llvm").export_library(str(library))
@@ -177,12 +196,103 @@ def test_digits_through_the_real_compiler_exported_and_run_in_a_fresh_process(tm
     np.save(tmp_path / "x.npy", x)
     names = [str(library), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
     done = subprocess.run(
-        [sys.executable, "-c", _DIGITS, *names], capture_output=True, text=True, cwd=REPOSITORY, check=False
+        [sys.executable, "-c", imports + _DIGITS, *names], capture_output=True, text=True, cwd=REPOSITORY, check=False
     )
     assert done.returncode == 0, done.stderr
     name = onnx.load(str(model)).graph.input[0].name
     wanted = np.concatenate([onnx_runtime(model, {name: image[None]})[0] for image in x])
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), wanted)
+
+
+def test_device_and_reports(tmp_path: Path) -> None:
+    """The library names the device it was made for; a run can choose another, and hears what each region cost."""
+    mod = load_model(mixed_model(tmp_path / "mixed.onnx"))
+    placements: list[vm.Placement] = []
+    done = vm.tilewright_pipeline("tiny", semantics=ORT, device="hls", report=placements.append)(mod)
+    (placed,) = placements
+    assert (placed.config, placed.device) == ("tiny", "hls")
+    assert placed.regions == {"tilewright_0": {"Conv2D": 1}, "tilewright_1": {"Conv2D": 1}}
+    assert placed.left == {"quantize": 2, "dequantize": 2, "sigmoid": 1, "permute_dims": 2}
+    first, *listed, last = str(placed).splitlines()
+    assert first == "2 regions for tiny on hls"
+    assert listed == ["  tilewright_0: Conv2D", "  tilewright_1: Conv2D"]
+    assert last.startswith("  TVM keeps: ")
+    assert "2 dequantize" in last
+    run = machine(relax.build(done, "llvm"))["main"]
+    x = tvm.runtime.tensor(np.zeros((1, 4, 8, 8), np.float32))
+    own = SimDevice(PRESETS["tiny"])
+    for device in ("sim", own):
+        with runtime.use_device(device), runtime.collect_reports() as reports:
+            run(x)
+        assert [report.device for report in reports] == ["sim", "sim"]
+        assert all(report.cycles > 0 for report in reports)
+    with pytest.raises(DeviceError, match="no such device; available: sim, rtl"), runtime.use_device("none"):
+        pass
+    other = SimDevice(PRESETS["pynq-z2"])
+    with runtime.use_device(other), pytest.raises(RuntimeError, match="config"):  # an error that came through TVM
+        run(x)
+
+
+def test_a_library_runs_on_the_device_it_was_made_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def open_device(name: str, config: Any) -> SimDevice:
+        opened.append(name)
+        return SimDevice(config)
+
+    monkeypatch.setattr("tilewright.runtime.device.open_device", open_device)
+    mod = load_model(mixed_model(tmp_path / "mixed.onnx"))
+    done = vm.tilewright_pipeline("tiny", semantics=ORT, device="pynq://board")(mod)
+    machine(relax.build(done, "llvm"))["main"](tvm.runtime.tensor(np.zeros((1, 4, 8, 8), np.float32)))
+    assert opened == ["pynq://board"]  # one device for both regions
+
+
+def test_an_unknown_device_is_refused_before_anything_is_compiled() -> None:
+    with pytest.raises(DeviceError, match="device fpga: no such device"):
+        vm.tilewright_pipeline("tiny", device="fpga")
+
+
+def test_a_batch_runs_image_by_image(tmp_path: Path) -> None:
+    """Accelerator and CPU parts of a module of three images; a mean over the batch stays with TVM."""
+    b = QdqBuilder(seed=13)
+    x = b.input([3, 4, 8, 8])
+    y = b.quantised(b.conv(x, (6, 4, 3, 3), pads=[1, 1, 1, 1]), 0.06, 0)
+    z = b.quantised(b.conv(b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128), (6, 6, 1, 1)), 0.013, 7)
+    path = b.save(tmp_path / "batch.onnx", b.quantised(b.node("Add", [y, z]), 0.07, 1), [3, 6, 8, 8])
+    value = np.random.default_rng(0).normal(0, 1, (3, 4, 8, 8)).astype(np.float32)
+    (wanted,) = onnx_runtime(path, {"x1": value})
+    placements: list[vm.Placement] = []
+    mod = vm.tilewright_pipeline("tiny", semantics=ORT, report=placements.append)(load_model(path))
+    assert [dict(kinds) for kinds in placements[0].regions.values()] == [{"Conv2D": 1}, {"Conv2D": 1, "Add": 1}]
+    run = machine(relax.build(mod, "llvm"))["main"]
+    with runtime.collect_reports() as reports:
+        got = run(tvm.runtime.tensor(value)).numpy()
+    assert [report.inferences for report in reports] == [3, 3]
+    assert np.abs(got - wanted).max() <= 0.07 * 1.001
+    assert (got == wanted).mean() > 0.99
+
+
+def test_a_batch_of_tflite_is_exact(tmp_path: Path) -> None:
+    """A reshape and a classifier behind it, whose rows are the images."""
+    net = TfliteNet(seed=5)
+    y = net.conv(net.input((3, 8, 8, 6)), 8, padding="same")
+    y = net.reshape(net.max_pool(net.add(y, net.depthwise(y, padding="same")), 4, 4), [3, 32])
+    path = net.save(tmp_path / "batch.tflite", [net.fully_connected(y, 5)])
+    mod = vm.tilewright_pipeline("tiny")(load_model(path))
+    x = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 6)).astype(np.int8)
+    with runtime.collect_reports() as reports:
+        got = machine(relax.build(mod, "llvm"))["main"](tvm.runtime.tensor(x)).numpy()
+    assert [report.inferences for report in reports] == [3]
+    np.testing.assert_array_equal(got, reference_outputs(path, [x[None]])[0][0])
+
+
+def test_a_float_module_is_not_passed_in_silence(tmp_path: Path) -> None:
+    mod = from_onnx(onnx.load(str(float_onnx(tmp_path / "float.onnx", batch=1))))
+    placements: list[vm.Placement] = []
+    with pytest.warns(FloatModule, match="not quantised: all of it stays with TVM"):
+        vm.tilewright_pipeline("tiny", report=placements.append)(mod)
+    assert not placements[0].regions
+    assert placements[0].left["nn.conv2d"] == 2
 
 
 def test_an_operator_too_large_for_the_config_stays_on_the_cpu(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
 from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
+from tilewright.runtime.executable import of_batch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def compile_model(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite or QDQ .onnx model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite, QDQ .onnx or .pt2 model.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write.")],
     config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")] = DEFAULT_CONFIG,
     keep_intermediates: Annotated[
@@ -79,7 +80,7 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
     config = artifact.config
     line(f"{artifact.name} for {config.name} (config {config.fingerprint})", "bold")
     for kind, tensors in (("input", artifact.inputs), ("output", artifact.outputs)):
-        for t in tensors:
+        for t in (of_batch(tensor, artifact.batch) for tensor in tensors):
             line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
     console.print(_operator_table(artifact))
     here, everywhere = placed_macs(artifact)

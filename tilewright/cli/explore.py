@@ -48,7 +48,7 @@ def _print_parameters(wanted: bool) -> None:
 
 def explore(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL[=WEIGHT]...", help="Quantised .tflite or QDQ .onnx files.")
+        list[str], typer.Argument(metavar="MODEL[=WEIGHT]...", help="Quantised .tflite, QDQ .onnx or .pt2 files.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")],
     board: Annotated[str, typer.Option(help="Board whose limits count; its preset is the base.")] = "pynq-z2",

@@ -62,7 +62,7 @@ class Outputs:
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite or .onnx model, or a .twa artifact.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite, .onnx or .pt2 model, or a .twa.")],
     config: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE", help="Preset or .toml file (default: pynq-z2, or the artifact's)."),
@@ -135,7 +135,7 @@ def run(
             )  # fmt: skip
         executable.device.notice = lambda what: progress.update(what, 0, 0)
         x = bind_inputs(executable, given, input, seed, inputs)
-        total, finished = x[0].shape[0], 0
+        total, finished = x[0].shape[0] * executable.artifact.batch, 0
 
         def advance(count: int, what: str = "running") -> None:
             nonlocal finished
@@ -144,7 +144,11 @@ def run(
 
         y, result = executable.run(x, progress=advance, keep_intermediates=keep_intermediates)
         finished = 0
-        difference = _compare(executable, model, x, y, lambda n: advance(n, "checking")) if check else None
+        difference = (
+            _compare(executable, model, x, y, lambda n: advance(n * executable.artifact.batch, "checking"))
+            if check
+            else None
+        )
     files.write(y, result)
     print_report(result, output_console())
     if difference is not None:

@@ -91,14 +91,15 @@ def float_requant(
     high: NDArray[Any],
     tail: Output,
 ) -> Requant:
-    """Requant that equals ONNX Runtime's float32 scaling of accumulators in [low, high] (bias included).
+    """Requant that equals ONNX Runtime's float32 scaling, or the ``stage`` of ``tail``, over [low, high] (with bias).
 
     Adds the layer to the exactness report.
     """
     _within_int32(low, high)
     count = len(scales)
     zero_point = tail.quantisation.zero_point
-    tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi)
+    table = None if tail.stage is None else thresholds(scales, low, high, zero_point, tail.lo, tail.hi, tail.stage)
+    tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi, table)
     layer.report(
         LayerExactness(
             layer.name,

@@ -27,7 +27,7 @@ def _operand(site: Site) -> tuple[compat.Expr, Operand]:
 def lower_reshape(site: Site) -> str:
     """A reshape; nothing at all where the NHWC shape stays the same."""
     call, x = _operand(site)
-    shape = nhwc(compat.shape(call))
+    shape = nhwc(site.builder.element(compat.shape(call)))
     if shape == x.shape:
         return x.name
     return site.emit(Reshape, [x.name], shape, x.quantisation, shape=shape)
@@ -41,7 +41,7 @@ def lower_pad(site: Site) -> str:
     width = compat.ints(call.attrs.pad_width)
     if len(width) != 8 or any(width[:2]) or any(width[6:]):
         raise Unsupported(f"padding {width}; only height and width of a 4-D tensor can be padded")
-    shape = compat.shape(call)
+    shape = site.builder.element(compat.shape(call))
     quantised = compat.op_name(site.value(site.root)) == "relax.quantize"
     value = _pad_value(float(call.attrs.pad_value), x.quantisation, quantised)
     if compat.dtype(site.value(site.root)) == "uint8" and not quantised:

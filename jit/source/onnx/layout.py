@@ -16,7 +16,7 @@ _IMAGE = (
 #: results have the layout of what is read
 _KEPT = (
     "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Add", "QLinearAdd", "Concat",
-    "QLinearConcat", "Pad",
+    "QLinearConcat", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "Pad",
 )  # fmt: skip
 
 

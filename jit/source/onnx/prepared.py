@@ -80,7 +80,7 @@ class Prepared:
         for node in self.nodes:
             for tensor in node.reads:
                 self.readers.setdefault(tensor, []).append(node)
-        self.types = self._types()
+        self.types = tensor_types(path, self.model)
 
     def array(self, name: str) -> NDArray[Any]:
         """The value of a constant; raises Unsupported where the tensor is none."""
@@ -100,26 +100,28 @@ class Prepared:
         """Whether a tensor is a computed or given one of int8 or uint8."""
         return name not in self.constants and self.types[name][0] in ("int8", "uint8")
 
-    def _types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """(type, shape) of every tensor that is no constant: found by running the graph once, on zeros."""
-        import onnx
 
-        types = {v.name: _declared(v) for v in self.model.graph.input if v.name not in self.constants}
-        made = [t for node in self.nodes for t in node.makes]
-        if not made:
-            return types
-        probe = onnx.ModelProto()
-        probe.CopyFrom(self.model)
-        del probe.graph.output[:]
-        probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
-        try:
-            session = _session(probe.SerializeToString(), "disabled")
-            values = session.run(None, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
-        except Exception as error:  # ONNX Runtime's errors have no common public base
-            raise _refused(self.path, error) from error
-        for name, value in zip(made, values, strict=True):
-            types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
+def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """(type, shape) of every tensor that is no constant: found by running the graph once, on zeros."""
+    import onnx
+
+    constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
+    types = {v.name: _declared(v) for v in model.graph.input if v.name not in constants}
+    made = [t for node in model.graph.node for t in node.output if t]
+    if not made:
         return types
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+    try:
+        session = _session(probe.SerializeToString(), "disabled")
+        values = session.run(None, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
+    except Exception as error:  # ONNX Runtime's errors have no common public base
+        raise _refused(path, error) from error
+    for name, value in zip(made, values, strict=True):
+        types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
+    return types
 
 
 def _optimised(path: Path, model: Any) -> Any:

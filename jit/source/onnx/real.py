@@ -18,7 +18,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import float_add_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, pool
-from tilewright.jit.source.onnx import quantised
+from tilewright.jit.source.onnx import integer, quantised
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site
@@ -50,6 +50,7 @@ class Stretch:
     def __init__(self, site_of: Callable[[Node], Site]) -> None:
         self.site_of = site_of
         self.reals: dict[str, Real] = {}
+        self.sums: dict[str, integer.Sums] = {}
 
     def lower(self, node: Node) -> None:
         """The next node; raises Unsupported."""
@@ -67,6 +68,10 @@ class Stretch:
             self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
         elif node.kind == "MaxPool":
             self._max_pool(site)
+        elif node.kind in integer.RULES:
+            self.sums[node.outputs[0]] = integer.RULES[node.kind](site)
+        elif node.kind in integer.STEPS and any(name in self.sums for name in node.inputs):
+            self._scale_sums(site)
         elif node.kind in _RULES:
             real = Real(site, finish=_RULES[node.kind](self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
@@ -140,6 +145,13 @@ class Stretch:
         held = FileTensor(spec.name, spec.shape, site.values.specs[x.key].dtype, x.numbers, spec.order)
         site.values.specs["real", name] = held
         return "real", name
+
+    def _scale_sums(self, site: Site) -> None:
+        name = next(t for t in site.node.inputs if t in self.sums)
+        sums = integer.step(self.sums[name], site, next((t for t in site.node.inputs if t != name), ""))
+        self.sums[site.node.outputs[0]] = sums
+        if sums.is_float:
+            self.reals[site.node.outputs[0]] = Real(sums.site, finish=sums.finish)
 
     def _max_pool(self, site: Site) -> None:
         """The largest of dequantised values is the dequantised largest, clamped or not."""

@@ -17,6 +17,7 @@ from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Inter
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import quantised, validate
+from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.layout import orders
 from tilewright.jit.source.onnx.prepared import Node, Prepared
@@ -30,6 +31,9 @@ from tilewright.jit.source.values import FileTensor, by_name, without_dead
 #: every fourth average of four, where half of them are ties
 TOLERATED = 0.05
 
+#: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
+_ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
+_ORDER = "sums in float32, whose order may depend on the batch"
 #: what the user's own names stand for where he gave none, or gave one twice
 _PLACEHOLDER = "op{index:03d}_{kind}"
 
@@ -43,16 +47,22 @@ class OnnxSource(Source):
 
     runtime = "onnxruntime"
 
-    def __init__(self, path: Path, proven_only: bool = False) -> None:
+    def __init__(self, path: Path, proven_only: bool = False, content: bytes | None = None) -> None:
+        """``content``: of a model that is not in the file, but was made from it."""
         super().__init__(path)
         self.proven_only = proven_only
-        model = validate.read(path)
-        validate.refuse_float(path, model)
-        validate.refuse_shapes(path, model)
-        self.operators = _operators(model)
-        for node, operator in zip(model.graph.node, self.operators, strict=True):
+        whole = validate.read(path, content)
+        validate.refuse_float(path, whole)
+        validate.refuse_shapes(path, whole)
+        validate.unshare_zero_points(whole)
+        for node, operator in zip(whole.graph.node, _operators(whole), strict=True):
             node.name = operator.name  # ONNX Runtime refuses names that stand twice
-        self._content = model.SerializeToString()
+        self._whole = whole.SerializeToString()
+        self._shapes = list(validate.input_shapes(whole).values())
+        model, self.batch = one_image(path, whole)
+        if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
+            model, self.batch = whole, 1
+        self.operators = _operators(model)
         self.prepared = Prepared(path, model)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
         self._names |= {t for node in model.graph.node for t in node.output}
@@ -90,7 +100,7 @@ class OnnxSource(Source):
         return False  # ONNX has no operator that remembers an inference
 
     def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
-        return self._content, False, [self.prepared.types[name][1] for name in self.prepared.inputs]
+        return self._whole, False, self._shapes
 
     # -- one unit --------------------------------------------------------------------------------------
 
@@ -183,6 +193,8 @@ class OnnxSource(Source):
         return True
 
     def _interpret(self, unit: Unit, name: str, reason: str, values: PreparedValues) -> None:
+        if self.batch > 1 and any(node.kind in _ROWS for node in unit.nodes):
+            values.builder.exactness.append(LayerExactness(name, ONNX_RUNTIME, 1, 0, method=_ORDER))
         inputs = [values.file(t) for t in unit.inputs]
         results = tuple(values.declare_file(t) for t in unit.outputs)
         source, covers = _shown(self.operators[unit.lead]), tuple(sorted(unit.covers))
@@ -214,6 +226,11 @@ class OnnxSource(Source):
         if dtype in ("int8", "uint8"):
             numbers = self._numbers.get(name, Quantisation(1.0, -128 if dtype == "uint8" else 0))
         return FileTensor(shown, shape, dtype, numbers, self._orders[name])
+
+
+def _adds_rows(prepared: Prepared) -> bool:
+    """Whether ONNX Runtime multiplies rows by a matrix in float32."""
+    return any(node.kind in _ROWS for node in prepared.nodes)
 
 
 def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
@@ -314,10 +331,12 @@ def _numbers(prepared: Prepared) -> dict[str, Quantisation]:
 #: where kernels have the scale of their result, ahead of its zero point
 _RESULT = {
     "QLinearConv": 6, "QGemm": 7, "QLinearMatMul": 6, "QLinearAdd": 6, "QLinearConcat": 0,
-    "QLinearGlobalAveragePool": 3, "QLinearAveragePool": 3,
+    "QLinearGlobalAveragePool": 3, "QLinearAveragePool": 3, "QLinearLeakyRelu": 3, "QLinearSigmoid": 3,
+    "QLinearMul": 6,
 }  # fmt: skip
 #: where kernels have an activation, ahead of its scale and zero point
 _READ = {
     "DequantizeLinear": (0,), "QLinearConv": (0,), "QGemm": (0,), "QLinearMatMul": (0,), "QLinearAdd": (0, 3),
-    "QLinearGlobalAveragePool": (0,), "QLinearAveragePool": (0,),
+    "QLinearGlobalAveragePool": (0,), "QLinearAveragePool": (0,), "QLinearLeakyRelu": (0,), "QLinearSigmoid": (0,),
+    "QLinearMul": (0, 3),
 }  # fmt: skip

@@ -9,18 +9,18 @@ from typing import Any
 from tilewright.jit.errors import ModelError
 
 FLOAT_HINT = (
-    "quantise it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ, "
-    "activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, per_channel=True)"
+    "quantise it with `tilewright quantize`, or with onnxruntime.quantization.quantize_static(..., "
+    "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
 
 
-def read(path: Path) -> Any:
-    """The protobuf of an ``.onnx`` file, checked by onnx; raises ModelError."""
+def read(path: Path, content: bytes | None = None) -> Any:
+    """The protobuf of an ``.onnx`` file, or of ``content``, checked by onnx; raises ModelError."""
     import onnx
 
     try:
-        model = onnx.load(str(path))
+        model = onnx.load(str(path)) if content is None else onnx.load_from_string(content)
         onnx.checker.check_model(model)
         if not all(isinstance(name, str) for name in _names(model.graph)):
             raise ValueError("a name that is no text")
@@ -49,11 +49,23 @@ def operator_form(model: Any) -> list[str]:
     return sorted(k for k in kinds if k.startswith("QLinear") or k.endswith("Integer") or k == "QGemm")
 
 
+def is_quantised(model: Any) -> bool:
+    """Whether anything of the main graph is."""
+    kinds = {node.op_type for node in model.graph.node}
+    return bool(kinds.intersection(_QUANTISED) or operator_form(model))
+
+
 def refuse_float(path: Path, model: Any) -> None:
     """Raises ModelError for a model without anything quantised."""
-    kinds = {node.op_type for node in model.graph.node}
-    if not kinds.intersection(_QUANTISED) and not operator_form(model):
+    if not is_quantised(model):
         raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
+
+
+def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """Of the inputs that the user gives; dimensions that are left open are 0."""
+    constants = {init.name for init in model.graph.initializer}
+    given = [value for value in model.graph.input if value.name not in constants]
+    return {value.name: tuple(int(d.dim_value) for d in value.type.tensor_type.shape.dim) for value in given}
 
 
 def refuse_shapes(path: Path, model: Any) -> None:
@@ -73,3 +85,22 @@ def refuse_shapes(path: Path, model: Any) -> None:
                 f"onnxruntime.tools.make_dynamic_shape_fixed --input_name {value.name} --input_shape "
                 + ",".join(str(d) for d in fixed)
             )
+
+
+def unshare_zero_points(model: Any) -> None:
+    """Gives every DequantizeLinear of a constant a zero point of its own, which changes nothing that it computes.
+
+    Without saturating products ONNX Runtime turns int8 weights into uint8 ones and their zero points with them; of a
+    zero point that several weights share (as PyTorch's exporter writes it) it makes the new one twice, and fails.
+    """
+    initial = {tensor.name: tensor for tensor in model.graph.initializer}
+    used: set[str] = set()
+    for number, node in enumerate(model.graph.node):
+        if node.op_type != "DequantizeLinear" or len(node.input) < 3 or node.input[0] not in initial:
+            continue
+        name = node.input[2]
+        if name in used and name in initial:
+            own = model.graph.initializer.add()
+            own.CopyFrom(initial[name])
+            own.name = node.input[2] = f"{name}@{number}"
+        used.add(name)

@@ -66,11 +66,11 @@ class Operator:
 class File:
     """The main subgraph, and the schema's own objects of the whole file (``model``)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, quantised: bool = True) -> None:
         from ai_edge_litert import schema_py_generated as schema
 
         data = path.read_bytes()
-        validated(path, data)
+        validated(path, data, quantised=quantised)
         self.path = path
         try:
             self.model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))

@@ -14,6 +14,7 @@ from tilewright.jit.frontend.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import TFLITE, count_macs
+from tilewright.jit.source.tflite.batch import take_one_image
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
@@ -35,6 +36,8 @@ class TfliteSource(Source):
         self.file = File(path)
         try:
             self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), "its operators"))
+            self._shapes = [self._tensor(i).shape for i in self.file.inputs]
+            self.batch = take_one_image(self.file)
             self.folded = fold(self.file)
             self.file.take_shapes(self._run_shapes())
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
@@ -77,7 +80,7 @@ class TfliteSource(Source):
         model = self.path.read_bytes()
         if any(op.kind == "SVDF" for op in self.file.operators):  # see cut: its state is mended there
             model = cut(self.file, everything, self.file.inputs, self.file.outputs, {}, {})
-        return model, self.is_stateful(everything), [self._tensor(i).shape for i in self.file.inputs]
+        return model, self.is_stateful(everything), self._shapes
 
     def _source_operator(self, op: Operator) -> SourceOperator:
         shapes = [self.file.tensors[i].shape if i >= 0 else None for i in (*op.inputs, *op.outputs[:1])]

@@ -103,8 +103,11 @@ class _Checker:
             quantisation.ZeroPointAsNumpy()
 
 
-def validated(path: Path, data: bytes) -> Any:
-    """The flatbuffer in ``data``, validated; ModelError also for models that are sound but unusable."""
+def validated(path: Path, data: bytes, *, quantised: bool = True) -> Any:
+    """The flatbuffer in ``data``, validated; ModelError also for models that are sound but unusable.
+
+    ``quantised``: whether that is what the reader needs, or else a float model.
+    """
     import tflite
 
     if len(data) < 32 or data[4:8] != _IDENTIFIER:
@@ -113,7 +116,7 @@ def validated(path: Path, data: bytes) -> Any:
     try:
         model = tflite.Model.GetRootAsModel(data, 0)
         checker.check(model)
-        _refuse_unusable(path, model)
+        _refuse_unusable(path, model, quantised)
     except ModelError:
         raise
     except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
@@ -121,8 +124,8 @@ def validated(path: Path, data: bytes) -> Any:
     return model
 
 
-def _refuse_unusable(path: Path, model: Any) -> None:
-    """Float models and dynamic shapes, said before something less clear is."""
+def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:
+    """Float models (or those that are quantised already) and dynamic shapes, said before something less clear is."""
     import tflite
 
     subgraph = model.Subgraphs(0)
@@ -133,9 +136,12 @@ def _refuse_unusable(path: Path, model: Any) -> None:
         quantised |= tensor.Type() in (tflite.TensorType.INT8, tflite.TensorType.UINT8) and bool(
             quantisation is not None and quantisation.ScaleLength()
         )
-    if not quantised:
+    if quantised and not wanted:
+        raise ModelError(f"{path}: is quantised already; compile it as it is")
+    if wanted and not quantised:
         raise ModelError(
-            f"{path}: not quantised: no tensor is int8 with a scale; quantise it with tf.lite.TFLiteConverter "
+            f"{path}: not quantised: no tensor is int8 with a scale; quantise it with `tilewright quantize`, or with "
+            "tf.lite.TFLiteConverter "
             "(optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, TFLITE_BUILTINS_INT8)"
         )
     for i in subgraph.InputsAsNumpy() if subgraph.InputsLength() else ():

@@ -242,16 +242,6 @@ def test_operator_form(activations: str, weights: str, tmp_path: Path) -> None:
     assert kinds(built) == ["Conv2D", "Add", "MaxPool2D", "Concat", "AvgPool2D", "AvgPool2D", "Conv2D"]
 
 
-def test_integer_operators_without_a_scale_run_in_the_interpreter(tmp_path: Path) -> None:
-    b = NetBuilder(32)
-    x = b.input((1, 16), "uint8")
-    values = b.constant(b.rng.integers(-9, 9, (16, 5)).astype(np.int8))
-    y = b.op("Cast", [b.op("MatMulInteger", [x, values, b.constant(np.uint8(7))])], to=1)
-    b.output(b.pair(b.op("Mul", [y, b.constant(F(0.01))]), (1, 5), 0.05, 3).name, (1, 5))
-    _, built = compared(b.save(tmp_path / "m.onnx"))
-    assert len(interpreted(built)) == 1
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int, tmp_path: Path) -> None:
     path = random_net(tmp_path / "m.onnx", 1000 + seed)

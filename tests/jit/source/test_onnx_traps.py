@@ -269,12 +269,13 @@ def test_branches_and_shapes_computed_in_the_file(activations: str, tmp_path: Pa
 
 
 @ACTIVATIONS
-def test_a_batch_runs_in_the_interpreter(activations: str, tmp_path: Path) -> None:
+def test_a_batch_that_does_not_come_apart_runs_in_the_interpreter(activations: str, tmp_path: Path) -> None:
     b = NetBuilder(16, activations)
     x = b.real_input((3, 4, 6, 6))
-    b.output(b.pair(b.conv(x, 5), (3, 5, 4, 4), 0.05, 3).name, (3, 5, 4, 4))
+    y = b.pair(b.conv(x, 5), (3, 5, 4, 4), 0.05, 3)
+    b.output(b.op("Transpose", [y.name], perm=[1, 0, 2, 3]), (5, 3, 4, 4))
     _, built = compared(b.save(tmp_path / "m.onnx"))
-    assert [reason.split(" (")[0] for reason in interpreted(built).values()] == ["batch 3"]
+    assert [reason.split(" (")[0] for reason in interpreted(built).values()] == ["batch 3", "a transpose"]
 
 
 def test_a_constant_output_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""PyTorch programs as ONNX models: what ``torch.export`` gives, float or quantised by PT2E.
+
+``torch`` is optional (``pip install 'tilewright[torch]'``) and loaded when first needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tilewright.jit.errors import ModelError
+from tilewright.runtime.interpreters import first_line
+
+_NEEDED = {"torch": "torch", "torchao": "torchao", "onnxscript": "onnxscript"}
+
+
+class TorchError(ModelError):
+    """A PyTorch model cannot be read, exported or quantised; names it, what is wrong and the way out."""
+
+
+def require_torch(what: str) -> None:
+    """Raise TorchError unless PyTorch and what its exporter and quantiser need are installed."""
+    missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
+    if missing:
+        raise TorchError(f"{what}: PyTorch models need {', '.join(missing)}: pip install 'tilewright[torch]'")
+
+
+def read_program(path: Path) -> Any:
+    """The ``ExportedProgram`` of a file that ``torch.export.save`` wrote. Raises TorchError."""
+    require_torch(str(path))
+    import torch
+
+    with quiet():
+        _register_quantised()
+        try:
+            return torch.export.load(str(path))
+        except Exception as error:  # PyTorch's loader raises kinds of many modules
+            raise TorchError(
+                f"{path}: not a program that torch.export.save wrote: {first_line(error)}; save it with "
+                "torch.export.save(torch.export.export(module.eval(), (example,)), path)"
+            ) from error
+
+
+def is_quantised(program: Any) -> bool:
+    """Whether an ``ExportedProgram`` has operators of PT2E's in it."""
+    return any(str(node.target).startswith("quantized_decomposed.") for node in program.graph.nodes)
+
+
+def program_to_onnx(program: Any, what: str) -> bytes:
+    """An ``ExportedProgram`` as an ONNX model. Raises TorchError, which names ``what``."""
+    require_torch(what)
+    import torch
+
+    with quiet():
+        _register_quantised()
+        try:
+            exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
+            assert exported is not None
+            return bytes(exported.model_proto.SerializeToString())
+        except Exception as error:  # PyTorch's exporter raises kinds of many modules
+            raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {first_line(error)}") from error
+
+
+def _register_quantised() -> None:
+    """PT2E's operators, which programs of its making need."""
+    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without what PyTorch says about its own parts while it exports."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,91 @@
+"""Artifacts that another runtime holds as bytes, such as the accelerator parts of a TVM library."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tilewright.runtime.device_base import Device
+    from tilewright.runtime.executable import Executable
+    from tilewright.runtime.report import Report
+
+_LIMIT = 16  #: artifacts kept ready to run
+_loaded: OrderedDict[tuple[str, str], Executable] = OrderedDict()
+_opened: dict[tuple[str, str], Device] = {}  #: by name and fingerprint of the Config
+_chosen: list[str | Device | None] = [None]  #: the last is in force
+_listening: list[list[Report]] = []
+
+
+@contextmanager
+def use_device(device: str | Device) -> Iterator[None]:
+    """Inside, regions run on ``device`` (a name or an open device), whatever they were compiled for.
+
+    Raises :class:`DeviceError` for a name that is none.
+    """
+    from tilewright.runtime.device import check_device
+
+    if isinstance(device, str):
+        check_device(device)
+    _chosen.append(device)
+    try:
+        yield
+    finally:
+        _chosen.pop()
+
+
+@contextmanager
+def collect_reports() -> Iterator[list[Report]]:
+    """Gives a list that the report of every region that runs inside is appended to, in order."""
+    reports: list[Report] = []
+    _listening.append(reports)
+    try:
+        yield reports
+    finally:
+        del _listening[next(i for i, kept in enumerate(_listening) if kept is reports)]
+
+
+def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") -> list[NDArray[Any]]:
+    """Run an artifact held as bytes (the content of a ``.twa`` file) once.
+
+    ``inputs``: arrays of the tensors' own shapes (batch of 1 included, or as many images), in order. Returns the
+    outputs likewise.
+    ``device``: what runs it, unless :func:`use_device` says otherwise. Loaded artifacts are kept by hash, so that
+    repeated calls do not parse and verify again; artifacts of one Config share a device.
+    """
+    from tilewright.runtime.executable import element_shape
+
+    executable = _executable(artifact, _chosen[-1] or device)
+    stacked = [
+        x.reshape(1, *element_shape(t)) if x.shape == t.shape else x for x, t in zip(inputs, executable.inputs)
+    ] + inputs[len(executable.inputs) :]
+    outputs, report = executable.run(stacked)
+    for reports in _listening:
+        reports.append(report)
+    several = outputs if isinstance(outputs, list) else [outputs]
+    return [y.reshape(-1, *t.shape[1:]) if t.shape else y.reshape(()) for y, t in zip(several, executable.outputs)]
+
+
+def _executable(artifact: bytes, device: str | Device) -> Executable:
+    from tilewright.runtime.artifact import Artifact
+    from tilewright.runtime.device import open_device
+    from tilewright.runtime.executable import Executable
+
+    digest = hashlib.sha256(artifact).hexdigest()
+    if not isinstance(device, str):  # the caller's own, and kept no longer than he does
+        return Executable(Artifact.from_bytes(artifact), device)
+    if (digest, device) not in _loaded:
+        parsed = Artifact.from_bytes(artifact)
+        own = device, parsed.config.fingerprint
+        if own not in _opened:
+            _opened[own] = open_device(device, parsed.config)
+        _loaded[digest, device] = Executable(parsed, _opened[own])
+        while len(_loaded) > _LIMIT:
+            _loaded.popitem(last=False)
+    _loaded.move_to_end((digest, device))
+    return _loaded[digest, device]

@@ -1,0 +1,203 @@
+"""Models of a batch: run image by image where no operator looks across it, with the integers of the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.jit.source.onnx_nets import F, NetBuilder, Tensor
+from tilewright.checking import reference_outputs
+from tilewright.fuzz import TfliteNet
+from tilewright.jit.source import open_source
+from tilewright.runtime import regions
+from tilewright.runtime.random_inputs import random_inputs
+
+BATCH = 3
+
+
+def compared(path: Path, **options: Any) -> tw.Executable:
+    """Compiled for the tiny accelerator, two batches equal to the interpreter's."""
+    exe = tw.compile(path, "tiny", cache=False, **options)
+    x = random_inputs(exe.inputs, 0, 2)
+    outputs, report = exe.run(x)
+    wanted = reference_outputs(path, x)
+    for got, expected in zip(outputs if isinstance(outputs, list) else [outputs], wanted, strict=True):
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+    assert report.inferences == 2 * exe.artifact.batch
+    assert any("image by image" in note for note in report.notes) == (exe.artifact.batch > 1)
+    return exe
+
+
+def places(exe: tw.Executable) -> dict[str, str]:
+    return {o["op"]: o["place"] for o in exe.artifact.options["operators"] if o["macs"]}
+
+
+def onnx_net(b: NetBuilder) -> tuple[Tensor, str]:
+    """Convolutions, an addition, pooling, a joint and a reshape that names the batch; (images, rows)."""
+    x = b.real_input((BATCH, 4, 8, 8))
+    y = b.fitted(b.conv(x, 8, pads=[1, 1, 1, 1]), (BATCH, 8, 8, 8), 0.6)
+    z = b.fitted(b.conv(y, 8, group=8, pads=[1, 1, 1, 1]), (BATCH, 8, 8, 8), 0.4)
+    y = b.fitted(b.op("Add", [y.name, z.name]), y.shape, 0.7)
+    joined = b.fitted(b.op("Concat", [y.name, z.name], axis=1), (BATCH, 16, 8, 8), 0.7)
+    pooled = b.op("MaxPool", [joined.name], kernel_shape=[4, 4], strides=[4, 4])
+    return joined, b.op("Reshape", [pooled, b.constant(np.array([BATCH, -1], np.int64))])
+
+
+@pytest.mark.parametrize("activations", ["int8", "uint8"])
+def test_onnx(activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(40, activations)
+    joined, rows = onnx_net(b)
+    flat = Tensor(rows, (BATCH, 64), joined.scale, 1.0)
+    b.output(b.fitted(b.gemm(rows, flat, 64, 5), (BATCH, 5), 0.6).name, (BATCH, 5))
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == BATCH
+    assert [t.shape for t in (*exe.inputs, *exe.outputs)] == [(BATCH, 4, 8, 8), (BATCH, 5)]
+    assert set(places(exe).values()) == {"accelerator"}
+
+
+def test_onnx_in_operator_form(tmp_path: Path) -> None:
+    b = NetBuilder(41, "uint8")
+
+    def numbers(scale: float, zero_point: int) -> list[str]:
+        return [b.constant(F(scale)), b.constant(b.zero(zero_point))]
+
+    at, mid = numbers(0.02, 3), numbers(0.05, -4)
+    w = b.constant(b.rng.integers(-127, 128, (6, 4, 3, 3)).astype(np.int8))
+    y = b.op("QLinearConv", [b.input((BATCH, 4, 6, 6), "uint8"), *at, w, *numbers_of_weights(b), *mid])
+    pooled = b.op("QLinearGlobalAveragePool", [y, *mid, *at], "com.microsoft")
+    b.output(b.op("QLinearAdd", [pooled, *at, pooled, *at, *mid], "com.microsoft"), (BATCH, 6, 1, 1), "uint8")
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == BATCH
+    assert places(exe) == {"QLinearConv": "accelerator"}
+
+
+def numbers_of_weights(b: NetBuilder) -> list[str]:
+    return [b.constant(F(0.004)), b.constant(np.int8(0))]
+
+
+def across(kind: str, **attributes: Any) -> Callable[[NetBuilder, Tensor], str]:
+    return lambda b, x: b.op(kind, [x.name], **attributes)
+
+
+def other_order(b: NetBuilder, x: Tensor) -> str:
+    """A row for each of as many, that holds elements of several images."""
+    return b.op("Reshape", [b.op("Transpose", [x.name], perm=[1, 0, 2, 3]), b.constant(np.array([BATCH, -1]))])
+
+
+def one_constant_each(b: NetBuilder, x: Tensor) -> str:
+    return b.op("Add", [x.name, b.constant(np.arange(BATCH, dtype=F).reshape(BATCH, 1, 1, 1))])
+
+
+def scales_of_images(b: NetBuilder, x: Tensor) -> str:
+    zeros = b.constant(np.zeros(BATCH, np.int8))
+    q = b.op("QuantizeLinear", [x.name, b.constant(np.array([0.01, 0.02, 0.03], F)), zeros], axis=0)
+    return b.op("DequantizeLinear", [q, b.constant(np.array([0.01, 0.02, 0.03], F)), zeros], axis=0)
+
+
+ACROSS = {
+    "softmax": across("Softmax", axis=0),
+    "mean": across("ReduceMean", axes=[0], keepdims=1),
+    "concat": lambda b, x: b.op("Concat", [x.name, x.name], axis=0),
+    "slice": lambda b, x: b.op("Slice", [x.name, *(b.constant(np.array([v])) for v in (0, 2, 0))]),
+    "cumulated": lambda b, x: b.op("CumSum", [x.name, b.constant(np.int64(0))]),
+    "order": other_order,
+    "constants": one_constant_each,
+    "scales": scales_of_images,
+    "padding": lambda b, x: b.op("Pad", [x.name, b.constant(np.array([1, 0, 0, 0, 0, 0, 0, 0]))]),
+    "dynamic": lambda b, x: dynamic(b, x),
+}
+
+
+def dynamic(b: NetBuilder, x: Tensor) -> str:
+    """Its scale comes from all images."""
+    from onnx import helper
+
+    names = [b.name("d") for _ in range(3)]
+    b.nodes.append(helper.make_node("DynamicQuantizeLinear", [x.name], names))
+    return b.op("DequantizeLinear", names)
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
+    """Left whole, and exact, because the interpreter runs the convolution."""
+    b = NetBuilder(42, "uint8")
+    x = b.fitted(b.conv(b.real_input((BATCH, 4, 6, 6)), 4, pads=[1, 1, 1, 1]), (BATCH, 4, 6, 6), 0.6)
+    y = ACROSS[name](b, x)
+    shapes = {"mean": (1, 4, 6, 6), "concat": (6, 4, 6, 6), "slice": (2, 4, 6, 6), "padding": (4, 4, 6, 6)}
+    b.output(y, (BATCH, 144) if name == "order" else shapes.get(name, x.shape))
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == 1
+    assert places(exe) == {"Conv": "interpreter"}
+
+
+def test_rows_in_float32_are_said_to_depend_on_the_batch(tmp_path: Path) -> None:
+    """ONNX Runtime adds float32 products of one row in another order than those of several."""
+    b = NetBuilder(43, "uint8")
+    _, rows = onnx_net(b)
+    path = b.save(tmp_path / "m.onnx")
+    weight = b.constant(b.rng.normal(0, 0.1, (64, 5)).astype(F))
+    b.output(b.op("MatMul", [rows, weight]), (BATCH, 5))
+    path = b.save(tmp_path / "m.onnx")
+    exe = tw.compile(path, "tiny", cache=False)
+    exact = {o["op"]: o["exact"] for o in exe.artifact.options["operators"] if o["macs"]}
+    assert exact["MatMul"] == "sums in float32, whose order may depend on the batch"
+    assert compared(path, proven_only=True).artifact.batch == 1
+
+
+def test_rows_alone_stay_together(tmp_path: Path) -> None:
+    """A batch of vectors is a matrix: its weights are loaded once."""
+    b = NetBuilder(44, "uint8")
+    x = b.real_input((BATCH, 16))
+    b.output(b.fitted(b.gemm(x.name, x, 16, 5), (BATCH, 5), 0.6).name, (BATCH, 5))
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == 1
+    assert places(exe) == {"Gemm": "accelerator"}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("by_shape", [False, True])
+def test_tflite(dtype: str, by_shape: bool, tmp_path: Path) -> None:
+    """A reshape whose target is a constant, or computed in the file from the batch's size."""
+    net = TfliteNet(seed=5, dtype=dtype)
+    x = net.input((BATCH, 8, 8, 6))
+    y = net.conv(x, 8, padding="same")
+    y = net.add(y, net.depthwise(y, padding="same"))
+    y = net.average_pool(net.concatenation(y, net.max_pool(y, 1, 1)), 4, 4)
+    y = net.flatten_by_shape(y) if by_shape else net.reshape(y, [BATCH, 64])
+    y = net.fully_connected(y, 5)
+    exe = compared(net.save(tmp_path / "m.tflite", [y, net.softmax(y)]))
+    assert exe.artifact.batch == BATCH
+    assert [t.shape for t in exe.outputs] == [(BATCH, 5), (BATCH, 5)]
+    assert set(places(exe).values()) == {"accelerator"}
+
+
+def test_tflite_that_looks_across_the_batch(tmp_path: Path) -> None:
+    net = TfliteNet(seed=6)
+    y = net.conv(net.input((BATCH, 6, 6, 4)), 4, padding="same")
+    exe = compared(net.save(tmp_path / "m.tflite", [net.transpose(y, [3, 1, 2, 0])]))
+    assert exe.artifact.batch == 1
+    assert places(exe) == {"CONV_2D": "interpreter"}
+
+
+def test_artifact_intermediates_and_bytes(tmp_path: Path) -> None:
+    """A batch survives the file, the folder of intermediates and the way in for other runtimes."""
+    net = TfliteNet(seed=7)
+    y = net.conv(net.conv(net.input((BATCH, 6, 6, 4)), 4, padding="same"), 3)
+    path = net.save(tmp_path / "m.tflite", [y])
+    exe = compared(path, keep_intermediates=True)
+    exe.save(tmp_path / "m.twa")
+    loaded = tw.load(tmp_path / "m.twa")
+    (x,) = random_inputs(loaded.inputs, 1, 1)
+    wanted, _ = exe.run(x, keep_intermediates=tmp_path / "kept")
+    np.testing.assert_array_equal(loaded(x), wanted)
+    np.testing.assert_array_equal(regions.run_bytes(exe.artifact.to_bytes(), [x[0]])[0], wanted[0])
+    kept = [np.load(file).shape for file in sorted((tmp_path / "kept").glob("*.npy"))]
+    assert kept[-1] == (1, *wanted.shape[1:])
+    assert all(shape[:2] == (1, BATCH) for shape in kept)
+    assert open_source(path).batch == BATCH

@@ -1,0 +1,192 @@
+"""Float models in, 8-bit models out that the accelerator runs, and what each layer lost."""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import tilewright as tw
+from tests.jit.onnx_models import QdqBuilder
+from tests.jit.test_onnx_import import conv_relu
+from tests.quantize.float_models import float_onnx, float_tflite, two_inputs
+from tilewright.checking import reference_outputs
+from tilewright.cli.app import main
+from tilewright.errors import TilewrightError
+from tilewright.quantize import litert, quantize_file
+from tilewright.quantize.base import Layer
+from tilewright.quantize.loss import layer_losses
+
+LITERT = pytest.mark.skipif(
+    find_spec("ai_edge_quantizer") is None, reason="needs ai-edge-quantizer: pip install 'tilewright[quantize]'"
+)
+
+
+def images(path: Path, shape: tuple[int, ...], count: int = 12) -> Path:
+    np.save(path, np.random.default_rng(0).normal(0, 1, (count, *shape)).astype(np.float32))
+    return path
+
+
+def exact_on_the_accelerator(model: Path, x: np.ndarray[Any, Any], kinds: int) -> None:
+    """Compiles and compares with the interpreter; all ``kinds`` layers with products run on the accelerator."""
+    exe = tw.compile(model, config="tiny", cache=False)
+    np.testing.assert_array_equal(exe(x), reference_outputs(model, [x])[0])
+    weighted = [o for o in exe.artifact.options["operators"] if o["macs"]]
+    assert [o["place"] for o in weighted] == ["accelerator"] * kinds
+    floats = [o["exact"] for o in weighted if o["exact"].startswith("0 of")]
+    assert not floats  # a channel may have no exact constants, a layer in float32 has none that does
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+def test_float_onnx(opset: int, tmp_path: Path) -> None:
+    """A batch that is left open becomes 1; an opset without scales per channel is converted."""
+    model = float_onnx(tmp_path / "float.onnx", opset)
+    data = images(tmp_path / "x.npy", (3, 8, 8))
+    x = np.load(data)
+    session = onnxruntime.InferenceSession(str(model))
+    np.save(tmp_path / "labels.npy", session.run(None, {"x": x})[0].argmax(1))
+    seen: list[str] = []
+    result = quantize_file(
+        model, data, labels=tmp_path / "labels.npy", progress=lambda what, done, total: seen.append(what)
+    )
+    assert result.inputs == 12
+    assert result.accuracy is not None
+    assert result.accuracy[0] == 1.0
+    assert result.accuracy[1] > 0.8
+    assert list(dict.fromkeys(seen)) == ["calibrating", "comparing layers", "float accuracy", "8-bit accuracy"]
+    lost = [layer.lost for layer in result.layers]
+    assert lost == sorted(lost, reverse=True)
+    assert {layer.kind for layer in result.layers} >= {"Conv", "Add", "GlobalAveragePool", "Gemm"}
+    assert all(20 < layer.after < 70 for layer in result.layers)
+    result.save(tmp_path / "quantised.onnx")
+    exact_on_the_accelerator(tmp_path / "quantised.onnx", x[:3], 3)
+
+
+@LITERT
+def test_float_tflite(tmp_path: Path) -> None:
+    data = images(tmp_path / "x.npy", (8, 8, 3), 20)
+    result = quantize_file(float_tflite(tmp_path / "float.tflite"), data)
+    assert sorted(layer.name for layer in result.layers) == ["op000_CONV_2D", "op001_MEAN", "op002_FULLY_CONNECTED"]
+    assert all(15 < layer.after < 60 for layer in result.layers)
+    result.save(tmp_path / "quantised.tflite")
+    x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
+    exact_on_the_accelerator(tmp_path / "quantised.tflite", x, 2)
+
+
+def test_float_pt2(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'tilewright[torch]'")
+    torch.manual_seed(0)
+    nn = torch.nn
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5)
+    )
+    program = torch.export.export(module.eval(), (torch.zeros(1, 3, 8, 8),))
+    torch.export.save(program, str(tmp_path / "float.pt2"))
+    data = images(tmp_path / "x.npy", (3, 8, 8))
+    result = quantize_file(tmp_path / "float.pt2", data)
+    assert [layer.after > 20 for layer in result.layers] == [True] * len(result.layers)
+    result.save(tmp_path / "quantised.onnx")
+    exact_on_the_accelerator(tmp_path / "quantised.onnx", np.load(data)[:3], 2)
+
+
+def test_losses_of_layers_by_hand() -> None:
+    """A layer whose result the quantised model lacks is one with its reader."""
+    layers = [Layer("one", "Conv", ("x",), "a"), Layer("two", "Relu", ("a",), "b"), Layer("three", "Add", ("b",), "c")]
+    real = {"x": [3.0, 4.0], "a": [1.0, 1.0], "b": [6.0, 8.0], "c": [0.0, 10.0]}
+    got = {"x": [3.0, 4.0], "b": [6.0, 9.0], "c": [1.0, 10.0]}
+
+    def tensors(values: dict[str, list[float]]) -> Any:
+        return lambda x: {name: np.array(value) for name, value in values.items()}
+
+    found = layer_losses(layers, tensors(real), tensors(got), [[]], lambda *_: None)
+    assert [(layer.name, layer.kind) for layer in found] == [("one", "Conv+Relu"), ("three", "Add")]
+    assert [layer.before for layer in found] == [math.inf, pytest.approx(20)]
+    assert [layer.after for layer in found] == [pytest.approx(20), pytest.approx(20)]
+
+
+def test_data_from_a_folder_and_by_name(tmp_path: Path) -> None:
+    """One input a file, or several stacked; .npz for models of several inputs."""
+    x = np.load(images(tmp_path / "x.npy", (3, 8, 8)))
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    np.save(folder / "a.npy", x[0])
+    np.save(folder / "b.npy", x[1:])
+    model = float_onnx(tmp_path / "float.onnx")
+    assert quantize_file(model, folder).content == quantize_file(model, tmp_path / "x.npy").content
+    left = np.random.default_rng(0).normal(0, 1, (4, 2, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "two.npz", left=left, right=left[::-1])
+    result = quantize_file(two_inputs(tmp_path / "two.onnx"), tmp_path / "two.npz")
+    assert [layer.name for layer in result.layers] == ["sum"]
+
+
+def refused(model: Path, data: Path, **options: Any) -> str:
+    with pytest.raises(TilewrightError) as caught:
+        quantize_file(model, data, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_wrong_data(tmp_path: Path) -> None:
+    model, data = float_onnx(tmp_path / "float.onnx"), images(tmp_path / "x.npy", (3, 8, 8))
+    (tmp_path / "empty").mkdir()
+    assert "holds no .npy files" in refused(model, tmp_path / "empty")
+    assert "x.npy: input x: shape (12, 3, 8, 9), the model takes (N, 3, 8, 8)" in refused(
+        model, images(tmp_path / "x.npy", (3, 8, 9))
+    )
+    np.save(data, np.zeros((2, 3, 8, 8)))
+    assert "dtype float64, the model takes float32" in refused(model, data)
+    np.save(data, np.full((2, 3, 8, 8), np.nan, np.float32))
+    assert "NaN" in refused(model, data)
+    images(data, (3, 8, 8))
+    np.save(tmp_path / "labels.npy", np.zeros(5, np.int64))
+    assert "labels.npy: int64(5,); 12 whole numbers are needed" in refused(model, data, labels=tmp_path / "labels.npy")
+    assert "cannot be read" in refused(model, tmp_path / "none.npy")
+    assert "takes 2 inputs; give a .npz with left, right" in refused(two_inputs(tmp_path / "two.onnx"), data)
+    np.savez(tmp_path / "two.npz", left=np.zeros((1, 2, 4, 4), np.float32))
+    assert "holds left, but no input right" in refused(tmp_path / "two.onnx", tmp_path / "two.npz")
+
+
+def test_wrong_models(tmp_path: Path) -> None:
+    data = images(tmp_path / "x.npy", (3, 8, 8))
+    assert "no such file" in refused(tmp_path / "none.onnx", data)
+    assert "is a folder" in refused(tmp_path, data)
+    (tmp_path / "model.h5").write_bytes(b"x")
+    assert "unknown kind of model '.h5'" in refused(tmp_path / "model.h5", data)
+    (tmp_path / "bad.onnx").write_bytes(b"\xff" * 100)
+    assert "corrupt or truncated" in refused(tmp_path / "bad.onnx", data)
+    builder = QdqBuilder(seed=4)
+    assert "is quantised already" in refused(builder.save(tmp_path / "q.onnx", *conv_relu(builder)), data)
+    assert "dynamic shape" in refused(float_onnx(tmp_path / "open.onnx", batch=0), data)
+    assert "--bits 4: the compiler has no layers with 4-bit" in refused(float_onnx(tmp_path / "f.onnx"), data, bits=4)
+
+
+def test_without_litert_quantiser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litert, "find_spec", lambda name: None)
+    message = refused(float_tflite(tmp_path / "float.tflite"), images(tmp_path / "x.npy", (8, 8, 3)))
+    assert "pip install 'tilewright[quantize]'" in message
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, data = float_onnx(tmp_path / "float.onnx"), images(tmp_path / "x.npy", (3, 8, 8))
+    np.save(tmp_path / "labels.npy", np.zeros(12, np.int64))
+    out = tmp_path / "quantised.onnx"
+    arguments = ["quantize", str(model), "--data", str(data), "--labels", str(tmp_path / "labels.npy"), "-o"]
+    assert main([*arguments, str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "SNR before, dB" in shown
+    assert "accuracy" in shown
+    assert f"{out.stat().st_size:,} bytes, ranges from 12 inputs" in shown
+    assert main([*arguments, str(tmp_path / "quantised.tflite")]) == 2
+    assert ".onnx models become .onnx files" in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "gone" / "quantised.onnx")]) == 2
+    assert "there is no directory" in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "four.onnx"), "--bits", "4"]) == 2
+    assert "4-bit weights" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["float.onnx", "labels.npy", "quantised.onnx", "x.npy"]
+    assert main(["quantize", "--help"]) == 0
+    assert "Example: tilewright quantize" in capsys.readouterr().out

@@ -1,0 +1,87 @@
+"""``quantize_file``: one call for every kind of float model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.progress import Progress, silent
+from tilewright.quantize.base import Answer, Array, Quantiser, QuantizeError, samples
+from tilewright.quantize.data import load_data, load_labels
+from tilewright.quantize.loss import layer_losses
+from tilewright.quantize.result import Quantised
+
+__all__ = ["QuantizeError", "open_quantiser", "quantize_file"]
+
+COMPARED = 16  #: inputs that layers are compared on
+
+
+def quantize_file(
+    model: str | Path,
+    data: str | Path,
+    *,
+    labels: str | Path | None = None,
+    bits: int = 8,
+    progress: Progress = silent,
+) -> Quantised:
+    """Quantise a float ``.onnx``, ``.pt2`` or ``.tflite`` file to 8 bits, its ranges those that ``data`` shows.
+
+    ``data``: as :func:`tilewright.quantize.data.load_data` takes it; all of it is seen. ``labels``: a ``.npy`` file
+    with the right class of each input, for the accuracy of both models. Raises :class:`TilewrightError` naming the
+    file.
+    """
+    if bits != 8:
+        raise QuantizeError(
+            f"--bits {bits}: the compiler has no layers with {bits}-bit weights from model files, they would all run "
+            "on the CPU; use --bits 8"
+        )
+    quantiser = open_quantiser(Path(model))
+    arrays = load_data(Path(data), quantiser.inputs)
+    count = arrays[0].shape[0]
+    right = None if labels is None else load_labels(Path(labels), count)
+    content = quantiser.quantise(arrays, progress)
+    losses = layer_losses(
+        quantiser.layers, quantiser.tensors(None), quantiser.tensors(content), samples(arrays, COMPARED), progress
+    )
+    accuracy = None
+    if right is not None:
+        shares = [
+            _accuracy(quantiser.answer(form), samples(arrays, count), right, what, progress)
+            for form, what in ((None, "float accuracy"), (content, "8-bit accuracy"))
+        ]
+        accuracy = shares[0], shares[1]
+    return Quantised(content, losses, count, accuracy)
+
+
+def open_quantiser(path: Path) -> Quantiser:
+    """The quantiser for a float model file. Raises :class:`TilewrightError`."""
+    if path.is_dir():
+        raise QuantizeError(f"{path}: is a folder; give the model file in it")
+    if not path.exists():
+        raise QuantizeError(f"{path}: no such file")
+    suffix = path.suffix.lower()
+    if suffix == ".tflite":
+        from tilewright.quantize.litert import LitertQuantiser
+
+        return LitertQuantiser(path)
+    if suffix == ".onnx":
+        from tilewright.quantize.onnx_runtime import OnnxQuantiser, read_float
+
+        return OnnxQuantiser(path, read_float(path))
+    if suffix == ".pt2":
+        from tilewright.jit.source.pytorch import program_to_onnx, read_program
+        from tilewright.quantize.onnx_runtime import OnnxQuantiser, parse_float
+
+        return OnnxQuantiser(path, parse_float(path, program_to_onnx(read_program(path), str(path))))
+    raise QuantizeError(f"{path}: unknown kind of model {path.suffix!r}; give a float .onnx, .pt2 or .tflite file")
+
+
+def _accuracy(answer: Answer, inputs: Sequence[Sequence[Array]], labels: Array, what: str, progress: Progress) -> float:
+    """The share of inputs whose largest result is the right one."""
+    right = 0
+    for k, x in enumerate(inputs):
+        progress(what, k, len(inputs))
+        right += int(np.argmax(answer(x)) == labels[k])
+    return right / len(inputs)

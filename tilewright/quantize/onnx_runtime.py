@@ -1,0 +1,208 @@
+"""Float ONNX quantised by ONNX Runtime's quantiser.
+
+Activations become uint8 and weights int8 with a scale for each channel: for these ONNX Runtime has integer
+convolutions, which the accelerator equals for all inputs, while between int8 tensors it adds in float32.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.jit.source.onnx import validate
+from tilewright.progress import Progress
+from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors
+from tilewright.runtime import interpreters
+from tilewright.runtime.steps import TensorSpec
+
+_PER_CHANNEL_OPSET = 13  #: the first whose DequantizeLinear has an axis
+_OPSET = 17
+#: of the quantiser's names for what a tensor's readers read
+_READ = "{}_DequantizeLinear_Output"
+
+
+def read_float(path: Path) -> Any:
+    """The protobuf of a float ``.onnx`` file. Raises TilewrightError."""
+    return _usable(path, validate.read(path))
+
+
+def parse_float(path: Path, content: bytes) -> Any:
+    """The protobuf of a float model that was made from ``path``. Raises QuantizeError."""
+    import onnx
+
+    return _usable(path, onnx.load_from_string(content))
+
+
+def _usable(path: Path, model: Any) -> Any:
+    if validate.is_quantised(model):
+        raise QuantizeError(f"{path}: is quantised already; compile it as it is")
+    _fix_batch(model)
+    validate.refuse_shapes(path, model)
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _OPSET)
+    if opset >= _PER_CHANNEL_OPSET:
+        return model
+    from onnx import version_converter
+
+    try:
+        return version_converter.convert_version(model, _OPSET)
+    except Exception as error:  # the converter raises kinds of its own
+        raise QuantizeError(
+            f"{path}: of opset {opset}, which has no scales per channel, and does not convert to {_OPSET} "
+            f"({interpreters.first_line(error)}); export it again with opset {_PER_CHANNEL_OPSET} or newer"
+        ) from error
+
+
+def _fix_batch(model: Any) -> None:
+    """A leading dimension of the inputs that is left open becomes 1, wherever else its name stands too."""
+    names = set()
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if dims and not dims[0].HasField("dim_value") and all(d.HasField("dim_value") for d in dims[1:]):
+            names.add(dims[0].dim_param)
+            dims[0].dim_value = 1
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param") and dim.dim_param in names:
+                dim.dim_value = 1
+
+
+class OnnxQuantiser(Quantiser):
+    """A float ONNX model; ``model`` is its protobuf, of fixed shapes."""
+
+    suffix = ".onnx"
+
+    def __init__(self, path: Path, model: Any) -> None:
+        self.path = path
+        self.model = self._prepared(model)
+        graph = self.model.graph
+        constants = {t.name for t in graph.initializer}
+        self.inputs = [_spec(v) for v in graph.input if v.name not in constants]
+        made = {t for node in graph.node for t in node.output} | {t.name for t in self.inputs}
+        self.layers = [
+            Layer(node.name or node.output[0], node.op_type, tuple(t for t in node.input if t in made), node.output[0])
+            for node in graph.node
+            if node.op_type != "Constant"
+        ]
+
+    def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
+        import onnx
+        from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+        with _quiet(), tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
+            onnx.save(self.model, str(source))
+            try:
+                quantize_static(
+                    source, target, _Reader(self.inputs, data, progress), quant_format=QuantFormat.QDQ,
+                    per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+                )  # fmt: skip
+            except Exception as error:  # the quantiser raises whatever protobuf, NumPy and ONNX Runtime do
+                raise QuantizeError(
+                    f"{self.path}: ONNX Runtime cannot quantise it: {interpreters.first_line(error)}"
+                ) from error
+            return target.read_bytes()
+
+    def tensors(self, quantised: bytes | None) -> Tensors:
+        import onnx
+
+        model = onnx.ModelProto()
+        model.ParseFromString(quantised or self.model.SerializeToString())
+        known = {t.name for t in self.inputs} | {t for node in self.model.graph.node for t in node.output if t}
+        made = {t for node in model.graph.node for t in node.output if t}
+        wanted = {name: _READ.format(name) if _READ.format(name) in made else name for name in known}
+        shown = {name: source for name, source in wanted.items() if source in made}
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(set(shown.values())))
+        session = self._session(model.SerializeToString(), optimise=False)
+        order = [value.name for value in session.get_outputs()]
+
+        def run(x: Sequence[Array]) -> Mapping[str, Array]:
+            got = dict(zip(order, session.run(None, self._feed(x)), strict=True))
+            plain = {t.name: value for t, value in zip(self.inputs, x) if t.name not in shown}
+            found = plain | {name: got[source] for name, source in shown.items()}
+            return {name: value for name, value in found.items() if np.asarray(value).dtype == np.float32}
+
+        return run
+
+    def answer(self, quantised: bytes | None) -> Answer:
+        session = self._session(quantised or self.model.SerializeToString(), optimise=True)
+        return lambda x: np.asarray(session.run(None, self._feed(x))[0])
+
+    def _feed(self, x: Sequence[Array]) -> dict[str, Array]:
+        return {t.name: value for t, value in zip(self.inputs, x, strict=True)}
+
+    def _session(self, content: bytes, *, optimise: bool) -> Any:
+        import onnxruntime
+
+        def options(relaxed: bool) -> Any:
+            made = interpreters.onnxruntime_options(relaxed)
+            if not optimise:
+                made.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            return made
+
+        try:
+            return interpreters.onnxruntime_session(content, options)
+        except Exception as error:  # ONNX Runtime's errors have no common public base
+            raise QuantizeError(f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}") from error
+
+    def _prepared(self, model: Any) -> Any:
+        """With batch normalisations folded into convolutions and all shapes written down, as the quantiser needs it."""
+        import onnx
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+
+        with _quiet(), tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "float.onnx", Path(folder) / "prepared.onnx"
+            try:
+                onnx.save(model, str(source))
+                quant_pre_process(source, target, skip_symbolic_shape=True)
+                return onnx.load(str(target))
+            except Exception as error:  # as in quantise
+                raise QuantizeError(
+                    f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}"
+                ) from error
+
+
+class _Reader:
+    """Example inputs as ONNX Runtime's calibration asks for them."""
+
+    def __init__(self, inputs: Sequence[TensorSpec], data: Sequence[Array], progress: Progress) -> None:
+        self._inputs, self._data, self._progress = inputs, data, progress
+        self._next = 0
+
+    def get_next(self) -> dict[str, Array] | None:
+        count = self._data[0].shape[0]
+        self._progress("calibrating", self._next, count)
+        if self._next == count:
+            return None
+        self._next += 1
+        return {t.name: x[self._next - 1] for t, x in zip(self._inputs, self._data, strict=True)}
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        step: Callable[[], dict[str, Array] | None] = self.get_next
+        return iter(step, None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the quantiser's advice on the root logger, most of which is followed already."""
+    logger = logging.getLogger()
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _spec(value: Any) -> TensorSpec:
+    from onnx import helper
+
+    tensor = value.type.tensor_type
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+    return TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype, 1.0, 0)
