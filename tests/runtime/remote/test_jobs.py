@@ -158,7 +158,11 @@ def test_a_client_that_does_not_say_how_long_it_waits_is_told_at_once(wait: obje
 def test_a_greeting_that_is_no_json_ends_the_connection() -> None:
     """NaN, which Python writes and JSON has not."""
     device = GatedDevice()
-    with serving(device) as running, busy(running, device), pytest.raises(ConnectionLost, match="closed the connection"):
+    with (
+        serving(device) as running,
+        busy(running, device),
+        pytest.raises(ConnectionLost, match="closed the connection"),
+    ):
         greet(running, wait=float("nan")).receive()
 
 
