@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tilewright.jit.errors import Unsupported
+from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
 from tilewright.jit.graph import Graph, HostCast, Interpreted, Op, Reshape, Transpose
 
@@ -67,7 +67,7 @@ class Values:
             raise Unsupported(f"an operand of type {spec.dtype or 'unknown'} without 8-bit quantisation")
         shape = spec.chip_shape()
         if key not in self.chips:
-            current = self.files[key]
+            current = self._made(self.files, key)
             if spec.dtype == "uint8":
                 current = self._append(
                     HostCast, f"cast_{current}", current, spec.shape, spec, offset=-128, dtype="int8"
@@ -84,7 +84,7 @@ class Values:
         """``key`` in the file's own form."""
         if key not in self.files:
             spec = self.specs[key]
-            current = self.chips[key]
+            current = self._made(self.chips, key)
             order = spec.order or tuple(range(len(spec.shape)))
             moved = tuple(spec.shape[a] for a in order)
             if self.builder.tensors[current].shape != moved:
@@ -100,6 +100,11 @@ class Values:
                 )
             self.files[key] = current
         return self.files[key]
+
+    def _made(self, forms: Mapping[Any, str], key: object) -> str:
+        if key not in forms:
+            raise ModelError(f"tensor {self.specs[key].name}: nothing gives it before it is read, and it holds no data")
+        return forms[key]
 
     def _append(
         self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: Any

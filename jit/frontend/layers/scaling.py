@@ -75,6 +75,9 @@ def _double_requant(
     """
     _within_int32(low, high)
     zero_point = tail.quantisation.zero_point
+    if (np.maximum(np.abs(low), np.abs(high)) * scales >= (1 << 31) - 256).any():
+        # LiteRT's conversion of the product to int32 has no meaning then, and what it gives is no clamp
+        raise NotRepresentable(f"scale {float(scales.max()):.6g} may overflow int32")
     table = thresholds(scales, low, high, zero_point, tail.lo, tail.hi, double_output)
     tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi, table)
     if not tuned.exact.all():

@@ -1,0 +1,37 @@
+"""What damaged models have found: tensors that nobody gives, products beyond int32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.jit.tflite_models import TfliteBuilder
+from tilewright.compiling import compile
+from tilewright.errors import TilewrightError
+from tilewright.fuzz.cases import EXACT, check_case
+
+
+@pytest.mark.parametrize("kind", ["ADD", "MAXIMUM"])
+def test_a_tensor_that_nobody_gives_is_named(kind: str, tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    x, nothing, y = (b.tensor([1, 4, 4, 4], 0.5) for _ in range(3))
+    b.op(kind, [x, nothing], y, *(["AddOptions"] if kind == "ADD" else []))
+    path = b.save(tmp_path / "m.tflite", [x], [y])
+    with pytest.raises(TilewrightError, match="t1: nothing gives it before it is read, and it holds no data"):
+        compile(path, "tiny", cache=False)
+
+
+@pytest.mark.parametrize("bias", [1000, 40_000, 2_139_095_040, -2_139_095_040])
+def test_a_product_beyond_int32_is_left_to_litert(bias: int, tmp_path: Path) -> None:
+    """LiteRT's conversion to int32 wraps there; a clamp would be another number."""
+    b = TfliteBuilder(5)
+    x = b.tensor([1, 4], 1 / 256, dtype="uint8")
+    w = b.tensor([4, 4], 131072.0, 128, "uint8", np.full((4, 4), 128, np.uint8))
+    k = b.tensor([4], 512.0, dtype="int32", data=np.array([bias, 0, 5, -bias], np.int32))
+    y = b.tensor([1, 4], 1 / 256, 128, "uint8")
+    b.op("FULLY_CONNECTED", [x, w, k], y, "FullyConnectedOptions")
+    path = b.save(tmp_path / "m.tflite", [x], [y])
+    values = np.random.default_rng(0).integers(0, 256, (3, 4), dtype=np.uint8)
+    assert check_case(path, "tiny", [values]).kind == EXACT
