@@ -10,7 +10,8 @@ class LayerExactness:
     """How one layer's arithmetic compares with its oracle's, over everything its inputs can reach.
 
     ``channels`` of them ``exact`` are proven equal; elsewhere the result differs by at most ``bound`` LSB, for at
-    most the fraction ``worst`` of the reachable accumulators of any channel.
+    most the fraction ``worst`` of the reachable accumulators of any channel. ``wrong``: which channels that are, where
+    their scales alone decide it.
     """
 
     name: str
@@ -20,6 +21,7 @@ class LayerExactness:
     bound: int = 0
     worst: float = 0.0
     method: str = "same integer arithmetic"
+    wrong: tuple[int, ...] = ()
 
     @property
     def proven(self) -> bool:

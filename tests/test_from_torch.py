@@ -60,6 +60,7 @@ def test_a_float_module(tmp_path: Path) -> None:
     assert module.training
     assert exe.name == "Network"
     assert places(exe) == {"accelerator"}
+    assert all(o["exact"] == "proven" for o in exe.artifact.options["operators"] if o["macs"])
     y, _ = exe.run(x)
     (tmp_path / "same.onnx").write_bytes(module_to_onnx(module, torch.as_tensor(x)))
     np.testing.assert_array_equal(y, reference_outputs(tmp_path / "same.onnx", [x])[0])

@@ -9,9 +9,11 @@ import copy
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tilewright.jit.source.pytorch import TorchError, is_quantised, program_to_onnx, quiet, require_torch
+from tilewright.quantize.provable import make_provable
 from tilewright.runtime.interpreters import first_line
 
 
@@ -48,7 +50,8 @@ def module_to_onnx(module: Any, example: Any = None) -> bytes:
             raise TorchError(f"{what}: PyTorch cannot export it: {first_line(error)}") from error
     if by_range and first[0].shape[0] == tensors[0].shape[0]:
         warnings.warn(f"{what}: quantised with the ranges of a single input; give more", FewExamples, stacklevel=3)
-    return program_to_onnx(program, what)
+    content = program_to_onnx(program, what)
+    return make_provable(Path(what), content) if by_range else content
 
 
 def _tensors(what: str, example: Any) -> tuple[Any, ...]:

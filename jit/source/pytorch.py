@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
+from tilewright.jit.source.onnx.means import pool_means
 from tilewright.runtime.interpreters import first_line
 
 _NEEDED = {"torch": "torch", "torchao": "torchao", "onnxscript": "onnxscript"}
@@ -62,7 +63,9 @@ def program_to_onnx(program: Any, what: str) -> bytes:
         try:
             exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
             assert exported is not None
-            return bytes(exported.model_proto.SerializeToString())
+            model = exported.model_proto
+            pool_means(model)
+            return bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
             raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {first_line(error)}") from error
 

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit.source.onnx import validate
+from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
 from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors
+from tilewright.quantize.provable import make_provable
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
@@ -45,8 +47,13 @@ def _usable(path: Path, model: Any) -> Any:
     _fix_batch(model)
     validate.refuse_shapes(path, model)
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _OPSET)
-    if opset >= _PER_CHANNEL_OPSET:
-        return model
+    if opset < _PER_CHANNEL_OPSET:
+        model = _converted(path, model, opset)
+    pool_means(model)
+    return model
+
+
+def _converted(path: Path, model: Any, opset: int) -> Any:
     from onnx import version_converter
 
     try:
@@ -106,7 +113,8 @@ class OnnxQuantiser(Quantiser):
                 raise QuantizeError(
                     f"{self.path}: ONNX Runtime cannot quantise it: {interpreters.first_line(error)}"
                 ) from error
-            return target.read_bytes()
+            content = target.read_bytes()
+        return make_provable(self.path, content, progress)
 
     def tensors(self, quantised: bytes | None) -> Tensors:
         import onnx

@@ -112,6 +112,7 @@ def float_requant(
             tuned.bound,
             tuned.worst,
             "float32 scaling, thresholds compared over all reachable accumulators",
+            tuple(int(c) for c in np.flatnonzero(~tuned.exact)),
         )
     )
     return _tuned_requant(tuned, bias, tail)

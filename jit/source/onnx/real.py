@@ -309,6 +309,7 @@ def _state_doubt(site: Site, out: Output, reach: NDArray[Any], step: NDArray[Any
         bound=entry.bound + 1 + int((slack * step).max()),
         worst=float(min(1.0, entry.worst + near.max())),
         method=_METHOD,
+        wrong=(),
     )
 
 

@@ -248,7 +248,8 @@ def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
             )
         )
         bound = max(entry.bound, old.bound if old else 0)
-        found[entry.name] = replace(worse, channels=channels, exact=exact, bound=bound)
+        wrong = entry.wrong if old is None else ()
+        found[entry.name] = replace(worse, channels=channels, exact=exact, bound=bound, wrong=wrong)
     return list(found.values())
 
 
