@@ -88,7 +88,7 @@ def dot(m: Module, name: str, taps: int, weight_bits: int, x: Value, w: Value) -
 def dot_pair(
     m: Module, name: str, taps: int, weight_bits: int, x: Value, w0: Value, w1: Value, late: Value
 ) -> tuple[Signal, Signal]:
-    """Two dot products with x, four cycles later, on one multiplier per tap.
+    """Two dot products with x, each less one, four cycles later, on one multiplier per tap.
 
     ``late``, three cycles later: the second is that of the x given a cycle later instead.
     """

@@ -52,11 +52,17 @@ def test_all_operands_of_narrow_weights(toolchain: None, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        (" + {17'b0, p[15]}", ""),  # the borrow of the lower product
-        ("{{2{p[15]}}, p[15:0]}", "{2'b0, p[15:0]}"),  # its sign
+        ("START = 32767 - 65536", "START = 32768 - 65536"),  # one too many for the lower half
+        ("START = 32767 - 65536", "START = 32767"),  # the upper half is not less one
+        ("{~taps[i][15], taps[i][14:0]}", "taps[i][15:0]"),  # the sign of the lower half
         ("(25'sd65536 * upper) + lower", "(25'sd65536 * upper) | lower"),
-        ("late ? tree1[0] : early1", "early1"),
-        ("reg signed [17:0] partial0", "reg signed [15:0] partial0"),  # sums of four need 17 bits
+        ("late ? node1[1] : early1", "early1"),
+        ("sum0 <= early0", "sum0 <= node0[1]"),
+        (
+            "$signed({node0[2*n], 1'b1}) + $signed({node0[2*n+1], 1'b1})",
+            "$signed({node0[2*n], 1'b0}) + $signed({node0[2*n+1], 1'b1})",
+        ),  # the carry in
+        ("KEPT = $clog2(TAPS / 2) / 2 + 1", "KEPT = 0"),  # no registers in the tree
     ],
 )
 def test_the_check_notices(toolchain: None, change: tuple[str, str], tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ _RTL = "tilewright.hw.rtl."
 class Mutant:
     """``line`` of a class of the generator becomes ``wrong``; ``users``: modules that have imported the class.
 
-    ``test`` of ``bench`` fails for it (expression for names), with what ``says`` matches in its traceback.
+    ``test`` of ``bench`` fails for it (expression for names), with what ``says`` matches in its traceback. ``other``:
+    on the config of another shape, which has packed multipliers and two images.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Mutant:
     users: tuple[str, ...]
     line: str
     wrong: str
+    other: bool = False
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -70,6 +72,26 @@ MUTANTS = (
         "every micro-op accumulates", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
         "gemm", "Gemm", ("top",),
         "accumulate_3.eq(uop.accumulate)", "accumulate_3.eq(1)",
+    ),
+    Mutant(
+        "odd lanes multiply what even ones did", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "array", "MultiplierArray", ("gemm",),
+        "x.eq(Mux(second, window[o + 1], even))", "x.eq(Mux(second, window[o], even))", other=True,
+    ),
+    Mutant(
+        "the odd lanes have no turn", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "array", "MultiplierArray", ("gemm",),
+        "with m.If(self.push | second):", "with m.If(self.push):", other=True,
+    ),
+    Mutant(
+        "sums of packed products stay less by one", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "gemm", "Gemm", ("top",),
+        "if array.less else", "if 0 else", other=True,
+    ),
+    Mutant(
+        "the result two before is not the latest", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "gemm", "Gemm", ("top",),
+        "second | third", "third",
     ),
     Mutant(
         "a push hides a pop", "bench_tokens", "a_token_comes", "no interrupt within",
