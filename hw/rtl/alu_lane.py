@@ -79,8 +79,7 @@ class AluLane(Elaboratable):
         now = mode(9)
         half = wire(m, "half", ((1 << shift_9) >> 1)[:64])
         nudge, wide = now.nudge({"negative": a_9 < 0, "shift": shift_9, "half": half})
-        c_9 = Signal(signed(48))
-        m.d.comb += c_9.eq(offset_9 + nudge)
+        c_9 = wire(m, "c_9", offset_9 + nudge)
         total = multiply_add(m, "multiply", Cat(*self.valid[8:12]), a_9, b_9, c_9)
         if wide is not None:
             total = wire(m, "wide_total", (total + carry(register("wide_10", wide, signed(64)), 13))[:64])

@@ -174,13 +174,10 @@ class Gemm(Elaboratable):
             m.d.comb += forward.eq(keep_1[2] & adds & masks[2][j])
             base = Mux(forward, result[part], old_11)
             total = sums[j] if c.out_units == 1 else Mux(windowed[7], sums[0], sums[j])
-            for at in range(0, unit_width, 32):  # what the sums are less comes with the carry
-                one = (
-                    total[at : at + 32] - ~base[at : at + 32]
-                    if array.less
-                    else total[at : at + 32] + base[at : at + 32]
-                )
-                m.d.sync += result[part][at : at + 32].eq(one)
+            for at in range(0, unit_width, 32):
+                old, new = base[at : at + 32], total[at : at + 32]
+                # what the sums are less comes with the carry
+                m.d.sync += result[part][at : at + 32].eq(new - ~old if array.less else new + old)
         # stage 12: write
         chunks = self.acc_write.chunks
         per_unit = len(chunks) // c.out_units

@@ -101,12 +101,12 @@ def dot_pair(
 
 
 def multiply_add(m: Module, name: str, valid: Value, a: Value, b: Value, c: Value) -> Signal:
-    """a * b + c modulo 2^64, signed, four cycles later; a of 32 bits, b of 34, c of 48.
+    """a * b + c modulo 2^64, signed, four cycles later; a of 32 bits, b of 34, c of at most 47.
 
     Bit k of ``valid``: its k-th stage is clocked.
     """
     total = Signal(signed(64), name=f"{name}_total")
     m.submodules[name] = Instance(
-        "tw_multiply_add", i_clk=ClockSignal(), i_valid=valid, i_a=a, i_b=b, i_c=c, o_total=total
+        "tw_multiply_add", p_C_BITS=len(c), i_clk=ClockSignal(), i_valid=valid, i_a=a, i_b=b, i_c=c, o_total=total
     )
     return total

@@ -11,6 +11,7 @@ import pytest
 
 from tests.hw.lane_alone import LaneAlone, lane_verilog
 from tests.hw.lane_programs import EXTREMES, numbers
+from tests.hw.mapped import mapped
 from tilewright.hw.rtl import alu_lane
 from tilewright.isa.arithmetic import requantize, rescale
 from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
@@ -99,6 +100,14 @@ def test_rescale_is_exact(lane: LaneAlone, rounding: Rounding, combine: Combine)
 @pytest.mark.parametrize("function", list(AluOp))
 def test_functions_are_exact(lane: LaneAlone, function: AluOp) -> None:
     assert computes(lane, function)
+
+
+@pytest.mark.slow
+def test_what_yosys_maps_it_to_is_equal(toolchain: None, tmp_path: Path) -> None:
+    lane = LaneAlone(tmp_path, {"mapped.v": mapped(lane_verilog(), "lane_alone", tmp_path)})
+    assert all(requantizes(lane, rounding, range(1)) for rounding in Rounding)
+    assert all(rescales(lane, Rounding.DOUBLE, combine) for combine in Combine)
+    assert all(computes(lane, function) for function in AluOp)
 
 
 CHANGES = (

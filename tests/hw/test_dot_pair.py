@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hw.mapped import mapped
 from tilewright.hw.rtl.primitives import VERILOG_DIR
 from tilewright.hw.verilated.build import RUNTIME, runtime_objects
 from tilewright.hw.verilated.toolchain import FAST_FLAGS, compile_objects, link, verilator, verilator_root
@@ -16,18 +17,21 @@ SOURCE = (VERILOG_DIR / "tw_dot_pair.v").read_text()
 TAPS = 4
 
 
-def build(folder: Path, weight_bits: int, source: str = SOURCE) -> ctypes.CDLL:
-    """The Verilated module with its check."""
+def build(folder: Path, weight_bits: int | None, source: str = SOURCE) -> ctypes.CDLL:
+    """The Verilated module with its check; None for a source that has no parameters and weights of 8 bits."""
+    parameters = [] if weight_bits is None else [f"-GTAPS={TAPS}", f"-GWEIGHT_BITS={weight_bits}"]
     (folder / "tw_dot_pair.v").write_text(source)
     verilator(
         ["--cc", "--top-module", "tw_dot_pair", "--prefix", "Vpair", "--Mdir", "generated", "-Wno-fatal", "-Wno-lint",
-         "-O3", f"-GTAPS={TAPS}", f"-GWEIGHT_BITS={weight_bits}", "tw_dot_pair.v"], folder,
+         "-O3", *parameters, "tw_dot_pair.v"], folder,
     )  # fmt: skip
     root = verilator_root() / "include"
     include = [part for path in (root, root / "vltstd", folder / "generated") for part in ("-I", str(path))]
     files = [HERE / "dot_pair.cpp", *sorted((folder / "generated").glob("*.cpp"))]
     (folder / "all.cpp").write_text("".join(f'#include "{file}"\n' for file in files))
-    objects = compile_objects([(folder / "all.cpp", FAST_FLAGS)], [f"-DWEIGHT_BITS={weight_bits}", *include], folder)
+    objects = compile_objects(
+        [(folder / "all.cpp", FAST_FLAGS)], [f"-DWEIGHT_BITS={weight_bits or 8}", *include], folder
+    )
     objects += runtime_objects([root / name for name in RUNTIME], ["-I", str(root)])
     link(objects, [], folder / "pair.so")
     library = ctypes.CDLL(str(folder / "pair.so"))
@@ -46,6 +50,12 @@ def test_all_operands_of_every_tap(toolchain: None, weight_bits: int, tmp_path: 
 def test_all_operands_of_narrow_weights(toolchain: None, tmp_path: Path) -> None:
     library = build(tmp_path, 4)
     assert [library.check_tap(tap, late, 1 << 16) for tap in range(TAPS) for late in (0, 1)] == [-1] * (2 * TAPS)
+
+
+@pytest.mark.slow
+def test_what_yosys_maps_it_to_is_equal(toolchain: None, tmp_path: Path) -> None:
+    library = build(tmp_path, None, mapped({"tw_dot_pair.v": SOURCE}, "tw_dot_pair", tmp_path, TAPS=TAPS))
+    assert [library.check_tap(tap, late, 1 << 18) for tap in range(TAPS) for late in (0, 1)] == [-1] * (2 * TAPS)
 
 
 @pytest.mark.slow
