@@ -119,8 +119,8 @@ def maximum(a: Operand, b: Operand) -> Expression:
 
 
 def minimum(a: Operand, b: Operand) -> Expression:
-    """The less of two."""
-    return select(constant(a) < b, a, b)
+    """The less of two; asks the same as :func:`maximum`, so that hardware for both compares once."""
+    return select(constant(a) > b, b, a)
 
 
 def signed(value: Expression, bits: int) -> Expression:

@@ -7,13 +7,14 @@ from itertools import pairwise
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
-from tilewright.hw.rtl.alu_lane import AluLane, LaneControl
-from tilewright.hw.rtl.functions import none_of
+from tilewright.hw.rtl.alu_lane import AluLane
+from tilewright.hw.rtl.functions import any_of, none_of
+from tilewright.hw.rtl.lane_control import LaneControl
 from tilewright.hw.rtl.layout import uop_view, view, widest_format
 from tilewright.hw.rtl.memory import ReadPort, WritePort
 from tilewright.hw.rtl.retire import RetireLine
 from tilewright.hw.rtl.sequencer import Sequencer, delay
-from tilewright.isa.functions import SCALING, AluOp, Combine
+from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.registers import TAG_BITS
 from tilewright.isa.spec import (
     Engine,
@@ -95,29 +96,26 @@ class Alu(Elaboratable):
             m.d.comb += getattr(seq.operands["prm"], kind).eq(
                 Mux(is_req, getattr(req, "prm" + suffix), getattr(res, "prm" + suffix))
             )
-        mode_0 = LaneControl(c, "issue")
+        mode_0 = LaneControl("issue")
+        blank = any_of(req.rounding == r for r in Rounding if r not in SCALING)
         reads_src, reads_dst = Signal(), Signal()
         idle_src = [function for function in AluOp if not function.reads_operand]
         idle_dst = [function for function in AluOp if not function.reads_dst]
         idle_combine = [combine for combine in Combine if not combine.reads_dst]
-        rounding = Mux(is_req, req.rounding, res.rounding)
         m.d.comb += [
-            mode_0.requantize.eq(is_req), mode_0.rescale.eq(is_res), mode_0.function.eq(alu.function),
-            mode_0.use_imm.eq(alu.use_imm), mode_0.imm.eq(alu.imm), mode_0.zero_point.eq(req.zero_point),
-            mode_0.lo.eq(req.lo), mode_0.hi.eq(req.hi),
-            *[flag.eq(rounding == r if r in SCALING else is_req & (rounding == r)) for r, flag in mode_0.flags.items()],
-            mode_0.combine.eq(res.combine), mode_0.paced.eq(is_alu & alu.pace),
-            reads_src.eq(Mux(is_alu, none_of(alu.function, idle_src, ~alu.use_imm), is_req & ~mode_0.constant)),
+            *mode_0.decode(alu, req, res, is_alu, is_req),
+            reads_src.eq(Mux(is_alu, none_of(alu.function, idle_src, ~alu.use_imm), is_req & ~blank)),
             reads_dst.eq(Mux(is_alu, none_of(alu.function, idle_dst), is_res & none_of(res.combine, idle_combine))),
         ]  # fmt: skip
         wrap = Cat(
             Mux(is_req, req.wrap_base, res.wrap_base), Mux(is_req, req.wrap_size, res.wrap_size), reads_src, reads_dst
         )
         wrap_1 = Signal.like(wrap, reset_less=True)
-        mode = [LaneControl(c, f"stage_{k}") for k in range(1, WRITE_STAGE + 1)]  # mode[k - 1]: stage k
+        mode = [LaneControl(f"stage_{k}") for k in range(1, WRITE_STAGE + 1)]  # mode[k - 1]: stage k
         with m.If(self.issue):
             m.d.sync += [wrap_1.eq(wrap), mode[0].word.eq(mode_0.word)]
-        for earlier, later in pairwise(mode):
+        m.d.sync += mode[1].settle(mode[0])
+        for earlier, later in pairwise(mode[1:]):
             m.d.sync += later.word.eq(earlier.word)
 
         # stage 1: micro-op address; stage 2: micro-op

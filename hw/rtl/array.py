@@ -5,6 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
+from tilewright.hw.rtl.functions import wire
 from tilewright.hw.rtl.primitives import dot, dot_pair
 from tilewright.hw.rtl.sequencer import delay
 
@@ -17,11 +18,12 @@ class MultiplierArray(Elaboratable):
     lane); in window mode the first unit counts.
 
     With dsp_packing two outputs share a multiplier and its operand. In window mode they have none in common:
-    stage 7 multiplies for even lanes, and a cycle later, from a copy of the window, for odd lanes.
+    stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``).
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.less = int(config.dsp_packing)
         self.push, self.first, self.window_6 = Signal(), Signal(), Signal()
         self.unit = Signal(8 * config.act_unit_bytes)
         self.vector = Signal(8 * config.act_unit_bytes * config.in_units)
@@ -38,20 +40,27 @@ class MultiplierArray(Elaboratable):
         window = [[Signal(size, name=f"window_{b}_{l}", reset_less=True) for l in range(v)] for b in range(c.batch)]
         with m.If(self.push & self.window_6):
             for b, lanes in enumerate(window):
-                for l, taps in enumerate(lanes):
-                    at = 8 * (b * v + l)
-                    m.d.sync += taps.eq(Cat(self.unit[at : at + 8], Mux(self.first, 0, taps[: size - 8])))
-        # the dense operand: channel k of image b is unit k // V, lane k % V
+                m.d.sync += [taps.eq(self._pushed(b, l, taps)) for l, taps in enumerate(lanes)]
         dense = [Signal(size, name=f"dense_{b}", reset_less=True) for b in range(c.batch)]
         with m.If(self.push & ~self.window_6):
             for b, vector in enumerate(dense):
-                places = [8 * ((k // v) * c.batch * v + b * v + k % v) for k in range(c.block_in)]
-                m.d.sync += vector.eq(Cat(*[self.vector[at : at + 8] for at in places]))
+                m.d.sync += vector.eq(self._vector(b))
         row_of_sums = self._packed if c.dsp_packing else self._plain
         sums = [row_of_sums(m, b, dense[b], window[b]) for b in range(c.batch)]
         order = [sums[b][j * v + l] for j in range(c.out_units) for b in range(c.batch) for l in range(v)]
         m.d.comb += self.sums.eq(Cat(*order))
         return m
+
+    def _pushed(self, b: int, l: int, taps: Signal) -> Value:
+        """A lane's window with the unit in it."""
+        at = 8 * (b * self.config.lanes + l)
+        return Cat(self.unit[at : at + 8], Mux(self.first, 0, taps[: len(taps) - 8]))
+
+    def _vector(self, b: int) -> Value:
+        """The dense operand: channel k of image b is unit k // V, lane k % V."""
+        c, v = self.config, self.config.lanes
+        places = [8 * ((k // v) * c.batch * v + b * v + k % v) for k in range(c.block_in)]
+        return Cat(*[self.vector[at : at + 8] for at in places])
 
     def _weights(self, o: int) -> Value:
         bits = self.config.block_in * self.config.weight_bits
@@ -67,18 +76,22 @@ class MultiplierArray(Elaboratable):
         return sums
 
     def _packed(self, m: Module, b: int, dense: Signal, window: list[Signal]) -> list[Signal]:
-        """Stage 8: products; 9: sums of four; 10: sums; 11: dense and even sums have waited for the odd ones."""
+        """Stage 8: sums of two products; 9, 10: sums; 11: dense and even sums have waited for the odd ones.
+
+        Where an operand may come from the window, a register of stage 7 holds what is multiplied there.
+        """
         c = self.config
-        second = Signal(name=f"second_{b}")  # stage 8 of a window emit: the odd lanes' turn
-        m.d.sync += second.eq(self.emit_7 & self.window_7)
+        second = wire(m, f"second_{b}", self.emit_7 & self.window_7)  # next in stage 7 of a window emit: the odd lanes
         window_10 = delay(m, self.window_7, 3, f"window_{b}_from_7")[3]
         sums: list[Signal] = []
         for o in range(0, c.block_out, 2):
             x: Value = dense
             late: Value = Const(0)
             if o < c.lanes:
-                odd = delay(m, window[o + 1], 1, f"odd_{b}_{o}_from_7")[1]
-                x, late = Mux(second, odd, Mux(self.window_7, window[o], dense)), window_10
+                x, late = Signal(len(dense), name=f"operand_{b}_{o}", reset_less=True), window_10
+                with m.If(self.push | second):
+                    even = Mux(self.window_6, self._pushed(b, o, window[o]), self._vector(b))
+                    m.d.sync += x.eq(Mux(second, window[o + 1], even))
             sums += dot_pair(
                 m, f"dot_{b}_{o}", c.block_in, c.weight_bits, x, self._weights(o), self._weights(o + 1), late
             )

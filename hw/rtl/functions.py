@@ -7,9 +7,9 @@ from enum import IntEnum
 from functools import reduce
 from operator import and_, or_
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from tilewright.isa.expression import INFIX, Expression, ExpressionError
+from tilewright.isa.expression import INFIX, Expression, ExpressionError, text
 
 #: a constant shift is wires
 _SHIFTS = {"<<": Value.shift_left, ">>": Value.shift_right}
@@ -39,15 +39,48 @@ def logic(expression: Expression, values: Mapping[str, Value]) -> Value:
     return expression.fold(build)
 
 
-def choose(m: Module, target: Signal, code: Value, cases: Mapping[IntEnum, Value]) -> None:
-    """Drive ``target`` with the case of a code; with the last one where the code has none."""
-    *first, last = cases.items()
-    with m.Switch(code):
-        for member, value in first:
-            with m.Case(member):
-                m.d.comb += target.eq(value)
-        with m.Default():
-            m.d.comb += target.eq(last[1])
+def wire(m: Module, name: str, value: Value) -> Signal:
+    """A name for a value: it is built once, however often it is used."""
+    signal = Signal(value.shape(), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
+
+
+def merge(
+    m: Module, name: str, cases: Iterable[tuple[Value, Expression]], values: Mapping[str, Value], bits: int
+) -> Signal:
+    """The low bits of the expression whose case holds; anything if none does. No two hold at a time.
+
+    A branch of a ``select`` is a case of its own, and cases of equal expressions are one. So functions that differ in
+    when they take which of their variables, as the greater and the less do, share comparison and choice.
+    """
+    built: dict[str, Value] = {}
+    conditions: dict[str, Value] = {}
+    masks: dict[str, list[Value]] = {}
+
+    def visit(holds: Value, expression: Expression) -> None:
+        if expression.operator != "select":
+            built.setdefault(text(expression), logic(expression, values))
+            masks.setdefault(text(expression), []).append(holds)
+            return
+        condition = expression.operands[0]
+        key = text(condition)
+        if key not in conditions:
+            conditions[key] = wire(m, f"{name}_if_{len(conditions)}", logic(condition, values).any())
+        visit(holds & conditions[key], expression.operands[1])
+        visit(holds & ~conditions[key], expression.operands[2])
+
+    for holds, expression in cases:
+        visit(holds, expression)
+    if len(masks) == 1:
+        return wire(m, name, _low(built[next(iter(masks))], bits))
+    takes = [wire(m, f"{name}_takes_{k}", any_of(found)) for k, found in enumerate(masks.values())]
+    return wire(m, name, any_of(_low(built[key], bits) & take.replicate(bits) for key, take in zip(masks, takes)))
+
+
+def _low(value: Value, bits: int) -> Value:
+    above = value[-1] if value.shape().signed else Const(0, 1)
+    return Cat(value, above.replicate(bits))[:bits]
 
 
 def any_of(flags: Iterable[Value]) -> Value:

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.hw.rtl.array import MultiplierArray
+from tilewright.hw.rtl.functions import wire
 from tilewright.hw.rtl.layout import uop_view, view, widest_format
 from tilewright.hw.rtl.memory import ReadPort, WritePort
 from tilewright.hw.rtl.retire import RetireLine
@@ -160,9 +161,10 @@ class Gemm(Elaboratable):
         for j in range(c.out_units):
             part = slice(j * unit_width, (j + 1) * unit_width)
             # stage 10: the old value, of the latest of the three earlier results that wrote this unit
-            old: Value = self.acc_read.data[part]
-            for hit, values, mask in reversed(list(zip(later, history, mask_history))):
-                old = Mux(hit & mask[j], values[part], old)
+            second, third, fourth = (hit & mask[j] for hit, mask in zip(later, mask_history))
+            newer = Mux(second, history[0][part], history[1][part])
+            older = Mux(fourth, history[2][part], self.acc_read.data[part])
+            old = Mux(wire(m, f"newer_{j}_10", second | third), newer, older)
             old_11 = Signal(unit_width, name=f"old_{j}_11", reset_less=True)
             m.d.sync += old_11.eq(Mux(accumulate[6], old, 0))
             # stage 11: forward and add
@@ -172,10 +174,10 @@ class Gemm(Elaboratable):
             m.d.comb += forward.eq(keep_1[2] & adds & masks[2][j])
             base = Mux(forward, result[part], old_11)
             total = sums[j] if c.out_units == 1 else Mux(windowed[7], sums[0], sums[j])
-            m.d.sync += [
-                result[part][32 * n : 32 * (n + 1)].eq(base[32 * n : 32 * (n + 1)] + total[32 * n : 32 * (n + 1)])
-                for n in range(unit_width // 32)
-            ]
+            for at in range(0, unit_width, 32):
+                old, new = base[at : at + 32], total[at : at + 32]
+                # what the sums are less comes with the carry
+                m.d.sync += result[part][at : at + 32].eq(new - ~old if array.less else new + old)
         # stage 12: write
         chunks = self.acc_write.chunks
         per_unit = len(chunks) // c.out_units

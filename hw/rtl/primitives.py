@@ -12,7 +12,7 @@ from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, Va
 from tilewright.isa.spec import bits_for
 
 VERILOG_DIR = Path(__file__).parent / "verilog"
-PRIMITIVES = ("tw_ram", "tw_ram_async", "tw_dot", "tw_dot_pair", "tw_multiply_wide")
+PRIMITIVES = ("tw_ram", "tw_ram_async", "tw_dot", "tw_dot_pair", "tw_multiply_add")
 
 
 def primitive_sources() -> dict[str, str]:
@@ -88,7 +88,7 @@ def dot(m: Module, name: str, taps: int, weight_bits: int, x: Value, w: Value) -
 def dot_pair(
     m: Module, name: str, taps: int, weight_bits: int, x: Value, w0: Value, w1: Value, late: Value
 ) -> tuple[Signal, Signal]:
-    """Two dot products with x, four cycles later, on one multiplier per tap.
+    """Two dot products with x, each less one, four cycles later, on one multiplier per tap.
 
     ``late``, three cycles later: the second is that of the x given a cycle later instead.
     """
@@ -100,8 +100,13 @@ def dot_pair(
     return sums
 
 
-def multiply_wide(m: Module, name: str, a: Signal, b: Signal) -> Signal:
-    """a * b, 32 by 32 to 64 bits, signed, three cycles later."""
-    product = Signal(signed(64), name=f"{name}_product")
-    m.submodules[name] = Instance("tw_multiply_wide", i_clk=ClockSignal(), i_a=a, i_b=b, o_product=product)
-    return product
+def multiply_add(m: Module, name: str, valid: Value, a: Value, b: Value, c: Value) -> Signal:
+    """a * b + c modulo 2^64, signed, four cycles later; a of 32 bits, b of 34, c of at most 47.
+
+    Bit k of ``valid``: its k-th stage is clocked.
+    """
+    total = Signal(signed(64), name=f"{name}_total")
+    m.submodules[name] = Instance(
+        "tw_multiply_add", p_C_BITS=len(c), i_clk=ClockSignal(), i_valid=valid, i_a=a, i_b=b, i_c=c, o_total=total
+    )
+    return total

@@ -61,9 +61,13 @@ def test_more_seeds(toolchain: None, config: Config, benches: tuple[str, ...], t
 def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: Path) -> None:
     from tilewright.hw.rtl.generate import generate_verilog
 
+    config = OTHER if mutant.other else TINY
+    path = tmp_path / "config.toml"
+    path.write_text(config.to_toml())
     with mutant.applied():
-        broken = tokens_alone(TINY) if mutant.bench == ALONE else accelerator(TINY, generate_verilog(TINY))
-    failures = [result.failure for result in broken.run([mutant.bench], tmp_path, only=mutant.test) if result.failure]
+        broken = tokens_alone(config) if mutant.bench == ALONE else accelerator(config, generate_verilog(config))
+    results = broken.run([mutant.bench], tmp_path, str(path), only=mutant.test)
+    failures = [result.failure for result in results if result.failure]
     assert failures, "not noticed"
     assert any(re.search(mutant.says, failure) for failure in failures), "\n".join(failures)
 

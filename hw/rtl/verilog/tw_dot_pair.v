@@ -1,7 +1,11 @@
-// Two dot products with common activations on one DSP48E1 per tap: p = ((w1 << 16) + w0) * x fits its 25 x 18
-// multiplier. Below, w0 * x = p[15:0]; its sign has borrowed from above, so w1 * x = p[31:16] + p[15].
+// Two dot products with common activations, each less one, on one DSP48E1 per tap: ((w1 << 16) + w0) * x fits its
+// 25 x 18 multiplier, and a cascade adds two taps. Their sum of w0 * x, from -32512 to 32768, plus 32767 is the
+// unsigned lower half of the result, so nothing is borrowed from the sum of w1 * x above. With its highest bit
+// inverted the lower half is that sum less one; the upper half gets -1 as well, and so has 16 bits.
 //
-// Stages: products, sums of four, sums, then a wait. With ``late`` (stage of the sums) the second result belongs to
+// Adders take a carry in, so a sum of terms less one each is less one too.
+//
+// Stages: sums of two taps, of more, of all, then a wait. With ``late`` (stage of the sums) the second result belongs to
 // the operands that came a cycle later and skips the wait: so the two rows may have activations of their own.
 module tw_dot_pair #(
     parameter TAPS = 16,
@@ -16,50 +20,57 @@ module tw_dot_pair #(
     output reg signed [31:0] sum1
 );
     /* verilator no_inline_module */
-    reg signed [31:0] product [0:TAPS-1];
-    reg signed [17:0] partial0 [0:TAPS/4-1];
-    reg signed [17:0] partial1 [0:TAPS/4-1];
-    reg signed [31:0] tree0 [0:TAPS/4-1];
-    reg signed [31:0] tree1 [0:TAPS/4-1];
-    reg signed [31:0] early0;
-    reg signed [31:0] early1;
-    integer i, k, n;
-
-    function signed [17:0] low(input [31:0] p);
-        low = {{2{p[15]}}, p[15:0]};
-    endfunction
-
-    function signed [17:0] high(input [31:0] p);
-        high = {{2{p[31]}}, p[31:16]} + {17'b0, p[15]};
-    endfunction
+    localparam signed [47:0] START = 32767 - 65536;
+    localparam KEPT = $clog2(TAPS / 2) / 2 + 1;  // level of the tree with registers; the root is 1
+    localparam WIDTH = 16 + $clog2(TAPS / 2);
 
     function signed [24:0] pack(input signed [WEIGHT_BITS-1:0] upper, input signed [WEIGHT_BITS-1:0] lower);
         pack = (25'sd65536 * upper) + lower;
     endfunction
 
-    always @* begin
-        for (i = 0; i < TAPS / 4; i = i + 1) begin
-            tree0[i] = partial0[i];
-            tree1[i] = partial1[i];
+    reg signed [47:0] taps [0:TAPS/2-1];
+    // a tree: node n adds nodes 2n and 2n + 1; the leaves, from TAPS / 2 on, are the sums of two taps
+    wire signed [WIDTH-1:0] node0 [1:TAPS-1];
+    wire signed [WIDTH-1:0] node1 [1:TAPS-1];
+    genvar i, n;
+    generate
+        for (i = 0; i < TAPS / 2; i = i + 1) begin : pairs
+            wire signed [47:0] first = START
+                + pack(w1[WEIGHT_BITS*2*i +: WEIGHT_BITS], w0[WEIGHT_BITS*2*i +: WEIGHT_BITS]) * $signed(x[16*i +: 8]);
+            always @(posedge clk)
+                taps[i] <= first + pack(w1[WEIGHT_BITS*(2*i+1) +: WEIGHT_BITS], w0[WEIGHT_BITS*(2*i+1) +: WEIGHT_BITS])
+                    * $signed(x[16*i+8 +: 8]);
+            wire [15:0] low = {~taps[i][15], taps[i][14:0]};
+            wire [15:0] high = taps[i][31:16];
+            assign node0[TAPS/2+i] = $signed(low);
+            assign node1[TAPS/2+i] = $signed(high);
         end
-        for (n = TAPS / 8; n > 0; n = n / 2)
-            for (i = 0; i < n; i = i + 1) begin
-                tree0[i] = tree0[2*i] + tree0[2*i+1];
-                tree1[i] = tree1[2*i] + tree1[2*i+1];
+        for (n = 1; n < TAPS / 2; n = n + 1) begin : tree
+            wire signed [WIDTH:0] total0 = $signed({node0[2*n], 1'b1}) + $signed({node0[2*n+1], 1'b1});
+            wire signed [WIDTH:0] total1 = $signed({node1[2*n], 1'b1}) + $signed({node1[2*n+1], 1'b1});
+            if ($clog2(n + 1) == KEPT) begin : registered
+                reg signed [WIDTH-1:0] kept0;
+                reg signed [WIDTH-1:0] kept1;
+                always @(posedge clk) begin
+                    kept0 <= total0[WIDTH:1];
+                    kept1 <= total1[WIDTH:1];
+                end
+                assign node0[n] = kept0;
+                assign node1[n] = kept1;
+            end else begin : direct
+                assign node0[n] = total0[WIDTH:1];
+                assign node1[n] = total1[WIDTH:1];
             end
-    end
+        end
+    endgenerate
+
+    reg signed [WIDTH-1:0] early0;
+    reg signed [WIDTH-1:0] early1;
 
     always @(posedge clk) begin
-        for (k = 0; k < TAPS; k = k + 1)
-            product[k] <= pack(w1[WEIGHT_BITS*k +: WEIGHT_BITS], w0[WEIGHT_BITS*k +: WEIGHT_BITS])
-                * $signed(x[8*k +: 8]);
-        for (k = 0; k < TAPS / 4; k = k + 1) begin
-            partial0[k] <= (low(product[4*k]) + low(product[4*k+1])) + (low(product[4*k+2]) + low(product[4*k+3]));
-            partial1[k] <= (high(product[4*k]) + high(product[4*k+1])) + (high(product[4*k+2]) + high(product[4*k+3]));
-        end
-        early0 <= tree0[0];
-        early1 <= tree1[0];
+        early0 <= node0[1];
+        early1 <= node1[1];
         sum0 <= early0;
-        sum1 <= late ? tree1[0] : early1;
+        sum1 <= late ? node1[1] : early1;
     end
 endmodule

@@ -18,7 +18,8 @@ _RTL = "tilewright.hw.rtl."
 class Mutant:
     """``line`` of a class of the generator becomes ``wrong``; ``users``: modules that have imported the class.
 
-    ``test`` of ``bench`` fails for it (expression for names), with what ``says`` matches in its traceback.
+    ``test`` of ``bench`` fails for it (expression for names), with what ``says`` matches in its traceback. ``other``:
+    on the config of another shape, which has packed multipliers and two images.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Mutant:
     users: tuple[str, ...]
     line: str
     wrong: str
+    other: bool = False
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -64,12 +66,27 @@ MUTANTS = (
     Mutant(
         "the lower clamp is left out", "bench_engines", "every_engine_alone/engine=ALU", "bytes differ",
         "alu_lane", "AluLane", ("alu",),
-        "narrow = Mux(shifted_zero < now.lo, floor, capped)", "narrow = capped",
+        "narrow = Mux(under, now.lo, ", "narrow = Mux(0, now.lo, ",
     ),
     Mutant(
         "every micro-op accumulates", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
         "gemm", "Gemm", ("top",),
         "accumulate_3.eq(uop.accumulate)", "accumulate_3.eq(1)",
+    ),
+    Mutant(
+        "odd lanes multiply what even ones did", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "array", "MultiplierArray", ("gemm",),
+        "x.eq(Mux(second, window[o + 1], even))", "x.eq(Mux(second, window[o], even))", other=True,
+    ),
+    Mutant(
+        "the odd lanes have no turn", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "array", "MultiplierArray", ("gemm",),
+        "with m.If(self.push | second):", "with m.If(self.push):", other=True,
+    ),
+    Mutant(
+        "sums of packed products stay less by one", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
+        "gemm", "Gemm", ("top",),
+        "new - ~old if array.less else new + old", "new + old", other=True,
     ),
     Mutant(
         "a push hides a pop", "bench_tokens", "a_token_comes", "no interrupt within",
