@@ -12,8 +12,8 @@ LOAD_DEPTH = 3  #: from the last beat (or fill write) to retire
 STORE_SETUP = 4  #: from STORE's issue to its first data beat
 STORE_DEPTH = 1  #: from the last write response to retire
 FETCH_START = 1  #: cycle of the first instruction fetch request, start being cycle 0
-FETCH_DEPTH = 1  #: from the beat that completes an instruction to its earliest dispatch
-FAULT_LATENCY = 1  #: from the issue of a LOAD or STORE to the end of its extent check, the cycle of a fault
+FETCH_DEPTH = 3  #: from the beat that completes an instruction to its earliest dispatch
+FAULT_LATENCY = 2  #: from the issue of a LOAD or STORE to the end of its extent check, the cycle of a fault
 DONE_LATENCY = 2  #: from the last retire to done; ``cycles`` counts up to done
 
 #: least distance, in issue cycles, from an ALU vector's issue to that of one that reads what it wrote

@@ -13,7 +13,6 @@ from tilewright.isa.registers import (
     TAG_BITS,
     Control,
     FaultCode,
-    Register,
     register_map,
 )
 
@@ -21,7 +20,8 @@ from tilewright.isa.registers import (
 class ControlPort(Elaboratable):
     """The AXI4-Lite slave: one access at a time; a write takes effect in the cycle after its handshake.
 
-    write, write_address, write_data: pulse; read_address with read_data one cycle later, read_done the pulse.
+    write, write_address, write_data: pulse. read_address; ``look`` in the cycle after it came, in which read_data is
+    what stands there, so that the address can be decoded into a register.
     """
 
     def __init__(self) -> None:
@@ -33,23 +33,24 @@ class ControlPort(Elaboratable):
         self.write = Signal()
         self.write_address = Signal(ADDRESS_BITS, reset_less=True)
         self.write_data = Signal(32, reset_less=True)
-        self.read = Signal()
+        self.look = Signal()
         self.read_address = Signal(ADDRESS_BITS, reset_less=True)
         self.read_data = Signal(32)
 
     def elaborate(self, platform: object) -> Module:
-        """Write: both halves taken in one cycle. Read: address, look up, data."""
+        """Write: both halves taken in one cycle. Read: address, decoded, look up, data."""
         m = Module()
-        taken = Signal()
+        taken, read = Signal(), Signal()
         m.d.comb += [
             taken.eq(self.awvalid & self.wvalid & (~self.bvalid | self.bready)),
             self.awready.eq(taken),
             self.wready.eq(taken),
-            self.arready.eq(~self.read & (~self.rvalid | self.rready)),
+            self.arready.eq(~read & ~self.look & (~self.rvalid | self.rready)),
         ]
         m.d.sync += [
             self.write.eq(taken),
-            self.read.eq(self.arvalid & self.arready),
+            read.eq(self.arvalid & self.arready),
+            self.look.eq(read),
         ]
         with m.If(taken):
             m.d.sync += [self.write_address.eq(self.awaddr), self.write_data.eq(self.wdata), self.bvalid.eq(1)]
@@ -57,7 +58,7 @@ class ControlPort(Elaboratable):
             m.d.sync += self.bvalid.eq(0)
         with m.If(self.arvalid & self.arready):
             m.d.sync += self.read_address.eq(self.araddr)
-        with m.If(self.read):
+        with m.If(self.look):
             m.d.sync += [self.rvalid.eq(1), self.rdata.eq(self.read_data)]
         with m.Elif(self.rready):
             m.d.sync += self.rvalid.eq(0)
@@ -116,6 +117,11 @@ class ControlUnit(Elaboratable):
         m, port = self._m, self.port
         self._stored: dict[str, Signal] = {}
         self._busy = Signal()
+        offset = next(r.offset for r in register_map(self.config) if r.name == "CONTROL")
+        self._command = Signal(len(Control))  # in the cycle after it was written
+        m.d.sync += self._command.eq(
+            Mux(port.write & (port.write_address == offset), port.write_data[: len(Control)], 0)
+        )
         for register in register_map(self.config):
             if register.access == "rw":
                 value = Signal(register.bits, name=register.name.lower(), init=1 if register.name == "REPEAT" else 0)
@@ -130,10 +136,6 @@ class ControlUnit(Elaboratable):
             *[limit.eq(s[f"SEGMENT{k}_LIMIT"]) for k, limit in enumerate(self.limits)],
         ]
 
-    def _control(self, bit: Control) -> Value:
-        offset = next(r.offset for r in register_map(self.config) if r.name == "CONTROL")
-        return self.port.write & (self.port.write_address == offset) & self.port.write_data[bit]
-
     # -- the run ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -142,30 +144,32 @@ class ControlUnit(Elaboratable):
         self._code = Signal(3)
         self._completed = Signal(16)
         self._cycles = Signal(48)
-        watchdog, settled = Signal(), Signal()
+        settled = Signal()
+        watchdog = Signal()  # the watchdog's cycle: found a cycle ahead
+        after = Signal.like(self.cycle)  # the cycle after this one
         segment = Signal(range(self.config.segments))
         aborting = Signal()
         m.d.comb += [
             self.irq.eq(self._done & s["INTERRUPT_ENABLE"]),
-            watchdog.eq((s["WATCHDOG"] != 0) & (self.cycle == s["WATCHDOG"])),
             self.halt.eq(aborting),
             self.counters.count.eq(self.start | self.running),
             self.counters.restart.eq(self.start),
         ]
         with m.If(self.start):
-            m.d.sync += self.cycle.eq(1)
+            m.d.sync += [self.cycle.eq(1), after.eq(2), watchdog.eq(s["WATCHDOG"] == 1)]
         with m.Elif(self.running):
-            m.d.sync += self.cycle.eq(self.cycle + 1)
+            m.d.sync += [self.cycle.eq(after), after.eq(after + 1), watchdog.eq(after == s["WATCHDOG"])]
         # the earliest instruction's fault wins, as program order says
-        for pulse, code, tag in self.faults:
-            with m.If(pulse & (tag < self.fault_tag)):
+        for k, (pulse, code, tag) in enumerate(self.faults):
+            beaten = Cat(*[p & (t < tag) for p, _, t in self.faults[:k] + self.faults[k + 1 :]]).any()
+            with m.If(pulse & (tag < self.fault_tag) & ~beaten):
                 m.d.sync += [self._code.eq(code), self.fault_tag.eq(tag), self._faulted.eq(1)]
         m.d.comb += self.stopped.eq(self._faulted | aborting)
         with m.FSM(name="run"):
             with m.State("IDLE"):
-                with m.If(self._control(Control.ACKNOWLEDGE)):
+                with m.If(self._command[Control.ACKNOWLEDGE]):
                     m.d.sync += [self._done.eq(0), self._faulted.eq(0), self._code.eq(0)]
-                with m.If(self._control(Control.START)):
+                with m.If(self._command[Control.START]):
                     m.d.comb += self.start.eq(1)
                     m.d.sync += [self._done.eq(0), self._faulted.eq(0), self._code.eq(0), self._completed.eq(0)]
                     m.d.sync += self.fault_tag.eq((1 << TAG_BITS) - 1)
@@ -191,7 +195,7 @@ class ControlUnit(Elaboratable):
                     with m.Else():
                         m.d.sync += self._completed.eq(self._completed + 1)
                         m.next = "NEXT"
-                with m.Elif(watchdog | self._control(Control.ABORT)):
+                with m.Elif(watchdog | self._command[Control.ABORT]):
                     m.d.comb += self.running.eq(0)
                     m.d.sync += [
                         self._cycles.eq(self.cycle), self._code.eq(FaultCode.WATCHDOG), self._faulted.eq(1),
@@ -226,17 +230,12 @@ class ControlUnit(Elaboratable):
                 m.next = "IDLE"
         # DONE_LATENCY = 2: the last retire is counted a cycle after it, the end is known another cycle later
         m.d.sync += settled.eq(self.running & ~settled & Mux(self._faulted, self.fault_settled, self.finished))
-        m.d.comb += self._busy.eq(self.start | self.running | ~self._idle(m))
-
-    def _idle(self, m: Module) -> Value:
-        idle = Signal()
-        busy = Signal()
+        under_way = Signal()
+        m.d.comb += self._busy.eq(under_way | self._command[Control.START])
         with m.If(self.start):
-            m.d.sync += busy.eq(1)
+            m.d.sync += under_way.eq(1)
         with m.Elif(self.done):
-            m.d.sync += busy.eq(0)
-        m.d.comb += idle.eq(~busy)
-        return idle
+            m.d.sync += under_way.eq(0)
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -257,11 +256,16 @@ class ControlUnit(Elaboratable):
             **counters.values,
             **self._stored,
         }
-        registers: list[Register] = [r for r in register_map(self.config) if r.access != "wo"]
-        with m.Switch(port.read_address):
-            for register in registers:
-                with m.Case(register.offset):
-                    m.d.comb += port.read_data.eq(values[register.name])
-        trace = next(r.offset for r in registers if r.name == "TRACE_CYCLE")
-        m.d.comb += counters.trace_pop.eq(port.read & (port.read_address == trace))
-        m.d.comb += counters.cycle.eq(Mux(self.start, 0, self.cycle))
+        chosen = {r: Signal(name=f"reads_{r.name.lower()}", reset_less=True) for r in register_map(self.config)}
+        m.d.sync += [signal.eq(port.read_address == register.offset) for register, signal in chosen.items()]
+        read: Value = Const(0, 32)
+        for register, signal in chosen.items():
+            if register.access != "wo":
+                value = values[register.name]
+                read = read | (value & signal.replicate(len(value)))
+        trace = next(signal for register, signal in chosen.items() if register.name == "TRACE_CYCLE")
+        m.d.comb += [
+            port.read_data.eq(read),
+            counters.trace_pop.eq(port.look & trace),
+            counters.cycle.eq(Mux(self.start, 0, self.cycle)),
+        ]

@@ -13,6 +13,9 @@ from tilewright.isa.spec import Engine
 class Counters(Elaboratable):
     """32-bit counters, cleared by ``restart`` in cycle 0 (which already counts), stepping while ``count``.
 
+    All that comes in is registered first: what decides a cycle is at the end of long paths. So the values are a cycle
+    late, and have settled when the end of a run can be seen.
+
     ``cause[engine]``: one bit per name in ``counter_names``, each high in a cycle that counts for it.
     fetch_beats, load_beats: beats requested in this cycle; store_beat: a beat was written. ``retire[engine]``:
     (pulse and trace bit, tag). ``values``: register name -> value.
@@ -47,19 +50,26 @@ class Counters(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         """Counters; trace entries wait in a register per engine until the one write port is free."""
         m = Module()
+        count, restart = Signal(), Signal()
+        m.d.sync += [count.eq(self.count), restart.eq(self.restart)]
         for name, step in self._steps.items():
-            value = self.values[name]
-            with m.If(self.count):
-                m.d.sync += value.eq(Mux(self.restart, 0, value) + step)
+            value, late = self.values[name], Signal.like(step, name=f"{name.lower()}_step", reset_less=True)
+            m.d.sync += late.eq(step)
+            with m.If(count):
+                m.d.sync += value.eq(Mux(restart, 0, value) + late)
         m.submodules.trace = trace = self.trace
+        traced, cycle = Signal(len(self.traced)), Signal.like(self.cycle, reset_less=True)
+        m.d.sync += [traced.eq(Cat(*self.traced)), cycle.eq(self.cycle)]
         pending = []
         entries = []
         taken = [Signal(name=f"trace_taken_{e.name.lower()}") for e in Engine]
         for e in Engine:
             waits = Signal(name=f"trace_waits_{e.name.lower()}")
             entry = Signal(TAG_BITS + 32, name=f"trace_entry_{e.name.lower()}", reset_less=True)
-            with m.If(self.traced[e]):
-                m.d.sync += [waits.eq(1), entry.eq(Cat(self.tags[e], self.cycle))]
+            tag = Signal.like(self.tags[e], name=f"late_tag_{e.name.lower()}", reset_less=True)
+            m.d.sync += tag.eq(self.tags[e])
+            with m.If(traced[e]):
+                m.d.sync += [waits.eq(1), entry.eq(Cat(tag, cycle))]
             with m.Elif(taken[e]):
                 m.d.sync += waits.eq(0)
             pending.append(waits)
@@ -75,6 +85,6 @@ class Counters(Elaboratable):
             *[taken[k].eq(pending[k] & ~Cat(*pending[:k]).any()) for k in range(len(pending))],
         ]
         lost = waiting & trace.full
-        overrun = Cat(*[t & w & ~k for t, w, k in zip(self.traced, pending, taken)]).any()
+        overrun = Cat(*[t & w & ~k for t, w, k in zip(traced, pending, taken)]).any()
         m.d.sync += self.dropped.eq(self.dropped + lost + overrun)
         return m

@@ -14,9 +14,10 @@ from tilewright.isa.spec import Engine, instruction_width
 class Dispatch(Elaboratable):
     """A full queue blocks; what is dispatched in one cycle can issue in the next (DISPATCH_LATENCY = 1).
 
-    valid, word, take: from FETCH. ``queues[engine]``: head holds instruction and tag (index in the program).
-    ``illegal``: pulse; the instruction ``tag`` does not decode, nothing is dispatched from it on. ``left``:
-    instructions not yet dispatched.
+    valid, word, take: from FETCH; a word is decoded into a register, and ``dispatched`` from there.
+    ``queues[engine]``: head holds instruction and tag (index in the program).
+    ``illegal``: pulse; the instruction ``tag`` does not decode, nothing is dispatched from it on. ``idle``: all
+    instructions have been dispatched.
     """
 
     def __init__(self, config: Config) -> None:
@@ -27,29 +28,38 @@ class Dispatch(Elaboratable):
         self.word = Signal(instruction_width(config))
         self.bits = widest_format(config)
         self.queues = [Queue(self.bits + TAG_BITS, config.queue_depth) for _ in Engine]
-        self.tag, self.left = Signal(TAG_BITS), Signal(TAG_BITS)
-        self.illegal = Signal()
-        self.engine = Signal(2)
+        self.tag = Signal(TAG_BITS)
+        self.dispatched, self.illegal, self.idle = Signal(), Signal(), Signal()
+        self.engine = Signal(2, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
-        """Decode, check, enqueue."""
+        """Decode and check; enqueue."""
         m = Module()
-        bad, ready = Signal(), Signal()
+        valid, ready, bad = Signal(), Signal(), Signal(reset_less=True)
+        word = Signal(self.bits, reset_less=True)
+        left, some_left = Signal(TAG_BITS), Signal()  # instructions not yet decoded
         for engine, queue in zip(Engine, self.queues):
             m.submodules[f"queue_{engine.name.lower()}"] = queue
             m.d.comb += [
-                queue.write.eq(self.take & (self.engine == engine)),
-                queue.write_data.eq(Cat(self.word[: self.bits], self.tag)),
+                queue.write.eq(self.dispatched & (self.engine == engine)),
+                queue.write_data.eq(Cat(word, self.tag)),
             ]
         m.d.comb += [
-            self.engine.eq(engine_of(self.word, self.config)),
-            bad.eq(is_illegal(self.word, self.config)),
-            ready.eq(self.valid & (self.left != 0) & ~self.stop),
+            ready.eq(valid & ~self.stop),
             self.illegal.eq(ready & bad),
-            self.take.eq(ready & ~bad & ~Array([q.full for q in self.queues])[self.engine]),
+            self.dispatched.eq(ready & ~bad & ~Array([q.full for q in self.queues])[self.engine]),
+            self.take.eq(self.valid & some_left & (~valid | self.dispatched)),
+            self.idle.eq(~some_left & ~valid),
         ]
         with m.If(self.take):
-            m.d.sync += [self.tag.eq(self.tag + 1), self.left.eq(self.left - 1)]
+            m.d.sync += [
+                valid.eq(1), word.eq(self.word[: self.bits]), self.engine.eq(engine_of(self.word, self.config)),
+                bad.eq(is_illegal(self.word, self.config)), left.eq(left - 1), some_left.eq(left != 1),
+            ]  # fmt: skip
+        with m.Elif(self.dispatched):
+            m.d.sync += valid.eq(0)
+        with m.If(self.dispatched):
+            m.d.sync += self.tag.eq(self.tag + 1)
         with m.If(self.start):
-            m.d.sync += [self.tag.eq(0), self.left.eq(self.instructions)]
+            m.d.sync += [self.tag.eq(0), left.eq(self.instructions), some_left.eq(self.instructions != 0)]
         return m

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Elaboratable, Module, Mux, Signal, signed
 
 from tilewright.config import Config
 from tilewright.hw.rtl.primitives import AsyncRam
@@ -13,14 +13,15 @@ from tilewright.isa.spec import bits_for, instruction_width
 
 
 class Fetch(Elaboratable):
-    """Requests bursts while there is room for them; a beat is part of an instruction in the next cycle.
+    """Requests bursts while there is room for them; a beat is part of ``word`` two cycles later.
 
     The FIFO holds *granules*, the largest unit of which both a beat and an instruction are multiples, in
     2^n banks, so that any run of granules can be read at once.
 
     start: pulse in cycle 0, with ``program_address`` (bytes) and ``program_beats``. request, request_address
     (in beats), request_length (minus one), granted: to the read arbiter. beat, beat_valid: its data. valid,
-    word, take: the next instruction. stop: no more requests.
+    word, take: the next instruction, in a register. dispatched: pulse; an instruction's beats are free now. stop: no
+    more requests.
     """
 
     def __init__(self, config: Config) -> None:
@@ -35,11 +36,14 @@ class Fetch(Elaboratable):
         self.request_length = Signal(range(config.burst_beats))
         self.beat_valid = Signal()
         self.beat = Signal(config.axi_bits)
-        self.valid, self.take = Signal(), Signal()
-        self.word = Signal(self.width)
+        self.valid, self.take, self.dispatched = Signal(), Signal(), Signal()
+        self.word = Signal(self.width, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
-        """Address side, FIFO, alignment."""
+        """Address side, FIFO, alignment.
+
+        ``spare``: beats of room beyond the next burst's; whether to request it is then the sign alone.
+        """
         m = Module()
         c = self.config
         granule = gcd(self.width, c.axi_bits)
@@ -50,19 +54,38 @@ class Fetch(Elaboratable):
         position_bits = bits_for(depth)
 
         # address side: room is counted in beats, from what was requested to what dispatch has consumed
+        longest = c.burst_beats
+        shift = bits_for(longest) if longest > 1 else 0
         left = Signal.like(self.program_beats)
-        free = Signal(range(c.fetch_beats + 1))
-        length = Signal(range(c.burst_beats + 1))
+        several, more, some = Signal(), Signal(), Signal()  # two longest bursts are left; one is; anything is
+        length, after = Signal(range(longest + 1)), Signal(range(longest + 1))  # of the next burst, of the one after it
+        spare = Signal(signed(bits_for(c.fetch_beats + 1) + 2), init=c.fetch_beats)
+        phase = Signal(range(per_beat)) if per_beat > 1 else Const(0, 1)  # where dispatch stands in its beat
         freed = Signal(range(per_word // per_beat + 2))
+        tail, full_left = left[:shift], left[shift:]
         m.d.comb += [
-            length.eq(Mux(left > c.burst_beats, c.burst_beats, left)),
-            self.request.eq((left != 0) & (free >= length) & ~self.stop),
+            length.eq(Mux(more, longest, tail)),
+            after.eq(Mux(several, longest, Mux(more, tail, 0))),
+            freed.eq((phase + per_word) // per_beat),
+            self.request.eq(some & ~spare[-1] & ~self.stop),
             self.request_length.eq(length - 1),
         ]
-        used = Mux(self.granted, length, 0)
-        m.d.sync += free.eq(free + Mux(self.take, freed, 0) - used)
+        # grant and dispatch come late in their cycle: all that may follow is ready before
+        with m.If(self.granted & self.dispatched):
+            m.d.sync += spare.eq(spare + freed - after)
+        with m.Elif(self.granted):
+            m.d.sync += spare.eq(spare - after)
+        with m.Elif(self.dispatched):
+            m.d.sync += spare.eq(spare + freed)
+        if per_beat > 1:
+            with m.If(self.dispatched):
+                m.d.sync += phase.eq(phase + per_word)
         with m.If(self.granted):
-            m.d.sync += [left.eq(left - length), self.request_address.eq(self.request_address + length)]
+            m.d.sync += [
+                left.eq(Mux(more, left - longest, 0)), several.eq(several & (full_left != 2)), more.eq(several),
+                some.eq(several | (more & (tail != 0))),
+                self.request_address.eq(self.request_address + longest),
+            ]  # fmt: skip
 
         # FIFO: a beat fills per_beat neighbouring banks of one row
         first = Signal(position_bits)  # granule that the next instruction starts with
@@ -89,22 +112,28 @@ class Fetch(Elaboratable):
             pieces = [Array(words)[(rotate + k)[: bits_for(banks)]] for k in range(per_word)]
         else:
             pieces = words
-        phase = first[: bits_for(per_beat)] if per_beat > 1 else 0
-        m.d.comb += [
-            self.word.eq(Cat(*pieces)),
-            self.valid.eq(held >= per_word),
-            freed.eq((phase + per_word) // per_beat),
-        ]
-        m.d.sync += held.eq(held + Mux(self.beat_valid, per_beat, 0) - Mux(self.take, per_word, 0))
-        with m.If(self.take):
-            m.d.sync += first.eq(first + per_word)
+        advance = Signal()
+        m.d.comb += advance.eq((held >= per_word) & (~self.valid | self.take))
+        with m.If(self.beat_valid & advance):
+            m.d.sync += held.eq(held + per_beat - per_word)
+        with m.Elif(advance):
+            m.d.sync += held.eq(held - per_word)
+        with m.Elif(self.beat_valid):
+            m.d.sync += held.eq(held + per_beat)
+        with m.If(advance):
+            m.d.sync += [self.word.eq(Cat(*pieces)), self.valid.eq(1), first.eq(first + per_word)]
+        with m.Elif(self.take):
+            m.d.sync += self.valid.eq(0)
         with m.If(self.beat_valid):
             m.d.sync += last.eq(last + per_beat)
         with m.If(self.start):
+            beats = self.program_beats
             m.d.sync += [
-                left.eq(self.program_beats),
+                left.eq(beats), several.eq(beats >= 2 * longest), more.eq(beats >= longest), some.eq(beats != 0),
+                spare.eq(c.fetch_beats - Mux(beats >= longest, longest, beats[:shift])),
                 self.request_address.eq(self.program_address >> self.beat_shift),
-                free.eq(c.fetch_beats),
-                first.eq(0), last.eq(0), held.eq(0),
+                first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0),
             ]  # fmt: skip
+            if per_beat > 1:
+                m.d.sync += phase.eq(0)
         return m

@@ -16,12 +16,12 @@ class EngineIssue(Elaboratable):
     """One engine: head of its queue, tokens, engine state; ``issue`` in the cycle in which all are there.
 
     ``ready``: the engine has finished the slots of its last instruction; ``drained``: where the head's kind
-    needs it, everything before has retired. ``limit``: no instruction from this tag on is issued.
+    needs it, everything before has retired. ``limit``: no instruction from this tag on is issued; ``halt``: none.
     """
 
     def __init__(self, config: Config, queue: Queue) -> None:
         self.config, self.queue = config, queue
-        self.limit = Signal(TAG_BITS)
+        self.limit, self.halt = Signal(TAG_BITS), Signal()
         self.ready, self.drained = Signal(), Signal()
         self.present = Signal(3)
         self.pop = Signal(3)
@@ -38,7 +38,7 @@ class EngineIssue(Elaboratable):
         missing = Signal(3)
         allowed = Signal()
         m.d.comb += [
-            allowed.eq(self.queue.valid & (tag < self.limit)),
+            allowed.eq(self.queue.valid & (tag < self.limit) & ~self.halt),
             missing.eq(fields.pop & ~self.present),
             self.issue.eq(allowed & self.ready & self.drained & ~missing.any()),
             self.pop.eq(Mux(self.issue, fields.pop, 0)),
@@ -67,7 +67,7 @@ class Issue(Elaboratable):
         self.push = [Signal(3, name=f"push_{e.name.lower()}") for e in Engine]
         self.faulted = [Signal(name=f"faulted_{e.name.lower()}") for e in Engine]
         self.idle, self.no_tokens, self.settled = Signal(), Signal(), Signal()
-        self.limit = Signal(TAG_BITS)
+        self.limit, self.halt = Signal(TAG_BITS), Signal()
 
     def elaborate(self, platform: object) -> Module:
         """Tokens and counts."""
@@ -78,14 +78,15 @@ class Issue(Elaboratable):
             m.submodules[f"engine_{e.name.lower()}"] = engine
             m.d.comb += [
                 engine.limit.eq(self.limit),
+                engine.halt.eq(self.halt),
                 engine.present.eq(tokens.present[e]),
                 tokens.pop[e].eq(engine.pop),
                 tokens.push[e].eq(Mux(self.retire[e], self.push[e], 0)),
             ]
             # issued less retired; a faulting instruction never retires and is taken off here
-            count = Signal(16, name=f"under_way_{e.name.lower()}")
-            m.d.sync += count.eq(count + engine.issue - self.retire[e] - self.faulted[e])
-            flying.append(count != 0)
+            count, issued = Signal(16, name=f"under_way_{e.name.lower()}"), Signal(name=f"issued_{e.name.lower()}")
+            m.d.sync += [issued.eq(engine.issue), count.eq(count + issued - self.retire[e] - self.faulted[e])]
+            flying.extend([count != 0, issued])
             head = engine.queue.head
             waiting.append(engine.queue.valid & (head[len(head) - TAG_BITS :] < self.limit))
         m.d.comb += [

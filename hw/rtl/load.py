@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Elaboratable, Module, Signal
+from amaranth.hdl import Elaboratable, Module, Signal
 
 from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck, row_beats
@@ -15,8 +15,8 @@ class Load(Elaboratable):
     """The LOAD engine's control: issue, bursts, busy.
 
     head: the instruction that ``issue`` takes. ready: may issue as far as the engine goes; FILL and WAIT also
-    need ``drained``. tile_write, tile: to the data side, in the cycle of issue. ``fault``: pulse one cycle after
-    the issue of an instruction that reaches outside its segment.
+    need ``drained``. tile_write, tile: to the data side, in the cycle of issue. ``fault``: pulse FAULT_LATENCY = 2
+    cycles after the issue of an instruction that reaches outside its segment.
     """
 
     def __init__(self, config: Config) -> None:
@@ -33,7 +33,7 @@ class Load(Elaboratable):
         self.check = ExtentCheck(config, fields, self.beats)
 
     def elaborate(self, platform: object) -> Module:
-        """Stage 0: issue; 1: base, extent; 2: first request."""
+        """Stage 0: issue; 1: base, extent; 2: first request, or fault."""
         m = Module()
         fields = view(Opcode.LOAD, self.head, self.config)
         is_load = Signal()
@@ -41,29 +41,20 @@ class Load(Elaboratable):
         m.submodules.bursts = bursts = BurstRequester(
             self.config, len(fields.rows), len(self.beats), len(fields.stride)
         )
-        stage_1 = Signal()  # a LOAD was issued in the cycle before
         m.d.comb += [
             *self._drive_beats,
             is_load.eq(fields.opcode == Opcode.LOAD),
             self.drains.eq(~is_load),
-            self.ready.eq(~stage_1 & ~bursts.active & ~self.slots_busy),
-        ]
-        # stage 1: the tile's shape waits one cycle for the segment's base
-        rows = Signal.like(fields.rows, reset_less=True)
-        stride = Signal.like(fields.stride, reset_less=True)
-        beats = Signal.like(self.beats, reset_less=True)
-        m.d.sync += [
-            stage_1.eq(self.issue & is_load),
-            Cat(rows, stride, beats).eq(Cat(fields.rows, fields.stride, self.beats)),
-        ]
-        m.d.comb += [
-            bursts.setup.eq(stage_1 & ~check.outside),
-            self.fault.eq(stage_1 & check.outside),
-            bursts.first.eq(check.base), bursts.rows.eq(rows), bursts.stride.eq(stride), bursts.beats.eq(beats),
+            self.ready.eq(~(bursts.setup | bursts.active | self.fault | self.slots_busy)),
+            bursts.begin.eq(self.issue & is_load), bursts.offset.eq(fields.offset), bursts.rows.eq(fields.rows),
+            bursts.stride.eq(fields.stride), bursts.beats.eq(self.beats),
+            # stage 1: the segment's base
+            bursts.first.eq(check.base), bursts.outside.eq(check.outside),
             # stage 2: requests
             self.request.eq(bursts.active),
             self.request_address.eq(bursts.address),
             self.request_length.eq(bursts.length),
             bursts.step.eq(self.granted),
         ]  # fmt: skip
+        m.d.sync += self.fault.eq(bursts.setup & check.outside)
         return m

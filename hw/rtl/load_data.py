@@ -54,8 +54,8 @@ class LoadData(Elaboratable):
         load, fill, wait = (view(op, word, c) for op in (Opcode.LOAD, Opcode.FILL, Opcode.WAIT))
         coming = view(Opcode.LOAD, tiles.load_data[:width], c)
         coming_wait = view(Opcode.WAIT, tiles.load_data[:width], c)
-        is_load, is_wait = Signal(), Signal()
-        m.d.comb += [is_load.eq(load.opcode == Opcode.LOAD), is_wait.eq(load.opcode == Opcode.WAIT)]
+        # of the tile at the head, found along with it: what it is, columns in a beat, beats (less one) of an entry
+        is_load, is_wait = Signal(reset_less=True), Signal(reset_less=True)
 
         # stage a
         offset_bits = self.sram_bits + 1
@@ -64,38 +64,58 @@ class LoadData(Elaboratable):
         wait_left = Signal.like(wait.cycles, reset_less=True)
         part = Signal.like(self.part)
         step, entry_done, row_done, tile_done = Signal(), Signal(), Signal(), Signal()
+        # the counters' zeros are found a cycle ahead: whether LOAD may issue hangs on them
+        cols_end, rows_end, wait_end = (Signal(name=f"{n}_end", reset_less=True) for n in ("cols", "rows", "wait"))
+        more_slots = Signal(reset_less=True)  # a FILL or WAIT, and not in its last slot
+        fill_end = Signal()  # ... FILL will be, after this slot
         last_parts, cols_per_beat = [], []
         for index in range(8):
             entry = entry_bytes(c, Memory(index)) if index < len(Memory) else c.beat_bytes
             last_parts.append(max(1, entry // c.beat_bytes) - 1)
             cols_per_beat.append(max(1, c.beat_bytes // entry))
-        per_beat = Signal(range(max(cols_per_beat) + 1))
+        per_beat = Signal(range(max(cols_per_beat) + 1), reset_less=True)
+        last_part = Signal.like(part, reset_less=True)
         next_row = Signal.like(offset)
+        coming_per_beat = Signal.like(per_beat)
         m.d.comb += [
-            step.eq(tiles.valid & Mux(is_load, self.beat_valid, 1)),
-            per_beat.eq(Mux(is_load, Array(cols_per_beat)[load.memory], 1)),
-            entry_done.eq(~is_load | (part == Array(last_parts)[load.memory])),
-            row_done.eq(entry_done & (cols_left < per_beat)),
-            tile_done.eq(step & Mux(is_wait, wait_left == 0, row_done & (rows_left == 0))),
+            step.eq(tiles.valid & (~is_load | self.beat_valid)),
+            entry_done.eq(part == last_part),
+            row_done.eq(entry_done & cols_end),
+            tile_done.eq(step & Mux(is_wait, wait_end, row_done & rows_end)),
             tiles.pop.eq(tile_done),
-            self.slots_busy.eq(tiles.valid & ~is_load & ~tile_done),
+            self.slots_busy.eq(tiles.valid & more_slots),
             next_row.eq(row_offset + load.sram_row),
+            coming_per_beat.eq(Mux(coming.opcode == Opcode.LOAD, Array(cols_per_beat)[coming.memory], 1)),
         ]
+        m.d.comb += fill_end.eq(Mux(cols_end, (load.cols == 0) & (rows_left == 1), (cols_left == 1) & rows_end))
         with m.If(step):
-            m.d.sync += [part.eq(Mux(entry_done, 0, part + 1)), wait_left.eq(wait_left - 1)]
+            m.d.sync += [
+                more_slots.eq(~is_load & ~Mux(is_wait, wait_left == 1, fill_end)),
+                part.eq(Mux(entry_done, 0, part + 1)), wait_left.eq(wait_left - 1), wait_end.eq(wait_left == 1),
+            ]  # fmt: skip
             with m.If(entry_done):
                 m.d.sync += [
                     offset.eq(offset + Mux(per_beat == 1, load.sram_col, per_beat)),
-                    cols_left.eq(cols_left - per_beat),
-                ]
+                    cols_left.eq(cols_left - per_beat), cols_end.eq(cols_left < (per_beat << 1)),
+                ]  # fmt: skip
             with m.If(row_done):
                 m.d.sync += [
-                    row_offset.eq(next_row), offset.eq(next_row), rows_left.eq(rows_left - 1), cols_left.eq(load.cols),
+                    row_offset.eq(next_row), offset.eq(next_row), cols_left.eq(load.cols),
+                    cols_end.eq(load.cols < per_beat), rows_left.eq(rows_left - 1), rows_end.eq(rows_left == 1),
                 ]  # fmt: skip
         with m.If(tiles.load):
             m.d.sync += [
-                row_offset.eq(coming.sram), offset.eq(coming.sram), rows_left.eq(coming.rows),
-                cols_left.eq(coming.cols), wait_left.eq(coming_wait.cycles), part.eq(0),
+                more_slots.eq(
+                    (coming.opcode != Opcode.LOAD)
+                    & Mux(coming.opcode == Opcode.WAIT, coming_wait.cycles != 0, Cat(coming.cols, coming.rows).any())
+                ),
+                is_load.eq(coming.opcode == Opcode.LOAD), is_wait.eq(coming.opcode == Opcode.WAIT),
+                per_beat.eq(coming_per_beat), part.eq(0),
+                last_part.eq(Mux(coming.opcode == Opcode.LOAD, Array(last_parts)[coming.memory], 0)),
+                row_offset.eq(coming.sram), offset.eq(coming.sram),
+                rows_left.eq(coming.rows), rows_end.eq(coming.rows == 0),
+                cols_left.eq(coming.cols), cols_end.eq(coming.cols < coming_per_beat),
+                wait_left.eq(coming_wait.cycles), wait_end.eq(coming_wait.cycles == 0),
             ]  # fmt: skip
 
         # stage a + 1: wrapping of act offsets

@@ -31,18 +31,19 @@ class Queue(Elaboratable):
         m = Module()
         m.submodules.ring = ring = AsyncRam(self.width, self.depth)
         first, last = Signal(range(self.depth)), Signal(range(self.depth))
-        stored = Signal()  # something stands behind the head
+        stored = Signal()  # something stands behind the head (which is there whenever anything is)
         take = Signal()  # the head register is free at the end of this cycle
         m.d.comb += [
             self.full.eq(self.count == self.depth),
-            stored.eq(first != last),
+            stored.eq(self.count > 1),
             take.eq(self.pop | ~self.valid),
             self.load.eq(take & (stored | self.write)),
             self.load_data.eq(Mux(stored, ring.read_data, self.write_data)),
             ring.read_address.eq(first),
             ring.write_address.eq(last),
             ring.write_data.eq(self.write_data),
-            ring.write_enable.eq(self.write & ~(take & ~stored)),
+            # the place is free: what goes to the head at once may be written there too
+            ring.write_enable.eq(self.write),
         ]
         wrap = self.depth - 1  # depth need not be a power of two
         with m.If(take):
@@ -51,7 +52,10 @@ class Queue(Elaboratable):
             m.d.sync += self.head.eq(self.load_data)
         with m.If(take & stored):
             m.d.sync += first.eq(Mux(first == wrap, 0, first + 1))
-        with m.If(ring.write_enable):
+        with m.If(self.write & ~(take & ~stored)):
             m.d.sync += last.eq(Mux(last == wrap, 0, last + 1))
-        m.d.sync += self.count.eq(self.count + self.write - (self.pop & self.valid))
+        popped = Signal()
+        m.d.comb += popped.eq(self.pop & self.valid)
+        with m.If(self.write != popped):
+            m.d.sync += self.count.eq(self.count + Mux(self.write, 1, -1))
         return m

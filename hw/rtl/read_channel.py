@@ -40,7 +40,7 @@ class ReadChannel(Elaboratable):
         """Arbiter, credit counter, queue of owners."""
         m = Module()
         c = self.config
-        flying = Signal(range(c.outstanding + 1))
+        flying, full = Signal(range(c.outstanding + 1)), Signal()  # bursts; as many as may be
         held, held_choice = Signal(), Signal()  # an address waits for the bus: it may not change
         choice = Signal()
         m.submodules.owners = owners = Queue(1, c.outstanding)
@@ -48,7 +48,7 @@ class ReadChannel(Elaboratable):
         ended = Signal()
         m.d.comb += [
             choice.eq(Mux(held, held_choice, ~self.request[0])),
-            self.arvalid.eq(held | ((self.request[0] | self.request[1]) & (flying != c.outstanding))),
+            self.arvalid.eq(held | ((self.request[0] | self.request[1]) & ~full)),
             self.araddr.eq(Mux(choice, self.address[1], self.address[0]) << self.beat_shift),
             self.arlen.eq(Mux(choice, self.length[1], self.length[0])),
             taken.eq(self.arvalid & self.arready),
@@ -64,8 +64,9 @@ class ReadChannel(Elaboratable):
             self.error.eq(self.rvalid & self.rresp[1]),
         ]
         m.d.sync += [
-            flying.eq(flying + taken - ended),
             held.eq(self.arvalid & ~self.arready),
             held_choice.eq(choice),
         ]
+        with m.If(taken != ended):
+            m.d.sync += [flying.eq(flying + Mux(taken, 1, -1)), full.eq(taken & (flying == c.outstanding - 1))]
         return m

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
 
 from tilewright.isa.spec import LOOP_BITS
 
@@ -37,7 +37,10 @@ class Sequencer(Elaboratable):
         self.uop = Signal(uop_bits, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
-        """Counters down to zero; terms are kept by addition alone."""
+        """Counters down to zero; terms are kept by addition alone.
+
+        Issue and retire hang on ``ready`` and ``last``; so zeros, and with them ``ready``, are found a cycle ahead.
+        """
         m = Module()
         active, waiting, paced, second = Signal(), Signal(), Signal(), Signal()
         longer, ending = Signal(), Signal()  # has an extra slot; is in it
@@ -46,27 +49,47 @@ class Sequencer(Elaboratable):
         inner, inner_left = Signal.like(self.inner, reset_less=True), Signal.like(self.inner, reset_less=True)
         outer_left = Signal.like(self.outer, reset_less=True)
         wait_left = Signal.like(self.wait_cycles, reset_less=True)
-        fresh = Signal()
-        uops_end, inner_end, step, final = Signal(), Signal(), Signal(), Signal()
+        fresh, ready = Signal(), Signal(init=1)
+        # whether a counter is at zero, and whether that is its start
+        uops_end, inner_end, outer_end = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
+        one_uop, one_inner = Signal(reset_less=True), Signal(reset_less=True)
+        uops_next, inner_next, outer_next = (Signal(name=f"{name}_end_next") for name in ("uops", "inner", "outer"))
+        step, final, final_next, one_slot = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             step.eq(active & (second | ~paced)),  # this micro-op's last slot
-            uops_end.eq(uops_left == 0),
-            inner_end.eq(inner_left == 0),
             self.valid.eq(active & ~second),
             self.first.eq(fresh),
-            final.eq(step & uops_end & inner_end & (outer_left == 0)),
-            self.last.eq((final & ~longer) | ending | (waiting & (wait_left == 0))),
-            self.ready.eq(~(active | waiting | ending) | self.last),
+            final.eq(step & uops_end & inner_end & outer_end),
+            self.ready.eq(ready),
+            self.last.eq(ready & (active | waiting | ending)),
+            # after a step; after the slot that is none the counters stay
+            uops_next.eq(Mux(uops_end, one_uop, uops_left == 1)),
+            inner_next.eq(Mux(uops_end, Mux(inner_end, one_inner, inner_left == 1), inner_end)),
+            outer_next.eq(Mux(uops_end & inner_end, outer_left == 1, outer_end)),
+            final_next.eq(Mux(paced, ~second & uops_end & inner_end & outer_end, uops_next & inner_next & outer_next)),
+            one_slot.eq(
+                Mux(
+                    self.is_wait,
+                    self.wait_cycles == 0,
+                    ~Cat(self.uop_count, self.outer, self.inner, self.pace, self.extra).any(),
+                )
+            ),
         ]
-        m.d.sync += [second.eq(active & paced & ~second), wait_left.eq(wait_left - 1)]
+        with m.If(self.issue):
+            m.d.sync += ready.eq(one_slot)
+        with m.Elif(~ready):
+            m.d.sync += ready.eq(Mux(waiting, wait_left == 1, Mux(longer, final, final_next)))
+        m.d.sync += [second.eq(active & paced & ~second), wait_left.eq(wait_left - 1), ending.eq(final & longer)]
         with m.If(step):
-            m.d.sync += [fresh.eq(0), self.uop.eq(Mux(uops_end, begin, self.uop + 1)), uops_left.eq(uops_left - 1)]
+            m.d.sync += [
+                fresh.eq(0), self.uop.eq(Mux(uops_end, begin, self.uop + 1)), uops_left.eq(uops_left - 1),
+                uops_end.eq(uops_next), inner_end.eq(inner_next), outer_end.eq(outer_next),
+            ]  # fmt: skip
             with m.If(uops_end):
                 m.d.sync += [uops_left.eq(count), inner_left.eq(inner_left - 1)]
                 with m.If(inner_end):
                     m.d.sync += [inner_left.eq(inner), outer_left.eq(outer_left - 1)]
-        m.d.sync += ending.eq(final & longer)
-        with m.If(final | self.last):
+        with m.If(final | ready):
             m.d.sync += [active.eq(0), waiting.eq(0)]
         with m.If(self.issue):
             m.d.sync += [
@@ -74,7 +97,9 @@ class Sequencer(Elaboratable):
                 longer.eq(self.extra), second.eq(0), fresh.eq(1),
                 begin.eq(self.uop_begin), self.uop.eq(self.uop_begin), count.eq(self.uop_count),
                 uops_left.eq(self.uop_count), inner.eq(self.inner), inner_left.eq(self.inner),
-                outer_left.eq(self.outer), wait_left.eq(self.wait_cycles),
+                outer_left.eq(self.outer), wait_left.eq(self.wait_cycles), uops_end.eq(self.uop_count == 0),
+                one_uop.eq(self.uop_count == 0), inner_end.eq(self.inner == 0), one_inner.eq(self.inner == 0),
+                outer_end.eq(self.outer == 0),
             ]  # fmt: skip
         for name, operand in self.operands.items():
             outer_step = Signal.like(operand.outer, name=f"{name}_outer_step", reset_less=True)

@@ -10,7 +10,7 @@ from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.hw.rtl.queue import Queue
 from tilewright.hw.rtl.write_channel import WriteChannel
 from tilewright.isa.registers import TAG_BITS
-from tilewright.isa.spec import Opcode, act_bits
+from tilewright.isa.spec import Opcode, act_bits, bits_for
 
 BUFFER = 8  #: beats between the memory's pipeline and the bus, enough for the full rate
 
@@ -38,53 +38,60 @@ class Store(Elaboratable):
         self.channel = WriteChannel(config, len(self.retire_push) + len(self.retire_trace) + TAG_BITS)
         fields = view(Opcode.STORE, self.head, config)
         self.parts = config.act_unit_bytes // config.beat_bytes
-        self.beats = Signal(len(fields.cols) + self.parts.bit_length())
+        self.beats = Signal(len(fields.cols) + bits_for(self.parts) if self.parts > 1 else len(fields.cols))
         self.check = ExtentCheck(config, fields, self.beats)
 
     def elaborate(self, platform: object) -> Module:
-        """Stage 0: issue; 1: read address, segment base, extent; 2, 3: act's output; 4: on the bus."""
+        """Stage 0: issue; 1: read address, segment base, extent; 2: fault; 2, 3: act's output; 4: on the bus."""
         m = Module()
         c = self.config
         fields = view(Opcode.STORE, self.head, c)
         wait = view(Opcode.WAIT, self.head, c)
         note = Cat(fields.push, fields.trace, self.tag)
-        is_store, stage_1 = Signal(), Signal()
+        is_store = Signal()
         m.submodules.check = check = self.check
         m.submodules.bursts = bursts = BurstRequester(c, len(fields.rows), len(self.beats), len(fields.stride))
-        rows, stride = Signal.like(fields.rows, reset_less=True), Signal.like(fields.stride, reset_less=True)
-        beats, tile_note = Signal.like(self.beats, reset_less=True), Signal.like(note, reset_less=True)
-        waiting, wait_done = Signal(), Signal()
+        # bursts stand ready for the bus, so that its handshakes do not reach where they are cut
+        burst = [bursts.address, bursts.length, bursts.single, bursts.final]
+        m.submodules.ahead = ahead = Queue(len(Cat(burst)), 2)
+        m.submodules.channel = channel = self.channel
+        tile_note = Signal.like(note, reset_less=True)
+        waiting, wait_end, wait_done = Signal(), Signal(), Signal()
         wait_left = Signal.like(wait.cycles, reset_less=True)
         m.d.comb += [
             is_store.eq(fields.opcode == Opcode.STORE),
             self.drains.eq(~is_store),
-            self.beats.eq((fields.cols + 1) * self.parts),
-            wait_done.eq(waiting & (wait_left == 0)),
-            self.ready.eq(~stage_1 & ~bursts.active & (~waiting | wait_done)),
-            self.fault.eq(stage_1 & check.outside),
-            bursts.setup.eq(stage_1 & ~check.outside),
-            bursts.first.eq(check.base), bursts.rows.eq(rows), bursts.stride.eq(stride), bursts.beats.eq(beats),
+            self.beats.eq((fields.cols * self.parts) | (self.parts - 1)),
+            wait_done.eq(waiting & wait_end),
+            self.ready.eq(~(bursts.setup | bursts.active | ahead.valid | self.fault) & (~waiting | wait_done)),
+            bursts.begin.eq(self.issue & is_store), bursts.offset.eq(fields.offset), bursts.rows.eq(fields.rows),
+            bursts.stride.eq(fields.stride), bursts.beats.eq(self.beats), bursts.first.eq(check.base),
+            bursts.outside.eq(check.outside), bursts.step.eq(bursts.active & ~ahead.full),
+            ahead.write.eq(bursts.step), ahead.write_data.eq(Cat(burst)), ahead.pop.eq(channel.step),
+            Cat(channel.address, channel.length, channel.single, channel.final).eq(ahead.head),
+            channel.active.eq(ahead.valid),
         ]  # fmt: skip
-        m.d.sync += [stage_1.eq(self.issue & is_store), wait_left.eq(wait_left - 1)]
+        m.d.sync += [
+            self.fault.eq(bursts.setup & check.outside), wait_left.eq(wait_left - 1), wait_end.eq(wait_left == 1),
+        ]  # fmt: skip
         with m.If(wait_done):
             m.d.sync += waiting.eq(0)
         with m.If(self.issue):
             m.d.sync += [
-                Cat(rows, stride, beats).eq(Cat(fields.rows, fields.stride, self.beats)), tile_note.eq(note),
-                waiting.eq(~is_store), wait_left.eq(wait.cycles),
+                tile_note.eq(note), waiting.eq(~is_store), wait_left.eq(wait.cycles), wait_end.eq(wait.cycles == 0),
             ]  # fmt: skip
         m.submodules.buffer = buffer = Queue(c.axi_bits, BUFFER)
         self._walk(m, fields, is_store, buffer)
-        m.submodules.channel = channel = self.channel
         m.d.comb += [
-            channel.active.eq(bursts.active), channel.address.eq(bursts.address), channel.length.eq(bursts.length),
-            channel.final.eq(bursts.final), channel.note.eq(tile_note), bursts.step.eq(channel.step),
+            channel.note.eq(tile_note),
             channel.beat_valid.eq(buffer.valid), channel.beat.eq(buffer.head), buffer.pop.eq(channel.beat_sent),
             self.retire.eq(channel.retire | wait_done),
             Cat(self.retire_push, self.retire_trace, self.retire_tag).eq(
                 Mux(wait_done, tile_note, channel.retire_note)
             ),
-            self.drained.eq(~stage_1 & ~bursts.active & channel.quiet & ~channel.retire & ~waiting),
+            self.drained.eq(
+                ~(bursts.setup | bursts.active | ahead.valid | channel.retire | waiting) & channel.quiet
+            ),
         ]  # fmt: skip
         return m
 
@@ -92,45 +99,58 @@ class Store(Elaboratable):
         """Addresses of the tile's units, a part (beat) a cycle, as fast as the buffer has room."""
         offset_bits = len(fields.sram) + 1
         size, base = Signal.like(fields.wrap_size, reset_less=True), Signal.like(fields.wrap_base, reset_less=True)
+        wrapped_base = Signal.like(base, reset_less=True)  # base less the size of what wraps
         row_step, col_step = (
             Signal.like(fields.sram_row, reset_less=True),
             Signal.like(fields.sram_col, reset_less=True),
         )
-        row_offset, offset = Signal(offset_bits, reset_less=True), Signal(offset_bits, reset_less=True)
+        # the next unit's offset, should it be of this row or of the next one, and whether it wraps
+        next_col, next_row = Signal(offset_bits, reset_less=True), Signal(offset_bits, reset_less=True)
+        col_wraps, row_wraps = Signal(reset_less=True), Signal(reset_less=True)
         cols, cols_left = Signal.like(fields.cols, reset_less=True), Signal.like(fields.cols, reset_less=True)
         rows_left = Signal.like(fields.rows, reset_less=True)
+        cols_end, rows_end = Signal(reset_less=True), Signal(reset_less=True)  # it ends its row, the tile
         part = Signal(range(max(2, self.parts)))
         walking, step, unit_done = Signal(), Signal(), Signal()
         credit = Signal(range(BUFFER + 1), init=BUFFER)
-        next_offset, next_row = Signal(offset_bits), Signal(offset_bits)
-        load_offset = Signal(offset_bits)
-        use_size, use_base = Signal.like(size), Signal.like(base)
+        offset, after_col, after_row = Signal(offset_bits), Signal(offset_bits), Signal(offset_bits)
         m.d.comb += [
             step.eq(walking & (credit != 0)),
             unit_done.eq(step & (part == self.parts - 1)),
             self.read_enable.eq(step),
-            next_row.eq(row_offset + row_step),
-            next_offset.eq(Mux(cols_left == 0, next_row, offset + col_step)),
-            load_offset.eq(Mux(self.issue, fields.sram, next_offset)),
-            use_size.eq(Mux(self.issue, fields.wrap_size, size)),
-            use_base.eq(Mux(self.issue, fields.wrap_base, base)),
+            offset.eq(Mux(cols_end, next_row, next_col)),
+            after_col.eq(offset + col_step),
+            after_row.eq(next_row + row_step),
         ]
-        wrapped = use_base + Mux(load_offset > use_size, load_offset - use_size - 1, load_offset)
         m.d.sync += credit.eq(credit + (buffer.pop & buffer.valid) - step)
         with m.If(step):
             m.d.sync += part.eq(Mux(unit_done, 0, part + 1))
         with m.If(unit_done):
-            m.d.sync += [offset.eq(next_offset), self.read_address.eq(wrapped), cols_left.eq(cols_left - 1)]
-            with m.If(cols_left == 0):
-                m.d.sync += [row_offset.eq(next_row), cols_left.eq(cols), rows_left.eq(rows_left - 1)]
-                with m.If(rows_left == 0):
-                    m.d.sync += walking.eq(0)
-        with m.If(self.issue & is_store):
             m.d.sync += [
-                walking.eq(1), part.eq(0), offset.eq(fields.sram), row_offset.eq(fields.sram),
-                self.read_address.eq(wrapped), size.eq(fields.wrap_size), base.eq(fields.wrap_base),
-                row_step.eq(fields.sram_row), col_step.eq(fields.sram_col), cols.eq(fields.cols),
-                cols_left.eq(fields.cols), rows_left.eq(fields.rows),
+                self.read_address.eq(offset + Mux(Mux(cols_end, row_wraps, col_wraps), wrapped_base, base)),
+                next_col.eq(after_col), col_wraps.eq(after_col > size),
+                cols_left.eq(cols_left - 1), cols_end.eq(cols_left == 1),
+            ]  # fmt: skip
+            with m.If(cols_end):
+                m.d.sync += [
+                    next_row.eq(after_row), row_wraps.eq(after_row > size), cols_left.eq(cols), cols_end.eq(cols == 0),
+                    rows_left.eq(rows_left - 1), rows_end.eq(rows_left == 1),
+                ]  # fmt: skip
+                with m.If(rows_end):
+                    m.d.sync += walking.eq(0)
+        first = fields.sram
+        with m.If(self.issue):
+            m.d.sync += [
+                walking.eq(is_store), part.eq(0), size.eq(fields.wrap_size), base.eq(fields.wrap_base),
+                wrapped_base.eq(fields.wrap_base - fields.wrap_size - 1),
+                self.read_address.eq(
+                    fields.wrap_base + Mux(first > fields.wrap_size, first - fields.wrap_size - 1, first)
+                ),
+                row_step.eq(fields.sram_row), col_step.eq(fields.sram_col),
+                next_row.eq(first + fields.sram_row), row_wraps.eq(first + fields.sram_row > fields.wrap_size),
+                next_col.eq(first + fields.sram_col), col_wraps.eq(first + fields.sram_col > fields.wrap_size),
+                cols.eq(fields.cols), cols_left.eq(fields.cols), cols_end.eq(fields.cols == 0),
+                rows_left.eq(fields.rows), rows_end.eq(fields.rows == 0),
             ]  # fmt: skip
         # stages 2 and 3: act's latch and output register
         step_2, step_3 = Signal(), Signal()

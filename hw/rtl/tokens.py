@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Elaboratable, Module, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine, others
@@ -24,7 +24,7 @@ class Tokens(Elaboratable):
         self.empty = Signal()
 
     def elaborate(self, platform: object) -> Module:
-        """One up-down counter per pair."""
+        """One up-down counter per pair, and a flag beside it that says whether it is above zero."""
         m = Module()
         held = []
         for source in Engine:
@@ -33,8 +33,10 @@ class Tokens(Elaboratable):
                 bit = others(sink).index(source)
                 pushed = self.push[source][others(source).index(sink)]
                 popped = self.pop[sink][bit]
-                m.d.comb += self.present[sink][bit].eq(count != 0)
-                m.d.sync += count.eq(count + pushed - popped)
-                held.append(count != 0)
+                present = Signal(name=f"{source.name.lower()}_to_{sink.name.lower()}_present")
+                m.d.comb += self.present[sink][bit].eq(present)
+                with m.If(pushed != popped):
+                    m.d.sync += [count.eq(count + Mux(pushed, 1, -1)), present.eq(pushed | (count != 1))]
+                held.append(present)
         m.d.comb += self.empty.eq(~Cat(*held).any())
         return m

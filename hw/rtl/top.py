@@ -16,9 +16,11 @@ from tilewright.hw.rtl.load_data import LoadData
 from tilewright.hw.rtl.memories import Memories
 from tilewright.hw.rtl.ports import ports
 from tilewright.hw.rtl.read_channel import ReadChannel
+from tilewright.hw.rtl.sequencer import delay
 from tilewright.hw.rtl.store import Store
 from tilewright.isa.registers import TAG_BITS, FaultCode
 from tilewright.isa.spec import Engine, bits_for, others
+from tilewright.isa.timing import FAULT_LATENCY
 
 
 class Tilewright(Elaboratable):
@@ -61,11 +63,12 @@ class Tilewright(Elaboratable):
         m.d.comb += [
             fetch.start.eq(control.start), fetch.stop.eq(control.stopped),
             fetch.program_address.eq(control.program_address), fetch.program_beats.eq(control.program_beats),
-            fetch.take.eq(dispatch.take), dispatch.valid.eq(fetch.valid), dispatch.word.eq(fetch.word),
+            fetch.take.eq(dispatch.take), fetch.dispatched.eq(dispatch.dispatched),
+            dispatch.valid.eq(fetch.valid), dispatch.word.eq(fetch.word),
             dispatch.start.eq(control.start), dispatch.stop.eq(control.stopped),
             dispatch.instructions.eq(control.program_instructions),
-            issue.limit.eq(Mux(control.halt, 0, control.fault_tag)),
-            control.finished.eq(issue.idle & issue.no_tokens & (dispatch.left == 0)),
+            issue.limit.eq(control.fault_tag), issue.halt.eq(control.halt),
+            control.finished.eq(issue.idle & issue.no_tokens & dispatch.idle),
             control.fault_settled.eq(issue.settled),
         ]  # fmt: skip
 
@@ -185,9 +188,9 @@ class Tilewright(Elaboratable):
         for e, unit in ((Engine.LOAD, self.load), (Engine.STORE, self.store)):
             pulse, tag = control.add_fault(FaultCode.SEGMENT, e.name.lower())
             head = self.issue.engines[e].queue.head
-            issued = Signal(TAG_BITS, name=f"issued_tag_{e.name.lower()}", reset_less=True)
-            m.d.sync += issued.eq(head[len(head) - TAG_BITS :])
-            m.d.comb += [pulse.eq(unit.fault), tag.eq(issued), self.issue.faulted[e].eq(unit.fault)]
+            name = f"issued_tag_{e.name.lower()}"
+            issued = delay(m, head[len(head) - TAG_BITS :], FAULT_LATENCY, name)
+            m.d.comb += [pulse.eq(unit.fault), tag.eq(issued[-1]), self.issue.faulted[e].eq(unit.fault)]
         counters = control.counters
         load = self.load
         m.d.comb += [
@@ -197,7 +200,7 @@ class Tilewright(Elaboratable):
             counters.fetch_beats.eq((self.fetch.request_length + 1) & self.read.granted[0].replicate(16)),
             counters.load_beats.eq((load.request_length + 1) & self.read.granted[1].replicate(16)),
             counters.store_beat.eq(self.store.channel.beat_sent),
-            p["ev_start"].eq(control.start), p["ev_dispatch"].eq(self.dispatch.take),
+            p["ev_start"].eq(control.start), p["ev_dispatch"].eq(self.dispatch.dispatched),
             p["ev_dispatch_engine"].eq(self.dispatch.engine),
             p["ev_issue"].eq(Cat(*[rule.issue for rule in self.issue.engines])),
             # what still completes after a watchdog's end is not part of the run

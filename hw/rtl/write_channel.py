@@ -14,10 +14,10 @@ from tilewright.isa.spec import bits_for
 class WriteChannel(Elaboratable):
     """A burst is opened with its first beat; address and data then go out, each at its own handshake.
 
-    ``active``, ``address`` (in beats), ``length`` (less one), ``final`` (the tile's last), ``note``: the burst to
-    be written; ``step`` takes it. ``beat_valid``, ``beat``, ``beat_sent``: the data. ``halt``: open no further burst.
-    ``retire``, ``retire_note``: in the cycle after a tile's last response. ``limited``: only the number of bursts in
-    flight keeps the next from being opened. ``quiet``: no burst open, no response outstanding.
+    ``active``, ``address`` (in beats), ``length`` (less one), ``single`` (one beat), ``final`` (the tile's last),
+    ``note``: the burst to be written; ``step`` takes it. ``beat_valid``, ``beat``, ``beat_sent``: the data. ``halt``:
+    open no further burst. ``retire``, ``retire_note``: in the cycle after a tile's last response. ``limited``: only the
+    number of bursts in flight keeps the next from being opened. ``quiet``: no burst open, no response outstanding.
 
     A response may come before its burst's address is taken, as AXI3 allows, but not before its last beat.
     """
@@ -27,6 +27,7 @@ class WriteChannel(Elaboratable):
         self.active, self.final, self.step = Signal(), Signal(), Signal()
         self.address = Signal(DRAM_ADDRESS_BITS - bits_for(config.beat_bytes))
         self.length = Signal(range(config.burst_beats))
+        self.single = Signal()
         self.note = Signal(note_bits)
         self.beat_valid, self.beat_sent = Signal(), Signal()
         self.beat = Signal(config.axi_bits)
@@ -49,18 +50,19 @@ class WriteChannel(Elaboratable):
         opened, opening, present = Signal(), Signal(), Signal()
         address_sent, data_sent, burst_done = Signal(), Signal(), Signal()
         sent = Signal(range(c.burst_beats + 1))
-        wanted = Signal()
+        begun, last = Signal(), Signal()  # a beat has been sent; the next one is the burst's last
+        wanted, full = Signal(), Signal()
         m.submodules.responses = responses = Queue(1 + len(self.note), c.outstanding)
         m.d.comb += [
             wanted.eq(self.active & ~opened & self.beat_valid),
-            opening.eq(wanted & (flying != c.outstanding) & ~self.halt),
+            opening.eq(wanted & ~full & ~self.halt),
             present.eq(opened | opening),
             self.awvalid.eq(present & ~address_sent),
             self.awaddr.eq(self.address << (DRAM_ADDRESS_BITS - len(self.address))),
             self.awlen.eq(self.length),
             self.wvalid.eq(present & ~data_sent & self.beat_valid),
             self.wdata.eq(self.beat),
-            self.wlast.eq(sent == self.length),
+            self.wlast.eq(Mux(begun, last, self.single)),
             self.beat_sent.eq(self.wvalid & self.wready),
             burst_done.eq(present & (address_sent | self.awready) & (data_sent | (self.beat_sent & self.wlast))),
             self.step.eq(burst_done),
@@ -69,17 +71,22 @@ class WriteChannel(Elaboratable):
             responses.write_data[1:].eq(self.note),
             responses.pop.eq(self.bvalid),
             self.error.eq(self.bvalid & self.bresp[1]),
-            self.limited.eq(wanted & (flying == c.outstanding)),
+            self.limited.eq(wanted & full),
             self.quiet.eq(~opened & (flying == 0)),
         ]
         m.d.sync += [
-            flying.eq(flying + opening - self.bvalid),
             opened.eq(present & ~burst_done),
             address_sent.eq(present & ~burst_done & (address_sent | self.awready)),
             data_sent.eq(present & ~burst_done & (data_sent | (self.beat_sent & self.wlast))),
             self.retire.eq(self.bvalid & responses.head[0]),
             self.retire_note.eq(responses.head[1:]),
         ]
+        with m.If(opening != self.bvalid):
+            m.d.sync += [
+                flying.eq(flying + Mux(opening, 1, -1)), full.eq(opening & (flying == c.outstanding - 1)),
+            ]  # fmt: skip
         with m.If(self.beat_sent):
-            m.d.sync += sent.eq(Mux(self.wlast, 0, sent + 1))
+            m.d.sync += [
+                sent.eq(Mux(self.wlast, 0, sent + 1)), begun.eq(~self.wlast), last.eq(sent + 1 == self.length),
+            ]  # fmt: skip
         return m

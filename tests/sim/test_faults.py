@@ -11,6 +11,7 @@ from tests.sim.build import DEFAULT, code, program, random_case, wait
 from tilewright.isa.codec import Instruction, encode
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width
+from tilewright.isa.timing import DONE_LATENCY, FAULT_LATENCY
 from tilewright.sim import FaultCode, Functional, SimulationError, initial_segments, simulate, simulate_timing
 
 L, G, A, S = Engine
@@ -58,7 +59,7 @@ def test_the_first_fault_in_program_order_is_reported_even_if_a_later_one_issues
     assert timing.issue[2] < timing.issue[1]
     assert timing.fault is not None
     assert timing.fault.instruction == 1
-    assert timing.cycles == timing.issue[1] + 3  # FAULT_LATENCY, DONE_LATENCY
+    assert timing.cycles == timing.issue[1] + FAULT_LATENCY + DONE_LATENCY
 
 
 def undecodable(made: Program, index: int) -> Program:

@@ -16,7 +16,7 @@ from tilewright.config import PRESETS
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
-from tilewright.isa.timing import ALU_DEPTH, DONE_LATENCY, GEMM_DEPTH, LOAD_DEPTH, STORE_DEPTH
+from tilewright.isa.timing import ALU_DEPTH, DONE_LATENCY, FETCH_DEPTH, GEMM_DEPTH, LOAD_DEPTH, STORE_DEPTH
 from tilewright.sim import TimingResult, simulate_timing
 from tilewright.sim.timing import data_end, response_cycle
 from tilewright.verification.random_program import random_program
@@ -77,13 +77,14 @@ def test_random_programs_reach_every_kind_of_stall() -> None:
 
 def test_engines_retire_after_their_depth_and_gemm_has_no_bubbles() -> None:
     """24-byte instructions on an 8-byte bus: one dispatch every three cycles, the first beat at 1 + 32."""
+    start = 1 + 32 + 2 + FETCH_DEPTH
     gemm = code(Opcode.GEMM, inner=10, outer=5)
     made = program([gemm, gemm, code(Opcode.ALU, inner=7, pace=1), wait(G, 4)])
     result = simulate_timing(made)
-    assert result.dispatch.tolist() == [36, 39, 42, 45]
-    assert result.issue.tolist() == [37, 87, 43, 137]
-    assert result.retire.tolist() == [37 + 49 + GEMM_DEPTH, 87 + 49 + GEMM_DEPTH, 43 + 13 + ALU_DEPTH, 140 + GEMM_DEPTH]
-    assert result.cycles == 140 + GEMM_DEPTH + DONE_LATENCY
+    assert (result.dispatch - start).tolist() == [0, 3, 6, 9]
+    assert (result.issue - start).tolist() == [1, 51, 7, 101]
+    assert (result.retire - start).tolist() == [50 + GEMM_DEPTH, 100 + GEMM_DEPTH, 20 + ALU_DEPTH, 104 + GEMM_DEPTH]
+    assert result.cycles == start + 104 + GEMM_DEPTH + DONE_LATENCY
 
 
 def test_packed_multipliers_need_a_cycle_after_a_window_instruction() -> None:
@@ -108,8 +109,9 @@ def test_load_runs_its_addresses_ahead_of_its_data() -> None:
     """Two rows of 40 beats: bursts 16+16+8 each, one address a cycle; the data follows without a gap."""
     load = code(Opcode.LOAD, memory=Memory.ACT, sram_col=1, sram_row=20, rows=2, cols=20, stride=48, wrap_size=64)
     result = simulate_timing(program([load, load], DEFAULT, 4096))
-    assert result.issue.tolist() == [37, 45]  # 2 of setup, 6 addresses
-    first = 37 + 2 + 32
+    start = int(result.issue[0])
+    assert result.issue[1] == start + 8  # 2 of setup, 6 addresses
+    first = start + 2 + 32
     assert result.retire.tolist() == [first + 79 + LOAD_DEPTH, first + 159 + LOAD_DEPTH]
     assert (result.load_bytes, result.fetch_bytes, result.dram_read_bytes) == (2 * 640, 48, 2 * 640 + 48)
 

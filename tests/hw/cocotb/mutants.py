@@ -61,7 +61,7 @@ MUTANTS = (
     Mutant(
         "a wrapped address is not brought back", "bench_engines", "every_engine_alone/engine=STORE", "bytes differ",
         "store", "Store", ("top",),
-        "Mux(load_offset > use_size, load_offset - use_size - 1, load_offset)", "load_offset",
+        "Mux(first > fields.wrap_size, first - fields.wrap_size - 1, first)", "first",
     ),
     Mutant(
         "the lower clamp is left out", "bench_engines", "every_engine_alone/engine=ALU", "bytes differ",
@@ -91,17 +91,18 @@ MUTANTS = (
     Mutant(
         "a push hides a pop", "bench_tokens", "a_token_comes", "no interrupt within",
         "tokens", "Tokens", ("issue",),
-        "count.eq(count + pushed - popped)", "count.eq(count + pushed - (popped & ~pushed))",
+        "with m.If(pushed != popped):", "with m.If(pushed | popped):",
     ),
     Mutant(
         "a pop hides a push", "bench_tokens", "a_token_comes", "no interrupt within",
         "tokens", "Tokens", ("issue",),
-        "count.eq(count + pushed - popped)", "count.eq(count + (pushed & ~popped) - popped)",
+        "with m.If(pushed != popped):\n                    m.d.sync += [count.eq(count + Mux(pushed, 1, -1)),",
+        "with m.If(pushed | popped):\n                    m.d.sync += [count.eq(count + Mux(popped, -1, 1)),",
     ),
     Mutant(
         "a push hides a pop of a counter", "bench_counters", "pushes_less_pops_at_random", "self.check",
         "tokens", "Tokens", ("tokens",),
-        "count.eq(count + pushed - popped)", "count.eq(count + pushed - (popped & ~pushed))",
+        "with m.If(pushed != popped):", "with m.If(pushed | popped):",
     ),
     Mutant(
         "a counter is too narrow", "bench_counters", "queues_fill_to_their_depth_and_empty", "self.check",
@@ -116,7 +117,8 @@ MUTANTS = (
     Mutant(
         "bursts in flight outlive reset", "bench_reset", "reset_in_the_middle_of_a_run", "no interrupt within",
         "read_channel", "ReadChannel", ("top",),
-        "flying = Signal(range(c.outstanding + 1))", "flying = Signal(range(c.outstanding + 1), reset_less=True)",
+        "flying, full = Signal(range(c.outstanding + 1)), Signal()",
+        "flying, full = Signal(range(c.outstanding + 1), reset_less=True), Signal(reset_less=True)",
     ),
     Mutant(
         "an address that waits may change", "bench_axi", "back_pressure_on_one_channel/channel=ar",
@@ -127,7 +129,7 @@ MUTANTS = (
     Mutant(
         "bursts are cut at no boundary", "bench_axi", "bursts_stop_at_page_boundaries", "0x1000",
         "bursts", "BurstRequester", ("load", "store"),
-        "room.eq(longest - self.address[: bits_for(longest)])", "room.eq(longest)",
+        "reach.eq(place + row_size)", "reach.eq(row_size)",
     ),
     Mutant(
         "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w", "last == |valid fell",
@@ -160,6 +162,6 @@ MUTANTS = (
     Mutant(
         "abort is ignored", "bench_faults", "a_hang_ends_by_abort", "bench.finish",
         "control", "ControlUnit", ("top",),
-        "watchdog | self._control(Control.ABORT)", "watchdog",
+        "watchdog | self._command[Control.ABORT]", "watchdog",
     ),
 )  # fmt: skip

@@ -29,39 +29,55 @@ def tile_proof(config: Config, change: tuple[str, str] | None = None) -> Proof:
     names = variant(bursts, change)
     requester = names["BurstRequester"](config, row_bits=4, beat_bits=10, stride_bits=12)
     m.submodules.requester, inside = elaborated(requester)
-    setup, step = proof.free_like(requester.setup, "setup"), proof.free_like(requester.step, "step")
-    first, stride, rows, beats = (
-        proof.free_like(getattr(requester, name), f"free_{name}") for name in ("first", "stride", "rows", "beats")
+    begin, step, outside = (proof.free_like(getattr(requester, n), f"free_{n}") for n in ("begin", "step", "outside"))
+    first, offset, stride, rows, beats = (
+        proof.free_like(getattr(requester, name), f"free_{name}")
+        for name in ("first", "offset", "stride", "rows", "beats")
     )
-    active, address, length = requester.active, requester.address, requester.length
-    m.d.comb += [Assume(~step | active), Assume(~setup | ~active), Assume(beats != 0)]
+    active, setup, address, length = requester.active, requester.setup, requester.address, requester.length
+    longest = config.burst_beats
+    offset_before = proof.before(offset, "offset_before")
+    m.d.comb += [
+        Assume(~step | active), Assume(~begin | ~(active | setup)),
+        Assume(~setup | (first & (longest - 1) == offset_before)),
+        Assert(~(active & setup)), Assert(setup == proof.before(begin, "began")),
+    ]  # fmt: skip
 
     # the walk: next beat of the tile, beats left in its row, rows left, and what the rows start with
     at, row_at, row_step = Signal.like(first), Signal.like(first), Signal.like(stride)
-    left, row_beats, rows_left, walking = Signal.like(beats), Signal.like(beats), Signal.like(rows), Signal()
+    left, row_beats, rows_left, walking = Signal(11), Signal(11), Signal.like(rows), Signal()
     with m.If(step):
         m.d.sync += [at.eq(at + length + 1), left.eq(left - length - 1)]
         with m.If(length + 1 == left):
             m.d.sync += [left.eq(row_beats), at.eq(row_at + row_step), row_at.eq(row_at + row_step)]
             m.d.sync += [rows_left.eq(rows_left - 1), walking.eq(rows_left != 0)]
+    with m.If(begin):
+        m.d.sync += [row_step.eq(stride), left.eq(beats + 1), row_beats.eq(beats + 1), rows_left.eq(rows)]
     with m.If(setup):
-        m.d.sync += [
-            at.eq(first), row_at.eq(first), row_step.eq(stride), left.eq(beats), row_beats.eq(beats),
-            rows_left.eq(rows), walking.eq(1),
-        ]  # fmt: skip
+        m.d.sync += [at.eq(first), row_at.eq(first), walking.eq(~outside)]
 
     m.d.comb += Assert(active == walking)
     with m.If(active):
         m.d.comb += [
             Assert(address == at), Assert(length < left), Assert(left != 0), Assert(row_beats != 0),
             Assert(requester.final == ((length + 1 == left) & (rows_left == 0))),
+            Assert(requester.single == (length == 0)),
             # never shorter than the timing contract has it: up to the row's end or a multiple of the longest burst
-            Assert((length + 1 == left) | ((at + length + 1) & (config.burst_beats - 1) == 0)),
+            Assert((length + 1 == left) | ((at + length + 1) & (longest - 1) == 0)),
             *within_limits(config, address, length),
             # what ties the two states together
-            Assert(inside["left"] == left), Assert(inside["row_size"] == row_beats),
-            Assert(inside["row_start"] == row_at), Assert(inside["rows_left"] == rows_left),
-            Assert(inside["stride"] == row_step),
+            Assert(inside["fits"] == (length + 1 == left)), Assert(inside["row_start"] == row_at),
+            Assert(inside["place"] == (row_at + row_step) & (longest - 1)),
+        ]  # fmt: skip
+        with m.If(~inside["fits"]):
+            m.d.comb += Assert(length + 1 + ((inside["behind"] - 1) << inside["cut"]) + inside["tail"] + 1 == left)
+            m.d.comb += Assert(inside["behind"] != 0)
+    with m.If(setup):
+        m.d.comb += [Assert(inside["place"] == offset_before), Assert(left == row_beats)]
+    with m.If(setup | active):
+        m.d.comb += [
+            Assert(inside["row_size"] + 1 == row_beats), Assert(inside["rows_left"] == rows_left),
+            Assert(inside["last_row"] == (rows_left == 0)), Assert(inside["stride"] == row_step),
         ]  # fmt: skip
     waiting = proof.before(active & ~step, "waiting")
     was_address, was_length = proof.before(address, "was_address"), proof.before(length, "was_length")
@@ -94,21 +110,28 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     base, beats = proof.free_like(unit.program_address, "base"), proof.free_like(unit.program_beats, "beats")
     take, beat_valid = proof.free_like(unit.take, "take"), proof.free_like(unit.beat_valid, "beat_valid")
     proof.free_like(unit.stop, "stop")
+    dispatched = proof.free_like(unit.dispatched, "dispatched")
 
-    # room in the FIFO: what is free, what is on its way, and what stands in it, are all of it
-    coming, started = Signal(range(2 * config.fetch_beats)), Signal()
-    per_beat, depth = inside["per_beat"], inside["depth"]
-    free, held, first, last = (inside[name] for name in ("free", "held", "first", "last"))
+    # room in the FIFO: what is free, what is on its way, and what stands in it or waits for dispatch, are all of it
+    coming, started, waiting = Signal(range(2 * config.fetch_beats)), Signal(), Signal(2)
+    per_beat, per_word, depth = inside["per_beat"], inside["per_word"], inside["depth"]
+    spare, length, held, first, last, phase = (
+        inside[name] for name in ("spare", "length", "held", "first", "last", "phase")
+    )
     m.d.sync += [coming.eq(coming + Mux(granted, unit.request_length + 1, 0) - beat_valid), started.eq(started | start)]
+    m.d.sync += waiting.eq(Mux(start, 0, waiting + take - dispatched))
     m.d.comb += [
         Assume(~beat_valid | (coming != 0)), Assume(~take | (unit.valid & ~start)), Assume(~start | (coming == 0)),
-        Assert(started | ((coming == 0) & (inside["left"] == 0) & (held == 0))),
+        Assume(~dispatched | ((waiting != 0) & ~start)), Assume(~take | (waiting == 0) | dispatched),
+        Assert(started | ((coming == 0) & (inside["left"] == 0) & (held == 0) & ~unit.valid & (waiting == 0))),
+        Assert(waiting <= 1),
     ]  # fmt: skip
     with m.If(started):
-        read = first & (per_beat - 1)  # granules of the oldest beat that are taken already
+        out = (unit.valid + waiting) * per_word  # granules between the FIFO and dispatch
         m.d.comb += [
-            Assert((free + coming) * per_beat + held + read == config.fetch_beats * per_beat),
+            Assert((spare + length + coming) * per_beat + held + out + phase == config.fetch_beats * per_beat),
             Assert(held <= depth), Assert((first + held - last) & (depth - 1) == 0),
+            Assert((phase + out - first) & (per_beat - 1) == 0), Assert(spare + length >= 0),
         ]  # fmt: skip
     at, left = Signal.like(unit.request_address), Signal.like(beats)
     m.d.comb += Assume(~granted | (unit.request & ~start))
@@ -119,6 +142,8 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     with m.If(start):
         m.d.sync += [at.eq(base >> bits_for(config.beat_bytes)), left.eq(beats)]
     m.d.comb += [Assert(inside["left"] == left), Assert((left == 0) | (at & (config.burst_beats - 1) == 0))]
+    for flag, beats_left in (("several", 2 * config.burst_beats), ("more", config.burst_beats), ("some", 1)):
+        m.d.comb += Assert(inside[flag] == (left >= beats_left))
     with m.If(unit.request):
         m.d.comb += [
             Assert(left != 0), Assert(unit.request_address == at), Assert(unit.request_length < left),

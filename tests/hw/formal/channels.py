@@ -83,6 +83,7 @@ def read_channel_proof(config: Config, change: tuple[str, str] | None = None, le
     m.d.comb += [
         Assert(held == was_held),
         Assert(flying == in_flight),
+        Assert(inside["full"] == (in_flight == config.outstanding)),
         Assert(inside["owners"].count == in_flight),
         Assert(in_flight <= config.outstanding),
         Assert(~held | (in_flight < config.outstanding)),
@@ -118,6 +119,7 @@ def write_channel_proof(
         "active",
         "address",
         "length",
+        "single",
         "final",
         "note",
         "beat_valid",
@@ -136,7 +138,7 @@ def write_channel_proof(
     keeps_beat = proof.before(free["beat_valid"] & ~channel.beat_sent, "keeps_beat")
     unchanged = {
         name: free[name] == proof.before(free[name], f"old_{name}")
-        for name in ("address", "length", "final", "note", "beat")
+        for name in ("address", "length", "single", "final", "note", "beat")
     }
     if steady:
         same_burst = unchanged["address"] & unchanged["length"] & unchanged["final"] & unchanged["note"]
@@ -144,7 +146,7 @@ def write_channel_proof(
             Assume(~keeps_burst | (free["active"] & same_burst)),
             Assume(~keeps_beat | (free["beat_valid"] & unchanged["beat"])),
         ]
-    m.d.comb += Assume(free["length"] < config.burst_beats)
+    m.d.comb += [Assume(free["length"] < config.burst_beats), Assume(free["single"] == (free["length"] == 0))]
     unanswered = Signal(range(limit + 2))  # bursts whose data is complete
     m.d.sync += unanswered.eq(unanswered + data_done - free["bvalid"])
     if answered:
@@ -210,6 +212,9 @@ def write_channel_proof(
     m.d.comb += [
         Assert(queue.count == inside["flying"]),
         Assert(inside["flying"] == sent),
+        Assert(inside["full"] == (sent == limit)),
+        Assert(inside["begun"] == (inside["sent"] != 0)),
+        Assert(~inside["begun"] | (inside["last"] == (inside["sent"] == free["length"]))),
         Assert(inside["data_sent"] == complete),
         Assert(inside["address_sent"] == addresses),
         Assert(~inside["opened"] | (free["active"] & keeps_burst)),

@@ -27,12 +27,19 @@ def test_the_bursts_of_a_tile_cover_it_exactly(version: int, bits: int, burst: i
 @pytest.mark.parametrize(
     "change",
     [
-        ("self.length.eq(Mux(fits, left, room) - 1)", "self.length.eq(Mux(fits, left, longest) - 1)"),  # crosses
-        ("fits.eq(left <= room)", "fits.eq(left < room)"),  # the last burst of a row never ends
-        ("left.eq(left - room)", "left.eq(left - longest)"),
-        ("next_row.eq(row_start + stride)", "next_row.eq(self.address + stride)"),
-        ("self.final.eq(fits & (rows_left == 0))", "self.final.eq(rows_left == 0)"),
-        ("rows_left.eq(rows_left - 1),", ""),
+        ("Mux(reach[cut:] == 0, row_size, ~place)", "Mux(reach[cut:] == 0, row_size, -1)"),  # crosses
+        ("fits.eq(reach[cut:] == 0)", "fits.eq(reach[cut:] <= 1)"),
+        ("fits.eq(behind == 1)", "fits.eq(behind == 0)"),  # the last burst of a row never ends
+        ("reach.eq(place + row_size)", "reach.eq(row_size)"),
+        ("Mux(behind == 1, tail, -1)", "-1"),
+        ("place.eq(place + stride)", "place.eq(place)"),
+        ("row_start + stride)", "self.address + stride)"),
+        ("self.final.eq(fits & last_row)", "self.final.eq(last_row)"),
+        ("last_row.eq(rows_left == 1)", "last_row.eq(rows_left == 0)"),
+        ("rows_left.eq(rows_left - 1), ", ""),
+        ("(behind == 1) & (tail == 0)", "behind == 1"),
+        ("(row_size == 0) | place.all()", "row_size == 0"),
+        ("self.active.eq(~self.outside)", "self.active.eq(1)"),
     ],
 )
 def test_the_tile_proof_notices(change: tuple[str, str], tmp_path: Path) -> None:
@@ -53,10 +60,14 @@ def test_the_bursts_of_a_program_cover_it_exactly(version: int, bits: int, burst
 @pytest.mark.parametrize(
     "change, page_aligned",
     [
-        (("length.eq(Mux(left > c.burst_beats, c.burst_beats, left))", "length.eq(c.burst_beats)"), True),
-        (("self.request_address.eq(self.request_address + length)", "self.request_address.eq(length)"), True),
-        (("left.eq(left - length)", "left.eq(left - 1)"), True),
-        ((" & (free >= length)", ""), True),
+        (("length.eq(Mux(more, longest, tail))", "length.eq(longest)"), True),
+        (("self.request_address.eq(self.request_address + longest)", "self.request_address.eq(longest)"), True),
+        (("left.eq(Mux(more, left - longest, 0))", "left.eq(Mux(more, left - 1, 0))"), True),
+        ((" & ~spare[-1]", ""), True),
+        (("several.eq(several & (full_left != 2))", "several.eq(several & (full_left != 1))"), True),
+        (("after.eq(Mux(several, longest, Mux(more, tail, 0)))", "after.eq(longest)"), True),
+        (("spare.eq(spare + freed - after)", "spare.eq(spare + freed)"), True),
+        (("spare.eq(spare - after)", "spare.eq(spare - length)"), True),
         (("freed.eq((phase + per_word) // per_beat)", "freed.eq((phase + per_word) // per_beat + 1)"), True),
         (None, False),
     ],

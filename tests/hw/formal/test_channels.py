@@ -32,7 +32,8 @@ def test_the_read_channel_keeps_the_rules(
         (None, False),
         (("choice.eq(Mux(held, held_choice, ~self.request[0]))", "choice.eq(~self.request[0])"), True),
         (("held | ((self.request[0] | self.request[1])", "((self.request[0] | self.request[1])"), True),
-        ((" & (flying != c.outstanding)", ""), True),
+        ((" & ~full)", ")"), True),
+        (("full.eq(taken & (flying == c.outstanding - 1))", "full.eq(taken & (flying == c.outstanding))"), True),
         (("ended.eq(self.rvalid & self.rlast)", "ended.eq(self.rvalid)"), True),
         (("owners.write_data.eq(choice)", "owners.write_data.eq(~choice)"), True),
     ],
@@ -55,14 +56,18 @@ def test_the_write_channel_keeps_the_rules(
     "change",
     [
         (" & ~address_sent", ""),  # the address is shown again
-        ("self.wlast.eq(sent == self.length)", "self.wlast.eq(sent == self.length - 1)"),
-        ("self.wlast.eq(sent == self.length)", "self.wlast.eq(0)"),
+        ("last.eq(sent + 1 == self.length)", "last.eq(sent == self.length)"),
+        ("Mux(begun, last, self.single)", "last"),  # of the burst before
+        ("Mux(begun, last, self.single)", "Mux(begun, last, 0)"),
+        ("Mux(begun, last, self.single)", "Mux(begun, 0, self.single)"),
         ("present & ~data_sent & self.beat_valid", "present & self.beat_valid"),  # beats of the next burst
         ("present & ~data_sent & self.beat_valid", "present & ~data_sent"),
-        ("(flying != c.outstanding) & ~self.halt", "~self.halt"),
+        ("wanted & ~full & ~self.halt", "wanted & ~self.halt"),
+        ("full.eq(opening & (flying == c.outstanding - 1))", "full.eq(opening & (flying == c.outstanding))"),
+        ("full.eq(opening & (flying == c.outstanding - 1))", "full.eq(flying == c.outstanding - 1)"),
         (" & ~self.halt", ""),
         ("present & (address_sent | self.awready) &", "present &"),  # a burst without an address
-        ("flying.eq(flying + opening - self.bvalid)", "flying.eq(flying + opening)"),
+        ("flying.eq(flying + Mux(opening, 1, -1))", "flying.eq(flying + 1)"),
         ("self.retire.eq(self.bvalid & responses.head[0])", "self.retire.eq(responses.head[0])"),
         ("self.retire.eq(self.bvalid & responses.head[0])", "self.retire.eq(self.bvalid)"),
         ("responses.write.eq(opening)", "responses.write.eq(burst_done)"),
