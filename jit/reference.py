@@ -37,6 +37,8 @@ def apply_requant(acc: Array, requant: g.Requant) -> NDArray[np.int8]:
 
 def apply_scale(x: Array, scale: g.Scale) -> NDArray[np.int32]:
     """``scale`` applied to an int8 tensor."""
+    if scale.table is not None:
+        x = np.frombuffer(scale.table, np.int8)[np.asarray(x).view(np.uint8)]
     return rescale(x, scale.bias, scale.multiplier, scale.shift, scale.offset, scale.rounding)
 
 
