@@ -163,6 +163,20 @@ class Pad(Op):
 
 
 @dataclass(kw_only=True)
+class Resample(Op):
+    """``requant(sum over i, j of rows[y, i] * columns[x, j] * (input[i, j] - offset))``, channel by channel.
+
+    ``rows``: (OH, H), ``columns``: (OW, W), int32, few of them not zero; the sums of the products' magnitudes times 255
+    stay within int32. ``requant`` is alike for all channels.
+    """
+
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    offset: int
+    requant: Requant
+
+
+@dataclass(kw_only=True)
 class Concat(Op):
     """Concatenation over channels. ``scales``/``requants`` per input; None where the input is copied as is."""
 

@@ -67,8 +67,8 @@ class Stretch:
             self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
         elif node.kind == "MaxPool":
             self._max_pool(site)
-        elif node.kind in _RULES:
-            real = Real(site, finish=_RULES[node.kind](self, site))
+        elif node.kind in RULES:
+            real = Real(site, finish=RULES[node.kind](self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
         elif all(site.prepared.is_eight_bit(t) for t in node.makes):
             quantised.lower(site)
@@ -362,7 +362,7 @@ def _mean(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return finish
 
 
-_RULES: dict[str, Callable[[Stretch, Site], Callable[[Output], str]]] = {
+RULES: dict[str, Callable[[Stretch, Site], Callable[[Output], str]]] = {
     "Add": _add,
     "AveragePool": _average_pool,
     "Concat": _concat,

@@ -13,7 +13,7 @@ from tilewright.jit.frontend.layers import elementwise, pool
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
-from tilewright.jit.source.tflite import tables
+from tilewright.jit.source.tflite import resample, tables
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
 
@@ -184,6 +184,9 @@ RULES: dict[str, Callable[[Site], str]] = {
     "RELU6": activation(RELU6),
     "RELU_N1_TO_1": activation(RELU_N1_TO_1),
     "RESHAPE": reshape,
+    "RESIZE_BILINEAR": resample.resize,
+    "RESIZE_NEAREST_NEIGHBOR": resample.resize,
     "SOFTMAX": softmax,
     "SQUEEZE": reshape,
+    "TRANSPOSE_CONV": resample.transpose_conv,
 }
