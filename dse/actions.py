@@ -50,6 +50,7 @@ ACTIONS = {
     "wgt_read": "one block", "wgt_write": "one block",
     "acc_read": "one unit", "acc_write": "one unit",
     "prm_read": "one entry", "prm_write": "one entry",
+    "table_read": "an entry for every lane", "table_write": "one entry, in the copies of all lanes",
     "uop_read": "one micro-op", "uop_write": "one micro-op",
     "dram_byte": "one byte over the bus, padding of beats and the program itself included",
     "cycle": "one clock cycle, busy or not",
@@ -102,8 +103,8 @@ def _count_moves(found: TilesEstimate, counts: Counts) -> None:
 def _count_passes(terms: int, results: int, config: Config, counts: Counts) -> None:
     """RESCALE, the first of every result writes it, and REQUANTIZE."""
     first = min(terms, results)
-    _count(_RESCALE, SimpleNamespace(combine=Combine.WRITE), first, 0, config, counts)
-    _count(_RESCALE, SimpleNamespace(combine=Combine.ADD), terms - first, 0, config, counts)
+    _count(_RESCALE, SimpleNamespace(combine=Combine.WRITE, lookup=0), first, 0, config, counts)
+    _count(_RESCALE, SimpleNamespace(combine=Combine.ADD, lookup=0), terms - first, 0, config, counts)
     _count(_REQUANTIZE, SimpleNamespace(rounding=Rounding.DOUBLE), results, 0, config, counts)
 
 
@@ -170,7 +171,8 @@ def count_program(program: Program, cycles: int) -> Counts:
 def _count(form: Format, fields: Fields, vectors: Any, emits: Any, config: Config, counts: Counts) -> None:
     """Actions of instructions of one form that run so many micro-ops, of which so many emit."""
     for operand in form.operands:
-        uses, info = (emits if operand.emits else vectors) * operand.span(fields, config), MEMORIES[operand.memory]
+        span = 1 if operand.fixed else operand.span(fields, config)
+        uses, info = (emits if operand.emits else vectors) * span, MEMORIES[operand.memory]
         counts[_action(info, "read")] += int(np.sum(uses * operand.reads(fields)))
         counts[_action(info, "write")] += int(np.sum(uses)) * operand.writes
     counts["uop_read"] += int(np.sum(vectors))

@@ -24,11 +24,12 @@ from tilewright.isa.spec import MEMORIES, Memory, MemoryInfo
 TABLE = Path(__file__).with_name("energy_table.toml")
 #: what a component of the result gathers
 COMPONENTS = {
-    "array": ("mac",), "alu": ("alu_multiply", "alu_add"), "act": ("act_read", "act_write"),
-    "wgt": ("wgt_read", "wgt_write"), "acc": ("acc_read", "acc_write"), "prm": ("prm_read", "prm_write"),
+    "array": ("mac",), "alu": ("alu_multiply", "alu_add", "table_read", "table_write"),
+    "act": ("act_read", "act_write"), "wgt": ("wgt_read", "wgt_write"),
+    "acc": ("acc_read", "acc_write"), "prm": ("prm_read", "prm_write"),
     "uop": ("uop_read", "uop_write"), "dram": ("dram_byte",), "clock": ("clock",), "static": ("static",),
 }  # fmt: skip
-_MEMORIES = (Memory.ACT, Memory.WGT, Memory.ACC, Memory.PRM, Memory.UOP_GEMM)
+_MEMORIES = (Memory.ACT, Memory.WGT, Memory.ACC, Memory.PRM, Memory.UOP_GEMM, Memory.TABLE)
 _SRAM_BYTES, _BLOCK_RAM_BYTES = 8192, 4096
 _PRM_BITS = 32 + 32 + 32 + 6  #: of one channel
 _REFERENCE_NODE, _REFERENCE_VOLT = 45.0, 0.9
@@ -116,7 +117,7 @@ def action_energies(config: Config, table: EnergyTable) -> dict[str, float]:
     ``cycle`` is split into ``clock`` (clock network, busy or not) and ``static`` (leakage over the cycle's time).
     """
     base = _scaled(config, table)
-    act, wgt, acc, prm, uop = (_access(base, MEMORIES[m], config) for m in _MEMORIES)
+    act, wgt, acc, prm, uop, table_lane = (_access(base, MEMORIES[m], config) for m in _MEMORIES)
     energies = {
         "mac": base["multiply8"] * config.weight_bits / 8 + base["add32"],
         "alu_multiply": base["multiply32"] + 2 * base["add32"], "alu_add": base["add32"],
@@ -124,6 +125,7 @@ def action_energies(config: Config, table: EnergyTable) -> dict[str, float]:
         "prm_read": prm, "prm_write": prm, "uop_read": uop, "uop_write": uop, "dram_byte": base["dram_byte"],
     }  # fmt: skip
     lanes = config.batch * config.block_out
+    energies |= {"table_read": lanes * table_lane, "table_write": lanes * table_lane}
     busy = config.block_in * lanes * energies["mac"] + wgt + config.in_units * act + 2 * uop
     busy += lanes * energies["alu_multiply"] + prm + config.out_units * (3 * acc + act)
     energies["clock"] = float(table.values["clock"]["share"]) * busy

@@ -25,7 +25,7 @@ from tilewright.isa.spec import (
     Operand,
     entry_bytes,
 )
-from tilewright.isa.uops import Block, Column
+from tilewright.isa.uops import ORIGIN, Block, Column
 
 _KINDS = list({f.slots: None for f in FORMATS})  #: the rules of :func:`slots`
 _KIND_OF = np.array([_KINDS.index(FORMAT_OF[opcode].slots) for opcode in Opcode])
@@ -34,7 +34,6 @@ Addresses = NDArray[np.int64]
 Loop = tuple[int, int]  #: (count, step)
 
 _ACT = Memory.ACT
-_ORIGIN = Column(np.zeros(1, np.int64))  #: of what no micro-op moves
 
 
 @dataclass(slots=True)
@@ -107,7 +106,7 @@ def effects(row: Fields, uops: Block | None, config: Config) -> list[Access]:
     if uops is None:
         return _moves(row, form, config)
     memory = UOP_MEMORY[row.engine]
-    found = [Access(memory, _ORIGIN, row.uop_begin, (1, 0), (row.uop_count, 1), True, False)]
+    found = [Access(memory, ORIGIN, row.uop_begin, (1, 0), (row.uop_count, 1), True, False)]
     for operand in form.operands:
         for column, reads, writes in uops.uses(operand, bool(operand.reads(row))):
             found.append(vectors(operand, column, row, config, reads, writes))
@@ -118,6 +117,9 @@ def vectors(
     operand: Operand, column: Column, row: Fields, config: Config, reads: bool = False, writes: bool = False
 ) -> Access:  # fmt: skip
     """Where an instruction's micro-ops have one operand, whether it is used or not."""
+    if operand.fixed:
+        span = operand.span(row, config)
+        return Access(operand.memory, column, getattr(row, operand.name) * span, (1, 0), (1, 0), reads, writes, span)
     base, outer, inner = operand.place(row)
     wrap = (row.wrap_base, row.wrap_size) if operand.memory is _ACT else (0, 0)
     span = operand.span(row, config)
@@ -130,11 +132,11 @@ def _moves(row: Fields, form: Format, config: Config) -> list[Access]:
     memory, loads = MEMORIES[row.memory].memory, form.sram == "written"
     wrap = (row.wrap_base, row.wrap_size) if memory is _ACT else (0, 0)
     outer, inner = (row.rows, row.sram_row), (row.cols, row.sram_col)
-    tile = Access(memory, _ORIGIN, row.sram, outer, inner, not loads, loads, 1, *wrap)
+    tile = Access(memory, ORIGIN, row.sram, outer, inner, not loads, loads, 1, *wrap)
     if form.dram is None:
         return [tile]
     outer, inner = (row.rows, row.stride), (int(row_beats(row, config)), 1)
-    dram = Access(None, _ORIGIN, row.offset, outer, inner, loads, not loads, segment=row.segment)
+    dram = Access(None, ORIGIN, row.offset, outer, inner, loads, not loads, segment=row.segment)
     return [dram, tile] if loads else [tile, dram]
 
 

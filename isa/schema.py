@@ -48,6 +48,7 @@ class Memory(IntEnum):
     PRM = 4
     UOP_GEMM = 5
     UOP_ALU = 6
+    TABLE = 7
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Operand:
     The address is the sum of the micro-op's ``name``, the field ``name``, and ``name_outer`` and ``name_inner`` times
     the loop counters; in act it wraps. ``reads``: condition on the instruction's fields; ``span``: units of a vector,
     which begins at a multiple of them. ``emits``: only micro-ops of GEMM that emit use it, and of a written one only
-    those that accumulate read it.
+    those that accumulate read it. ``fixed``: the field alone says where, in steps of ``span``, for all micro-ops.
     """
 
     name: str
@@ -128,10 +129,11 @@ class Operand:
     reads: Callable[[Fields], Any] = always
     span: Callable[[Fields, Config], Any] = lambda fields, config: 1
     emits: bool = False
+    fixed: bool = False
 
     @cached_property
     def place(self) -> Callable[[Fields], tuple[Any, Any, Any]]:
-        """Takes base and steps out of an instruction's fields."""
+        """Takes base and steps out of an instruction's fields; of what is not ``fixed``."""
         return attrgetter(self.name, f"{self.name}_outer", f"{self.name}_inner")
 
 

@@ -39,6 +39,10 @@ ALU_UOP_COUNT_BITS = 8  #: width of an ALU instruction's micro-op count, stored 
 LOOP_BITS = 11  #: width of a loop count, stored minus one
 OFFSET_BITS = 28  #: width of a DRAM offset, in beats
 STRIDE_BITS = 20  #: width of a DRAM row stride, in beats
+TABLES = 8  #: tables that RESCALE can look its input up in
+TABLE_VALUES = 256  #: of a table, at the int8 values modulo 256
+TABLE_ENTRY_VALUES = 2  #: of them in an entry: with more, a lane would choose among more than a LUT's inputs
+TABLE_ENTRIES = TABLE_VALUES // TABLE_ENTRY_VALUES  #: of a table
 
 LOAD, GEMM, ALU, STORE = Engine
 
@@ -72,6 +76,10 @@ MEMORIES: dict[int, MemoryInfo] = {
     ),
     Memory.UOP_GEMM: _uop_memory(Memory.UOP_GEMM, GEMM),
     Memory.UOP_ALU: _uop_memory(Memory.UOP_ALU, ALU),
+    Memory.TABLE: MemoryInfo(
+        Memory.TABLE, "entry", f"{TABLE_ENTRY_VALUES} int8 of a table, first in a beat",
+        lambda c: TABLES * TABLE_ENTRIES, lambda c: c.beat_bytes, (LOAD,), (ALU,),
+    ),
 }  # fmt: skip
 UOP_MEMORY: dict[int, Memory] = {m.uops_of: m.memory for m in MEMORIES.values() if m.uops_of is not None}
 
@@ -97,11 +105,12 @@ def _address(memory: Memory) -> Callable[[Config], int]:
 
 act_bits, wgt_bits, acc_bits, prm_bits = map(_address, (Memory.ACT, Memory.WGT, Memory.ACC, Memory.PRM))
 uop_gemm_bits, uop_alu_bits = map(_address, (Memory.UOP_GEMM, Memory.UOP_ALU))
+table_bits = _address(Memory.TABLE)
 
 
 def sram_bits(config: Config) -> int:
     """Width of LOAD's and FILL's SRAM address: wide enough for every memory."""
-    return max(f(config) for f in (act_bits, acc_bits, wgt_bits, prm_bits, uop_gemm_bits, uop_alu_bits))
+    return max(f(config) for f in (act_bits, acc_bits, wgt_bits, prm_bits, uop_gemm_bits, uop_alu_bits, table_bits))
 
 
 def vector_bits(config: Config) -> int:
@@ -164,7 +173,9 @@ def _looped(
 ) -> Format:  # fmt: skip
     """An instruction that runs micro-ops in two affine loops."""
     engine, width = (GEMM, uop_gemm_bits) if opcode == Opcode.GEMM else (ALU, uop_alu_bits)
-    layout = sorted(operands, key=lambda operand: ("dst", "src", "wgt", "prm").index(operand.name))
+    layout = sorted(
+        (o for o in operands if not o.fixed), key=lambda operand: ("dst", "src", "wgt", "prm").index(operand.name)
+    )
     fields = (
         Field("uop_begin", width, "first micro-op"),
         Field("uop_count", width if engine == GEMM else ALU_UOP_COUNT_BITS, "micro-ops run per inner iteration",
@@ -185,6 +196,15 @@ def _units(name: str) -> Callable[[Fields, Config], Any]:
 
 def _vector(name: str, memory: Memory, reads: Callable[[Fields], Any] = always) -> Operand:
     return Operand(name, memory, name == "dst", reads, lambda fields, config: config.out_units)
+
+
+_TABLE = Operand(
+    "table",
+    Memory.TABLE,
+    reads=lambda fields: fields.lookup == 1,
+    span=lambda fields, config: TABLE_ENTRIES,
+    fixed=True,
+)
 
 
 _TILE = (
@@ -245,10 +265,12 @@ FORMATS: tuple[Format, ...] = (
     _looped(
         Opcode.RESCALE,
         (_vector("src", Memory.ACT), Operand("prm", Memory.PRM),
-         _vector("dst", Memory.ACC, _joins)),
+         _vector("dst", Memory.ACC, _joins), _TABLE),
         (_choice("combine", Combine, "how the result joins acc[d]"),
-         _choice("rounding", Rounding, "rounding mode")),
-        "acc[d] (op)= round(((act[s] << 20) + bias) * multiplier >> shift).",
+         _choice("rounding", Rounding, "rounding mode"),
+         Field("lookup", 1, "1: each element of act[s] is looked up in the table first"),
+         Field("table", bits_for(TABLES), "which table")),
+        "acc[d] (op)= round(((act[s] << 20) + bias) * multiplier >> shift), act[s] itself or looked up in a table.",
     ),
     Format(
         Opcode.WAIT, None,

@@ -55,6 +55,9 @@ class Column:
         return np.unique(self.offsets)
 
 
+ORIGIN = Column(np.zeros(1, np.int64))  #: of what no micro-op moves
+
+
 class Block:
     """The micro-ops that an instruction runs: rows of fields in the order of ``UOP_FIELDS``.
 
@@ -73,6 +76,8 @@ class Block:
 
     def uses(self, operand: Operand, reads: bool) -> list[tuple[Column, bool, bool]]:
         """(micro-ops, whether they read, whether they write) of an operand that the instruction reads or not."""
+        if operand.fixed:
+            return [(ORIGIN, reads, False)] if reads else []
         if not operand.emits:
             return [(self.columns[operand.name], reads, operand.writes)] if reads or operand.writes else []
         if not operand.writes:

@@ -173,9 +173,9 @@ class Emitter:
         """Emit a REQUANTIZE into ``out`` with ``requant``'s rounding, zero point and clamp."""
         self._writer.requantize(requant, **fields, **out.wrap)
 
-    def rescale(self, source: Buffer, **fields: int) -> None:
-        """Emit a RESCALE out of ``source``."""
-        self._writer.rescale(**fields, **source.wrap)
+    def rescale(self, source: Buffer, table: bytes | None, **fields: int) -> None:
+        """Emit a RESCALE out of ``source``, looked up in ``table``."""
+        self._writer.rescale(table=table, **fields, **source.wrap)
 
     # -- padding -----------------------------------------------------------------------------------------
 

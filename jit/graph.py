@@ -50,7 +50,8 @@ class Requant:
 class Scale:
     """Per-tensor int8 -> int32: ``round(((x << 20) + bias) * multiplier / 2^shift)``, unclamped.
 
-    The arithmetic is :func:`tilewright.isa.arithmetic.rescale` (TFLite ADD's input stage).
+    The arithmetic is :func:`tilewright.isa.arithmetic.rescale` (TFLite ADD's input stage). ``table``: 256 int8, at the
+    values of x modulo 256, that x is looked up in first.
     """
 
     bias: int
@@ -58,6 +59,7 @@ class Scale:
     shift: int
     rounding: Rounding = Rounding.DOUBLE
     offset: int = 0
+    table: bytes | None = None
 
 
 @dataclass(kw_only=True)
@@ -146,7 +148,7 @@ class MaxPool2D(Op):
 
 @dataclass(kw_only=True)
 class Requantize(Op):
-    """Element-wise int8 -> int8: ``requant(scale(x))`` (QUANTIZE, ReLU, clip, a lone rescale)."""
+    """Element-wise int8 -> int8: ``requant(scale(x))``: QUANTIZE, ReLU, clip, a rescale; by a table any function."""
 
     scale: Scale
     requant: Requant
@@ -158,6 +160,20 @@ class Pad(Op):
 
     padding: tuple[int, int, int, int]
     pad_value: int
+
+
+@dataclass(kw_only=True)
+class Resample(Op):
+    """``requant(sum over i, j of rows[y, i] * columns[x, j] * (input[i, j] - offset))``, channel by channel.
+
+    ``rows``: (OH, H), ``columns``: (OW, W), int32, few of them not zero; the sums of the products' magnitudes times 255
+    stay within int32. ``requant`` is alike for all channels.
+    """
+
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    offset: int
+    requant: Requant
 
 
 @dataclass(kw_only=True)

@@ -21,10 +21,12 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node, int8_parts
 from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.kernels.elementwise import IDENTITY_SCALE, ElementwiseNode, Term, identity_requant
+from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.layout import units_for
+from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.runtime.steps import PackStep
@@ -213,6 +215,17 @@ class _Lowering:
         self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), pad=op.padding,
                           pad_constant=op.pad_value)  # fmt: skip
 
+    def resample(self, op: g.Resample) -> None:
+        if self.tiled:
+            raise PlaceError(f"{op.name}: an image that is resized whole has no tiled form")
+        self.nodes.append(
+            ResampleNode(
+                name=op.name, layer=self.layer, config=self.config, inputs=[self.resolve(op.inputs[0])],
+                output=op.output, out=self.output(op), rows=op.rows, columns=op.columns, offset=op.offset,
+                requant=op.requant,
+            )
+        )  # fmt: skip
+
     def concat(self, op: g.Concat) -> None:
         """Part by part into whole vectors of the output; by selection where a part would start inside of one."""
         out = self.output(op)
@@ -364,6 +377,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.Add: _Lowering.add,
     g.Requantize: _Lowering.requantize,
     g.Pad: _Lowering.pad,
+    g.Resample: _Lowering.resample,
     g.Concat: _Lowering.concat,
     g.Reshape: _Lowering.reshape,
 }

@@ -169,3 +169,14 @@ def softmax_constants(scale: float, beta: float = 1.0) -> tuple[int, int, int]:
         raise NotRepresentable(f"softmax input scale {scale:.3g} is below 2^-26")
     diff_min = -math.floor(31.0 * (1 << 26) / (1 << left_shift))
     return multiplier, left_shift, diff_min
+
+
+#: (x << 20) * 2^30 >> 50 is x
+IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding=Rounding.SINGLE)
+
+
+def identity_requant(channels: int, lo: int = -128, hi: int = 127) -> Requant:
+    """acc -> act unchanged but for the clamp."""
+    one = np.full(channels, 1 << 30, np.int32)
+    zero = np.zeros(channels, np.int32)
+    return Requant(zero, one, np.full(channels, 30, np.int32), zero, Rounding.SINGLE, 0, lo, hi)

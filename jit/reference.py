@@ -37,6 +37,8 @@ def apply_requant(acc: Array, requant: g.Requant) -> NDArray[np.int8]:
 
 def apply_scale(x: Array, scale: g.Scale) -> NDArray[np.int32]:
     """``scale`` applied to an int8 tensor."""
+    if scale.table is not None:
+        x = np.frombuffer(scale.table, np.int8)[np.asarray(x).view(np.uint8)]
     return rescale(x, scale.bias, scale.multiplier, scale.shift, scale.offset, scale.rounding)
 
 
@@ -104,6 +106,12 @@ def _requantize(op: g.Requantize, x: Array) -> Array:
     return apply_requant(apply_scale(x, op.scale), op.requant)
 
 
+def resampled(x: Array, rows: Array, columns: Array, offset: int) -> NDArray[np.int64]:
+    """The sums of :class:`~tilewright.jit.graph.Resample`, (1, OH, OW, C)."""
+    moved = np.tensordot(rows.astype(np.int64), x[0].astype(np.int64) - offset, 1)
+    return np.tensordot(columns.astype(np.int64), moved, (1, 1)).swapaxes(0, 1)[None]
+
+
 def _concat(op: g.Concat, *inputs: Array) -> Array:
     parts = [
         x if part is None else apply_requant(apply_scale(x, part[0]), part[1])
@@ -121,6 +129,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Requantize: _requantize,
     g.Pad: lambda op, x: pad(x, op.padding, op.pad_value),
     g.Concat: _concat,
+    g.Resample: lambda op, x: apply_requant(resampled(x, op.rows, op.columns, op.offset), op.requant),
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
     g.HostCast: lambda op, x: host.cast(x, op.offset, op.dtype),

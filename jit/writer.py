@@ -20,6 +20,9 @@ from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.isa.spec import (
     ALU_UOP_COUNT_BITS,
     LOOP_BITS,
+    TABLE_ENTRIES,
+    TABLE_ENTRY_VALUES,
+    TABLES,
     UOP_FIELDS,
     Engine,
     Memory,
@@ -33,7 +36,7 @@ from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.tokens import bound_tokens
-from tilewright.jit.uops import UopCache
+from tilewright.jit.uops import Resident, UopCache
 
 CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers
 WEIGHTS_OF_LOAD = 64  #: blocks of weights of one LOAD: long enough for the bus, short enough to start early
@@ -70,6 +73,7 @@ class InstructionWriter:
         self._constants = bytearray()
         self._blobs: dict[bytes, int] = {}
         self._uops = UopCache(config)
+        self._tables: Resident[bytes] = Resident(TABLES, lambda table: 1, "tables")
         self._ramped = 0  #: micro-ops of ALU that are there
         self._push_only = UOP_FIELDS[Engine.GEMM][0].bounds(config)[1]
         self._blocks: dict[tuple[bool, tuple[Uop, ...]], Block] = {}
@@ -116,6 +120,16 @@ class InstructionWriter:
             self._load(Memory.UOP_GEMM, begin, len(rows), encode_uops(rows, Engine.GEMM, self.config))
             self.uop_count += len(uops)
         return begin
+
+    def _resident_table(self, table: bytes) -> int:
+        """The number of a table, loaded if it is not there."""
+        number = self._tables.find(table)
+        if number is None:
+            number = self._tables.place(table, self._name)
+            entries = np.zeros((TABLE_ENTRIES, self.config.beat_bytes), np.uint8)
+            entries[:, :TABLE_ENTRY_VALUES] = np.frombuffer(table, np.uint8).reshape(TABLE_ENTRIES, -1)
+            self._load(Memory.TABLE, number * TABLE_ENTRIES, TABLE_ENTRIES, entries.tobytes())
+        return number
 
     def pieces(self, uops: Sequence[Uop]) -> list[Sequence[Uop]]:
         """A dense sequence cut into parts that the micro-op memory holds beside one another."""
@@ -169,8 +183,10 @@ class InstructionWriter:
             {**fields, "zero_point": value, "lo": value, "hi": value, "rounding": int(Rounding.CONSTANT)}
         )  # fmt: skip
 
-    def rescale(self, vectors: int = 1, **fields: int) -> None:
-        """RESCALE of ``vectors`` neighbouring vectors in each turn of the loops."""
+    def rescale(self, vectors: int = 1, table: bytes | None = None, **fields: int) -> None:
+        """RESCALE of ``vectors`` neighbouring vectors in each turn of the loops, looked up in ``table`` or not."""
+        if table is not None:
+            fields |= {"lookup": 1, "table": self._resident_table(table)}
         span = self.config.out_units
         for first, stop in split_evenly(vectors, min(1 << ALU_UOP_COUNT_BITS, uop_depth(self.config, Engine.ALU))):
             moved = {**fields, "src": fields["src"] + first * span, "dst": fields["dst"] + first * span}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.errors import TilewrightError
 from tilewright.isa.codec import Table
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Memory, Opcode
+from tilewright.isa.spec import TABLE_VALUES, TABLES, Memory, Opcode
 from tilewright.sim.array import gemm
 from tilewright.sim.compiled import compiled
 from tilewright.sim.decoded import Decoded, decode_program
@@ -84,7 +84,7 @@ class Functional:
         """A copy of a memory's values after a run.
 
         ACT: int8 (units, batch, lanes); ACC: int32, likewise; WGT: int8 (entries, BO, BI); PRM: int64
-        (entries, BO, 4) of bias, multiplier, offset, shift; UOP: int64 (depth, fields).
+        (entries, BO, 4) of bias, multiplier, offset, shift; UOP: int64 (depth, fields); TABLE: int8 (tables, 256).
         """
         m, s = self._memories, self._shape
         if memory == Memory.ACT:
@@ -94,6 +94,8 @@ class Functional:
         if memory == Memory.WGT:
             pairs = m.wgt.reshape(-1, s.block_in // 2, s.block_out, 2)
             return np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1, s.block_out, s.block_in)
+        if memory == Memory.TABLE:
+            return m.table[: TABLES * TABLE_VALUES].reshape(TABLES, TABLE_VALUES).copy()
         if memory == Memory.PRM:
             return np.ascontiguousarray(m.prm[:, [BIAS, MULTIPLIER, OFFSET, SHIFT]].transpose(0, 2, 1))
         return (m.uop_gemm if memory == Memory.UOP_GEMM else m.uop_alu).copy()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.spec import Memory
+from tilewright.isa.spec import TABLE_ENTRY_VALUES, TABLE_VALUES, TABLES, Memory
 from tilewright.sim.compiled import compiled
 from tilewright.sim.functions import nudge
 from tilewright.sim.operands import act_address
@@ -14,7 +14,7 @@ from tilewright.sim.raw import copy_bytes, copy_pair, read_int8, read_int32
 from tilewright.sim.scaling import ADDED, BIAS, MODES, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
 from tilewright.sim.state import Memories, Shape
 
-ACT, WGT, ACC, ACC8, PRM, UOP_GEMM, UOP_ALU = (int(m) for m in Memory)
+ACT, WGT, ACC, ACC8, PRM, UOP_GEMM, UOP_ALU, TABLE = (int(m) for m in Memory)
 
 
 @compiled
@@ -91,6 +91,10 @@ def load(row: Any, segment: int, m: Memories, s: Shape) -> None:
                 _load_parameters(source, a & (s.prm_depth - 1), m, s)
             elif memory == UOP_GEMM:
                 _load_uop(source, size, s.gemm_widths, m.uop_gemm, a & (s.uop_gemm_depth - 1))
+            elif memory == TABLE:
+                first = a * TABLE_ENTRY_VALUES & (TABLES * TABLE_VALUES - 1)
+                for k in range(TABLE_ENTRY_VALUES):
+                    m.table[first + k] = read_int8(source + k)
             else:
                 _load_uop(source, size, s.alu_widths, m.uop_alu, a & (s.uop_alu_depth - 1))
             source += size

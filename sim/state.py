@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, acc_bits, entry_bytes, memory_depth
+from tilewright.isa.spec import (
+    TABLE_VALUES,
+    TABLES,
+    UOP_FIELDS,
+    Engine,
+    Memory,
+    acc_bits,
+    entry_bytes,
+    memory_depth,
+)
 from tilewright.sim.scaling import ROWS
 
 WINDOW_CHUNK = 256  #: pushes between two moves of the window to the start of its buffer
@@ -43,7 +52,8 @@ class Memories(NamedTuple):
 
     act: int8 (units x batch x lanes); acc: int32, likewise; wgt: int8, entries in pair order
     [BI/2][BO][2]; prm: int64 (entries, scaling.ROWS, BO); uop_gemm: int64 (depth, 4), uop_alu: int64
-    (depth, 3), columns as in ``UOP_FIELDS``; window: int8, room for GEMM's shift register.
+    (depth, 3), columns as in ``UOP_FIELDS``; window: int8, room for GEMM's shift register; table:
+    int8, the tables, and behind them room for a vector that was looked up.
     """
 
     act: NDArray[np.int8]
@@ -53,6 +63,7 @@ class Memories(NamedTuple):
     uop_gemm: NDArray[np.int64]
     uop_alu: NDArray[np.int64]
     window: NDArray[np.int8]
+    table: NDArray[np.int8]
 
 
 def make_shape(config: Config) -> Shape:
@@ -91,4 +102,5 @@ def make_memories(config: Config) -> Memories:
         uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
         uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
         window=np.zeros((shape.block_in + WINDOW_CHUNK) * shape.unit, np.int8),
+        table=np.zeros(TABLES * TABLE_VALUES + shape.lanes, np.int8),
     )

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.functions import Rounding
+from tilewright.isa.spec import TABLE_VALUES, TABLES
 from tilewright.sim.compiled import compiled
 from tilewright.sim.functions import operate, to_even
 from tilewright.sim.operands import loop_offsets, vector
+from tilewright.sim.raw import read_int8
 from tilewright.sim.scaling import ADDED, ROWS, requantize_lanes, rescale_lanes
 from tilewright.sim.state import Memories, Shape
 
@@ -55,9 +57,11 @@ def requantize(row: Any, m: Memories, s: Shape) -> None:
 
 @compiled
 def rescale(row: Any, m: Memories, s: Shape) -> None:
-    """acc[d] (op)= scale_round((act[src] << 20) + bias), int32 wrapping."""
+    """acc[d] (op)= scale_round((act[src] << 20) + bias), int32 wrapping; act[src] itself or looked up."""
     act_at, acc_at, prm_at = m.act.ctypes.data, m.acc.ctypes.data, m.prm.ctypes.data
     rounding, combine = row.rounding, row.combine
+    lookup, first, found = row.lookup != 0, row.table * TABLE_VALUES, TABLES * TABLE_VALUES
+    found_at = m.table.ctypes.data + found
     added, even = ADDED + 2 * rounding, -1 if to_even(rounding) else 0
     v, stride = s.lanes, 8 * s.block_out
     for o in range(row.outer):
@@ -69,4 +73,9 @@ def rescale(row: Any, m: Memories, s: Shape) -> None:
                 for j in range(s.out_units):
                     for b in range(s.batch):
                         k, entry = j * s.unit + b * v, p + 8 * j * v
-                        rescale_lanes(v, d + 4 * k, a + k, entry, stride, added, even, combine)
+                        x = a + k
+                        if lookup:
+                            for lane in range(v):
+                                m.table[found + lane] = m.table[first + (read_int8(x + lane) & 255)]
+                            x = found_at
+                        rescale_lanes(v, d + 4 * k, x, entry, stride, added, even, combine)

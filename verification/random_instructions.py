@@ -9,7 +9,7 @@ from tilewright.isa.codec import Instruction, encode_uops
 from tilewright.isa.effects import Addresses, row_beats
 from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine, Rounding
 from tilewright.isa.program import PAGE
-from tilewright.isa.spec import UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
+from tilewright.isa.spec import TABLE_ENTRIES, UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
 from tilewright.verification.random_state import CONSTANT, INPUT, OUTPUT, PRM_ENTRIES, SCRATCH, Proposal, State
 
 #: how often each kind is drawn
@@ -51,7 +51,7 @@ class Proposals:
         """Instructions that write every working area and every group of micro-ops once."""
         s = self.state
         result = [self._load_uops(group) for group in range(3)]
-        for memory in (Memory.ACT, Memory.ACC, Memory.WGT, Memory.PRM):
+        for memory in (Memory.ACT, Memory.ACC, Memory.WGT, Memory.PRM, Memory.TABLE):
             start, length = s.area[memory]
             wrap = self.config.act_units
             tile = {"sram": start, "sram_row": 1, "sram_col": 1, "rows": length, "cols": 1, "wrap_size": wrap}
@@ -289,4 +289,7 @@ class Proposals:
             return None
         combine = s.integer(0, len(Combine) - 1)
         rounding = int(SCALING[s.integer(0, len(SCALING) - 1)])
-        return s.proposal(Opcode.RESCALE, {**fields, "combine": combine, "rounding": rounding})
+        start, length = s.area[Memory.TABLE]
+        table = s.integer(start // TABLE_ENTRIES, (start + length) // TABLE_ENTRIES - 1)
+        fields |= {"combine": combine, "rounding": rounding, "lookup": int(s.chance(0.5)), "table": table}
+        return s.proposal(Opcode.RESCALE, fields)

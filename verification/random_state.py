@@ -16,6 +16,7 @@ from tilewright.isa.program import PAGE
 from tilewright.isa.spec import (
     FORMAT_OF,
     MEMORIES,
+    TABLE_ENTRIES,
     UOP_FIELDS,
     UOP_MEMORY,
     Engine,
@@ -74,7 +75,7 @@ class State:
         self.history = {m.memory: History(m.depth(config), m.bank_units(config)) for m in MEMORIES.values()}
         self.span = max(config.in_units, config.out_units)
         wgt_room = max(2, min(12, 4096 // config.wgt_entry_bytes))
-        most = {Memory.ACT: 24, Memory.ACC: 16, Memory.WGT: wgt_room, Memory.PRM: 6}
+        most = {Memory.ACT: 24, Memory.ACC: 16, Memory.WGT: wgt_room, Memory.PRM: 6, Memory.TABLE: 2}
         self.area = {memory: self._stretch(memory, length) for memory, length in most.items()}
         self.area[Memory.ACC8] = self.area[Memory.ACC]
         self.uops = {
@@ -107,8 +108,8 @@ class State:
         return bool(self.rng.random() < probability)
 
     def _stretch(self, memory: Memory, most: int) -> tuple[int, int]:
-        """(start, length) of a memory's working area; whole vectors for act and acc."""
-        step = self.span if memory in (Memory.ACT, Memory.ACC) else 1
+        """(start, length) of a memory's working area; whole vectors for act and acc, whole tables."""
+        step = {Memory.ACT: self.span, Memory.ACC: self.span, Memory.TABLE: TABLE_ENTRIES}.get(memory, 1)
         total = self.depth[memory] // step
         length = min(total, self.integer(min(4, most), most))
         return self.integer(0, total - length) * step, length * step

@@ -21,6 +21,7 @@ struct Accelerator {
     wgt_memory wgt;
     acc_memory acc;
     prm_memory prm;
+    table_memory tables;
     uop_gemm_memory uops_gemm;
     uop_alu_memory uops_alu;
     command_stream commands[4];
@@ -54,7 +55,7 @@ struct Accelerator {
         switch (engine) {
         case ENGINE_LOAD:
             tilewright_load(commands[0], retired[0], t[1][0], t[2][0], t[3][0], t[0][1], t[0][2], t[0][3], dram, act,
-                            wgt, acc, prm, uops_gemm, uops_alu);
+                            wgt, acc, prm, tables, uops_gemm, uops_alu);
             break;
         case ENGINE_GEMM:
             tilewright_gemm(commands[1], retired[1], t[0][1], t[2][1], t[3][1], t[1][0], t[1][2], t[1][3], uops_gemm,
@@ -62,7 +63,7 @@ struct Accelerator {
             break;
         case ENGINE_ALU:
             tilewright_alu(commands[2], retired[2], t[0][2], t[1][2], t[3][2], t[2][0], t[2][1], t[2][3], uops_alu, act,
-                           acc, prm);
+                           acc, prm, tables);
             break;
         default:
             tilewright_store(commands[3], retired[3], t[0][3], t[1][3], t[2][3], t[3][0], t[3][1], t[3][2], dram, act);

@@ -35,6 +35,8 @@ def memory_shapes(config: Config) -> list[dict[str, Any]]:
          "kernels": {"load": "wgt", "gemm": "wgt"}},
         {"name": "prm", "dims": [c["PRM_PARTS"]], "rows": c["PRM_ENTRIES"], "width": beat, "spare": False,
          "kernels": {"load": "prm", "alu": "prm"}},
+        {"name": "tables", "dims": [c["OUT_UNITS"] * c["UNIT"]], "rows": c["TABLE_ROWS"],
+         "width": 8 * c["TABLE_ENTRY_VALUES"], "spare": False, "kernels": {"load": "tables", "alu": "tables"}},
         {"name": "uops_gemm", **uops["GEMM"], "kernels": {"load": "uops_gemm", "gemm": "uops"}},
         {"name": "uops_alu", **uops["ALU"], "kernels": {"load": "uops_alu", "alu": "uops"}},
     ]  # fmt: skip

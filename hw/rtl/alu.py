@@ -17,6 +17,7 @@ from tilewright.hw.rtl.sequencer import Sequencer, delay
 from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.registers import TAG_BITS
 from tilewright.isa.spec import (
+    TABLES,
     Engine,
     Opcode,
     acc_bits,
@@ -36,7 +37,8 @@ class Alu(Elaboratable):
     """The ALU engine. Stage n is the cycle n cycles after a vector's issue slot.
 
     0 issue; 1 loops, micro-op address; 2 micro-op; 3 sums; 4 wrapped act address, reads of acc and act; 5 prm
-    read (and acc[d] with pace = 1); 6 data; 7 data with pace = 1; 8 operands; 9 to 15 arithmetic
+    read (and acc[d] with pace = 1); 6 data, read of tables; 7 data with pace = 1, looked up; 8 operands; 9 to 15
+    arithmetic
     (:mod:`alu_lane`); 16 write, retire.
     """
 
@@ -59,6 +61,10 @@ class Alu(Elaboratable):
         self.prm_multiplier = Signal(32 * config.block_out)
         self.prm_offset = Signal(32 * config.block_out)
         self.prm_shift = Signal(6 * config.block_out)
+        self.table_enable = Signal()
+        self.table = Signal(range(TABLES))
+        self.table_index = Signal(8 * config.act_unit_bytes * config.out_units)
+        self.table_result = Signal.like(self.table_index)
         self.retire_line = RetireLine(ALU_DEPTH)
 
     def elaborate(self, platform: object) -> Module:
@@ -111,9 +117,11 @@ class Alu(Elaboratable):
             Mux(is_req, req.wrap_base, res.wrap_base), Mux(is_req, req.wrap_size, res.wrap_size), reads_src, reads_dst
         )
         wrap_1 = Signal.like(wrap, reset_less=True)
+        table = Cat(res.table, is_res & res.lookup)
+        table_1 = Signal.like(table, reset_less=True)
         mode = [LaneControl(f"stage_{k}") for k in range(1, WRITE_STAGE + 1)]  # mode[k - 1]: stage k
         with m.If(self.issue):
-            m.d.sync += [wrap_1.eq(wrap), mode[0].word.eq(mode_0.word)]
+            m.d.sync += [wrap_1.eq(wrap), table_1.eq(table), mode[0].word.eq(mode_0.word)]
         m.d.sync += mode[1].settle(mode[0])
         for earlier, later in pairwise(mode[1:]):
             m.d.sync += later.word.eq(earlier.word)
@@ -172,7 +180,14 @@ class Alu(Elaboratable):
                 x = Mux(act_from_4[2][:act_unit] == k, self.act_read.data[k * unit_bits : (k + 1) * unit_bits], x)
         act_6 = Signal(width)
         m.d.comb += act_6.eq(x)
-        act_8 = delay(m, act_6, 2, "act_data_from_6")[2]
+        table_from_1 = delay(m, table_1, 6, "table_from_1")
+        m.d.comb += [
+            self.table_enable.eq(valid[5] & table_from_1[5][-1]), self.table.eq(table_from_1[5]),
+            self.table_index.eq(act_6),
+        ]  # fmt: skip
+        act_7 = delay(m, act_6, 1, "act_data_from_6")[1]
+        act_8 = Signal(width, reset_less=True)
+        m.d.sync += act_8.eq(Mux(table_from_1[6][-1], self.table_result, act_7))
         src_6 = Signal.like(self.acc_src.data)
         m.d.comb += src_6.eq(self.acc_src.data)
         src_8 = delay(m, src_6, 2, "src_data_from_6")[2]

@@ -8,7 +8,16 @@ from tilewright.config import Config
 from tilewright.hw.rtl.load_data import LoadData
 from tilewright.hw.rtl.memory import BankedMemory, WritePort
 from tilewright.hw.rtl.primitives import Ram
-from tilewright.isa.spec import Engine, Memory, bits_for, uop_depth, uop_width
+from tilewright.isa.spec import (
+    TABLE_ENTRIES,
+    TABLE_ENTRY_VALUES,
+    TABLES,
+    Engine,
+    Memory,
+    bits_for,
+    uop_depth,
+    uop_width,
+)
 
 
 class UopMemory(Elaboratable):
@@ -79,8 +88,39 @@ class ParameterMemory(Elaboratable):
         return m
 
 
+class TableMemory(Elaboratable):
+    """RESCALE's tables, one copy per lane: each looks up another value. A result comes a cycle after ``enable``."""
+
+    def __init__(self, lanes: int) -> None:
+        self.rams = [Ram(8 * TABLE_ENTRY_VALUES, TABLES * TABLE_ENTRIES) for _ in range(lanes)]
+        self.enable = Signal()
+        self.table = Signal(range(TABLES))
+        self.index = Signal(8 * lanes)  #: an int8 per lane
+        self.result = Signal(8 * lanes)
+        self.write = Signal()
+        self.write_address = Signal(self.rams[0].address_bits)
+        self.write_data = Signal(8 * TABLE_ENTRY_VALUES)
+
+    def elaborate(self, platform: object) -> Module:
+        """The entry, then the value in it."""
+        m = Module()
+        low = bits_for(TABLE_ENTRY_VALUES)
+        for lane, ram in enumerate(self.rams):
+            m.submodules[f"lane_{lane}"] = ram
+            index = self.index.word_select(lane, 8)
+            place = Signal(low, name=f"place_{lane}", reset_less=True)
+            m.d.sync += place.eq(index[:low])
+            m.d.comb += [
+                ram.read_enable.eq(self.enable), ram.read_address.eq(Cat(index[low:], self.table)),
+                ram.write_enable.eq(self.write), ram.write_address.eq(self.write_address),
+                ram.write_data.eq(self.write_data),
+                self.result.word_select(lane, 8).eq(ram.read_data.word_select(place, 8)),
+            ]  # fmt: skip
+        return m
+
+
 class Memories(Elaboratable):
-    """act, acc, wgt, prm and both micro-op memories; LOAD's data side writes all of them."""
+    """act, acc, wgt, prm, both micro-op memories and tables; LOAD's data side writes all of them."""
 
     def __init__(self, config: Config, load: LoadData) -> None:
         self.config, self.load = config, load
@@ -102,12 +142,13 @@ class Memories(Elaboratable):
         self.prm = ParameterMemory(config)
         self.uop_gemm = UopMemory(config, Engine.GEMM)
         self.uop_alu = UopMemory(config, Engine.ALU)
+        self.table = TableMemory(config.out_units * config.batch * config.lanes)
 
     def elaborate(self, platform: object) -> Module:
         """Write data is repeated over the row; the chunk enables pick the place."""
         m = Module()
         c, load = self.config, self.load
-        for name in ("act", "acc", "wgt", "prm", "uop_gemm", "uop_alu"):
+        for name in ("act", "acc", "wgt", "prm", "uop_gemm", "uop_alu", "table"):
             m.submodules[name] = getattr(self, name)
 
         act_data = Mux(load.whole, load.value[:8].replicate(c.beat_bytes), load.data)
@@ -155,6 +196,8 @@ class Memories(Elaboratable):
             self.wgt.write_address.eq(load.address), self.wgt.write_data.eq(load.data.replicate(chunks)),
             self.prm.write.eq(load.write[Memory.PRM]), self.prm.write_address.eq(load.address),
             self.prm.write_part.eq(load.part), self.prm.write_data.eq(load.data),
+            self.table.write.eq(load.write[Memory.TABLE]), self.table.write_address.eq(load.address),
+            self.table.write_data.eq(load.data),
         ]  # fmt: skip
         for memory, uops in ((Memory.UOP_GEMM, self.uop_gemm), (Memory.UOP_ALU, self.uop_alu)):
             shift = bits_for(uops.per_row) if uops.per_row > 1 else 0

@@ -111,6 +111,8 @@ class Tilewright(Elaboratable):
             memories.uop_alu.enable.eq(alu.uop_enable), memories.uop_alu.address.eq(alu.uop_address),
             alu.uop_word.eq(memories.uop_alu.word), memories.prm.enable.eq(alu.prm_enable),
             memories.prm.address.eq(alu.prm_address),
+            memories.table.enable.eq(alu.table_enable), memories.table.table.eq(alu.table),
+            memories.table.index.eq(alu.table_index), alu.table_result.eq(memories.table.result),
             Cat(alu.prm_bias, alu.prm_multiplier, alu.prm_offset, alu.prm_shift).eq(Cat(*memories.prm.data)),
         ]  # fmt: skip
         # STORE reads single units

@@ -78,8 +78,8 @@ class Emit(Protocol):
     def requantize(self, requant: Requant, out: Buffer, **fields: int) -> None:
         """Emit a REQUANTIZE into ``out``; rounding, zero point and clamp come from ``requant``."""
 
-    def rescale(self, source: Buffer, **fields: int) -> None:
-        """Emit a RESCALE out of ``source``."""
+    def rescale(self, source: Buffer, table: bytes | None, **fields: int) -> None:
+        """Emit a RESCALE out of ``source``, looked up in ``table`` (made resident if it is not)."""
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""ALU-only operators: residual add, requantise, concatenation, padding and max pooling."""
+"""ALU-only operators: residual add, requantise, tables, concatenation, padding and max pooling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.graph import Requant, Scale
 from tilewright.jit.kernels.base import (
@@ -20,16 +19,6 @@ from tilewright.jit.kernels.base import (
 )
 from tilewright.jit.layout import units_for
 from tilewright.jit.plan import tables as t
-
-#: (x << 20) * 2^30 >> 50 is x
-IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding=Rounding.SINGLE)
-
-
-def identity_requant(channels: int, lo: int = -128, hi: int = 127) -> Requant:
-    """acc -> act unchanged but for the clamp."""
-    one = np.full(channels, 1 << 30, np.int32)
-    zero = np.zeros(channels, np.int32)
-    return Requant(zero, one, np.full(channels, 30, np.int32), zero, Rounding.SINGLE, 0, lo, hi)
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ class ElementwiseNode(Node):
             source = e.buffer(self.inputs[term.index])
             x = task.lo * self.strides[1] + term.dx
             e.rescale(
-                source,
+                source, term.scale.table,
                 rounding=int(term.scale.rounding), combine=int(term.combine),
                 outer=columns, inner=vectors,
                 src=source.offset(task.row * self.strides[0] + term.dy, x), src_outer=self.strides[1] * source.units,

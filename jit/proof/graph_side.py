@@ -154,6 +154,36 @@ def _rescaled(x: Elements, scale: g.Scale, requant: g.Requant, seed: int) -> Ele
     return _requantize(acc, kind, requant, seed)
 
 
+def _resample(op: g.Resample, seed: int, x: Elements) -> Elements:
+    """Rows and columns that take one int8 value as it is select it; every other value is a sum."""
+    acc = np.empty((1, len(op.rows), len(op.columns), x.shape[3]))
+    ones = [np.array([tuple(row[row != 0]) == (1,) for row in matrix]) for matrix in (op.rows, op.columns)]
+    for y, row in enumerate(op.rows):
+        total = np.zeros(acc.shape[2:])
+        for i in np.flatnonzero(row).tolist():
+            for j in range(x.shape[2]):
+                places = np.flatnonzero(op.columns[:, j])
+                weights = (int(row[i]) * op.columns[places, j].astype(np.int64)).astype(np.float64)
+                total[places] += _times(weights, x[0, i, j] - op.offset)
+        reduce_elements(total.reshape(-1))
+        acc[0, y] = total
+    result = _requantize(acc, LINEAR, op.requant, seed)
+    if op.offset == 0:
+        plain = np.ix_(ones[0], ones[1])
+        result[0][plain] = _requantize(acc[0][plain], PLAIN, op.requant, seed)
+    return result
+
+
+def _times(weights: NDArray[np.float64], values: Elements) -> Elements:
+    """The products of weights below 2^21 and elements, (weights, values), reduced."""
+    high = np.floor(values / 65536.0)
+    product = weights[:, None] * high
+    reduce_elements(product.reshape(-1))
+    product = product * 65536.0 + weights[:, None] * (values - high * 65536.0)
+    reduce_elements(product.reshape(-1))
+    return product
+
+
 def _concat(op: g.Concat, seed: int, *inputs: Elements) -> Elements:
     parts = zip(inputs, op.parts, strict=True)
     return np.concatenate([x if part is None else _rescaled(x, *part, seed) for x, part in parts], axis=-1)
@@ -168,5 +198,6 @@ _RULES: dict[type[g.Op], Callable[..., Elements]] = {
     g.Requantize: lambda op, seed, x: _rescaled(x, op.scale, op.requant, seed),
     g.Pad: lambda op, seed, x: pad(x, op.padding, op.pad_value),
     g.Concat: _concat,
+    g.Resample: _resample,
     g.Reshape: lambda op, seed, x: x.reshape(op.shape),
 }

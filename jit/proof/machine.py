@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.program import Program
+from tilewright.isa.spec import TABLE_VALUES, TABLES
 from tilewright.jit.proof.algebra import P
 from tilewright.sim.scaling import ROWS
 from tilewright.sim.state import Memories, Shape, make_shape
@@ -22,11 +23,11 @@ class Machine(NamedTuple):
     ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT] as float64, ``taps``:
     for each entry one more than its last input that has a weight, ``selects``: for each of its outputs 0 where all
     weights are zero, 1 where they are but for a single 1, else 2. ``dram`` holds all segments but the constant ones,
-    an element per byte, output segments first; ``base`` is where each segment starts, -1 for constant ones, whose
-    bytes lie at the addresses ``constants``. ``writer``: for each element of the output segments one more than the
+    an element per byte, output segments first; ``base`` is where each segment starts, -1 for constant ones, whose bytes
+    lie at the addresses ``constants``. ``writer``: for each element of the output segments one more than the
     instruction that stored it, negative if there was another before. The last arrays keep what was worked out for prm
-    entries: ``scale_*`` per lane for RESCALE with rounding ``scale_tag``, ``key`` and ``keeps`` for REQUANTIZE with the
-    fields in ``key_tag``; tags are -1 where nothing is known.
+    entries: ``scale_*`` per lane for RESCALE with the rounding and the table of ``scale_tag``, ``key`` and ``keeps``
+    for REQUANTIZE with the fields in ``key_tag``; tags are -1 where nothing is known.
     """
 
     act: NDArray[np.float64]
@@ -119,4 +120,5 @@ def _constant_memories(shape: Shape) -> Memories:
         uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
         uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
         window=np.zeros(1, np.int8),
+        table=np.zeros(TABLES * TABLE_VALUES, np.int8),
     )

@@ -18,7 +18,9 @@ from tilewright.sim.state import Shape
 #: why an instruction cannot be followed; see :data:`tilewright.jit.proof.run.REASONS`
 FOLLOWED, DATA_AS_CONSTANTS, DATA_AS_INT32, NONLINEAR_ALU, MINIMUM, MAXIMUM_OF_SUMS = range(6)
 
-ACT, WGT, ACC, ACC8, PRM = (int(m) for m in (Memory.ACT, Memory.WGT, Memory.ACC, Memory.ACC8, Memory.PRM))
+ACT, WGT, ACC, ACC8, PRM, TABLE = (
+    int(m) for m in (Memory.ACT, Memory.WGT, Memory.ACC, Memory.ACC8, Memory.PRM, Memory.TABLE)
+)
 
 
 @compiled
@@ -38,8 +40,10 @@ def _weights_changed(entry: int, x: Machine, s: Shape) -> None:
 
 @compiled
 def _load_constants(row: Any, address: int, x: Machine, s: Shape) -> None:
-    """wgt, prm or micro-ops, by the simulator itself; then what follows from the new entries."""
+    """wgt, prm, tables or micro-ops, by the simulator itself; then what follows from the new entries."""
     load_constants(row, address, x.memories, s)
+    if row.memory == TABLE:
+        x.scale_tag[:] = -1
     if row.memory != WGT and row.memory != PRM:
         return
     for r in range(row.rows):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.arithmetic import Rounding
-from tilewright.isa.spec import AluOp, Combine
+from tilewright.isa.spec import TABLE_VALUES, AluOp, Combine
 from tilewright.jit.proof.algebra import (
     LINEAR,
     MAXSET,
@@ -100,9 +100,10 @@ def requantize(row: Any, x: Machine, s: Shape) -> None:
 
 
 @compiled
-def _prepare_rescale(entry: int, rounding: int, x: Machine, s: Shape) -> None:
-    """The functions of a prm entry's lanes as RESCALE applies them."""
-    x.scale_tag[entry] = rounding
+def _prepare_rescale(entry: int, tag: int, row: Any, x: Machine, s: Shape) -> None:
+    """The functions of a prm entry's lanes as RESCALE applies them, behind a table or not."""
+    x.scale_tag[entry] = tag
+    rounding, first = row.rounding, row.table * TABLE_VALUES
     prm = x.memories.prm[entry]
     table = np.empty(256, np.int64)
     for k in range(s.block_out):
@@ -113,8 +114,9 @@ def _prepare_rescale(entry: int, rounding: int, x: Machine, s: Shape) -> None:
             a, b, key = x.scale_a[entry, k - 1], x.scale_b[entry, k - 1], x.scale_key[entry, k - 1]
         else:
             for v in range(-128, 128):
+                looked = int(x.memories.table[first + (v & 255)]) if row.lookup else v
                 table[v + 128] = scale_entry(
-                    v, prm[BIAS, k], prm[MULTIPLIER, k], prm[SHIFT, k], prm[OFFSET, k], rounding
+                    looked, prm[BIAS, k], prm[MULTIPLIER, k], prm[SHIFT, k], prm[OFFSET, k], rounding
                 )
             a, b, key = table_form(x.seed, table)
         x.scale_a[entry, k], x.scale_b[entry, k], x.scale_key[entry, k] = a, b, key
@@ -135,7 +137,7 @@ def _join_maximum(at: int, value: float, plain: bool, x: Machine) -> bool:
 @compiled
 def rescale(row: Any, x: Machine, s: Shape) -> int:
     """RESCALE."""
-    rounding, combine = row.rounding, row.combine
+    combine, tag = row.combine, row.rounding + ((1 + row.table) << 8) * row.lookup
     if combine == JOIN_MIN:
         return MINIMUM
     n = s.block_out
@@ -145,8 +147,8 @@ def rescale(row: Any, x: Machine, s: Shape) -> int:
             for u in range(row.uop_count):
                 dst, src, p = vector(row, turn, u, x.memories.uop_alu, s)
                 d, f = dst * s.lanes, src * s.lanes
-                if x.scale_tag[p] != rounding:
-                    _prepare_rescale(p, rounding, x, s)
+                if x.scale_tag[p] != tag:
+                    _prepare_rescale(p, tag, row, x, s)
                 if combine == JOIN_ADD:
                     linear(d, n, x)
                 for k in range(n):

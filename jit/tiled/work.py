@@ -121,7 +121,8 @@ class Worker:
                 "combine": int(Combine.WRITE if first else term.combine), **source.wrap,
             }  # fmt: skip
             self._writer.rescale(
-                vectors, **common, outer=part.rows, inner=part.columns, src=start, src_outer=step_y, src_inner=step_x,
+                vectors, term.scale.table, **common, outer=part.rows, inner=part.columns, src=start,
+                src_outer=step_y, src_inner=step_x,
                 dst=acc, dst_outer=part.columns * units, dst_inner=units,
             )  # fmt: skip
 
@@ -134,7 +135,7 @@ class Worker:
         for number, term in enumerate(layer.terms):
             source = sources[term.index]
             self._writer.rescale(
-                vectors, rounding=int(term.scale.rounding), prm=prm[term.scale],
+                vectors, term.scale.table, rounding=int(term.scale.rounding), prm=prm[term.scale],
                 combine=int(term.combine if number else Combine.WRITE), inner=pixels,
                 src=source.base + first * units, src_inner=units, dst=acc, dst_inner=units, **source.wrap,
             )  # fmt: skip

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from tests.isa.build import ALU, CONSTANT, LOAD, STORE, Builder
-from tilewright.config import PRESETS
+from tilewright.config import PRESETS, Config
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Memory
+from tilewright.isa.spec import TABLE_ENTRIES, TABLE_ENTRY_VALUES, TABLE_VALUES, TABLES, Memory
 from tilewright.isa.timing import ALU_DISTANCE
 
 TINY = PRESETS["tiny"]
@@ -52,6 +53,37 @@ def scaling_program(seed: int) -> Program:
     b.requantize(**loops, dst=out, rounding=Rounding.SINGLE, lo=-128, push=[STORE])
     b.store(count=out + vectors, pop=[ALU])
     return b.program()
+
+
+def table_program(config: Config) -> tuple[Program, np.ndarray]:
+    """Every int8 value in every lane behind the first and the last table, added up; and the int8 sums it stores.
+
+    Values are halved in a table, so that a sum of two fits.
+    """
+    rng = np.random.default_rng(0)
+    b, vectors = Builder(config), 256
+    tables = rng.integers(-64, 64, (2, TABLE_VALUES)).astype(np.int8)
+    x = np.arange(256, dtype=np.uint8)[:, None] + rng.integers(0, 256, config.batch * config.block_out)
+    x = x.astype(np.uint8)
+    prm = np.zeros((1, config.block_out, 4), "<i4")
+    prm[..., 1], prm[..., 3] = 1 << 10, 10 + RESCALE_LEFT_SHIFT
+    keep = np.zeros((1, config.block_out, 4), "<i4")
+    keep[..., 1] = 1
+    for number, table in zip((0, TABLES - 1), tables):
+        entries = np.zeros((TABLE_ENTRIES, config.beat_bytes), np.int8)
+        entries[:, :TABLE_ENTRY_VALUES] = table.reshape(TABLE_ENTRIES, -1)
+        at = b.constant(entries.tobytes())
+        b.load(Memory.TABLE, count=TABLE_ENTRIES, sram=number * TABLE_ENTRIES, segment=CONSTANT, offset=at)
+    b.load(Memory.PRM, count=2, segment=CONSTANT, offset=b.constant(prm.tobytes() + keep.tobytes()))
+    units = vectors * config.out_units
+    b.load(Memory.ACT, count=units, segment=CONSTANT, offset=b.constant(x.tobytes()))
+    b.uops(ALU, [{}], push=[ALU])
+    loops: dict[str, Any] = {"inner": vectors, "dst_inner": config.out_units, "src_inner": config.out_units}
+    b.rescale(**loops, rounding=Rounding.SINGLE, lookup=1, pop=[LOAD])
+    b.rescale(**loops, rounding=Rounding.SINGLE, lookup=1, table=TABLES - 1, combine=Combine.ADD)
+    b.requantize(**loops, dst=units, prm=1, rounding=Rounding.SINGLE, lo=-128, push=[STORE])
+    b.store(sram=units, count=units, pop=[ALU])
+    return b.program(), tables[0][x] + tables[1][x]
 
 
 def function_program(function: AluOp, use_imm: int) -> Program:

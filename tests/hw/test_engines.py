@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hw.lane_programs import function_program, scaling_program
+from tests.hw.lane_programs import function_program, scaling_program, table_program
 from tests.isa.build import ALU, CONSTANT, GEMM, LOAD, STORE, Builder
 from tilewright.config import PRESETS
 from tilewright.hw.verilated.design import design_library
@@ -69,6 +69,10 @@ def test_scaling_of_extreme_values(driver: Driver, seed: int) -> None:
 @pytest.mark.parametrize("use_imm", [0, 1])
 def test_functions_of_extreme_values(driver: Driver, function: AluOp, use_imm: int) -> None:
     agree(driver, function_program(function, use_imm))
+
+
+def test_tables_of_all_values(driver: Driver) -> None:
+    agree(driver, table_program(TINY)[0])
 
 
 @pytest.mark.parametrize("window", [0, 1])

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from tests.conftest import REPOSITORY, ModelCase
 from tests.hw.hls_programs import begin, finish
-from tests.hw.lane_programs import function_program, scaling_program
+from tests.hw.lane_programs import function_program, scaling_program, table_program
 from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, TINY, Builder
 from tests.runtime.network import images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
@@ -102,6 +102,10 @@ def test_functions_of_extreme_values(tiny: HlsDevice, function: AluOp, use_imm: 
 @pytest.mark.parametrize("seed", range(4))
 def test_scaling_of_extreme_values(tiny: HlsDevice, seed: int) -> None:
     same_as_sim(tiny, scaling_program(seed))
+
+
+def test_tables_of_all_values(tiny: HlsDevice) -> None:
+    same_as_sim(tiny, table_program(TINY)[0])
 
 
 @pytest.mark.parametrize("config_seed", QUICK_SEEDS)

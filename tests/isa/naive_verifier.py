@@ -251,6 +251,8 @@ class _Naive:
         elif i.opcode == Opcode.RESCALE or i["rounding"] != 3:
             vectors.append(self._operand(i, "src", src, o, n, source, span))
             step.reads += self._operand(i, "prm", prm, o, n, Memory.PRM, 1)
+            if i.opcode == Opcode.RESCALE and i["lookup"]:
+                step.reads += [(_NAMES[Memory.TABLE], 128 * i["table"] + k) for k in range(128)]
             if i.opcode == Opcode.RESCALE and i["combine"] != Combine.WRITE:
                 vectors.append(target)
         for vector in vectors:

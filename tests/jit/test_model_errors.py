@@ -113,9 +113,11 @@ def test_a_batch_runs_in_the_interpreter(tmp_path: Path) -> None:
 def test_an_operator_unknown_to_the_accelerator_is_left_to_the_interpreter(tmp_path: Path) -> None:
     builder = TfliteBuilder()
     x = builder.tensor([1, 4, 4, 2], 0.1, 3)
-    y = builder.op("TANH", [x], builder.tensor([1, 4, 4, 2], 1 / 128, 0))
+    y = builder.op("L2_NORMALIZATION", [x], builder.tensor([1, 4, 4, 2], 1 / 128, 0), "L2NormOptions")
     model = import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
-    assert model.host_ops == [("op000_TANH", "TANH has no exact integer form on the accelerator")]
+    assert model.host_ops == [
+        ("op000_L2_NORMALIZATION", "L2_NORMALIZATION has no exact integer form on the accelerator")
+    ]
 
 
 def test_what_the_interpreter_cannot_run_is_refused_in_its_words(tmp_path: Path) -> None:

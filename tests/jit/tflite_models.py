@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
+_FIRST_VERSION = ("RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
 _CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0}
 
 
@@ -77,7 +78,7 @@ class TfliteBuilder:
             tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
             tflite.OperatorCodeAddBuiltinCode(b, code)
             tflite.OperatorCodeAddVersion(
-                b, {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "RESHAPE": 1, "SHAPE": 1, "HARD_SWISH": 1}.get(name, 2)
+                b, {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3}.get(name, 1 if name in _FIRST_VERSION else 2)
             )
             codes.append(tflite.OperatorCodeEnd(b))
         parts = [self._offsets(b, items) for items in (tensors, operators)]

@@ -31,7 +31,8 @@ class Reference:
     """The accelerator's memories, and a method per instruction.
 
     act: int64 array (units, batch, lanes) of int8 values; acc: likewise of int32 values; wgt: (entries, BO,
-    BI); prm: (entries, BO, 4) of bias, multiplier, offset, shift; uops: rows of fields per engine.
+    BI); prm: (entries, BO, 4) of bias, multiplier, offset, shift; tables: two
+    int8 values an entry; uops: rows of fields per engine.
     """
 
     def __init__(self, program: Program) -> None:
@@ -41,6 +42,7 @@ class Reference:
         self.acc = np.zeros((c.acc_units, c.batch, c.lanes), np.int64)
         self.wgt = np.zeros((c.wgt_entries, c.block_out, c.block_in), np.int64)
         self.prm = np.zeros((c.prm_entries, c.block_out, 4), np.int64)
+        self.tables = np.zeros((memory_depth(c, Memory.TABLE), 2), np.int64)
         self.uops = {
             Engine.GEMM: np.zeros((memory_depth(c, Memory.UOP_GEMM), 4), np.int64),
             Engine.ALU: np.zeros((memory_depth(c, Memory.UOP_ALU), 3), np.int64),
@@ -132,6 +134,8 @@ class Reference:
             elif memory == Memory.PRM:
                 self.prm[address] = np.frombuffer(data, "<i4").reshape(c.block_out, 4)
                 self.prm[address, :, 3] &= 63
+            elif memory == Memory.TABLE:
+                self.tables[address] = np.frombuffer(data[:2], "<i1")
             else:
                 engine = Engine.GEMM if memory == Memory.UOP_GEMM else Engine.ALU
                 self.uops[engine][address] = decode_uops(data, engine, c)[0]
@@ -210,6 +214,8 @@ class Reference:
         units = self.config.out_units
         for _, at in self._iterations(i, Engine.ALU):
             x = self._vector(self.act, self._act_address(i, at["src"]), units)
+            if i["lookup"]:
+                x = self.tables.reshape(-1, 256)[i["table"]][x % 256]
             r = rescale(x, **self._parameters(at["prm"]), rounding=Rounding(i["rounding"])).astype(np.int64)
             old = self._vector(self.acc, at["dst"], units)
             self._set_vector(self.acc, at["dst"], Combine(i["combine"]).apply(old, r))

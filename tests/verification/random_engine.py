@@ -1,7 +1,7 @@
 """Seeded random legal programs that are about one engine: data comes in, the engine works, everything is shown.
 
 What an engine wrote is only seen in DRAM, so such a program ends with a *dump*: the working areas of act and acc
-are stored whole, acc byte by byte; before that, weights and parameters that were loaded are used once each.
+are stored whole, acc byte by byte; before that, weights, parameters and tables that were loaded are used once each.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.arithmetic import wrap_int32
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, wrap_int32
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
-from tilewright.isa.spec import UOP_MEMORY, Engine, Memory, Opcode, uop_depth, uop_width
+from tilewright.isa.spec import TABLE_ENTRIES, TABLE_VALUES, UOP_MEMORY, Engine, Memory, Opcode, uop_depth, uop_width
 from tilewright.verification.random_order import History
 from tilewright.verification.random_program import GrowingProgram
 from tilewright.verification.random_state import CONSTANT, OUTPUT
@@ -49,6 +49,7 @@ def random_engine_program(rng: np.random.Generator, config: Config, engine: Engi
         dump.weights()
         dump.accumulators()
         dump.parameters()
+        dump.tables()
         growing.grow(UOP_USERS, MICRO_OP_USES)
         dump.accumulators()
     return growing.finish()
@@ -110,6 +111,28 @@ class _Dump:
             count = min(self.acc[1] // self.span, length - first)
             self._through_act(count, prm=start + first, prm_step=1)
 
+    def tables(self) -> None:
+        """Every value of the working area's tables, each at its place in act; the dump of acc shows them."""
+        self._load_plain_uop(Engine.ALU)
+        lanes = self.config.batch * self.config.block_out
+        vectors = min(self.act[1], self.acc[1]) // self.span
+        keep = np.tile(np.array([0, 1, 0, RESCALE_LEFT_SHIFT]), (self.config.block_out, 1))
+        self._load_constant(Memory.PRM, keep.astype("<i4").tobytes(), 1)
+        start, length = self.state.area[Memory.TABLE]
+        inner = {"dst_inner": self.span, "src_inner": self.span} if vectors > 1 else {}
+        for number in range(start // TABLE_ENTRIES, (start + length) // TABLE_ENTRIES):
+            for first in range(0, TABLE_VALUES, vectors * lanes):
+                content = np.arange(first, first + vectors * lanes).astype(np.uint8)
+                units = vectors * self.config.out_units
+                self._load_constant(Memory.ACT, content.tobytes(), units, self.act[0])
+                fields = {
+                    "uop_count": 1, "outer": 1, "inner": vectors, "dst": self.acc[0], "src": 0, **inner,
+                    "wrap_base": self.act[0], "wrap_size": self.act[1], "rounding": int(Rounding.SINGLE), "lookup": 1,
+                    "table": number,
+                }  # fmt: skip
+                self._emit(Opcode.RESCALE, fields)
+                self._through_act(vectors, prm=0, prm_step=0)
+
     # -- pieces ----------------------------------------------------------------------------------------
 
     def _grow_output(self, beats: int) -> int:
@@ -121,15 +144,15 @@ class _Dump:
         self.state.dram[OUTPUT] = new
         return first
 
-    def _load_constant(self, memory: Memory, data: bytes, entries: int) -> None:
-        """LOAD of the first entries of a memory from new constants."""
+    def _load_constant(self, memory: Memory, data: bytes, entries: int, first: int = 0) -> None:
+        """LOAD of entries of a memory, from ``first`` on, from new constants."""
         beat = self.config.beat_bytes
         self.state.blob += b"\0" * (-len(self.state.blob) % beat)
         offset = len(self.state.blob) // beat
         self.state.blob += data + bytes(-len(data) % beat)
         fields = {
-            "memory": int(memory), "rows": 1, "cols": entries, "sram_col": 1, "wrap_size": self.config.act_units,
-            "segment": CONSTANT, "offset": offset,
+            "memory": int(memory), "rows": 1, "cols": entries, "sram": first, "sram_col": 1,
+            "wrap_size": self.config.act_units, "segment": CONSTANT, "offset": offset,
         }  # fmt: skip
         self._emit(Opcode.LOAD, fields)
 

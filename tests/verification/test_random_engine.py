@@ -37,11 +37,11 @@ def test_programs_are_legal_and_busy(engine: Engine) -> None:
         assert len(mine) >= SIZE
 
 
-@pytest.mark.parametrize("memory", [Memory.ACT, Memory.ACC, Memory.WGT, Memory.PRM])
+@pytest.mark.parametrize("memory", [Memory.ACT, Memory.ACC, Memory.WGT, Memory.PRM, Memory.TABLE])
 def test_what_is_loaded_is_shown(memory: Memory) -> None:
     """A LOAD from another place gives other bytes in DRAM, unless a later instruction overwrites what it wrote."""
     shown = 0
-    for seed in range(8):
+    for seed in range(12):
         program = random_engine_program(np.random.default_rng(seed), TINY, Engine.LOAD, SIZE)
         instructions = decode(program.instructions, TINY)
         loads = [i for i, x in enumerate(instructions) if x.opcode == Opcode.LOAD and x["memory"] == memory]

@@ -148,8 +148,9 @@ GROUPS: tuple[Group, ...] = (
          Axis("clamp", ("full", "narrow"), "lo and hi at the ends of int8, or not"), WRAP, STALL),
     ),
     Group(
-        "rescale", "RESCALE: rounding x combine x stall",
-        (Axis("rounding", tuple(r.name for r in Rounding), ""), Axis("combine", _names(Combine), ""), STALL),
+        "rescale", "RESCALE: rounding x combine x input x stall",
+        (Axis("rounding", tuple(r.name for r in Rounding), ""), Axis("combine", _names(Combine), ""),
+         Axis("input", ("itself", "looked up"), "act as it is, or behind a table"), STALL),
         (Exclusion("`rounding` rule: CONSTANT is for REQUANTIZE", lambda v: v["rounding"] == Rounding.CONSTANT.name),),
     ),
     Group(

@@ -86,7 +86,10 @@ class _Walk:
             clamp = "full" if (row.lo, row.hi) == INT8 else "narrow"
             yield "requantize", (Rounding(row.rounding).name, clamp, wrap, stall)
         elif opcode == Opcode.RESCALE:
-            yield "rescale", (Rounding(row.rounding).name, Combine(row.combine).name, stall)
+            yield (
+                "rescale",
+                (Rounding(row.rounding).name, Combine(row.combine).name, ("itself", "looked up")[row.lookup], stall),
+            )
         self.issued[engine].append(int(self.times.issue[index]))
 
     # -- time ------------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ act_memory act("act");
 acc_memory acc("acc");
 wgt_memory wgt("wgt");
 prm_memory prm("prm");
+table_memory tables("tables");
 
 void dispatch_body() {
     while (!cosim::get("ap_start", "")) cosim::cycle();
@@ -178,7 +179,7 @@ void load_body() {
     uop_gemm_memory uops_gemm("uops_gemm");
     uop_alu_memory uops_alu("uops_alu");
     tilewright_load(commands, retired, from_gemm, from_alu, from_store, to_gemm, to_alu, to_store, cosim::Bus(), act, wgt,
-                    acc, prm, uops_gemm, uops_alu);
+                    acc, prm, tables, uops_gemm, uops_alu);
 }
 
 void gemm_body() {
@@ -188,7 +189,8 @@ void gemm_body() {
 
 void alu_body() {
     uop_alu_memory uops("uops");
-    tilewright_alu(commands, retired, from_load, from_gemm, from_store, to_load, to_gemm, to_store, uops, act, acc, prm);
+    tilewright_alu(commands, retired, from_load, from_gemm, from_store, to_load, to_gemm, to_store, uops, act, acc, prm,
+                   tables);
 }
 
 void store_body() {

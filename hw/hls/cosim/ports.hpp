@@ -106,6 +106,7 @@ typedef cosim::Memory<int8_t, 8, 2> act_memory;
 typedef cosim::Memory<int32_t, 32, 2> acc_memory;
 typedef cosim::Memory<int, WEIGHT_BITS, 1> wgt_memory;
 typedef cosim::Memory<int32_t, 32, 1> prm_memory;
+typedef cosim::Memory<int8_t, 8, 1> table_memory;
 typedef cosim::Memory<ap_uint<UOP_GEMM_BITS>, UOP_GEMM_BITS, 0> uop_gemm_memory;
 typedef cosim::Memory<ap_uint<UOP_ALU_BITS>, UOP_ALU_BITS, 0> uop_alu_memory;
 typedef cosim::Stream<COMMAND_BITS> command_stream;

@@ -15,7 +15,8 @@ struct Work {
     act_offset wrap_size;
     LaneControl lanes;
     int32_t imm;
-    bool use_imm, paced, reads_old, reads_operand, reads_act;
+    bool use_imm, paced, reads_old, reads_operand, reads_act, lookup;
+    ap_uint<3> table;
 };
 
 template <typename Fields> void start_common(Work &work, const Fields &f) {
@@ -27,7 +28,8 @@ template <typename Fields> void start_common(Work &work, const Fields &f) {
     work.wrap_base = 0;
     work.wrap_size = 1;
     work.imm = 0;
-    work.use_imm = work.paced = work.reads_old = work.reads_operand = work.reads_act = false;
+    work.use_imm = work.paced = work.reads_old = work.reads_operand = work.reads_act = work.lookup = false;
+    work.table = 0;
     const LaneControl nothing = {false, false, 0, 0, 0, 0, 0, 0};
     work.lanes = nothing;
 }
@@ -58,6 +60,8 @@ static Work work_of(const Header &header, const ap_uint<INSTRUCTION_BITS> &word)
         work.lanes.rescale = true;
         work.lanes.combine = f.combine;
         work.reads_act = true;
+        work.lookup = f.lookup == 1;
+        work.table = f.table;
         work.reads_old = combine_reads_dst(f.combine);
     } else {
         const AluFields f = decode_AluFields(word);
@@ -107,7 +111,7 @@ static LaneParameters parameters(const prm_memory prm, ap_uint<PRM_ADDRESS_BITS>
 
 // Runs one instruction and returns its push mask when all results are written.
 static token_mask run(Work work, token_mask push, const uop_alu_memory uops, act_memory act, acc_memory acc,
-                      const prm_memory prm) {
+                      const prm_memory prm, const table_memory tables) {
 #pragma HLS INLINE off
     int32_t old[OUT_ELEMENTS], operand[OUT_ELEMENTS];
 #pragma HLS ARRAY_PARTITION variable=old complete
@@ -149,6 +153,13 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_ALU_DISTANCE true)
             } else {
                 for (int e = 0; e < OUT_ELEMENTS; e++) x[e] = 0;
             }
+            for (int e = 0; e < OUT_ELEMENTS; e++) {
+#pragma HLS UNROLL
+                const unsigned index = uint8_t(x[e]);
+                const int8_t found = tables[e][unsigned(work.table) * TABLE_ENTRIES + index / TABLE_ENTRY_VALUES]
+                                           [index % TABLE_ENTRY_VALUES];
+                if (work.lookup) x[e] = found;
+            }
             const ap_uint<PRM_ADDRESS_BITS> entry = uop.prm + work.prm.at;
             for (int c = 0; c < BLOCK_OUT; c++) {
 #pragma HLS UNROLL
@@ -178,7 +189,7 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_ALU_DISTANCE true)
 void tilewright_alu(command_stream &commands, retire_stream &retired, token_stream &from_load,
                     token_stream &from_gemm, token_stream &from_store, token_stream &to_load,
                     token_stream &to_gemm, token_stream &to_store, uop_alu_memory uops, act_memory act,
-                    acc_memory acc, prm_memory prm) {
+                    acc_memory acc, prm_memory prm, table_memory tables) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
 #pragma HLS INTERFACE axis port=commands
 #pragma HLS INTERFACE axis port=retired
@@ -192,6 +203,7 @@ void tilewright_alu(command_stream &commands, retire_stream &retired, token_stre
 #pragma HLS INTERFACE ap_memory port=act
 #pragma HLS INTERFACE ap_memory port=acc
 #pragma HLS INTERFACE ap_memory port=prm
+#pragma HLS INTERFACE ap_memory port=tables
 // As in GEMM: a vector in one cycle, every bank with a port of its own.
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
 #pragma HLS ARRAY_PARTITION variable=act complete dim=2
@@ -202,9 +214,12 @@ void tilewright_alu(command_stream &commands, retire_stream &retired, token_stre
 // A whole entry, the four parameters of every channel, is read in one cycle.
 #pragma HLS ARRAY_PARTITION variable=prm complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=prm complete dim=3
+// A copy of the tables for every element: each looks up another value in the same cycle.
+#pragma HLS ARRAY_PARTITION variable=tables complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=tables complete dim=3
 #pragma HLS ARRAY_RESHAPE variable=uops complete dim=2
     const Received now = receive(commands, from_load, from_gemm, from_store);
     token_mask push = now.header.push;
-    if (now.header.opcode != OPCODE_WAIT) push = run(work_of(now.header, now.word), push, uops, act, acc, prm);
+    if (now.header.opcode != OPCODE_WAIT) push = run(work_of(now.header, now.word), push, uops, act, acc, prm, tables);
     finish(now.command, push, false, to_load, to_gemm, to_store, retired);
 }

@@ -6,8 +6,8 @@
 void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
                      token_stream &to_alu, token_stream &to_store, dram_reader dram, act_memory act,
-                     wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
-                     uop_alu_memory uops_alu);
+                     wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables,
+                     uop_gemm_memory uops_gemm, uop_alu_memory uops_alu);
 
 void tilewright_gemm(command_stream &commands, retire_stream &retired, token_stream &from_load,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_load,
@@ -17,7 +17,7 @@ void tilewright_gemm(command_stream &commands, retire_stream &retired, token_str
 void tilewright_alu(command_stream &commands, retire_stream &retired, token_stream &from_load,
                     token_stream &from_gemm, token_stream &from_store, token_stream &to_load,
                     token_stream &to_gemm, token_stream &to_store, uop_alu_memory uops, act_memory act,
-                    acc_memory acc, prm_memory prm);
+                    acc_memory acc, prm_memory prm, table_memory tables);
 
 void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
                       token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,

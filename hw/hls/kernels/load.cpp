@@ -18,6 +18,7 @@ static Destination destination_of(ap_uint<3> memory) {
     case MEMORY_WGT: d.parts = WGT_PARTS; break;
     case MEMORY_ACC: d.parts = ACC_PARTS; break;
     case MEMORY_PRM: d.parts = PRM_PARTS; break;
+    case MEMORY_TABLE: break;
     case MEMORY_UOP_GEMM:
         d.parts = UOP_GEMM_BITS > AXI_BITS ? UOP_GEMM_BITS / AXI_BITS : 1;
         d.step = UOP_GEMM_PER_BEAT;
@@ -75,7 +76,7 @@ static void place_uops(Row row, const beat_t &beat, ap_uint<BITS + AXI_BITS> &as
 }
 
 static void write_rows(const Destination d, const LoadFields f, beat_stream &data, act_memory act, wgt_memory wgt,
-                       acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm, uop_alu_memory uops_alu) {
+                       acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm, uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
     TileWalk walk;
     walk.start(tile_of(f), d.parts, d.step);
@@ -114,6 +115,10 @@ static void write_rows(const Destination d, const LoadFields f, beat_stream &dat
         case MEMORY_PRM:
             for (int k = 0; k < BEAT_WORDS; k++) prm[part][at % PRM_ENTRIES][k] = word_of(beat, k);
             break;
+        case MEMORY_TABLE:
+            for (int e = 0; e < OUT_ELEMENTS; e++)
+                for (int k = 0; k < TABLE_ENTRY_VALUES; k++) tables[e][at % TABLE_ROWS][k] = byte_of(beat, k);
+            break;
         case MEMORY_UOP_GEMM:
             place_uops<UOP_GEMM_BITS, UOP_GEMM_PER_BEAT>(uops_gemm[at % UOP_GEMM_DEPTH / UOP_GEMM_PER_BEAT], beat,
                                                          gemm_uop);
@@ -127,7 +132,7 @@ static void write_rows(const Destination d, const LoadFields f, beat_stream &dat
 }
 
 static void move_rows(dram_reader dram, dram_address base, const Destination d, const LoadFields f, unsigned beats,
-                      act_memory act, wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                      act_memory act, wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                       uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
 #pragma HLS DATAFLOW
@@ -135,16 +140,16 @@ static void move_rows(dram_reader dram, dram_address base, const Destination d, 
 // Room for the beats that arrive while the writing side is still starting up.
 #pragma HLS STREAM variable=data depth=64
     read_rows(dram, base, f, beats, data);
-    write_rows(d, f, data, act, wgt, acc, prm, uops_gemm, uops_alu);
+    write_rows(d, f, data, act, wgt, acc, prm, tables, uops_gemm, uops_alu);
 }
 
 // Returns the push mask when everything is written: around the dataflow region, which may return nothing.
 static token_mask transfer(dram_reader dram, dram_address base, const LoadFields f, token_mask push, act_memory act,
-                           wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                           wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                            uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
     const Destination d = destination_of(f.memory);
-    move_rows(dram, base, d, f, row_beats(d, f.cols), act, wgt, acc, prm, uops_gemm, uops_alu);
+    move_rows(dram, base, d, f, row_beats(d, f.cols), act, wgt, acc, prm, tables, uops_gemm, uops_alu);
     return push;
 }
 
@@ -177,7 +182,7 @@ static token_mask fill(const FillFields f, token_mask push, act_memory act, acc_
 void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
                      token_stream &to_alu, token_stream &to_store, dram_reader dram, act_memory act,
-                     wgt_memory wgt, acc_memory acc, prm_memory prm, uop_gemm_memory uops_gemm,
+                     wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                      uop_alu_memory uops_alu) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
 #pragma HLS INTERFACE axis port=commands
@@ -193,6 +198,7 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS INTERFACE ap_memory port=wgt
 #pragma HLS INTERFACE ap_memory port=acc
 #pragma HLS INTERFACE ap_memory port=prm
+#pragma HLS INTERFACE ap_memory port=tables
 #pragma HLS INTERFACE ap_memory port=uops_gemm
 #pragma HLS INTERFACE ap_memory port=uops_alu
 // The same shapes as in the kernels that read them: a port must fit the RAMs behind it.
@@ -206,6 +212,8 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS ARRAY_RESHAPE variable=wgt complete dim=3
 #pragma HLS ARRAY_PARTITION variable=prm complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=prm complete dim=3
+#pragma HLS ARRAY_PARTITION variable=tables complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=tables complete dim=3
 #pragma HLS ARRAY_RESHAPE variable=uops_gemm complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=uops_alu complete dim=2
     const Received now = receive(commands, from_gemm, from_alu, from_store);
@@ -216,7 +224,7 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
         const unsigned beats = row_beats(destination_of(f.memory), f.cols);
         fault = outside(f.offset, f.rows, f.stride, beats, command_limit(now.command));
         if (!fault)
-            push = transfer(dram, command_base(now.command), f, push, act, wgt, acc, prm, uops_gemm, uops_alu);
+            push = transfer(dram, command_base(now.command), f, push, act, wgt, acc, prm, tables, uops_gemm, uops_alu);
     } else if (now.header.opcode == OPCODE_FILL) {
         push = fill(decode_FillFields(now.word), push, act, acc);
     }

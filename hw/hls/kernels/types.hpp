@@ -50,6 +50,7 @@ typedef int8_t act_memory[ACT_BANKS][ACT_SPAN * ACT_PARTS][ACT_ROWS + 1][BEAT_BY
 typedef int32_t acc_memory[ACC_BANKS][OUT_UNITS * ACC_PARTS][ACC_ROWS + 1][BEAT_WORDS];
 typedef weight_t wgt_memory[WGT_PARTS][WGT_ENTRIES][BEAT_WEIGHTS];
 typedef int32_t prm_memory[PRM_PARTS][PRM_ENTRIES][BEAT_WORDS];
+typedef int8_t table_memory[OUT_ELEMENTS][TABLE_ROWS][TABLE_ENTRY_VALUES];  // a copy for every element of a vector
 typedef ap_uint<UOP_GEMM_BITS> uop_gemm_memory[UOP_GEMM_DEPTH / UOP_GEMM_PER_BEAT][UOP_GEMM_PER_BEAT];
 typedef ap_uint<UOP_ALU_BITS> uop_alu_memory[UOP_ALU_DEPTH / UOP_ALU_PER_BEAT][UOP_ALU_PER_BEAT];
 #endif

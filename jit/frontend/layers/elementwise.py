@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,14 @@ from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output, Quantisation
 from tilewright.jit.frontend.layers.scaling import report_fit
 from tilewright.jit.graph import Add, Concat, Requant, Requantize, Scale, Softmax
-from tilewright.jit.numbers import exact_shift, input_scale, make_requant, softmax_constants
+from tilewright.jit.numbers import (
+    IDENTITY_SCALE,
+    exact_shift,
+    identity_requant,
+    input_scale,
+    make_requant,
+    softmax_constants,
+)
 
 
 def add(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
@@ -107,6 +115,14 @@ def requantize(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = Fal
     if layer.semantics == LITERT:  # fitted ones have been noted already
         layer.report_exact(x.shape[3])
     return layer.emit(Requantize, [x.name], x.shape, out.quantisation, scale=scale, requant=requant)
+
+
+def looked_up(layer: Layer, x: Operand, out: Output, table: NDArray[np.int8]) -> str:
+    """Any function of each element; ``table``: its results for all int8 values, at the values modulo 256."""
+    channels = x.shape[3]
+    scale = replace(IDENTITY_SCALE, table=table.tobytes())
+    layer.report_exact(channels, "all 256 inputs compared")
+    return layer.emit(Requantize, [x.name], x.shape, out.quantisation, scale=scale, requant=identity_requant(channels))
 
 
 def concat(layer: Layer, inputs: Sequence[Operand], out: Output) -> str:

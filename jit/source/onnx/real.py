@@ -72,8 +72,8 @@ class Stretch:
             self.sums[node.outputs[0]] = integer.RULES[node.kind](site)
         elif node.kind in integer.STEPS and any(name in self.sums for name in node.inputs):
             self._scale_sums(site)
-        elif node.kind in _RULES:
-            real = Real(site, finish=_RULES[node.kind](self, site))
+        elif node.kind in RULES:
+            real = Real(site, finish=RULES[node.kind](self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
         elif all(site.prepared.is_eight_bit(t) for t in node.makes):
             quantised.lower(site)
@@ -375,7 +375,7 @@ def _mean(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return finish
 
 
-_RULES: dict[str, Callable[[Stretch, Site], Callable[[Output], str]]] = {
+RULES: dict[str, Callable[[Stretch, Site], Callable[[Output], str]]] = {
     "Add": _add,
     "AveragePool": _average_pool,
     "Concat": _concat,

@@ -12,12 +12,16 @@ from tilewright.jit.frontend.builder import Operand, Output
 from tilewright.jit.frontend.layers import elementwise, pool
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
+from tilewright.jit.numbers import NotRepresentable
+from tilewright.jit.source.tflite import resample, tables
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
 
 
 def add(site: Site) -> str:
-    """ADD of two tensors of one shape."""
+    """ADD of two tensors of one shape, or of a tensor and a number."""
+    if site.is_constant(0) or site.is_constant(1):
+        return tables.table(site)
     site.same_kind(0, 1)
     return elementwise.add(site, site.operand(0), site.operand(1), site.output(site.option("fusedActivationFunction")))
 
@@ -133,7 +137,10 @@ def _scaled_concatenation(site: Site, inputs: list[Operand], out: Output) -> str
 
 def quantize(site: Site) -> str:
     """QUANTIZE from 8 bits to 8 bits."""
-    return elementwise.requantize(site, site.operand(0), site.output())
+    try:
+        return elementwise.requantize(site, site.operand(0), site.output())
+    except NotRepresentable:
+        return tables.table(site)
 
 
 def activation(kind: int) -> Callable[[Site], str]:
@@ -141,7 +148,10 @@ def activation(kind: int) -> Callable[[Site], str]:
 
     def rule(site: Site) -> str:
         site.same_kind(0)
-        return elementwise.requantize(site, site.operand(0), site.output(kind), float_ratio=True)
+        try:
+            return elementwise.requantize(site, site.operand(0), site.output(kind), float_ratio=True)
+        except NotRepresentable:
+            return tables.table(site)
 
     return rule
 
@@ -157,6 +167,7 @@ def softmax(site: Site) -> str:
 
 
 RULES: dict[str, Callable[[Site], str]] = {
+    **dict.fromkeys((*tables.FUNCTIONS, *tables.BINARY), tables.table),
     "ADD": add,
     "AVERAGE_POOL_2D": average_pool_2d,
     "CONCATENATION": concatenation,
@@ -173,6 +184,9 @@ RULES: dict[str, Callable[[Site], str]] = {
     "RELU6": activation(RELU6),
     "RELU_N1_TO_1": activation(RELU_N1_TO_1),
     "RESHAPE": reshape,
+    "RESIZE_BILINEAR": resample.resize,
+    "RESIZE_NEAREST_NEIGHBOR": resample.resize,
     "SOFTMAX": softmax,
     "SQUEEZE": reshape,
+    "TRANSPOSE_CONV": resample.transpose_conv,
 }

@@ -36,10 +36,15 @@ class Site(Layer):
         """Whether input ``position`` is given."""
         return position < len(self.op.inputs) and self.op.inputs[position] >= 0
 
+    def is_constant(self, position: int) -> bool:
+        """Whether input ``position`` is known beforehand."""
+        tensor = self.tensor(position)
+        return tensor.data is not None or tensor.index in self.folded
+
     def operand(self, position: int) -> Operand:
         """An activation, NHWC int8."""
         tensor = self.tensor(position)
-        if tensor.data is not None or tensor.index in self.folded:
+        if self.is_constant(position):
             raise Unsupported("a constant where an activation is expected")
         return self.values.chip(tensor.index)
 

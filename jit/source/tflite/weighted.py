@@ -17,7 +17,7 @@ _MOST_BIAS = 1 << 31
 
 def conv_2d(site: Site) -> str:
     """``weight`` (OC, KH, KW, IC / groups)."""
-    weight, scales = _weight(site, axis=0)
+    weight, scales = read_weight(site, 1, 0, axis=0)
     x = site.operand(0)
     strides, dilation = _steps(site)
     if weight.ndim != 4 or x.shape[3] % weight.shape[3]:
@@ -27,19 +27,19 @@ def conv_2d(site: Site) -> str:
         x,
         weight,
         scales,
-        _bias(site, weight.shape[0]),
+        read_bias(site, 2, weight.shape[0]),
         site.output(site.option("fusedActivationFunction")),
         strides=strides,
         dilation=dilation,
         padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
         groups=x.shape[3] // weight.shape[3],
-        float_product=_float_product(site),
+        float_product=float_product(site, 0),
     )
 
 
 def depthwise_conv_2d(site: Site) -> str:
     """``weight`` (1, KH, KW, C * multiplier): a grouped convolution with one input channel a group."""
-    weight, scales = _weight(site, axis=3)
+    weight, scales = read_weight(site, 1, 0, axis=3)
     x = site.operand(0)
     strides, dilation = _steps(site)
     if weight.ndim != 4 or weight.shape[0] != 1 or weight.shape[3] % x.shape[3]:
@@ -49,19 +49,19 @@ def depthwise_conv_2d(site: Site) -> str:
         x,
         weight[0].transpose(2, 0, 1)[..., None],
         scales,
-        _bias(site, weight.shape[3]),
+        read_bias(site, 2, weight.shape[3]),
         site.output(site.option("fusedActivationFunction")),
         strides=strides,
         dilation=dilation,
         padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
         groups=x.shape[3],
-        float_product=_float_product(site),
+        float_product=float_product(site, 0),
     )
 
 
 def fully_connected(site: Site) -> str:
     """``weight`` (OC, IC) on rows of IC elements, whatever the shape of the input."""
-    weight, scales = _weight(site, axis=0)
+    weight, scales = read_weight(site, 1, 0, axis=0)
     if site.option("weightsFormat") != 0 or weight.ndim != 2:
         raise Unsupported(f"fully connected weights of shape {weight.shape}, format {site.option('weightsFormat')}")
     x = site.operand(0)
@@ -76,13 +76,13 @@ def fully_connected(site: Site) -> str:
     wanted = site.values.specs[site.result.index].chip_shape()
     if int(np.prod(wanted)) != count // inner * weight.shape[0]:
         raise Unsupported(f"a result of shape {site.result.shape}")
-    result = dense(site, x, weight, scales, _bias(site, weight.shape[0]), out)
+    result = dense(site, x, weight, scales, read_bias(site, 2, weight.shape[0]), out)
     return _reshaped(site, Operand(result, (*rows[:3], weight.shape[0]), out.quantisation), wanted).name
 
 
-def _float_product(site: Site) -> bool:
+def float_product(site: Site, position: int) -> bool:
     """LiteRT prepares uint8 convolutions as its first versions did, with one float32 product of the scales."""
-    return site.tensor(0).dtype == "uint8"
+    return site.tensor(position).dtype == "uint8"
 
 
 def _reshaped(site: Site, x: Operand, shape: tuple[int, ...]) -> Operand:
@@ -92,12 +92,12 @@ def _reshaped(site: Site, x: Operand, shape: tuple[int, ...]) -> Operand:
     return Operand(name, shape, x.quantisation)
 
 
-def _weight(site: Site, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """(weights without their zero point, scale per output channel)."""
-    site.same_kind(0)
-    tensor, values = site.tensor(1), site.constant(1)
-    if tensor.dtype != site.tensor(0).dtype:
-        raise Unsupported(f"{tensor.dtype or 'packed'} weights under {site.tensor(0).dtype} activations")
+def read_weight(site: Site, position: int, image: int, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
+    """(weights without their zero point, scale per output channel) of the operands ``position`` and ``image``."""
+    site.same_kind(image)
+    tensor, values = site.tensor(position), site.constant(position)
+    if tensor.dtype != site.tensor(image).dtype:
+        raise Unsupported(f"{tensor.dtype or 'packed'} weights under {site.tensor(image).dtype} activations")
     count = values.shape[axis] if values.ndim > axis else 0
     scales, zero_points = tensor.scales.astype(np.float64), tensor.zero_points
     if scales.size not in (1, count) or zero_points.size not in (0, 1, scales.size):
@@ -114,13 +114,13 @@ def _weight(site: Site, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float6
     return values.astype(np.int16) - moved, np.broadcast_to(scales, (count,))
 
 
-def _bias(site: Site, count: int) -> NDArray[np.int64]:
+def read_bias(site: Site, position: int, count: int) -> NDArray[np.int64]:
     """(OC,). The kernels add these integers, whatever scale the file gives them."""
-    if not site.has(2):
+    if not site.has(position):
         return np.zeros(count, np.int64)
-    values = site.constant(2)
-    if site.tensor(2).dtype != "int32" or values.size != count:
-        raise Unsupported(f"a bias of {site.tensor(2).dtype}{values.shape} for {count} channels")
+    values = site.constant(position)
+    if site.tensor(position).dtype != "int32" or values.size != count:
+        raise Unsupported(f"a bias of {site.tensor(position).dtype}{values.shape} for {count} channels")
     return values.reshape(-1).astype(np.int64)
 
 

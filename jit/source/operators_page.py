@@ -1,0 +1,75 @@
+"""``docs/operators.md``: where each operator of TFLite and ONNX runs, from the tables of rules.
+
+``python -m tilewright.jit.source.operators_page`` brings the page up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.jit.source.onnx import quantised, real
+from tilewright.jit.source.tflite import rules, tables
+from tilewright.pages import write
+
+PAGE = "operators.md"
+#: what its rule lowers it to: cycles of GEMM or ALU per vector of BLOCK_OUT results, in steady state
+COSTS: dict[str, str] = {
+    "convolution": "GEMM: KH x KW x ceil(IC / BLOCK_IN)",
+    "depthwise": "GEMM: KW x KH per column of the window, shared by neighbours",
+    "table": "ALU: 2",
+    "sum": "ALU: 3",
+    "copy": "ALU: 2, or none where parts are written in place",
+    "view": "none, or on the host where pixels change their rows",
+    "window": "ALU: KH x KW + 1",
+    "average": "GEMM: KH x KW, or one per pixel where it takes the whole image",
+    "resample": "ALU: 2 (nearest), 2 to 5 (bilinear)",
+    "spread": "GEMM: as a convolution on the image spread by the strides; ALU: 2 for spreading",
+    "host": "on the host, in NumPy",
+}
+TFLITE: dict[str, str] = {
+    **dict.fromkeys((*tables.FUNCTIONS, *tables.BINARY), "table"),
+    **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), "table"),
+    **dict.fromkeys(("CONCATENATION", "PAD", "PADV2"), "copy"),
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), "view"),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN"), "average"),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), "resample"),
+    **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), "convolution"),
+    "ADD": "sum", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
+    "TRANSPOSE_CONV": "spread",
+}  # fmt: skip
+ONNX: dict[str, str] = {
+    **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),
+    **dict.fromkeys(("QGemm", "QLinearConv", "QLinearMatMul"), "convolution"),
+    **dict.fromkeys(("Add", "QLinearAdd"), "sum"),
+    **dict.fromkeys(("Concat", "QLinearConcat", "Pad"), "copy"),
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "average"),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), "average"),
+    "MaxPool": "window",
+}  # fmt: skip
+
+
+def blocks() -> dict[str, list[str]]:
+    """What of the page is generated, by name, as lines of Markdown. Raises KeyError for a rule without a cost."""
+    return {
+        "tflite": list(_tflite()),
+        "onnx": list(_onnx()),
+    }
+
+
+def _tflite() -> Iterator[str]:
+    yield "| operator | cycles per vector | what is taken |"
+    yield "|---|---|---|"
+    for name, rule in sorted(rules.RULES.items()):
+        yield f"| {name} | {COSTS[TFLITE[name]]} | {(rule.__doc__ or '').partition(chr(10))[0].rstrip('.')} |"
+
+
+def _onnx() -> Iterator[str]:
+    yield "| operator | cycles per vector | form |"
+    yield "|---|---|---|"
+    for name in sorted({*real.RULES, *quantised.RULES}):
+        forms = {"8-bit tensors": name in quantised.RULES, "between Q/DQ pairs": name in real.RULES}
+        yield f"| {name} | {COSTS[ONNX[name]]} | {', '.join(form for form, has in forms.items() if has)} |"
+
+
+if __name__ == "__main__":
+    write(PAGE, blocks())

@@ -1,0 +1,136 @@
+"""RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR and TRANSPOSE_CONV: images spread out, as LiteRT's kernels do it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.functions import Rounding
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Operand
+from tilewright.jit.frontend.layers.weighted import convolution
+from tilewright.jit.graph import Requant, Resample
+from tilewright.jit.numbers import identity_requant
+from tilewright.jit.reference import apply_requant, resampled
+from tilewright.jit.source.tflite.cut import cut
+from tilewright.jit.source.tflite.site import NONE, Site
+from tilewright.jit.source.tflite.weighted import SAME, float_product, read_bias, read_weight
+from tilewright.runtime import interpreters
+
+Matrix = NDArray[np.int32]
+_BITS = 10  #: of the fraction of a position, in LiteRT's integer bilinear kernel
+_TRIALS = 2  #: random images on which a resampling is compared with LiteRT's, beside the extremes
+
+
+def resize(site: Site) -> str:
+    """Rows and columns are weighted by themselves; what comes out is compared with the kernel."""
+    site.same_kind(0)
+    x, shape = site.operand(0), site.values.specs[site.result.index].chip_shape()
+    corners, centers = bool(site.option("alignCorners")), bool(site.option("halfPixelCenters"))
+    if site.op.kind == "RESIZE_BILINEAR":
+        rows, columns = (_bilinear(a, b, corners, centers) for a, b in zip(x.shape[1:3], shape[1:3], strict=True))
+        requant = _halves(x.shape[3], up=site.result.dtype == "uint8")
+    else:
+        rows, columns = (_nearest(a, b, corners, centers) for a, b in zip(x.shape[1:3], shape[1:3], strict=True))
+        requant = identity_requant(x.shape[3])
+    _compare(site, x, rows, columns, requant)
+    site.report_exact(x.shape[3])
+    quantisation = site.output().quantisation
+    return site.emit(Resample, [x.name], shape, quantisation, rows=rows, columns=columns, offset=0, requant=requant)
+
+
+def _bilinear(size: int, out: int, corners: bool, centers: bool) -> Matrix:
+    """(out, size) weights in 1/1024, by LiteRT's ``ComputeInterpolationValuesInteger``."""
+    one = 1 << _BITS
+    if corners and out > 1:
+        scale = (one * (size - 1) + (out - 1) // 2) // (out - 1)
+    else:
+        scale = (one * size + out // 2) // out
+    matrix = np.zeros((out, size), np.int32)
+    for place in range(out):
+        at = place * scale + (scale // 2 - one // 2 if centers else 0)
+        low, high = max(at >> _BITS, 0), min((at + one - 1) >> _BITS, size - 1)
+        if at < 0:
+            low, high = 0, 0  # C++ rounds the quotient towards zero
+        matrix[place, low] += one - (at - one * low)
+        matrix[place, high] += at - one * low
+    return matrix
+
+
+def _nearest(size: int, out: int, corners: bool, centers: bool) -> Matrix:
+    """(out, size) with a single one in each row, by LiteRT's ``GetNearestNeighbor``, in float32 as there."""
+    f = np.float32
+    scale = f(size - 1) / f(out - 1) if corners and out > 1 else f(size) / f(out)
+    at = (np.arange(out).astype(f) + f(0.5 if centers else 0)) * scale
+    places = np.floor(at + f(0.5)) if corners else np.floor(at)
+    matrix = np.zeros((out, size), np.int32)
+    matrix[np.arange(out), np.clip(places.astype(np.int64), 0, size - 1)] = 1
+    return matrix
+
+
+def _halves(channels: int, up: bool) -> Requant:
+    """Division by 2^20: halves up (uint8: nothing is negative), or away from zero, by a multiplier just above."""
+    multiplier, shift = (1 << 10, 30) if up else ((1 << 29) + 1, 49)
+    one, zero = np.full(channels, 1, np.int32), np.zeros(channels, np.int32)
+    return Requant(zero, one * multiplier, one * shift, zero, Rounding.SINGLE, 0)
+
+
+def _compare(site: Site, x: Operand, rows: Matrix, columns: Matrix, requant: Requant) -> None:
+    """Raises Unsupported unless LiteRT's kernel gives the same on some images."""
+    tensor = site.tensor(0)
+    model = cut(site.file, [site.op.index], [tensor.index], [site.result.index], site.folded, {})
+    run = interpreters.load("litert", model, site.name)
+    rng = np.random.default_rng(0)
+    images = [rng.integers(-128, 128, x.shape) for _ in range(_TRIALS)]
+    for image in [*images, rng.choice([-128, 127], x.shape)]:
+        moved = image + (128 if tensor.dtype == "uint8" else 0)
+        wanted = run([moved.astype(tensor.dtype)])[0].astype(np.int64) - (moved - image).flat[0]
+        got = apply_requant(resampled(image, rows, columns, 0), requant)
+        if got.size != wanted.size or (got != wanted.reshape(got.shape)).any():
+            raise Unsupported("positions or weights other than LiteRT's kernel is known for")
+
+
+def transpose_conv(site: Site) -> str:
+    """TRANSPOSE_CONV: the image with zeros between its pixels, under the kernel turned around."""
+    site.same_kind(2)
+    x = site.operand(2)
+    weight, scales = read_weight(site, 1, 2, axis=0)
+    if weight.ndim != 4 or weight.shape[3] != x.shape[3]:
+        raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
+    strides = site.option("strideH"), site.option("strideW")
+    activation = getattr(site.op.options, "fusedActivationFunction", NONE)
+    out = site.output(int(activation))
+    wanted = site.values.specs[site.result.index].chip_shape()
+    before, after = [], []
+    for size, result, k, s in zip(x.shape[1:3], wanted[1:3], weight.shape[1:3], strides, strict=True):
+        windows = -(-result // s) if site.option("padding") == SAME else -(-(result - k + 1) // s)
+        padding = max(0, (windows - 1) * s + k - result) // 2
+        before.append(k - 1 - padding)
+        after.append(result + padding - 1 - (size - 1) * s)
+    if min(*before, *after, *strides) < 0:
+        raise Unsupported(f"a result of shape {wanted[1:3]} that leaves pixels out")
+    return convolution(
+        site, _spread(site, x, strides), np.ascontiguousarray(weight[:, ::-1, ::-1]), scales,
+        read_bias(site, 3, len(weight)), out, padding=(before[0], before[1], after[0], after[1]),
+        float_product=float_product(site, 2),
+    )  # fmt: skip
+
+
+def _spread(site: Site, x: Operand, strides: tuple[int, int]) -> Operand:
+    """The image with ``stride`` - 1 real zeros between neighbouring pixels."""
+    if strides == (1, 1):
+        return x
+    matrices = []
+    for size, stride in zip(x.shape[1:3], strides, strict=True):
+        matrices.append(np.zeros(((size - 1) * stride + 1, size), np.int32))
+        matrices[-1][np.arange(size) * stride, np.arange(size)] = 1
+    rows, columns = matrices
+    shape = (1, len(rows), len(columns), x.shape[3])
+    requant = replace(identity_requant(x.shape[3]), zero_point=x.zero_point)
+    name = site.builder.append(
+        Resample, f"spread_{site.name}", [x.name], shape, like=x.quantisation, source=site.source, covers=site.covers,
+        rows=rows, columns=columns, offset=x.zero_point, requant=requant,
+    )  # fmt: skip
+    return Operand(name, shape, x.quantisation)

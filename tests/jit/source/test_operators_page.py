@@ -1,0 +1,106 @@
+"""``docs/operators.md`` is what the tables of rules say, and what compiled models do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.jit.source.test_tflite_resample import RESIZES
+from tests.jit.source.test_tflite_source import POOL, assert_equal, conv, places
+from tests.jit.source.test_tflite_tables import OPTIONS, function
+from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
+from tilewright import pages
+from tilewright.jit.source.onnx import quantised, real
+from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks
+from tilewright.jit.source.tflite.rules import RULES
+from tilewright.jit.source.tflite.tables import BINARY, FUNCTIONS
+
+SHAPE = [1, 6, 6, 8]
+
+
+def apply(b: TfliteBuilder, kind: str, x: int) -> int:
+    """The operator on an image of :data:`SHAPE`, as its scale and shape go on best."""
+    same = b.tensor(SHAPE, 0.09, 4)
+    if kind in FUNCTIONS or kind in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        return function(b, kind, x)
+    if kind == "QUANTIZE":
+        return b.op(kind, [x], b.tensor(SHAPE, 0.11, -7), "QuantizeOptions")
+    if kind == "ADD":
+        return b.op(kind, [x, conv(b, x, 8, SHAPE, 0.07)], same, "AddOptions")
+    if kind in BINARY:
+        return b.op(kind, [x, b.tensor([1], 0.09, 4, data=np.array([37], np.int8))], same, OPTIONS.get(kind, ""))
+    if kind.startswith("RESIZE"):
+        size = b.constant(np.array([12, 12], np.int32))
+        return b.op(kind, [x, size], b.tensor([1, 12, 12, 8], 0.09, 4), RESIZES[kind])
+    if kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        return b.op(kind, [x], b.tensor([1, 3, 3, 8], 0.09, 4), "Pool2DOptions", FusedActivationFunction=NONE, **POOL)
+    if kind in ("PAD", "PADV2"):
+        widths = b.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+        extra = [b.tensor([1], 0.09, 4, data=np.array([9], np.int8))] if kind == "PADV2" else []
+        return b.op(
+            kind, [x, widths, *extra], b.tensor([1, 8, 8, 8], 0.09, 4), f"{kind.title()}Options".replace("v", "V")
+        )
+    if kind == "CONCATENATION":
+        other = conv(b, x, 8, SHAPE)
+        return b.op(kind, [x, other], b.tensor([1, 6, 6, 16], 0.09, 4), "ConcatenationOptions", Axis=3)
+    if kind == "MEAN":
+        axes = b.constant(np.array([1, 2], np.int32))
+        return b.op(kind, [x, axes], b.tensor([1, 1, 1, 8], 0.05, 4), "ReducerOptions", KeepDims=True)
+    if kind == "SOFTMAX":
+        return b.op(kind, [x], b.tensor(SHAPE, 1 / 256, -128), "SoftmaxOptions", Beta=1.0)
+    if kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
+        return reshaped(b, kind, x)
+    return weighted(b, kind, x)
+
+
+def reshaped(b: TfliteBuilder, kind: str, x: int) -> int:
+    if kind == "RESHAPE":
+        return b.op(kind, [x, b.constant(np.array([1, 36, 8], np.int32))], b.tensor([1, 36, 8], 0.09, 4))
+    if kind == "SQUEEZE":
+        return b.op(kind, [x], b.tensor([6, 6, 8], 0.09, 4), "SqueezeOptions")
+    flat = b.op("RESHAPE", [x, b.constant(np.array([36, 8], np.int32))], b.tensor([36, 8], 0.09, 4))
+    return b.op(kind, [flat, b.constant(np.array(0, np.int32))], b.tensor([1, 36, 8], 0.09, 4), "ExpandDimsOptions")
+
+
+def weighted(b: TfliteBuilder, kind: str, x: int) -> int:
+    steps = {"StrideH": 1, "StrideW": 1, "Padding": SAME}
+    out = b.tensor(SHAPE, 0.3, -9)
+    if kind == "CONV_2D":
+        return conv(b, x, 8, SHAPE)
+    if kind == "DEPTHWISE_CONV_2D":
+        w, scales = b.weights([1, 3, 3, 8], 3)
+        steps |= {"DilationHFactor": 1, "DilationWFactor": 1, "DepthMultiplier": 1}
+        return b.op(kind, [x, w, b.bias(x, scales, 8)], out, "DepthwiseConv2DOptions", **steps)
+    if kind == "FULLY_CONNECTED":
+        w, scales = b.weights([8, 8], None)
+        options = {"KeepNumDims": True}
+        return b.op(kind, [x, w, b.bias(x, scales, 8)], out, "FullyConnectedOptions", **options)
+    assert kind == "TRANSPOSE_CONV"
+    w, scales = b.weights([8, 3, 3, 8], 0)
+    shape = b.constant(np.array(SHAPE, np.int32))
+    return b.op(kind, [shape, w, x, b.bias(x, scales, 8)], out, "TransposeConvOptions", **steps)
+
+
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_a_model_with_the_operator_runs_it_where_the_page_says(kind: str, tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=3)
+    x = b.tensor([1, 6, 6, 4], 0.04, -3)
+    y = conv(b, x, 8, SHAPE)
+    if kind in ("LOG", "RSQRT", "SQRT"):
+        b.tensors[y]["zero_point"] = -128  # LiteRT refuses negative numbers
+    path = b.save(tmp_path / "m.tflite", [x], [apply(b, kind, y)])
+    artifact = assert_equal(path, config="pynq-z2", count=1)
+    wanted = {"host": {"host"}, "view": {"none", "host", "accelerator"}}.get(TFLITE[kind], {"accelerator"})
+    assert places(artifact)[kind] in wanted
+
+
+def test_every_rule_has_a_cost_and_every_cost_a_rule() -> None:
+    assert set(TFLITE) == set(RULES)
+    assert set(ONNX) == {*real.RULES, *quantised.RULES}
+
+
+def test_the_page_is_up_to_date() -> None:
+    committed = (pages._DOCS / PAGE).read_text()
+    assert pages.filled(PAGE, blocks()) == committed, "run: python -m tilewright.jit.source.operators_page"
