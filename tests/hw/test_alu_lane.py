@@ -117,7 +117,7 @@ CHANGES = (
     ("carry(old_9, 15)", "carry(old_9, 14)"),
     ('register("below_14", below_16 | below_4', 'register("below_14", below_4'),
     ('register("below_14", below_16 | below_4', 'register("below_14", below_16'),
-    ("below = below_14 | below_1", "below = below_14"),
+    ("below_14 | below_1)", "below_14)"),
     ('register("beyond_14", beyond_16 | beyond_4', 'register("beyond_14", beyond_4'),
     ('register("beyond_14", beyond_16 | beyond_4', 'register("beyond_14", beyond_16'),
     ('register("beyond_15", beyond_14 | beyond_1', 'register("beyond_15", beyond_14'),
