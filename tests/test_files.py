@@ -19,8 +19,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.runtime.network import make_artifact
 from tilewright import cache
-from tilewright.arrays import load_array, load_arrays, save_array
-from tilewright.cli.run import save_outputs
+from tilewright.arrays import load_array, load_arrays, save_array, save_outputs
 from tilewright.files import (
     ABANDONED_SECONDS,
     CACHE_VARIABLE,

@@ -22,9 +22,9 @@ PARTS = ("isa", "sim", "hw", "runtime", "jit", "dse", "verification")
 #: Who stands where; parts of one rank do not import each other. What is not named here, the package
 #: itself included, is the face: it stands between verification and cli.
 RANKS = {
-    "errors": 0, "pages": 0, "arrays": 2, "config": 1, "fetch": 2, "files": 1, "progress": 1, "schema": 1,
-    "sources": 1, "terminal": 1, "isa": 2, "sim": 3, "hw": 3, "runtime": 4, "jit": 5, "dse": 6, "verification": 7,
-    "cli": 9, "__main__": 10,
+    "errors": 0, "pages": 0, "arrays": 2, "config": 1, "config_text": 2, "fetch": 2, "files": 1, "progress": 1,
+    "schema": 1, "sources": 1, "terminal": 1, "isa": 2, "sim": 3, "hw": 3, "runtime": 4, "jit": 5, "dse": 6,
+    "verification": 7, "cli": 9, "__main__": 10,
 }  # fmt: skip
 FACE_RANK = 8
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from tests.runtime.network import images, make_artifact, reference
 from tests.test_layering import ONLY_NUMPY
 from tilewright import board
-from tilewright.cli.app import main
+from tilewright.cli.app import COMMANDS, GROUPS, main
 from tilewright.runtime.remote import auth
 
 
@@ -137,7 +138,12 @@ def test_the_boards_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compile", "m.tflite"], "compile: no such command here"),
+        (["dance"], "dance: no such command here"),
+        (["compile", "m.tflite"], "compile: needs packages that are not installed: pip install 'tilewright[compile]'"),
+        (["explore", "m.tflite"], "pip install 'tilewright[compile,explore]'"),
+        (["hw", "verilog"], "pip install 'tilewright[compile,rtl]'"),
+        (["config", "dance"], "config: list, or show NAME|FILE.toml"),
+        (["config", "show", "tinny"], "tinny: no such preset"),
         (["run", "none.twa", "--input", "x.npy"], "none.twa: cannot be read"),
         (["run", "toy.twa", "--input", "x.npy", "--output", "none/y.npy"], "there is no directory none"),
         (["run", "toy.twa", "--input", "x.npy"], "no overlay is given"),
@@ -148,6 +154,54 @@ def test_what_the_boards_command_refuses(
 ) -> None:
     assert board.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["config", "list"], ["config", "show", "tiny"], ["config", "show"]]
+)
+def test_what_needs_nothing_says_the_same_with_and_without_extras(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert board.main(arguments) == 0
+    plain = capsys.readouterr().out
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == plain
+
+
+def test_every_command_is_known_where_it_cannot_be_had(capsys: pytest.CaptureFixture[str]) -> None:
+    assert board.main([]) == 0
+    usage = capsys.readouterr().out
+    for name in (*(name for name, *_ in COMMANDS), *(name for name, *_ in GROUPS)):
+        assert name in board.EXTRAS or name in ("run", "config")
+        assert name in usage
+
+
+def test_a_missing_package_is_named_with_its_extra(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    def missing(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'optuna'", name="optuna")
+
+    monkeypatch.setattr("tilewright.config.Config.to_toml", missing)
+    assert main(["config", "show"]) == 2
+    told = "needs packages (optuna) that are not installed: pip install 'tilewright[compile]'"
+    assert told in capsys.readouterr().err
+
+
+def test_verbose_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, expected in ((["config", "show", "tinny"], False), (["-v", "config", "show", "tinny"], True)):
+        assert main(given) == 2
+        said = capsys.readouterr().err
+        assert ("Traceback" in said) == expected
+        assert said.splitlines()[-1].startswith("tilewright: tinny: no such preset")
+
+
+def test_the_shell_completes_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {**os.environ, "_TILEWRIGHT_COMPLETE": "complete_bash", "COMP_WORDS": "tilewright comp",
+                   "COMP_CWORD": "1"}  # fmt: skip
+    command = "import sys; sys.argv = ['tilewright']; from tilewright.cli.app import main; sys.exit(main())"
+    said = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
+    assert said.stdout.split() == ["compile"]
 
 
 def test_the_command_works_with_numpy_alone() -> None:
@@ -163,5 +217,5 @@ sys.argv = ["tilewright", "serve", "--device", "pynq"]
 sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
-    assert "usage: tilewright {run,serve,selftest}" in done.stdout
+    assert "usage: tilewright {run,serve,selftest,config}" in done.stdout
     assert (done.returncode, "no overlay is given" in done.stderr) == (2, True), done.stderr

@@ -7,17 +7,35 @@ import io
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.files import FileError, read_bytes, write_with
+from tilewright.files import FileError, is_special, read_bytes, write_with
 
 
 def save_array(path: str | Path, array: NDArray[Any]) -> None:
     """Write ``array`` as ``.npy``: all of it or nothing."""
     write_with(path, lambda stream: np.save(stream, array, allow_pickle=False))
+
+
+def _save_all(stream: IO[bytes], arrays: list[NDArray[Any]]) -> None:
+    """One ``.npy`` after another, as ``numpy.load`` reads them one after another."""
+    for array in arrays:
+        np.save(stream, array)
+
+
+def save_outputs(path: Path, y: Any) -> None:
+    """Write ``.npy``; a model of several outputs stores one file per output beside it: ``y.0.npy``, ``y.1.npy``."""
+    if not isinstance(y, list):
+        save_array(path, y)
+        return
+    if is_special(path):
+        write_with(path, lambda stream: _save_all(stream, y))
+        return
+    for number, value in enumerate(y):
+        save_array(path.with_name(f"{path.stem}.{number}{path.suffix}"), value)
 
 
 def load_array(path: str | Path) -> NDArray[Any]:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from tilewright.arrays import load_array, save_array
+from tilewright import __version__
+from tilewright.arrays import load_array, save_outputs
+from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
 from tilewright.files import check_writable
 from tilewright.runtime.artifact import Artifact
@@ -20,15 +20,27 @@ from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.report import Report
 
-__all__ = ["main"]
+__all__ = ["EXTRAS", "main", "needs"]
 
-USAGE = """usage: tilewright {run,serve,selftest} ...
+#: what the commands need that are not the board's, as pip names it
+EXTRAS = dict.fromkeys(
+    ("compile", "inspect", "asm", "disasm", "verify", "models", "quantize", "fuzz", "attack"), "compile"
+) | {"explore": "compile,explore", "hw": "compile,rtl"}  # fmt: skip
 
-  run A.twa    run a compiled network on this board
-  serve        let other machines run programs on it
-  selftest     check board, overlay and driver, step by step
+USAGE = """usage: tilewright {run,serve,selftest,config} ...
 
-Each has --help. Compiling and simulating need more: pip install 'tilewright[compile]', on a PC.
+  run A.twa             run a compiled network on this board
+  serve                 let other machines run programs on it
+  selftest              check board, overlay and driver, step by step
+  config list           the presets
+  config show NAME      one of them, or a .toml file, every parameter
+  --version             the version
+
+Each of the first three has --help. The other commands need more, on a PC:
+  compile, inspect, asm, disasm, verify, models, quantize, fuzz, attack:
+            pip install 'tilewright[compile]'
+  explore:  pip install 'tilewright[compile,explore]'
+  hw:       pip install 'tilewright[compile,rtl]'
 Example: tilewright run A.twa --overlay pynq-z2.bit --input x.npy --output y.npy
 """
 
@@ -40,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help"):
         print(USAGE, end="")
         return 0
+    if name == "--version":
+        print(f"tilewright {__version__}")
+        return 0
+    if name in EXTRAS:
+        return _fail(needs(name, "packages"))
     if name not in _COMMANDS:
         return _fail(f"{name}: no such command here; tilewright --help lists them")
     try:
@@ -48,6 +65,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error))
     except KeyboardInterrupt:
         return _fail("interrupted")
+
+
+def needs(command: str, what: str) -> str:
+    """What to install for a command of the full command line; ``what`` is missing for it."""
+    return f"{command}: needs {what} that are not installed: pip install 'tilewright[{EXTRAS.get(command, 'compile')}]'"
+
+
+def _config(arguments: list[str]) -> int:
+    if arguments == ["list"]:
+        print(listing(), end="")
+    elif arguments[:1] == ["show"] and len(arguments) < 3:
+        print(shown(*arguments[1:] or ["pynq-z2"]), end="")
+    else:
+        return _fail("config: list, or show NAME|FILE.toml")
+    return 0
 
 
 def _run(arguments: list[str]) -> int:
@@ -73,10 +105,7 @@ def _run(arguments: list[str]) -> int:
     finally:
         device.close()
     if options.output is not None:
-        outputs = y if isinstance(y, list) else [y]
-        for k, value in enumerate(outputs):
-            name = options.output if len(outputs) == 1 else options.output.with_stem(f"{options.output.stem}.{k}")
-            save_array(name, np.asarray(value))
+        save_outputs(options.output, y)
     if options.report is not None:
         report.save_json(options.report)
     print(_summary(report))
@@ -105,4 +134,9 @@ def _fail(message: str) -> int:
     return 2
 
 
-_COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": _run, "serve": _serve, "selftest": _selftest}
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "run": _run,
+    "serve": _serve,
+    "selftest": _selftest,
+    "config": _config,
+}

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from tilewright import __version__
+from tilewright.board import EXTRAS, needs
 from tilewright.cli import compile, explore, fuzz, hw, isa, models, quantize, run
 from tilewright.errors import TilewrightError
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR = 2
+_verbose = False  #: whether the option of this name was given
 #: the board has these commands too, in argparse: options and help are passed on
 PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
@@ -25,7 +28,6 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 app = typer.Typer(
     name="tilewright",
     help="Run int8 networks on the Tilewright accelerator: compile, simulate, inspect.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -86,21 +88,28 @@ def _print_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show where an error comes from.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Run int8 networks on the Tilewright accelerator: compile, simulate, inspect."""
+    global _verbose
+    _verbose = verbose
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 1 (``--check`` found a difference) or 2 (an error)."""
+    global _verbose
+    _verbose = False
     try:
         result = app(args=arguments, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except TilewrightError as error:
+        if _verbose:
+            traceback.print_exception(error)
         return _fail(str(error))
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
@@ -111,6 +120,11 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail("interrupted")
     except MemoryError:
         return _fail("there is not enough memory for this")
+    except ModuleNotFoundError as error:
+        given = sys.argv[1:] if arguments is None else arguments
+        if (error.name or "").partition(".")[0] == "tilewright":
+            raise
+        return _fail(needs(next((a for a in given if a in EXTRAS), "this"), f"packages ({error.name})"))
     except BrokenPipeError:
         # the reader of our output has gone, e.g. `| head`: not worth a message, and none may follow at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.config import KIB, PRESETS, Config, load_config
+from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
 from tilewright.files import read_bytes, write_atomic
 from tilewright.isa import container
@@ -27,32 +27,14 @@ class SourceError(TilewrightError):
 
 def list_configs() -> None:
     """List the presets with their main parameters."""
-    heads = ("preset", "batch x in x out", "weights", "act", "wgt", "acc", "AXI", "clock", "DSPs")
-    rows = [heads, *(_summary(name, config) for name, config in PRESETS.items())]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-
-
-def _summary(name: str, c: Config) -> tuple[str, ...]:
-    return (
-        name,
-        f"{c.batch}x{c.block_in}x{c.block_out}",
-        f"int{c.weight_bits}",
-        *(f"{size // KIB} KiB" for size in (c.act_bytes, c.wgt_bytes, c.acc_bytes)),
-        f"{c.axi_bits} bit",
-        f"{c.clock_mhz} MHz",
-        "packed" if c.dsp_packing else "single",
-    )
+    typer.echo(listing(), nl=False)
 
 
 def show_config(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A preset or a .toml file.")] = "pynq-z2",
 ) -> None:
     """Print a configuration as TOML, every parameter."""
-    config = load_config(name)
-    typer.echo(f"# fingerprint {config.fingerprint}")
-    typer.echo(config.to_toml(), nl=False)
+    typer.echo(shown(name), nl=False)
 
 
 def assemble_file(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from tilewright.arrays import load_array, load_arrays, save_array
+from tilewright.arrays import load_array, load_arrays, save_outputs
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
-from tilewright.files import check_directory_writable, check_writable, is_special, read_bytes, write_with
+from tilewright.files import check_directory_writable, check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
@@ -226,24 +225,6 @@ def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int
     except TilewrightError as error:
         raise UsageProblem(f"{path}: {error}") from error
     return [given[tensor.name] for tensor in executable.inputs]
-
-
-def save_all(stream: IO[bytes], arrays: list[NDArray[Any]]) -> None:
-    """One ``.npy`` after another, as ``numpy.load`` reads them one after another."""
-    for array in arrays:
-        np.save(stream, array)
-
-
-def save_outputs(path: Path, y: Any) -> None:
-    """Write ``.npy``; a model of several outputs stores one file per output beside it: ``y.0.npy``, ``y.1.npy``."""
-    if not isinstance(y, list):
-        save_array(path, y)
-        return
-    if is_special(path):
-        write_with(path, lambda stream: save_all(stream, y))
-        return
-    for number, value in enumerate(y):
-        save_array(path.with_name(f"{path.stem}.{number}{path.suffix}"), value)
 
 
 def _compare(executable: Executable, model: Path, x: list[NDArray[Any]], y: Any, progress: Any) -> Any:
