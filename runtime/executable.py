@@ -113,14 +113,14 @@ class Executable:
             for name, value in self._check_inputs(x).items()
         }
         count = next(iter(environment.values())).shape[0]
-        wanted = {tensor.name: tensor for tensor in self.outputs}
+        wanted = {tensor.name: tensor for tensor in self.artifact.outputs}
         if keep_intermediates is not None:
             if not self.artifact.intermediates:
                 raise InputError(
                     f"{self.name}: compiled without intermediates; compile the model with keep_intermediates"
                 )
             check_directory_writable(keep_intermediates)
-            wanted |= {i.tensor.name: of_batch(i.tensor, batch) for i in self.artifact.intermediates}
+            wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
         parts: dict[str, list[Array]] = {name: [] for name in wanted}
         chunk = self._launch_size(count)
         with ExitStack() as stack:
@@ -131,7 +131,9 @@ class Executable:
                 for name, collected in parts.items():
                     check_form(self.name, wanted[name], form_of(piece[name]))
                     collected.append(piece[name])
-        results = {name: stack_tensor(np.concatenate(parts[name]), tensor) for name, tensor in wanted.items()}
+        results = {
+            name: stack_tensor(np.concatenate(parts[name]), of_batch(tensor, batch)) for name, tensor in wanted.items()
+        }
         if keep_intermediates is not None:
             self._store_intermediates(Path(keep_intermediates), results)
         report = build_report(self.artifact, self.device.label, count, run.counters, run.timings)

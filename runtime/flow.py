@@ -35,6 +35,9 @@ def check_flow(artifact: Artifact) -> None:
             raise StepError(f"{artifact.name}: step {number}: {error}") from error
     for tensor in (*artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
         check_form(artifact.name, tensor, _known(forms, tensor.name, artifact.name))
+    for tensor in (*artifact.inputs, *artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
+        if artifact.batch > 1 and tensor.shape[:1] != (1,):
+            raise StepError(f"{artifact.name}: tensor {tensor.name} of shape {tensor.shape} is not that of one image")
 
 
 def check_form(owner: str, tensor: TensorSpec, form: Form | None) -> None:

@@ -176,3 +176,16 @@ def test_packing_launching_and_unpacking_come_in_that_order(order: tuple[int, ..
     steps = tuple(made.steps[k] for k in order) + made.steps[3:]
     with pytest.raises(StepError, match="has (not yet|already) been launched"):
         Executable(dataclasses.replace(made, steps=steps))
+
+
+def test_a_batch_is_that_of_tensors_of_one_image() -> None:
+    made = make_artifact()
+    y, _ = Executable(made).run(random_inputs(made.inputs, 0, 2))
+    batched = Executable(dataclasses.replace(made, batch=2))
+    pair = random_inputs(batched.inputs, 0, 1)
+    np.testing.assert_array_equal(batched(pair).reshape(y.shape), y)
+    flat = dataclasses.replace(made.inputs[0], shape=made.inputs[0].shape[1:])
+    with pytest.raises(StepError, match=r"of shape .* is not that of one image"):
+        Executable(dataclasses.replace(made, batch=2, inputs=(flat,)))
+    with pytest.raises(ArtifactError, match=r"batch: 0 is not from 1 to"):
+        Artifact.from_bytes(dataclasses.replace(made, batch=0).to_bytes())
