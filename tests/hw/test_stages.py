@@ -1,0 +1,104 @@
+"""Registers that keep paths short have broken twins, and programs at random notice them.
+
+What is found a cycle ahead is right only if it moves with what it was found from: each twin breaks one such line. The
+bursts' and channels' are in ``tests/hw/formal``, those of control and queues in ``tests/hw/cocotb/mutants.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hw.cocotb.mutants import Mutant
+from tests.hw.test_engines import agree
+from tests.isa.build import ALU, LOAD, STORE, Builder
+from tilewright.config import PRESETS
+from tilewright.hw.verilated.build import build_library
+from tilewright.hw.verilated.driver import Driver
+from tilewright.hw.verilated.model import DesignModel
+from tilewright.isa.program import Program
+from tilewright.isa.registers import FaultCode
+from tilewright.isa.spec import Memory
+from tilewright.verification import differential
+
+TINY = PRESETS["tiny"]
+PROGRAMS = 25
+
+
+def stage(name: str, module: str, kind: str, line: str, wrong: str, user: str = "top") -> Mutant:
+    return Mutant(name, "differential", "", "", module, kind, (user,), line, wrong)
+
+
+STAGES = (
+    stage("a counter is cleared before the last cycle has come", "counters", "Counters",
+          "restart.eq(self.restart)]", "restart.eq(0)]", "control"),
+    stage("a loop of one micro-op is taken for longer", "sequencer", "Sequencer",
+          "Mux(uops_end, one_uop, uops_left == 1)", "uops_left == 1", "gemm"),
+    stage("a loop of one iteration is taken for longer", "sequencer", "Sequencer",
+          "Mux(inner_end, one_inner, inner_left == 1)", "inner_left == 1", "alu"),
+    stage("an outer loop ends an iteration late", "sequencer", "Sequencer",
+          "outer_left == 1, outer_end", "outer_left == 0, outer_end", "gemm"),
+    stage("a WAIT is a cycle longer", "sequencer", "Sequencer",
+          "Mux(waiting, wait_left == 1,", "Mux(waiting, wait_left == 0,", "alu"),
+    stage("a single slot is taken for more", "sequencer", "Sequencer", "ready.eq(one_slot)", "ready.eq(0)", "gemm"),
+    stage("what has just issued is not under way", "issue", "Issue",
+          "flying.extend([count != 0, issued])", "flying.append(count != 0)"),
+    stage("a row of a tile in act ends late", "load_data", "LoadData",
+          "cols_end.eq(cols_left < (per_beat << 1))", "cols_end.eq(cols_left < per_beat)"),
+    stage("a tile ends a row late", "load_data", "LoadData",
+          "rows_end.eq(rows_left == 1)", "rows_end.eq(rows_left == 0)"),
+    stage("a FILL is free in its first slot", "load_data", "LoadData",
+          "more_slots.eq(~is_load & ~Mux(is_wait, wait_left == 1, fill_end))", "more_slots.eq(0)"),
+    stage("a WAIT on LOAD ends late", "load_data", "LoadData",
+          "wait_end.eq(wait_left == 1)", "wait_end.eq(wait_left == 0)"),
+    stage("the row that STORE reads ends late", "store", "Store",
+          "cols_end.eq(cols_left == 1)", "cols_end.eq(cols_left == 0)"),
+    stage("a unit of STORE does not wrap", "store", "Store", "col_wraps.eq(after_col > size)", "col_wraps.eq(0)"),
+    stage("a row of STORE does not wrap", "store", "Store", "row_wraps.eq(after_row > size)", "row_wraps.eq(0)"),
+    stage("STORE takes the next instruction before its bursts are written", "store", "Store",
+          "bursts.setup | bursts.active | ahead.valid | self.fault", "bursts.setup | bursts.active | self.fault"),
+    stage("what follows the program is decoded too", "dispatch", "Dispatch",
+          "some_left.eq(left != 1)", "some_left.eq(1)"),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", STAGES, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_broken_stage_is_noticed(toolchain: None, mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.hw.rtl.generate import generate_verilog
+
+    with mutant.applied():
+        broken = generate_verilog(TINY)
+    monkeypatch.setattr(
+        differential, "design_library", lambda config, optimise: build_library(broken, optimise=optimise)
+    )
+    bench = differential.Bench(TINY)
+    try:
+        found = (bench.compare(*differential.seeded_program(TINY, seed)) for seed in range(PROGRAMS))
+        assert any(text is not None for text in found), "not noticed"
+    finally:
+        bench.close()
+
+
+def two_outside(first: int) -> Program:
+    """A LOAD and a STORE that issue in one cycle, both outside their segment; ``first``: the engine listed first."""
+    b = Builder(TINY)
+    b.wait(ALU, 400, push=[LOAD, STORE])
+    moves = {
+        LOAD: lambda: b.load(Memory.ACT, count=4, offset=1 << 20, pop=[ALU]),
+        STORE: lambda: b.store(count=4, offset=1 << 20, pop=[ALU]),
+    }
+    for engine in (first, *(e for e in moves if e != first)):
+        moves[engine]()
+    return b.program()
+
+
+@pytest.mark.parametrize("first", [LOAD, STORE])
+def test_of_two_faults_in_a_cycle_the_earlier_instruction_is_named(toolchain: None, first: int) -> None:
+    from tilewright.hw.verilated.design import design_library
+
+    with DesignModel(design_library(TINY, optimise=False), TINY.dram_latency, seed=3) as model:
+        timing = agree(Driver(model, TINY), two_outside(first))
+    assert timing.fault is not None
+    assert (timing.fault.code, timing.fault.instruction) == (FaultCode.SEGMENT, 1)
+    assert np.ptp(timing.issue[1:3]) == 0, "they issue in one cycle"
