@@ -24,8 +24,8 @@ __all__ = ["EXTRAS", "main", "needs"]
 
 #: what the commands need that are not the board's, as pip names it
 EXTRAS = dict.fromkeys(
-    ("compile", "inspect", "asm", "disasm", "verify", "models", "quantize", "fuzz", "attack"), "compile"
-) | {"explore": "compile,explore", "hw": "compile,rtl"}  # fmt: skip
+    ("compile", "inspect", "asm", "disasm", "verify", "models", "fuzz", "attack"), "compile"
+) | {"quantize": "quantize", "explore": "compile,explore", "hw": "compile,rtl"}  # fmt: skip
 
 USAGE = """usage: tilewright {run,serve,selftest,config} ...
 
@@ -37,10 +37,11 @@ USAGE = """usage: tilewright {run,serve,selftest,config} ...
   --version             the version
 
 Each of the first three has --help. The other commands need more, on a PC:
-  compile, inspect, asm, disasm, verify, models, quantize, fuzz, attack:
-            pip install 'tilewright[compile]'
-  explore:  pip install 'tilewright[compile,explore]'
-  hw:       pip install 'tilewright[compile,rtl]'
+  compile, inspect, asm, disasm, verify, models, fuzz, attack:
+             pip install 'tilewright[compile]'
+  quantize:  pip install 'tilewright[quantize]'
+  explore:   pip install 'tilewright[compile,explore]'
+  hw:        pip install 'tilewright[compile,rtl]'
 Example: tilewright run A.twa --overlay pynq-z2.bit --input x.npy --output y.npy
 """
 
