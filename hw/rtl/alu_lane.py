@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 
-from tilewright.hw.rtl.functions import any_of, merge, one_of, wire
+from tilewright.hw.rtl.functions import add, any_of, merge, one_of, wire
 from tilewright.hw.rtl.lane_control import JOINS, MULTIPLYING, SHIFTING, LaneControl
 from tilewright.hw.rtl.primitives import multiply_add
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
@@ -67,7 +67,8 @@ class AluLane(Elaboratable):
         value = Mux(now.rescale, self.act_8 << RESCALE_LEFT_SHIFT, self.src_8)
         shifted = [(now.function == function, function.unshifted) for function in SHIFTING]
         times_b = merge(m, "times_b", [*shifted, (one_of(now.function, MULTIPLYING), variable("x", 0, 0))], xy, 32)
-        a_9 = register("a_9", Mux(now.joins, 1, bias_8 + Mux(now.scaled, value, times_b.as_signed())))
+        before = wire(m, "before", Mux(now.scaled, value, times_b)[:32])
+        a_9 = register("a_9", Mux(now.joins, 1, add(bias_8, before)))
         factor = Mux(now.scaled, multiplier_8, operand)
         b_9 = register("b_9", Mux(now.shifts, 1 << 32, Mux(now.blank, 0, factor)), signed(34))
         counts = [(now.function == function, by) for function, by in SHIFTING.items()]

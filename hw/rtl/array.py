@@ -40,7 +40,7 @@ class MultiplierArray(Elaboratable):
         window = [[Signal(size, name=f"window_{b}_{l}", reset_less=True) for l in range(v)] for b in range(c.batch)]
         with m.If(self.push & self.window_6):
             for b, lanes in enumerate(window):
-                m.d.sync += [taps.eq(self._pushed(b, l, taps)) for l, taps in enumerate(lanes)]
+                m.d.sync += [taps.eq(self._pushed(b, l, taps, ~self.first)) for l, taps in enumerate(lanes)]
         dense = [Signal(size, name=f"dense_{b}", reset_less=True) for b in range(c.batch)]
         with m.If(self.push & ~self.window_6):
             for b, vector in enumerate(dense):
@@ -51,10 +51,10 @@ class MultiplierArray(Elaboratable):
         m.d.comb += self.sums.eq(Cat(*order))
         return m
 
-    def _pushed(self, b: int, l: int, taps: Signal) -> Value:
-        """A lane's window with the unit in it."""
+    def _pushed(self, b: int, l: int, taps: Signal, keep: Value) -> Value:
+        """A lane's window with the unit in it, before that cleared or kept."""
         at = 8 * (b * self.config.lanes + l)
-        return Cat(self.unit[at : at + 8], Mux(self.first, 0, taps[: len(taps) - 8]))
+        return Cat(self.unit[at : at + 8], Mux(keep, taps[: len(taps) - 8], 0))
 
     def _vector(self, b: int) -> Value:
         """The dense operand: channel k of image b is unit k // V, lane k % V."""
@@ -82,6 +82,9 @@ class MultiplierArray(Elaboratable):
         """
         c = self.config
         second = wire(m, f"second_{b}", self.emit_7 & self.window_7)  # next in stage 7 of a window emit: the odd lanes
+        # two bits choose: the window with the unit in it, cleared or kept; the dense operand; the odd lane's window
+        other = wire(m, f"other_{b}", second | ~self.window_6)
+        taken = wire(m, f"taken_{b}", second | (self.window_6 & ~self.first))
         window_10 = delay(m, self.window_7, 3, f"window_{b}_from_7")[3]
         sums: list[Signal] = []
         for o in range(0, c.block_out, 2):
@@ -89,9 +92,9 @@ class MultiplierArray(Elaboratable):
             late: Value = Const(0)
             if o < c.lanes:
                 x, late = Signal(len(dense), name=f"operand_{b}_{o}", reset_less=True), window_10
+                pushed = self._pushed(b, o, window[o], taken)
                 with m.If(self.push | second):
-                    even = Mux(self.window_6, self._pushed(b, o, window[o]), self._vector(b))
-                    m.d.sync += x.eq(Mux(second, window[o + 1], even))
+                    m.d.sync += x.eq(Mux(other, Mux(taken, window[o + 1], self._vector(b)), pushed))
             sums += dot_pair(
                 m, f"dot_{b}_{o}", c.block_in, c.weight_bits, x, self._weights(o), self._weights(o + 1), late
             )

@@ -46,6 +46,14 @@ def wire(m: Module, name: str, value: Value) -> Signal:
     return signal
 
 
+def add(a: Value, b: Value) -> Value:
+    """a + b modulo 2^n, of two values of n bits; only ``b`` may be more than a register, a LUT per bit holds it then.
+
+    Yosys swaps the operands of a sum, but not those of a difference: 2 a - (2 ~b + 1) is 2 (a + b) + 1.
+    """
+    return (Cat(Const(0, 1), a) - Cat(Const(1, 1), ~b))[1 : len(a) + 1]
+
+
 def merge(
     m: Module, name: str, cases: Iterable[tuple[Value, Expression]], values: Mapping[str, Value], bits: int
 ) -> Signal:

@@ -162,9 +162,13 @@ class Gemm(Elaboratable):
             part = slice(j * unit_width, (j + 1) * unit_width)
             # stage 10: the old value, of the latest of the three earlier results that wrote this unit
             second, third, fourth = (hit & mask[j] for hit, mask in zip(later, mask_history))
-            newer = Mux(second, history[0][part], history[1][part])
-            older = Mux(fourth, history[2][part], self.acc_read.data[part])
-            old = Mux(wire(m, f"newer_{j}_10", second | third), newer, older)
+            newer = wire(m, f"newer_{j}_10", second | third)
+            first = wire(m, f"first_{j}_10", Mux(newer, second, fourth))  # of a pair: one of four by two bits
+            old = Mux(
+                newer,
+                Mux(first, history[0][part], history[1][part]),
+                Mux(first, history[2][part], self.acc_read.data[part]),
+            )
             old_11 = Signal(unit_width, name=f"old_{j}_11", reset_less=True)
             m.d.sync += old_11.eq(Mux(accumulate[6], old, 0))
             # stage 11: forward and add
