@@ -30,6 +30,10 @@ def stage(name: str, module: str, kind: str, line: str, wrong: str, user: str = 
 
 
 STAGES = (
+    stage("the first cycle is not counted", "counters", "Counters",
+          "value.eq(Mux(restart, 0, value) + late)", "value.eq(Mux(restart, 0, value + late))", "control"),
+    stage("the second slot of a paced micro-op is forgotten", "sequencer", "Sequencer",
+          "final_next.eq(Mux(paced,", "final_next.eq(Mux(0,", "alu"),
     stage("a counter is cleared before the last cycle has come", "counters", "Counters",
           "restart.eq(self.restart)]", "restart.eq(0)]", "control"),
     stage("a loop of one micro-op is taken for longer", "sequencer", "Sequencer",
