@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.jit.source.onnx import quantised, real
+from tilewright.jit.source.onnx import integer, quantised, real
 from tilewright.jit.source.tflite import rules, tables
 from tilewright.pages import write
 
@@ -39,7 +39,7 @@ TFLITE: dict[str, str] = {
 }  # fmt: skip
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),
-    **dict.fromkeys(("QGemm", "QLinearConv", "QLinearMatMul"), "convolution"),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"), "convolution"),
     **dict.fromkeys(("Add", "QLinearAdd"), "sum"),
     **dict.fromkeys(("Concat", "QLinearConcat", "Pad"), "copy"),
     **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "average"),
@@ -66,9 +66,13 @@ def _tflite() -> Iterator[str]:
 def _onnx() -> Iterator[str]:
     yield "| operator | cycles per vector | form |"
     yield "|---|---|---|"
-    for name in sorted({*real.RULES, *quantised.RULES}):
-        forms = {"8-bit tensors": name in quantised.RULES, "between Q/DQ pairs": name in real.RULES}
-        yield f"| {name} | {COSTS[ONNX[name]]} | {', '.join(form for form, has in forms.items() if has)} |"
+    forms = {
+        "8-bit tensors": set(quantised.RULES),
+        "between Q/DQ pairs": set(real.RULES),
+        "int32 sums, scaled": set(integer.RULES),
+    }
+    for name in sorted(set().union(*forms.values())):
+        yield f"| {name} | {COSTS[ONNX[name]]} | {', '.join(form for form in forms if name in forms[form])} |"
 
 
 if __name__ == "__main__":
