@@ -18,7 +18,7 @@ from tilewright.hw.verilated.driver import Driver
 from tilewright.hw.verilated.model import DesignModel
 from tilewright.isa.program import Program
 from tilewright.isa.registers import FaultCode
-from tilewright.isa.spec import Memory
+from tilewright.isa.spec import Engine, Memory
 from tilewright.verification import differential
 
 TINY = PRESETS["tiny"]
@@ -84,7 +84,7 @@ def test_a_broken_stage_is_noticed(toolchain: None, mutant: Mutant, monkeypatch:
         bench.close()
 
 
-def two_outside(first: int) -> Program:
+def two_outside(first: Engine) -> Program:
     """A LOAD and a STORE that issue in one cycle, both outside their segment; ``first``: the engine listed first."""
     b = Builder(TINY)
     b.wait(ALU, 400, push=[LOAD, STORE])
@@ -98,7 +98,7 @@ def two_outside(first: int) -> Program:
 
 
 @pytest.mark.parametrize("first", [LOAD, STORE])
-def test_of_two_faults_in_a_cycle_the_earlier_instruction_is_named(toolchain: None, first: int) -> None:
+def test_of_two_faults_in_a_cycle_the_earlier_instruction_is_named(toolchain: None, first: Engine) -> None:
     from tilewright.hw.verilated.design import design_library
 
     with DesignModel(design_library(TINY, optimise=False), TINY.dram_latency, seed=3) as model:
