@@ -112,7 +112,8 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     rows, vectors, pieces = node[t.N_HEIGHT], node[t.N_VECTORS], node[t.N_PIECES]
     sizes = [vectors * (k + 1) // pieces - vectors * k // pieces for k in range(pieces)]
     parts = sum(-(-size // node[t.N_ROOM]) for size in sizes)
-    gemm = rows * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED])
+    tasks = -(-rows // node[t.N_ROWS])
+    gemm = tasks * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED])
     terms = rows * vectors * node[t.N_TERMS_EACH]
     results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
     if layer[t.L_KIND] == t.WINDOW:
@@ -122,7 +123,7 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
         _count(_GEMM, SimpleNamespace(window=0), gemm, gemm, config, counts)
     _count_passes(terms, results, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
-    instructions = rows * parts * (node[t.N_INSTRUCTIONS] + 1) + 2 * loads
+    instructions = parts * (tasks * node[t.N_INSTRUCTIONS] + rows) + 2 * loads
     counts["dram_byte"] += instructions * instruction_width(config) // 8
     for load in range(loads):
         wgt = node[t.N_WGT_FIXED] + sizes[load % pieces] * node[t.N_WGT_EACH]
@@ -176,7 +177,7 @@ def _count(form: Format, fields: Fields, vectors: Any, emits: Any, config: Confi
     counts["uop_read"] += int(np.sum(vectors))
     lanes = config.batch * config.block_out
     if form.opcode == Opcode.GEMM:
-        dense, window = vectors * (fields.window == 0), emits * (fields.window == 1)
+        dense, window = vectors * (fields.window == 0), emits * (1 + fields.pair) * (fields.window == 1)
         counts["mac"] += config.block_in * int(np.sum(dense * lanes + window * config.batch * config.lanes))
     elif form.opcode == Opcode.ALU:
         multiplies = np.isin(fields.function, [function for function in AluOp if function.multiplies])

@@ -17,7 +17,8 @@ class MultiplierArray(Elaboratable):
     lane); in window mode the first unit counts.
 
     With dsp_packing two outputs share a multiplier and its operand. In window mode they have none in common:
-    stage 7 multiplies for even lanes, and a cycle later, from a copy of the window, for odd lanes.
+    stage 7 multiplies for even lanes, and a cycle later, from a copy of the window, for odd lanes. pair_7: the two
+    are results of one lane; the second ones follow in the slot behind, in which emit_7 and window_7 are set too.
     """
 
     def __init__(self, config: Config) -> None:
@@ -26,7 +27,7 @@ class MultiplierArray(Elaboratable):
         self.unit = Signal(8 * config.act_unit_bytes)
         self.vector = Signal(8 * config.act_unit_bytes * config.in_units)
         self.weights = Signal(8 * config.wgt_entry_bytes)
-        self.emit_7, self.window_7 = Signal(), Signal()
+        self.emit_7, self.window_7, self.pair_7 = Signal(), Signal(), Signal()
         self.sums = Signal(32 * config.batch * config.block_out)
 
     def elaborate(self, platform: object) -> Module:
@@ -70,16 +71,18 @@ class MultiplierArray(Elaboratable):
         """Stage 8: products; 9: sums of four; 10: sums; 11: dense and even sums have waited for the odd ones."""
         c = self.config
         second = Signal(name=f"second_{b}")  # stage 8 of a window emit: the odd lanes' turn
-        m.d.sync += second.eq(self.emit_7 & self.window_7)
+        m.d.sync += second.eq(self.emit_7 & self.window_7 & ~second)
         window_10 = delay(m, self.window_7, 3, f"window_{b}_from_7")[3]
+        firsts, seconds = delay(m, self.pair_7, 4, f"pair_{b}_from_7")[3:]  # stage 10 of a pair's first and second slot
         sums: list[Signal] = []
         for o in range(0, c.block_out, 2):
             x: Value = dense
-            late: Value = Const(0)
+            turns = (Const(0), Const(0), Const(0))
             if o < c.lanes:
                 odd = delay(m, window[o + 1], 1, f"odd_{b}_{o}_from_7")[1]
-                x, late = Mux(second, odd, Mux(self.window_7, window[o], dense)), window_10
+                x = Mux(second, odd, Mux(self.window_7, window[o], dense))
+                turns = (window_10 & ~seconds, firsts, seconds)
             sums += dot_pair(
-                m, f"dot_{b}_{o}", c.block_in, c.weight_bits, x, self._weights(o), self._weights(o + 1), late
+                m, f"dot_{b}_{o}", c.block_in, c.weight_bits, x, self._weights(o), self._weights(o + 1), *turns
             )
         return sums

@@ -39,13 +39,13 @@ def build(folder: Path, weight_bits: int, source: str = SOURCE) -> ctypes.CDLL:
 @pytest.mark.parametrize("weight_bits", [8, 4, 2])
 def test_all_operands_of_every_tap(toolchain: None, weight_bits: int, tmp_path: Path) -> None:
     library = build(tmp_path, weight_bits)
-    for tap, late in (*((tap, 0) for tap in range(TAPS)), (0, 1)):
-        assert library.check_tap(tap, late, 1 << (8 + 2 * weight_bits)) == -1, (tap, late)
+    for tap, mode in (*((tap, 0) for tap in range(TAPS)), (0, 1), (0, 2)):
+        assert library.check_tap(tap, mode, 1 << (8 + 2 * weight_bits)) == -1, (tap, mode)
 
 
 def test_all_operands_of_narrow_weights(toolchain: None, tmp_path: Path) -> None:
     library = build(tmp_path, 4)
-    assert [library.check_tap(tap, late, 1 << 16) for tap in range(TAPS) for late in (0, 1)] == [-1] * (2 * TAPS)
+    assert [library.check_tap(tap, mode, 1 << 16) for tap in range(TAPS) for mode in range(3)] == [-1] * (3 * TAPS)
 
 
 @pytest.mark.slow
@@ -56,10 +56,12 @@ def test_all_operands_of_narrow_weights(toolchain: None, tmp_path: Path) -> None
         ("{{2{p[15]}}, p[15:0]}", "{2'b0, p[15:0]}"),  # its sign
         ("(25'sd65536 * upper) + lower", "(25'sd65536 * upper) | lower"),
         ("late ? tree1[0] : early1", "early1"),
+        ("firsts ? tree0[0] : ", ""),
+        ("seconds ? before1 : early0", "early0"),
         ("reg signed [17:0] partial0", "reg signed [15:0] partial0"),  # sums of four need 17 bits
     ],
 )
 def test_the_check_notices(toolchain: None, change: tuple[str, str], tmp_path: Path) -> None:
     assert SOURCE.count(change[0]) == 1
     library = build(tmp_path, 8, SOURCE.replace(*change))
-    assert any(library.check_tap(0, late, 1 << 24) >= 0 for late in (0, 1))
+    assert any(library.check_tap(0, mode, 1 << 24) >= 0 for mode in range(3))

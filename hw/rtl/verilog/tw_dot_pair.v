@@ -2,7 +2,9 @@
 // multiplier. Below, w0 * x = p[15:0]; its sign has borrowed from above, so w1 * x = p[31:16] + p[15].
 //
 // Stages: products, sums of four, sums, then a wait. With ``late`` (stage of the sums) the second result belongs to
-// the operands that came a cycle later and skips the wait: so the two rows may have activations of their own.
+// the operands that came a cycle later and skips the wait: so the two rows may have activations of their own. With
+// ``firsts`` the results are the first products of these operands and of the next, and with ``seconds`` a cycle later their
+// second products: so each row may have two pairs of weights.
 module tw_dot_pair #(
     parameter TAPS = 16,
     parameter WEIGHT_BITS = 8
@@ -12,6 +14,8 @@ module tw_dot_pair #(
     input wire [WEIGHT_BITS*TAPS-1:0] w0,
     input wire [WEIGHT_BITS*TAPS-1:0] w1,
     input wire late,
+    input wire firsts,
+    input wire seconds,
     output reg signed [31:0] sum0,
     output reg signed [31:0] sum1
 );
@@ -23,6 +27,7 @@ module tw_dot_pair #(
     reg signed [31:0] tree1 [0:TAPS/4-1];
     reg signed [31:0] early0;
     reg signed [31:0] early1;
+    reg signed [31:0] before1;
     integer i, k, n;
 
     function signed [17:0] low(input [31:0] p);
@@ -59,7 +64,8 @@ module tw_dot_pair #(
         end
         early0 <= tree0[0];
         early1 <= tree1[0];
-        sum0 <= early0;
-        sum1 <= late ? tree1[0] : early1;
+        before1 <= early1;
+        sum0 <= seconds ? before1 : early0;
+        sum1 <= firsts ? tree0[0] : late ? tree1[0] : early1;
     end
 endmodule
