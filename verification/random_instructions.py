@@ -155,7 +155,7 @@ class Proposals:
             dst = s.rng.permutation(GROUP) % min(4, s.area[Memory.ACC][1] // s.span) * c.out_units
             columns = [dst, self._offsets(Memory.ACC, c.out_units, GROUP), self._offsets(Memory.PRM, 1, GROUP)]
         else:
-            results = 2 if group == 1 and c.dsp_packing and s.chance(0.7) else 1  # even offsets serve pairs
+            results = 2 if group == 1 and s.chance(0.7) else 1  # even offsets serve pairs
             steps = (c.out_units, c.in_units, 1) if group == 0 else (results, 1, results)
             columns = [self._offsets(n, k, GROUP) for n, k in zip((Memory.ACC, Memory.ACT, Memory.WGT), steps)]
             if group == 1:
