@@ -38,6 +38,7 @@ from tilewright.jit.cost.tiles import AnyEstimate, TilesEstimate
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.planner import Plan
+from tilewright.jit.plan.strips import emit_mode, in_pairs
 from tilewright.jit.tiled.cost import GEMM, WINDOW, Layer
 from tilewright.runtime.activity import count_traffic
 
@@ -81,10 +82,17 @@ def _count_chain(row: list[int], config: Config, counts: Counts) -> None:
     vectors = pixels * row[Layer.VECTORS]
     if row[Layer.KIND] == WINDOW:
         emits = vectors * config.out_units
-        _count(_GEMM, SimpleNamespace(window=1), emits * row[Layer.KERNEL_Y] * row[Layer.STEP], emits, config, counts)
+        _count(
+            _GEMM,
+            SimpleNamespace(window=1, pair=0),
+            emits * row[Layer.KERNEL_Y] * row[Layer.STEP],
+            emits,
+            config,
+            counts,
+        )
         counts["wgt_write"] += 1 if row[Layer.SHARED] else row[Layer.VECTORS] * config.out_units
     elif row[Layer.KIND] == GEMM:
-        _count(_GEMM, SimpleNamespace(window=0), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
+        _count(_GEMM, SimpleNamespace(window=0, pair=0), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
         counts["wgt_write"] += row[Layer.ARRAY] // pixels
     _count_passes(vectors * (row[Layer.PASSES] - 1), vectors, config, counts)
     counts["prm_write"] += row[Layer.PRM_FIXED] + row[Layer.PRM_EACH] * row[Layer.VECTORS]
@@ -113,17 +121,19 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     rows, vectors, pieces = node[t.N_HEIGHT], node[t.N_VECTORS], node[t.N_PIECES]
     sizes = [vectors * (k + 1) // pieces - vectors * k // pieces for k in range(pieces)]
     parts = sum(-(-size // node[t.N_ROOM]) for size in sizes)
-    gemm = rows * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED])
+    tasks = -(-rows // node[t.N_ROWS])
+    gemm = tasks * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED])
     terms = rows * vectors * node[t.N_TERMS_EACH]
     results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
     if layer[t.L_KIND] == t.WINDOW:
         emits = rows * layer[t.L_WIDTH] * layer[t.L_UNITS] * node[t.N_INSTRUCTIONS]
-        _count(_GEMM, SimpleNamespace(window=1), gemm, emits, config, counts)
+        pair = int(in_pairs(node[t.N_ROWS], emit_mode(config)))
+        _count(_GEMM, SimpleNamespace(window=1, pair=pair), gemm, emits // (1 + pair), config, counts)
     elif node[t.N_GEMM]:
-        _count(_GEMM, SimpleNamespace(window=0), gemm, gemm, config, counts)
+        _count(_GEMM, SimpleNamespace(window=0, pair=0), gemm, gemm, config, counts)
     _count_passes(terms, results, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
-    instructions = rows * parts * (node[t.N_INSTRUCTIONS] + 1) + 2 * loads
+    instructions = parts * (tasks * node[t.N_INSTRUCTIONS] + rows) + 2 * loads
     counts["dram_byte"] += instructions * instruction_width(config) // 8
     for load in range(loads):
         wgt = node[t.N_WGT_FIXED] + sizes[load % pieces] * node[t.N_WGT_EACH]
@@ -178,7 +188,7 @@ def _count(form: Format, fields: Fields, vectors: Any, emits: Any, config: Confi
     counts["uop_read"] += int(np.sum(vectors))
     lanes = config.batch * config.block_out
     if form.opcode == Opcode.GEMM:
-        dense, window = vectors * (fields.window == 0), emits * (fields.window == 1)
+        dense, window = vectors * (fields.window == 0), emits * (1 + fields.pair) * (fields.window == 1)
         counts["mac"] += config.block_in * int(np.sum(dense * lanes + window * config.batch * config.lanes))
     elif form.opcode == Opcode.ALU:
         multiplies = np.isin(fields.function, [function for function in AluOp if function.multiplies])

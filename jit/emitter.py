@@ -144,7 +144,7 @@ class Emitter:
                 self._fill_columns(out)
         node.emit(task, self, action.acc)
         for out in self.outputs(node.output):
-            if task.row == out.height - 1 and task.completes_row:
+            if task.last == out.height - 1 and task.completes_row:
                 self._fill_rows(out, out.height, out.pad[2])
 
     # -- the nodes' side (kernels.base.Emit) -------------------------------------------------------------

@@ -15,6 +15,7 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import image_shape
+from tilewright.jit.plan import strips
 from tilewright.jit.tensors import Lowered
 
 
@@ -76,8 +77,15 @@ def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
     if isinstance(node, WindowNode):
         kw, stride = node.taps.shape[1], node.strides[1]
         columns = (node.width - 1) * stride + kw if stride <= kw else node.width * kw
-        emits = node.width * (2 if config.dsp_packing else 1)
-        return node.height * int(np.maximum(columns * node.kernel_rows(), emits).sum())
+        mode = strips.emit_mode(config)
+        emits = node.height * node.width * strips.emit_cycles(mode)
+        most = strips.MOST_ROWS if node.dilation_y == 1 else 1
+        pushes = [
+            strips.least_pushes(
+                node.height, rows, kw, min(stride, kw), node.strides[0], most, config.block_in, mode
+            ) for rows in range(node.taps.shape[0] + 1)
+        ]  # fmt: skip
+        return int(np.maximum(columns * np.array(pushes)[node.kernel_rows()], emits).sum())
     return node.in_height * node.in_width * node.out_units if isinstance(node, GlobalPoolNode) else 0
 
 

@@ -20,14 +20,15 @@ class Pool:
         """The free ranges, ``(start, stop)``, ascending."""
         return list(self._free)
 
-    def take(self, size: int) -> int | None:
-        """Reserve ``size`` entries behind those that were taken last, else in the first range; None without room.
+    def take(self, size: int, align: int = 1) -> int | None:
+        """Reserve ``size`` entries, the first at a multiple of ``align``, behind those that were taken last.
 
-        What was free for longest comes first: who used it last is done.
+        If there is no room, in the first range that has; None without. What was free for longest comes first: who used
+        it last is done.
         """
         for first in (self._next, 0):
             for low, high in self._free:
-                start = max(low, first)
+                start = -(-max(low, first) // align) * align
                 if start + size <= high:
                     self.reserve(start, size)
                     self._next = start + size

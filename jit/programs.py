@@ -17,7 +17,7 @@ from tilewright.jit.cost.estimate import streams
 from tilewright.jit.emitter import Emitter, Image
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import layer_floors, network_floor
-from tilewright.jit.graph import Concat, Graph
+from tilewright.jit.graph import AvgPool2D, Concat, DepthwiseConv2D, Graph
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.places import placed_plan
@@ -25,6 +25,7 @@ from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, POLICIES, Policy
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.slicing import slice_graph
+from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.proof import prove
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.tensors import Lowered
@@ -46,6 +47,9 @@ SURE = 1.04
 HOPELESS = 1.0
 #: instructions written, over all programs tried, after which no more are tried for less memory: about a minute's work
 ENOUGH = 1_000_000
+
+#: operators in window mode, and the rows of strips that are tried where memory is scarce, besides as many as fit
+IN_WINDOWS, STRIPS = (DepthwiseConv2D, AvgPool2D), (2, 1)
 
 _Key = TypeVar("_Key", bound=Hashable)
 Made = tuple[Program, Lowered, dict[str, int]]  #: with the byte offsets of inputs and outputs
@@ -147,6 +151,9 @@ def best_program(
     cycles = [attempt(number, make) for number, make in enumerate(tries)]
     if on_chip and not found:  # it would stream, but for places in one piece
         attempt(len(tries), partial(_program, forms, PLANNED, config, False))
+    if policies == POLICIES and not on_chip and any(isinstance(op, IN_WINDOWS) for op in graph.ops):
+        for strip in STRIPS:  # shorter rings, and more pushes
+            attempt(len(tries), partial(_program, forms, PLANNED, config, False, strip=strip))
     if policies == POLICIES and not _near(found, BEST):
         fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if any(cycles) else 0
         policy = policies[fastest] if on_chip else PLANNED
@@ -247,17 +254,19 @@ class _Forms:
         return streams(Planner(self.whole.tables, plan))
 
 
-def _program(forms: _Forms, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False) -> Decided:
+def _program(
+    forms: _Forms, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False, strip: int = MOST_ROWS
+) -> Decided:  # fmt: skip
     """Schedule, to be emitted: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
     ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
-    that buffers share no more banks than scheduled.
+    that buffers share no more banks than scheduled. ``strip``: the most rows of a layer in window mode at once.
     """
     if on_chip is None:
         on_chip = forms.streams(plan)
         policy = policy if on_chip else PLANNED
     lowered = forms.joined if joined else forms.whole if on_chip else forms.sliced(plan)
-    planner = Planner(lowered.tables, plan)
+    planner = Planner(lowered.tables, plan, strip)
     if on_chip:
         whole = planner.whole()
         if isinstance(whole, Refusal):

@@ -154,7 +154,7 @@ class Scheduler:
                 return None
             ready = max(ready, state.times[last])
         outputs = self._outputs(node) if task.finishes else []
-        if not all(self._has_room(state, task.row) for state in outputs if state.live):
+        if not all(self._has_room(state, task.last) for state in outputs if state.live):
             return None
         if not self._place_all([state for state in outputs if not state.live]):
             return None
@@ -213,7 +213,8 @@ class Scheduler:
         done = alu_end + ALU_DEPTH + 2
         if task.completes_row:
             for state in self._outputs(node):
-                self._complete_row(state, index, task.row, done)
+                for row in range(task.row, task.last + 1):
+                    self._complete_row(state, index, row, done)
         if self._chunk_last[index][task.chunk] == self._next[index] - 1:
             self._free_chunk(index, task.chunk)
         for name in node.inputs:
@@ -299,7 +300,7 @@ class Scheduler:
             return False
         node, index = self._chunk_queue[0]
         chunk = self.nodes[node].chunks[index]
-        wgt = self._wgt.take(len(chunk.weights)) if len(chunk.weights) else 0
+        wgt = self._wgt.take(len(chunk.weights), chunk.align) if len(chunk.weights) else 0
         if wgt is None:
             self._memory_fault = ("wgt", self.nodes[node].name)
             return False

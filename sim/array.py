@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tilewright.sim.blocks import dense_block, window_pair
 from tilewright.sim.compiled import compiled
 from tilewright.sim.operands import loop_offsets, matrix, matrix_masks
@@ -38,13 +40,29 @@ def _dense(acc: int, act: int, wgt: int, keep: int, s: _Sizes) -> None:
 
 @compiled
 def _emit(acc: int, newest: int, wgt: int, keep: int, s: _Sizes) -> None:
-    """One window emit; ``newest`` is the address of window[0], older units lie below it."""
+    """One result of a window emit; ``newest`` is the address of window[0], older units lie below it."""
     v = s.lanes
     for b in range(s.batch):
         to, at = acc + 4 * b * v, newest + b * v
         window_pair(v, to, at, s.unit, wgt, keep)
         for t in range(2, s.block_in, 2):
             window_pair(v, to, at - t * s.unit, s.unit, wgt + t * s.block_out, 1)
+
+
+@compiled
+def _gather(wgt: Any, first: int, to: Any, s: _Sizes) -> None:
+    """The entries of the two results of a pair, one after the other, from entries ``first`` of even and odd lanes.
+
+    ``to`` int8 (2 x entry), ``wgt`` all entries; both in pair order.
+    """
+    row, entry = 2 * s.block_out, s.block_in * s.block_out
+    for result in range(2):
+        for c in range(s.lanes):
+            source = first + (c & 1) * entry + 2 * (c - (c & 1) + result)
+            place = result * entry + 2 * c
+            for t in range(s.block_in // 2):
+                to[place + t * row] = wgt[source + t * row]
+                to[place + t * row + 1] = wgt[source + t * row + 1]
 
 
 @compiled
@@ -59,6 +77,7 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
         m.window[: (taps - 1) * s.unit] = 0
     # window[t] is the unit t before the newest in a buffer that grows upward
     buffer_at, newest, emits = m.window.ctypes.data, taps - 2, 0
+    pair, gathered = np.zeros(2 * entry if row.pair else 0, np.int8), -1  # the weights of a pair, and which they are
     begin, count, uop_mask = row.uop_begin, row.uop_count, s.uop_gemm_depth - 1
     for o in range(row.outer):
         for i in range(row.inner):
@@ -75,7 +94,14 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
                     copy_bytes(buffer_at, buffer_at + (newest - taps + 1) * s.unit, (taps - 1) * s.unit)
                     newest = taps - 1
                 copy_bytes(buffer_at + newest * s.unit, act, s.unit)
-                if uop[0] != push_only:
-                    _emit(acc, buffer_at + newest * s.unit, weights, uop[3], sizes)
-                    emits += 1
+                if uop[0] == push_only:
+                    continue
+                emits += 1
+                if row.pair:
+                    if gathered != wgt:
+                        _gather(m.wgt.reshape(-1), wgt * entry, pair, sizes)
+                        gathered = wgt
+                    weights = pair.ctypes.data
+                    _emit(acc + acc_size, buffer_at + newest * s.unit, weights + entry, uop[3], sizes)
+                _emit(acc, buffer_at + newest * s.unit, weights, uop[3], sizes)
     return emits

@@ -144,7 +144,7 @@ class Proposals:
 
     def _offsets(self, memory: Memory, step: int, count: int) -> NDArray[np.int64]:
         """Micro-op offsets of one operand: multiples of ``step`` that fit its working area."""
-        most = min(3, self.state.area[memory][1] // step - 1)
+        most = max(0, min(3, self.state.area[memory][1] // step - 1))
         return self.state.rng.integers(0, most + 1, count) * step
 
     def _load_uops(self, group: int, partly: bool = False) -> Proposal:
@@ -155,8 +155,9 @@ class Proposals:
             dst = s.rng.permutation(GROUP) % min(4, s.area[Memory.ACC][1] // s.span) * c.out_units
             columns = [dst, self._offsets(Memory.ACC, c.out_units, GROUP), self._offsets(Memory.PRM, 1, GROUP)]
         else:
-            steps = (c.out_units, c.in_units) if group == 0 else (1, 1)
-            columns = [self._offsets(n, k, GROUP) for n, k in zip((Memory.ACC, Memory.ACT, Memory.WGT), (*steps, 1))]
+            results = 2 if group == 1 and s.chance(0.7) else 1  # even offsets serve pairs
+            steps = (c.out_units, c.in_units, 1) if group == 0 else (results, 1, results)
+            columns = [self._offsets(n, k, GROUP) for n, k in zip((Memory.ACC, Memory.ACT, Memory.WGT), steps)]
             if group == 1:
                 columns[0] = np.where(s.rng.random(GROUP) < 0.6, self.push_only, columns[0])
             columns.append(s.rng.integers(0, 2, GROUP))
@@ -213,6 +214,7 @@ class Proposals:
         offsets = (o[:, None, None] * outer + i[:, None] * inner + column).ravel()
         reach = int(offsets.max()) if offsets.size else 0
         start, length = s.area[memory]
+        start, length = start + -start % span, length - -start % span
         if memory != Memory.ACT:
             if reach > length - span:
                 return None
@@ -233,16 +235,18 @@ class Proposals:
     def _gemm(self, window: bool) -> Proposal | None:
         s, c = self.state, self.config
         fields, uops = self._loops(1 if window else 0)
-        spans = (1, 1) if window else (c.out_units, c.in_units)
         emits = (uops[:, 0] != self.push_only) if window else np.ones(len(uops), np.bool_)
+        even = not bool((uops[emits][:, [0, 2]] % 2).any())
+        pair = int(window and c.dsp_packing and even and s.chance(0.6))
+        spans = (1 + pair, 1) if window else (c.out_units, c.in_units)
         src = self._operand("src", Memory.ACT, uops[:, 1], spans[1], fields)
         dst = self._operand("dst", Memory.ACC, uops[emits, 0], spans[0], fields)
-        wgt = self._operand("wgt", Memory.WGT, uops[emits, 2], 1, fields)
+        wgt = self._operand("wgt", Memory.WGT, uops[emits, 2], 1 + pair, fields)
         if src is None or dst is None or wgt is None:
             return None
         sequence = np.tile(emits, fields["outer"] * fields["inner"])
         pace = s.chance(0.2) or (c.dsp_packing and window and bool((sequence[1:] & sequence[:-1]).any()))
-        return s.proposal(Opcode.GEMM, {**fields, "window": int(window), "pace": int(pace)})
+        return s.proposal(Opcode.GEMM, {**fields, "window": int(window), "pair": pair, "pace": int(pace)})
 
     # -- ALU engine ------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ def constants(config: Config) -> dict[str, int]:
         "ACC_BANKS": c.acc_banks,
         "ACC_BANK_UNITS": c.acc_bank_units,
         "ACC_PARTS": c.acc_unit_bytes // beat,
+        "PACKED": int(c.dsp_packing),
         "WGT_ENTRIES": c.wgt_entries,
         "WGT_PARTS": c.wgt_entry_bytes // beat,
         "PRM_ENTRIES": c.prm_entries,

@@ -18,7 +18,8 @@ class MultiplierArray(Elaboratable):
     lane); in window mode the first unit counts.
 
     With dsp_packing two outputs share a multiplier and its operand. In window mode they have none in common:
-    stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``).
+    stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``). pair_7: the
+    two are results of one lane; the second ones follow in the slot behind, in which emit_7 and window_7 are set too.
     """
 
     def __init__(self, config: Config) -> None:
@@ -28,7 +29,7 @@ class MultiplierArray(Elaboratable):
         self.unit = Signal(8 * config.act_unit_bytes)
         self.vector = Signal(8 * config.act_unit_bytes * config.in_units)
         self.weights = Signal(8 * config.wgt_entry_bytes)
-        self.emit_7, self.window_7 = Signal(), Signal()
+        self.emit_7, self.window_7, self.pair_7 = Signal(), Signal(), Signal()
         self.sums = Signal(32 * config.batch * config.block_out)
 
     def elaborate(self, platform: object) -> Module:
@@ -81,21 +82,26 @@ class MultiplierArray(Elaboratable):
         Where an operand may come from the window, a register of stage 7 holds what is multiplied there.
         """
         c = self.config
-        second = wire(m, f"second_{b}", self.emit_7 & self.window_7)  # next in stage 7 of a window emit: the odd lanes
+        second_7 = Signal(name=f"second_{b}_7")  # stage 7 of a window emit has the odd lanes' turn
+        # next in stage 7 of a window emit: the odd lanes
+        second = wire(m, f"second_{b}", self.emit_7 & self.window_7 & ~second_7)
+        m.d.sync += second_7.eq(second)
         # two bits choose: the window with the unit in it, cleared or kept; the dense operand; the odd lane's window
         other = wire(m, f"other_{b}", second | ~self.window_6)
         taken = wire(m, f"taken_{b}", second | (self.window_6 & ~self.first))
         window_10 = delay(m, self.window_7, 3, f"window_{b}_from_7")[3]
+        firsts, seconds = delay(m, self.pair_7, 4, f"pair_{b}_from_7")[3:]  # stage 10 of a pair's first and second slot
         sums: list[Signal] = []
         for o in range(0, c.block_out, 2):
             x: Value = dense
-            late: Value = Const(0)
+            turns = (Const(0), Const(0), Const(0))
             if o < c.lanes:
-                x, late = Signal(len(dense), name=f"operand_{b}_{o}", reset_less=True), window_10
+                x = Signal(len(dense), name=f"operand_{b}_{o}", reset_less=True)
+                turns = (window_10 & ~seconds, firsts, seconds)
                 pushed = self._pushed(b, o, window[o], taken)
                 with m.If(self.push | second):
                     m.d.sync += x.eq(Mux(other, Mux(taken, window[o + 1], self._vector(b)), pushed))
             sums += dot_pair(
-                m, f"dot_{b}_{o}", c.block_in, c.weight_bits, x, self._weights(o), self._weights(o + 1), late
+                m, f"dot_{b}_{o}", c.block_in, c.weight_bits, x, self._weights(o), self._weights(o + 1), *turns
             )
         return sums

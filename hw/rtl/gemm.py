@@ -49,7 +49,7 @@ class Gemm(Elaboratable):
 
         # stage 0: issue
         wrap_base, wrap_size = Signal.like(f.wrap_base, reset_less=True), Signal.like(f.wrap_size, reset_less=True)
-        window = Signal(reset_less=True)
+        window, pair = Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += [
             seq.issue.eq(self.issue), self.ready.eq(seq.ready), seq.is_wait.eq(f.opcode == Opcode.WAIT),
             seq.wait_cycles.eq(wait.cycles), seq.uop_begin.eq(f.uop_begin), seq.uop_count.eq(f.uop_count),
@@ -65,21 +65,22 @@ class Gemm(Elaboratable):
                 operand.inner.eq(getattr(f, f"{name}_inner")),
             ]  # fmt: skip
         with m.If(self.issue):
-            m.d.sync += [wrap_base.eq(f.wrap_base), wrap_size.eq(f.wrap_size), window.eq(f.window)]
+            m.d.sync += [wrap_base.eq(f.wrap_base), wrap_size.eq(f.wrap_size), window.eq(f.window), pair.eq(f.pair)]
 
         # stage 1: micro-op address; stage 2: micro-op
         m.d.comb += [self.uop_enable.eq(seq.valid), self.uop_address.eq(seq.uop)]
         valid_2, first_2 = Signal(), Signal(reset_less=True)
         terms = {n: Signal.like(o.term, name=f"{n}_term_2", reset_less=True) for n, o in seq.operands.items()}
-        shape_1 = Cat(wrap_base, wrap_size, window)
+        shape_1 = Cat(wrap_base, wrap_size, pair, window)
         shape_2 = Signal.like(shape_1, reset_less=True)
         m.d.sync += [valid_2.eq(seq.valid), first_2.eq(seq.first), shape_2.eq(shape_1)]
         m.d.sync += [terms[n].eq(o.term) for n, o in seq.operands.items()]
         uop = uop_view(Engine.GEMM, self.uop_word, c)
-        window_2 = shape_2[-1]
+        pair_2, window_2 = shape_2[-2:]
+        emits_2 = valid_2 & ~(window_2 & uop.dst.all())
 
         # stage 3: sums
-        valid_3, emit_3 = Signal(), Signal()
+        valid_3, emit_3, pair_3 = Signal(), Signal(), Signal()
         first_3, window_3, accumulate_3 = (
             Signal(name=n, reset_less=True) for n in ("first_3", "window_3", "accumulate_3")
         )
@@ -87,22 +88,31 @@ class Gemm(Elaboratable):
         src_3 = Signal(sizes["src"], reset_less=True)
         base_3, size_3 = Signal.like(wrap_base, reset_less=True), Signal.like(wrap_size, reset_less=True)
         m.d.sync += [
-            valid_3.eq(valid_2), emit_3.eq(valid_2 & ~(window_2 & uop.dst.all())), first_3.eq(first_2),
+            valid_3.eq(valid_2), emit_3.eq(emits_2), pair_3.eq(emits_2 & pair_2 if c.dsp_packing else 0),
+            first_3.eq(first_2),
             window_3.eq(window_2), accumulate_3.eq(uop.accumulate), dst_3.eq(uop.dst + terms["dst"]),
-            src_3.eq(uop.src + terms["src"]), wgt_3.eq(uop.wgt + terms["wgt"]), Cat(base_3, size_3).eq(shape_2[:-1]),
+            src_3.eq(uop.src + terms["src"]), wgt_3.eq(uop.wgt + terms["wgt"]), Cat(base_3, size_3).eq(shape_2[:-2]),
         ]  # fmt: skip
 
-        # stage 4: wrap; the act read. From here on lists are indexed by stage - 4
+        # stage 4: wrap; the act read. The second result of a pair takes the slot behind, in which nothing else emits.
+        # From here on lists are indexed by stage - 4
         src_4 = Signal(act_bits(c), reset_less=True)
         m.d.sync += src_4.eq(base_3 + Mux(src_3 > size_3, src_3 - size_3 - 1, src_3))
         write_stage = 12 - 4
         valid = delay(m, self._next(m, valid_3, "valid_4", True), 3, "valid_from_4", reset=True)
-        emit = delay(m, self._next(m, emit_3, "emit_4", True), write_stage, "emit_from_4", reset=True)
+        pair = delay(m, self._next(m, pair_3, "pair_4", True), 3, "pair_from_4", reset=True)
+        emit = delay(m, self._next(m, emit_3 | pair[0], "emit_4", True), write_stage, "emit_from_4", reset=True)
         first = delay(m, self._next(m, first_3, "first_4"), 3, "first_from_4")
-        windowed = delay(m, self._next(m, window_3, "window_4"), 7, "window_from_4")
-        accumulate = delay(m, self._next(m, accumulate_3, "accumulate_4"), 6, "accumulate_from_4")
-        dst = delay(m, self._next(m, dst_3, "dst_4"), write_stage, "dst_from_4")
-        wgt = delay(m, self._next(m, wgt_3, "wgt_4"), 1, "wgt_from_4")
+        windowed = delay(m, self._next(m, window_3 | pair[0], "window_4"), 7, "window_from_4")
+        accumulate_4, dst_4 = Signal(reset_less=True), Signal.like(dst_3, reset_less=True)
+        wgt_4 = Signal.like(wgt_3, reset_less=True)
+        m.d.sync += [
+            accumulate_4.eq(Mux(pair[0], accumulate_4, accumulate_3)), dst_4.eq(Mux(pair[0], dst_4 | 1, dst_3)),
+            wgt_4.eq(Mux(pair[0], wgt_4 | 1, wgt_3)),
+        ]  # fmt: skip
+        accumulate = delay(m, accumulate_4, 6, "accumulate_from_4")
+        dst = delay(m, dst_4, write_stage, "dst_from_4")
+        wgt = delay(m, wgt_4, 1, "wgt_from_4")
         row_units = max(c.in_units, c.out_units)
         unit_bits = bits_for(row_units) if row_units > 1 else 0
         m.d.comb += [self.act.enable.eq(valid[0]), self.act.address.eq(src_4[unit_bits:])]
@@ -121,7 +131,8 @@ class Gemm(Elaboratable):
         m.d.comb += [
             array.push.eq(valid[2]), array.first.eq(first[2]), array.unit.eq(single),
             array.vector.eq(self.act.data if c.in_units > 1 else single), array.window_6.eq(windowed[2]),
-            array.emit_7.eq(emit[3]), array.window_7.eq(windowed[3]), array.weights.eq(self.wgt_data),
+            array.emit_7.eq(emit[3]), array.window_7.eq(windowed[3]), array.pair_7.eq(pair[3]),
+            array.weights.eq(self.wgt_data),
         ]  # fmt: skip
         self._accumulate(m, array, emit, windowed, accumulate, dst)
         return m

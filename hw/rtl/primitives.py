@@ -86,16 +86,18 @@ def dot(m: Module, name: str, taps: int, weight_bits: int, x: Value, w: Value) -
 
 
 def dot_pair(
-    m: Module, name: str, taps: int, weight_bits: int, x: Value, w0: Value, w1: Value, late: Value
-) -> tuple[Signal, Signal]:
+    m: Module, name: str, taps: int, weight_bits: int, x: Value, w0: Value, w1: Value, late: Value, firsts: Value,
+    seconds: Value,
+) -> tuple[Signal, Signal]:  # fmt: skip
     """Two dot products with x, each less one, four cycles later, on one multiplier per tap.
 
-    ``late``, three cycles later: the second is that of the x given a cycle later instead.
+    ``late``, three cycles later: the second is that of the x given a cycle later instead. ``firsts`` at that time: the
+    first products of this x and of the next; ``seconds``, a cycle after it: their second products.
     """
     sums = Signal(32, name=f"{name}_sum_0"), Signal(32, name=f"{name}_sum_1")
     m.submodules[name] = Instance(
         "tw_dot_pair", p_TAPS=taps, p_WEIGHT_BITS=weight_bits, i_clk=ClockSignal(), i_x=x, i_w0=w0, i_w1=w1,
-        i_late=late, o_sum0=sums[0], o_sum1=sums[1],
+        i_late=late, i_firsts=firsts, i_seconds=seconds, o_sum0=sums[0], o_sum1=sums[1],
     )  # fmt: skip
     return sums
 

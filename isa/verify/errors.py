@@ -34,6 +34,7 @@ class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ
     ALU_BANK = "alu-bank"
     ALU_DISTANCE = "alu-distance"
     EMIT_DISTANCE = "emit-distance"
+    PAIR = "pair"
 
     def __str__(self) -> str:
         return str(self.value)
@@ -59,7 +60,8 @@ RULES: dict[Rule, str] = {
     Rule.WRAP: ("wrap_base + wrap_size is at most the depth of act, and every act offset is below 2 x wrap_size."),
     Rule.RANGE: ("Every other SRAM address, and every micro-op index, is below the depth of its memory."),
     Rule.ALIGNMENT: (
-        "A dense GEMM operand starts at a multiple of its span (in_units or out_units), so does an ALU vector. "
+        "A dense GEMM operand starts at a multiple of its span (in_units or out_units), so does an ALU vector; dst and "
+        "wgt of an emit with pair = 1 are even. "
         "Where a beat holds several micro-ops, a LOAD of micro-ops has sram, sram_row (if rows > 1) and cols whole "
         "beats, and sram_col = 1."
     ),
@@ -81,6 +83,7 @@ RULES: dict[Rule, str] = {
         "With dsp_packing, two emits of a window instruction are at least two issue cycles apart, over loop turns too "
         "(a push between them, or pace = 1)."
     ),
+    Rule.PAIR: ("pair = 1 is for window mode on a Config with dsp_packing."),
 }
 
 

@@ -97,6 +97,11 @@ def check_fields(table: Table, program: Program, beats: Sequence[int], describe:
         Rule.ROUNDING, rescale.fields.rounding == Rounding.CONSTANT,
         lambda k: "rounding CONSTANT is for REQUANTIZE only; use DOUBLE, SINGLE or EVEN",
     )  # fmt: skip
+    gemm = select(Opcode.GEMM)
+    gemm.reject(
+        Rule.PAIR, (gemm.fields.pair == 1) & ((gemm.fields.window == 0) | (not config.dsp_packing)),
+        lambda k: "pair = 1 needs window = 1 and a Config with dsp_packing",
+    )  # fmt: skip
 
 
 def _check_tile(rows: _Rows, config: Config) -> None:

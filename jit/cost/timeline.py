@@ -74,6 +74,15 @@ def lowest_row(k: int, buffers: Any, readers: Any, edges: Any, nodes: Any, state
 
 
 @compiled
+def last_row(node: Any, state: Any) -> int:
+    """The last row of the layer's next task."""
+    end, groups = node[a.N_HEIGHT], node[a.N_GROUPS]
+    if groups:
+        end = node[a.N_HEIGHT] * (state[S_GROUP] + 1) // groups
+    return min(state[S_ROW] + node[a.N_ROWS], end) - 1
+
+
+@compiled
 def mark(dirty: Any, first: int, last: int) -> None:
     """Layers whose candidates must be looked at again."""
     for layer in range(first, min(len(dirty), last + 1)):
@@ -132,7 +141,7 @@ def run_timeline(
                 item = state[layer, S_GROUP] * nodes[layer, a.N_PIECES] + state[layer, S_CHUNK]
                 if item < state[layer, S_LOADED]:
                     t = times[state[layer, S_TIMES] + item]
-                    row = state[layer, S_ROW]
+                    row = last_row(nodes[layer], state[layer])
                     for e in range(layers[layer, a.L_EDGE], layers[layer, a.L_EDGE] + layers[layer, a.L_EDGES]):
                         k = edge_buffer[e]
                         last = row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + edges[e, a.E_SPAN] - 1
@@ -259,12 +268,14 @@ def run_timeline(
             until = pieces
         vectors = node[a.N_VECTORS] * until // pieces - node[a.N_VECTORS] * chunk // pieces
         parts = (until - chunk) * -(-vectors // ((until - chunk) * node[a.N_ROOM]))
-        end = row + 1
+        end = last_row(node, state[best]) + 1
         if grouped:
             end_of_group = node[a.N_HEIGHT] * (state[best, S_GROUP] + 1) // node[a.N_GROUPS]
             if 0 < chunk < pieces - 1:
                 end = end_of_group
-                vectors, parts = vectors * (end - row), parts * (end - row)
+        tasks = -(-(end - row) // node[a.N_ROWS])
+        outputs_of = vectors * (end - row)
+        vectors, parts = vectors * tasks, parts * tasks
         results = 1 if outputs[best, 1] < 0 else 2
         for slot in range(2):
             k = outputs[best, slot]
@@ -273,9 +284,9 @@ def run_timeline(
                 live[k] = LIVE
                 unborn[buffers[k, b.B_GROUP]] -= 1
                 mark(dirty, first, queue)
-        bus += parts * size * ((node[a.N_INSTRUCTIONS]) + results)
-        work = vectors * (node[a.N_TERMS_EACH] + node[a.N_OUT_EACH] * results) * 1.0
-        if node[a.N_TERMS_EACH] > 0 and vectors * node[a.N_OUT_EACH] < parts * ALU_DEPTH:
+        bus += parts * size * (node[a.N_INSTRUCTIONS] + results * node[a.N_ROWS])
+        work = outputs_of * (node[a.N_TERMS_EACH] + node[a.N_OUT_EACH] * results) * 1.0
+        if node[a.N_TERMS_EACH] > 0 and outputs_of * node[a.N_OUT_EACH] < parts * ALU_DEPTH:
             work += parts * ALU_DEPTH
         busy[2] += work
         if node[a.N_GEMM]:
@@ -296,12 +307,12 @@ def run_timeline(
         freed, freed_until = chunk, chunk
         if not grouped:
             state[best, S_CHUNK] = until
-            if row == node[a.N_HEIGHT] - 1:
+            if end == node[a.N_HEIGHT]:
                 freed_until = until
             if until == pieces:
                 state[best, S_CHUNK] = 0
-                state[best, S_ROW] = row + 1
-                state[best, S_DONE] = row == node[a.N_HEIGHT] - 1
+                state[best, S_ROW] = end
+                state[best, S_DONE] = end == node[a.N_HEIGHT]
         else:
             state[best, S_ROW] = end
             if end == end_of_group:
@@ -319,7 +330,7 @@ def run_timeline(
             prm += free_prm
         dirty[best] = True
         if completes:
-            state[best, S_COMPLETED] = row + 1
+            state[best, S_COMPLETED] = end
             for slot in range(2):
                 k = outputs[best, slot]
                 if k < 0:
@@ -333,7 +344,7 @@ def run_timeline(
                 if top <= ready[k]:
                     continue
                 if buffers[k, b.B_STORED]:
-                    count = top - ready[k] if is_source[k] else 1
+                    count = top - ready[k] if is_source[k] else end - row
                     cost = STORE_SETUP + write_cycles(buffers[k, b.B_UNITS] * c[a.C_ACT_BYTES], c)
                     store = max(store, done) + cost * count
                     busy[3] += cost * count

@@ -29,16 +29,17 @@ class Chunk:
     """Constants that are loaded, and freed, together.
 
     ``weights``: int8 (entries, BLOCK_OUT, BLOCK_IN); ``prm``: int32 (entries, BLOCK_OUT, 4), columns bias,
-    multiplier, offset, shift.
+    multiplier, offset, shift. The first entry of the weights lies at a multiple of ``align``.
     """
 
     weights: NDArray[np.int8]
     prm: NDArray[np.int32]
+    align: int = 1
 
 
 @dataclass(frozen=True)
 class Task:
-    """One step of a node: output row ``row``, the part ``[lo, hi)`` of it, with constants ``chunk``.
+    """One step of a node: ``rows`` output rows from ``row`` on, their part ``[lo, hi)``, with constants ``chunk``.
 
     ``source``: the only input that is read, -1 for all; what is read of several adds up in acc until it ``finishes``.
     """
@@ -50,6 +51,12 @@ class Task:
     completes_row: bool
     source: int = -1
     finishes: bool = True
+    rows: int = 1
+
+    @property
+    def last(self) -> int:
+        """Its last output row."""
+        return self.row + self.rows - 1
 
 
 Uop = tuple[int, int, int, int]  #: GEMM micro-op (dst, src, wgt, accumulate); dst -1 is push only
@@ -144,12 +151,15 @@ class Node(ABC):
         vectors, pieces, groups = self._row[t.N_VECTORS], self._row[t.N_PIECES], self._row[t.N_GROUPS]
         self.ranges = [(vectors * k // pieces, vectors * (k + 1) // pieces) for k in range(pieces)]
         parts = [[(lo + a, lo + b) for a, b in split_evenly(hi - lo, self._row[t.N_ROOM])] for lo, hi in self.ranges]
-        bounds = [self.height * k // (groups or self.height) for k in range((groups or self.height) + 1)]
+        rows = self._row[t.N_ROWS]
+        bounds = [*range(0, self.height, rows), self.height]
+        if groups:
+            bounds = [self.height * k // groups for k in range(groups + 1)]
         self.tasks = [
-            Task(row, lo, hi, (number if groups else 0) * pieces + chunk, hi == vectors)
+            Task(row, lo, hi, (number if groups else 0) * pieces + chunk, hi == vectors, rows=min(rows, last - row))
             for number, (first, last) in enumerate(pairwise(bounds))
             for chunk in range(pieces)
-            for row in range(first, last)
+            for row in range(first, last, rows)
             for lo, hi in parts[chunk]
         ]
         self._chunks = [self.constants(lo, hi) for lo, hi in self.ranges]
@@ -179,7 +189,7 @@ class Node(ABC):
         if task.source not in (-1, index):
             return NO_ROW, -1
         stride, offset, span = self.reads(index)
-        return task.row * stride + offset, task.row * stride + offset + span - 1
+        return task.row * stride + offset, task.last * stride + offset + span - 1
 
     def gemm_cycles(self, task: Task) -> int:
         """Cycles a task keeps GEMM busy."""
@@ -187,7 +197,7 @@ class Node(ABC):
 
     def alu_cycles(self, task: Task) -> int:
         """Cycles a task keeps ALU busy."""
-        return (task.hi - task.lo) * (self._row[t.N_TERMS_EACH] + self._row[t.N_OUT_EACH])
+        return task.rows * (task.hi - task.lo) * (self._row[t.N_TERMS_EACH] + self._row[t.N_OUT_EACH])
 
     # -- emission --------------------------------------------------------------------------------------
 
@@ -231,6 +241,9 @@ def is_uniform(requant: Requant) -> bool:
 
 def split_evenly(count: int, limit: int) -> list[tuple[int, int]]:
     """``[lo, hi)`` ranges that cover ``count`` in the fewest pieces of at most ``limit``, sizes near equal."""
-    pieces = -(-count // max(1, limit))
-    bounds = [count * i // pieces for i in range(pieces + 1)]
-    return list(pairwise(bounds))
+    return split_into(count, -(-count // max(1, limit)))
+
+
+def split_into(count: int, pieces: int) -> list[tuple[int, int]]:
+    """``[lo, hi)`` ranges that cover ``count`` in so many pieces, sizes near equal."""
+    return list(pairwise(count * i // pieces for i in range(pieces + 1)))

@@ -1,7 +1,8 @@
 """Depthwise convolution and average pooling in GEMM's window mode.
 
-Columns are pushed into the window once and shared by neighbouring outputs. The first pushes of a row only
-fill the window; what they emit lands in acc units that nothing reads.
+Columns are pushed into the window once and shared by neighbouring outputs, and by the rows of a strip
+(:mod:`tilewright.jit.plan.strips`). The first pushes of a row only fill the window; what they emit lands in acc
+units that nothing reads.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from tilewright.jit.kernels.base import (
     int8_parts,
     is_uniform,
     prm_entries,
-    split_evenly,
+    split_into,
 )
 from tilewright.jit.layout import Buffer
+from tilewright.jit.plan import strips
 from tilewright.jit.plan import tables as t
 
 
@@ -47,19 +49,19 @@ class WindowNode(Node):
     pad_constant: int
 
     def __post_init__(self) -> None:
-        kh, kw, _ = self.taps.shape
+        _, kw, _ = self.taps.shape
         self._parts = int8_parts(self.taps)  # those beyond int8 take a second pass over the same window
-        self._columns = min(self.strides[1], kw)
-        self._splits = split_evenly(kh, self.config.block_in // kw) * len(self._parts)
+        self._columns, self._mode = min(self.strides[1], kw), strips.emit_mode(self.config)
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
         self._shared = self.taps.shape[2] == 1
         self._uniform = all(is_uniform(r) for r in self.requants.values())
+        self._cut_rows(1)
 
     def extents(self) -> tuple[int, ...]:
         kh, kw, _ = self.taps.shape
         return (
             t.WINDOW, self.height, self.width, self.out_units, kh, kw, 0, 0, 0, *self.strides, len(self._parts), 0, 0,
-            self._uniform, self._shared, len(self.requants), 0, self.out_units + sum(
+            self._uniform, self._shared, len(self.requants), self.dilation_y, self.out_units + sum(
                 int(self._by_unit(part).any(axis=(0, 1)).sum()) for part in self._parts[1:]
             ),
         )  # fmt: skip
@@ -67,21 +69,47 @@ class WindowNode(Node):
     def reads(self, index: int) -> tuple[int, int, int]:
         return self.strides[0], -self.pad[0], (self.taps.shape[0] - 1) * self.dilation_y + 1
 
+    def _cut_rows(self, rows: int) -> None:
+        """Strips of so many rows: ``_splits``, the rows of the kernel in each pass."""
+        kh, kw, _ = self.taps.shape
+        self._rows, self._passes = rows, max(1, strips.passes_of(
+            kh, kw, self._columns, self.strides[0], rows, self.config.block_in, self._mode
+        ))  # fmt: skip
+        self._splits = split_into(kh, self._passes) * len(self._parts)
+        taps = [self._by_unit(self._parts[k // self._passes])[lo:hi] for k, (lo, hi) in enumerate(self._splits)]
+        #: whether each unit has taps in a split that are not all zero: (splits, units)
+        self._used = np.stack([part.any(axis=(0, 1)) for part in taps])
+        self.__dict__.pop("_weights", None)
+        self._each = strips.entries_of(self.strides[0], rows, self._mode)  #: entries of a pass
+        self._stack = 2 if strips.in_pairs(rows, self._mode) else 1  #: rows whose vectors lie side by side in acc
+        units = self.config.out_units * self._stack
+        self._apart = self.config.acc_bank_units * self._stack // (rows * units) * units  #: acc units between such rows
+
+    def cut(self, row: Sequence[int]) -> None:
+        if row[t.N_ROWS] != self._rows:
+            self._cut_rows(int(row[t.N_ROWS]))
+        super().cut(row)
+
     @cached_property
-    def _constants(self) -> tuple[NDArray[np.int8], list[NDArray[np.int32]]]:
-        vectors = self.out_units // self.config.out_units
-        return self._weight_entries(), [prm_entries(r, self.config, vectors) for r in self.requants.values()]
+    def _weights(self) -> NDArray[np.int8]:
+        return self._weight_entries()
+
+    @cached_property
+    def _prm(self) -> list[NDArray[np.int32]]:
+        return [prm_entries(r, self.config, self.out_units // self.config.out_units) for r in self.requants.values()]
 
     def constant_entries(self) -> tuple[int, int]:
         vectors = 1 if self._uniform else self.out_units // self.config.out_units
-        return len(self._splits) if self._shared else int(self._used.sum()), vectors * len(self.requants)
+        used = sum(int(self._by_unit(part).any(axis=(0, 1)).sum()) for part in self._parts)
+        return len(self._parts) if self._shared else used, vectors * len(self.requants)
 
     def constants(self, lo: int, hi: int) -> Chunk:
-        weights, prm = self._constants
-        each = self.config.out_units * len(self._splits)
+        weights, prm = self._weights, self._prm
+        each = self.config.out_units * len(self._splits) * self._each
         return Chunk(
             weights if self._shared else weights[lo * each : hi * each],
             np.concatenate([p[:1] if self._uniform else p[lo:hi] for p in prm]),
+            self._stack,
         )
 
     @property
@@ -96,13 +124,19 @@ class WindowNode(Node):
         taps = np.zeros((len(self._parts), kh, kw, units * c.lanes), np.int8)
         for part, values in zip(taps, self._parts, strict=True):
             part[:, :, : None if self._shared else channels] = values
-        passes = len(self._splits) // len(self._parts)
-        entries = np.zeros((units, len(self._splits), c.block_out, c.block_in), np.int8)
+        entries = np.zeros((units, len(self._splits), self._each, c.block_out, c.block_in), np.int8)
         for s, (lo, hi) in enumerate(self._splits):
-            for ky in range(lo, hi):
-                for kx in range(kw):
-                    slot = (kw - 1 - kx) * (hi - lo) + (hi - 1 - ky)
-                    entries[:, s, : c.lanes, slot] = taps[s // passes, ky, kx].reshape(units, c.lanes)
+            shape, part = self._shape(hi - lo), taps[s // self._passes].reshape(kh, kw, units, c.lanes)
+            for row in range(self._each):
+                slot = strips.emit_slot(row, *shape)
+                for ky in range(lo, hi):
+                    for kx in range(kw):
+                        tap = strips.tap(slot, kw - 1 - kx, row * self.strides[0] + ky - lo, *shape)
+                        if self._stack == 1:
+                            entries[:, s, row, : c.lanes, tap] = part[ky, kx]
+                        else:  # the rows of a pair for even lanes, then for odd ones
+                            for odd in range(2):
+                                entries[:, s, odd, row : c.lanes : 2, tap] = part[ky, kx, :, odd::2]
         return entries.reshape(-1, c.block_out, c.block_in)
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
@@ -113,12 +147,9 @@ class WindowNode(Node):
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
 
-    @cached_property
-    def _used(self) -> NDArray[np.bool_]:
-        """Whether each unit has taps in a split that are not all zero: (splits, units)."""
-        passes = len(self._splits) // len(self._parts)
-        taps = [self._by_unit(self._parts[k // passes])[lo:hi] for k, (lo, hi) in enumerate(self._splits)]
-        return np.stack([part.any(axis=(0, 1)) for part in taps])
+    def _shape(self, kernel: int) -> tuple[int, int, int, int, int]:
+        """What :mod:`~tilewright.jit.plan.strips` asks of a pass over so many rows of the kernel."""
+        return kernel, self._columns, self.strides[0], self._rows, self._mode
 
     def _spans(self, split: int, task: Task) -> list[tuple[int, int]]:
         """Units of a task, [first, last), that run through a split: all through the first, which writes acc."""
@@ -141,56 +172,68 @@ class WindowNode(Node):
     def gemm_cycles(self, task: Task) -> int:
         rows = [hi - lo for lo, hi in self._splits]
         units = [sum(end - unit for unit, end in self._spans(split, task)) for split in range(len(rows))]
-        pushes = sum(n * r * self._columns * (1 + self._paced(r)) for n, r in zip(units, rows, strict=True))
-        return self.groups * pushes
+        slots = [strips.step_slots(*self._shape(r)) * (1 + self._paced(r)) for r in rows]
+        return self.groups * sum(n * s for n, s in zip(units, slots, strict=True))
 
-    def _paced(self, rows: int) -> bool:
-        return self.config.dsp_packing and rows * self._columns < 2
+    def _paced(self, kernel: int) -> bool:
+        return bool(strips.paced(kernel, self._columns, self._rows, self._mode))
 
-    def _uops(self, source: Buffer, split: int) -> list[Uop]:
+    def _uops(self, source: Buffer, split: int, rows: int) -> list[Uop]:
+        """A step of the first ``rows`` rows of a strip; rows that only others read give way to the last one read."""
         lo, hi = self._splits[split]
-        uops: list[Uop] = [
-            (-1, ky * self.dilation_y * source.stride + column * source.units, split, int(split > 0))
+        shape, stride = self._shape(hi - lo), self.strides[0]
+        last = strips.column_rows(rows, hi - lo, stride) - 1
+        pushes = [
+            (lo + min(row, last)) * self.dilation_y * source.stride + column * source.units
             for column in range(self._columns)
-            for ky in range(lo, hi)
+            for row in range(strips.column_rows(self._rows, hi - lo, stride))
         ]
-        uops[-1] = (0, *uops[-1][1:])
+        pushes += pushes[-1:] * (strips.step_slots(*shape) - len(pushes))
+        emits = {strips.emit_slot(row, *shape): row for row in range(0, rows, self._stack)}
+        uops: list[Uop] = []
+        for slot, push in enumerate(pushes):
+            row = emits.get(slot, -1)
+            entry = split * self._each + strips.entry_of(max(row, 0), stride, self._rows, self._mode)
+            uops.append((-1 if row < 0 else row // self._stack * self._apart, push, entry, int(split > 0)))
         return uops
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
-        return [self._uops(buffers[0], split) for split in range(len(self._splits))]
+        rows = dict.fromkeys(task.rows for task in self.tasks)
+        return [self._uops(buffers[0], split, n) for n in rows for split in range(len(self._splits))]
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         source = e.buffer(self.inputs[0])
         units, first = (task.hi - task.lo) * c.out_units, task.lo * c.out_units
         start, stop = self.chunk_range(task)
-        chunk_first = start * c.out_units
+        chunk_first, each = start * c.out_units, len(self._splits) * self._each
         column = self.taps.shape[1] - self._columns - self._prime * self.strides[1] - self.pad[1]
         for split, (lo, hi) in enumerate(self._splits):
             for unit, end in self._spans(split, task):
-                entry = 0 if self._shared else (unit - chunk_first) * len(self._splits)
+                entry = 0 if self._shared else (unit - chunk_first) * each
                 e.gemm(
-                    self._uops(source, split),
-                    window=1, pace=int(self._paced(hi - lo)),
+                    self._uops(source, split, task.rows),
+                    window=1, pair=int(self._stack == 2), pace=int(self._paced(hi - lo)),
                     outer=end - unit, inner=self.groups,
-                    dst=acc + unit - first, dst_outer=1, dst_inner=units,
+                    dst=acc + (unit - first) * self._stack, dst_outer=self._stack, dst_inner=units * self._stack,
                     src=source.offset(task.row * self.strides[0] - self.pad[0], column, unit), src_outer=1,
                     src_inner=self.strides[1] * source.units,
-                    wgt=e.weight_base(task.chunk) + entry, wgt_outer=0 if self._shared else len(self._splits),
+                    wgt=e.weight_base(task.chunk) + entry, wgt_outer=0 if self._shared else each,
                     **source.wrap,
                 )  # fmt: skip
-        depth = 1 if self._uniform else stop - start
-        for x, end, count in _runs(self.counts[task.row]):
-            entry = list(self.requants).index(count) * depth + (0 if self._uniform else task.lo - start)
-            for out in e.outputs(self.output):
-                e.requantize(
-                    self.requants[count], out,
-                    outer=task.hi - task.lo, inner=end - x,
-                    src=acc + (self._prime + x) * units, src_outer=c.out_units, src_inner=units,
-                    dst=out.offset(task.row, x, self.first_unit + first), dst_outer=c.out_units, dst_inner=out.units,
-                    prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
-                )  # fmt: skip
+        depth, step = 1 if self._uniform else stop - start, units * self._stack
+        for row in range(task.rows):
+            for x, end, count in _runs(self.counts[task.row + row]):
+                entry = list(self.requants).index(count) * depth + (0 if self._uniform else task.lo - start)
+                at = acc + row // self._stack * self._apart + row % self._stack + (self._prime + x) * step
+                for out in e.outputs(self.output):
+                    e.requantize(
+                        self.requants[count], out,
+                        outer=task.hi - task.lo, inner=end - x,
+                        src=at, src_outer=c.out_units * self._stack, src_inner=step,
+                        dst=out.offset(task.row + row, x, self.first_unit + first), dst_outer=c.out_units,
+                        dst_inner=out.units, prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
+                    )  # fmt: skip
 
 
 def _runs(counts: NDArray[np.integer | np.bool_]) -> list[tuple[int, int, int]]:

@@ -15,6 +15,7 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
+from tilewright.jit.plan.strips import passes_of, strip_cost, strip_rows
 from tilewright.jit.plan.tables import Table
 
 FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
@@ -23,6 +24,8 @@ FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
 STREAM_ENTRIES = 32
 #: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
 WHOLE_SHARE = 0.96
+#: share of act up to which the rows of a strip are held, input and output together
+STRIP_SHARE = 0.5
 
 
 @compiled
@@ -41,7 +44,7 @@ def cut_layers(layers: Any, c: Any, nodes: Any) -> int:
         node[:] = 0
         node[t.N_HEIGHT] = layer[t.L_HEIGHT]
         node[t.N_GEMM] = kind != t.ELEMENTWISE
-        node[t.N_INSTRUCTIONS], node[t.N_OPEN] = 1, 1
+        node[t.N_INSTRUCTIONS], node[t.N_ROWS], node[t.N_OPEN] = 1, 1, 1
         if kind == t.ELEMENTWISE:
             code, needed, there = _elementwise(layer, c, node)
         elif kind == t.GLOBAL:
@@ -100,34 +103,34 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     if kw > c[t.C_BLOCK_IN]:
         return NO_WINDOW, kw, c[t.C_BLOCK_IN]
     vectors = units // c[t.C_OUT_UNITS]
-    passes = pieces_of(kh, c[t.C_BLOCK_IN] // kw)
-    splits = passes * layer[t.L_PARTS]
     columns = min(stride, kw)
     steps = width + -(-max(0, kw - stride) // stride)
-    room = c[t.C_ACC_BANK] // (steps * c[t.C_OUT_UNITS])
-    if room < 1:
+    most = c[t.C_ACC_BANK] // (steps * c[t.C_OUT_UNITS])
+    if most < 1:
         return NO_ACC_ROW, steps * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
+    row_units = units * (width + layer[t.L_STRIDE_Y] * stride * width)
+    most = min(most, c[t.C_STRIP], int(c[t.C_ACT] * STRIP_SHARE) // row_units) if layer[t.L_MOST] == 1 else 1
+    shape = (kh, kw, columns, layer[t.L_STRIDE_Y])
+    rows = strip_rows(layer[t.L_HEIGHT], *shape, most, c[t.C_BLOCK_IN], c[t.C_EMITS])
+    pushes, entries, late = strip_cost(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS])
+    splits = passes_of(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS]) * layer[t.L_PARTS]
+    entries *= layer[t.L_PARTS]
+    room = c[t.C_ACC_BANK] // (rows * c[t.C_OUT_UNITS]) // steps
     if counts > c[t.C_PRM]:
         return NO_PRM, counts, c[t.C_PRM]
     limit = vectors if layer[t.L_UNIFORM] else max(1, c[t.C_PRM] // (4 * counts))
-    per_vector = 0 if layer[t.L_SHARED] else c[t.C_OUT_UNITS] * splits
+    per_vector = 0 if layer[t.L_SHARED] else c[t.C_OUT_UNITS] * entries
     if per_vector:
         limit = max(1, min(limit, c[t.C_WGT] // 2 // per_vector))
     node[t.N_VECTORS], node[t.N_ROOM], node[t.N_PIECES] = vectors, room, pieces_of(vectors, limit)
-    row_units = units * (width + layer[t.L_STRIDE_Y] * stride * width)
     _group_rows(node, per_vector, row_units, layer[t.L_HEIGHT] * row_units, c)
-    pushes = late = 0
-    for k in range(passes):
-        rows = kh * (k + 1) // passes - kh * k // passes
-        paced = c[t.C_PACKING] and rows * columns < 2
-        pushes += rows * columns * (2 if paced else 1)
-        late += c[t.C_PACKING] and not paced
-    node[t.N_WGT_EACH], node[t.N_WGT_FIXED] = per_vector, splits if layer[t.L_SHARED] else 0
+    node[t.N_ROWS], node[t.N_OPEN] = rows, max(min(rows, node[t.N_HEIGHT]), node[t.N_OPEN])
+    node[t.N_WGT_EACH], node[t.N_WGT_FIXED] = per_vector, entries if layer[t.L_SHARED] else 0
     if layer[t.L_UNIFORM]:
         node[t.N_PRM_FIXED] = counts
     else:
         node[t.N_PRM_EACH] = counts
-    node[t.N_UOPS] = kh * columns * layer[t.L_PARTS] * c[t.C_UOP_BYTES]
+    node[t.N_UOPS] = pushes * layer[t.L_PARTS] * c[t.C_UOP_BYTES]
     node[t.N_GEMM_EACH] = steps * pushes * -(-layer[t.L_BLOCKS] // vectors)
     node[t.N_GEMM_FIXED] = late * layer[t.L_PARTS]
     node[t.N_OUT_EACH], node[t.N_INSTRUCTIONS] = width, splits
@@ -183,7 +186,7 @@ _WHY = {
 
 def cut(network: NetworkTables, c: Table) -> Table | Refusal:
     """The cut layers of a network on a Config (:func:`~tilewright.jit.plan.tables.config_table`)."""
-    nodes = np.empty((len(network.layers), 20), np.int64)
+    nodes = np.empty((len(network.layers), t.N_THERE + 1), np.int64)
     number = cut_layers(network.layers, c, nodes)
     if number < 0:
         return nodes

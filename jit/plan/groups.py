@@ -45,7 +45,9 @@ def group_layers(
             if first < stop - 1:
                 if wgt > c[t.C_WGT] * share or prm > c[t.C_PRM] * share:
                     break
-                if node[t.N_OPEN] > 1 or nodes[stop - 1, t.N_OPEN] > 1:
+                if (node[t.N_GROUPS] and node[t.N_OPEN] > 1) or (
+                    nodes[stop - 1, t.N_GROUPS] and nodes[stop - 1, t.N_OPEN] > 1
+                ):
                     break
                 cost = -1.0
                 for slack, price in _COMFORT:

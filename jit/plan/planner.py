@@ -24,6 +24,7 @@ from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.rings import join_lags, least_rows, window_rows
 from tilewright.jit.plan.spills import fit_groups
+from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.plan.tables import Table, config_table
 
 INPUT_LEAD = 4  #: rows of a network input that may be loaded ahead of need
@@ -46,10 +47,13 @@ class Plan:
 
 
 class Planner:
-    """Plans of one network for one Config. ``nodes``: how its layers are cut, or why one is not."""
+    """Plans of one network for one Config. ``nodes``: how its layers are cut, or why one is not.
 
-    def __init__(self, network: NetworkTables, config: Config) -> None:
-        self.network, self.config, self.c = network, config, config_table(config)
+    ``strip``: the most rows that a layer in window mode computes together.
+    """
+
+    def __init__(self, network: NetworkTables, config: Config, strip: int = MOST_ROWS) -> None:
+        self.network, self.config, self.c = network, config, config_table(config, strip)
         self.nodes = cut(network, self.c)
         self._room = room_for(network)
         self.lags = np.ones((0, 0), np.int64)

@@ -26,6 +26,7 @@ def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any) -> Any:
         rows[e] = (node[t.N_OPEN] - 1) * stride + span
         last = row[b.B_HEIGHT] - 1
         position = max(0, (last - offset - span) // stride + 1) if stride else 0
+        position -= position % node[t.N_ROWS]
         if node[t.N_GROUPS]:
             position = node[t.N_HEIGHT] - node[t.N_OPEN]
         if position < node[t.N_HEIGHT]:
@@ -123,6 +124,7 @@ def _group(node: Any, row: int) -> tuple[int, int]:
     """First and last row of the group of rows that must be begun before a row of it is complete."""
     groups, height = node[t.N_GROUPS], node[t.N_HEIGHT]
     if groups == 0:
-        return row, row
+        first = row - row % node[t.N_ROWS]
+        return first, min(first + node[t.N_ROWS], height) - 1
     number = ((row + 1) * groups - 1) // height
     return height * number // groups, height * (number + 1) // groups - 1

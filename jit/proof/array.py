@@ -49,16 +49,23 @@ def _write(acc: int, keep: int, total: Any, weights: Any, x: Machine, s: Shape) 
 
 
 @compiled
-def _emit(acc: int, recent: Any, newest: int, entry: int, keep: int, x: Machine, s: Shape) -> None:
-    """One window emit: ``recent[(newest - t) % len]`` is where window[t] lies in act, -1 where it is still zero."""
-    wgt = entry * s.block_in * s.block_out
+def _emit(
+    acc: int, recent: Any, newest: int, first: int, result: int, pair: int, keep: int, x: Machine, s: Shape
+) -> None:  # fmt: skip
+    """One result of a window emit with the weights from entry ``first`` on.
+
+    ``recent[(newest - t) % len]`` is where window[t] lies in act, -1 where it is still zero.
+    """
     for c in range(s.lanes):
+        odd = c & pair
+        entry, row = first + odd, c - odd + result
+        wgt = entry * s.block_in * s.block_out
         total = 0.0
         for t in range(x.taps[entry]):
             act = recent[(newest - t) & (len(recent) - 1)]
             if act >= 0:
-                total += x.act[act + c] * x.weights[wgt + t * s.block_out + c]
-        _add(acc + c, total, x.selects[entry * s.block_out + c], keep, x)
+                total += x.act[act + c] * x.weights[wgt + t * s.block_out + row]
+        _add(acc + c, total, x.selects[entry * s.block_out + row], keep, x)
 
 
 @compiled
@@ -95,6 +102,8 @@ def gemm(row: Any, x: Machine, s: Shape) -> None:
                 newest += 1
                 recent[newest & (s.block_in - 1)] = act
                 if uop[0] != push_only:
-                    _emit(acc, recent, newest, entry, uop[3], x, s)
+                    for result in range(1 + row.pair):
+                        at = acc + result * s.lanes
+                        _emit(at, recent, newest, entry, result, row.pair, uop[3], x, s)
     if terms:
         _write(place, joins, total, weights, x, s)

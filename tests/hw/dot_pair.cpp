@@ -6,7 +6,7 @@
 #include "verilated.h"
 
 namespace {
-constexpr int TAPS = 4, DEPTH = 4, BITS = WEIGHT_BITS;
+constexpr int TAPS = 4, LATENCY = 3, KEPT = LATENCY + 2, BITS = WEIGHT_BITS;
 
 struct Operands {
     int32_t x[TAPS], w0[TAPS], w1[TAPS];
@@ -19,16 +19,19 @@ struct Operands {
 };
 }  // namespace
 
-// The number of the first operand set whose sums are wrong, or -1. With `late`, the second sum that appears beside
-// those of a set is of the set a cycle later.
-extern "C" int64_t check_tap(int tap, int late, int64_t sets) {
+// The number of the first operand set whose sums are wrong, or -1. In mode 1 (`late`) the second sum that appears
+// beside those of a set is of the set a cycle later. In mode 2 two sets give first the first sums of both (`firsts`),
+// then the second ones (`seconds`).
+extern "C" int64_t check_tap(int tap, int mode, int64_t sets) {
     VerilatedContext context;
     Vpair top{&context};
-    Operands recent[DEPTH] = {};
+    Operands recent[KEPT] = {};
     uint64_t random = 0x9E3779B97F4A7C15ULL;
-    top.late = late;
-    for (int64_t i = 0; i < sets + DEPTH; i++) {
-        Operands& now = recent[i % DEPTH];
+    for (int64_t i = 0; i < sets + LATENCY; i++) {
+        Operands& now = recent[i % KEPT];
+        const int64_t first = i - LATENCY;  // the set whose first sum stands at the output after this cycle
+        const bool second = first & 1;
+        top.late = mode == 1, top.firsts = mode == 2 && !second, top.seconds = mode == 2 && second;
         uint32_t x = 0, w0 = 0, w1 = 0;
         for (int k = 0; k < TAPS; k++) {
             random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -44,12 +47,12 @@ extern "C" int64_t check_tap(int tap, int late, int64_t sets) {
         top.x = x, top.w0 = w0, top.w1 = w1;
         top.clk = 0, top.eval();
         top.clk = 1, top.eval();
-        const int64_t first = i - (DEPTH - 1);  // the set whose first sum stands at the output now
         if (first < 0 || first >= sets) continue;
-        const Operands& low = recent[first % DEPTH];
-        const Operands& high = recent[(first + (late ? 1 : 0)) % DEPTH];
-        if (int32_t(top.sum0) != Operands::dot(low.x, low.w0) || int32_t(top.sum1) != Operands::dot(high.x, high.w1))
-            return first;
+        const int64_t begin = first - (mode == 2 && second), end = first + (mode == 1 || (mode == 2 && !second));
+        const Operands &a = recent[begin % KEPT], &b = recent[end % KEPT];
+        const int32_t sum0 = Operands::dot(a.x, mode == 2 && second ? a.w1 : a.w0);
+        const int32_t sum1 = Operands::dot(b.x, mode == 2 && !second ? b.w0 : b.w1);
+        if (int32_t(top.sum0) != sum0 || int32_t(top.sum1) != sum1) return first;
     }
     return -1;
 }

@@ -220,12 +220,14 @@ class _Naive:
 
     def _gemm(self, i: Instruction, o: int, n: int, uop: tuple[int, ...]) -> _Step:
         dst, src, wgt, accumulate = uop
-        c, window = self.config, i["window"] == 1
+        c, window, results = self.config, i["window"] == 1, 1 + i["pair"]
+        if i["pair"] and not (window and c.dsp_packing):
+            self._break(Rule.PAIR)
         step = _Step(reads=self._operand(i, "src", src, o, n, Memory.ACT, 1 if window else c.in_units))
         step.emit = window and dst != (1 << acc_bits(c)) - 1
         if step.emit or not window:
-            step.reads += self._operand(i, "wgt", wgt, o, n, Memory.WGT, 1)
-            step.writes = self._operand(i, "dst", dst, o, n, Memory.ACC, 1 if window else c.out_units)
+            step.reads += self._operand(i, "wgt", wgt, o, n, Memory.WGT, results)
+            step.writes = self._operand(i, "dst", dst, o, n, Memory.ACC, results if window else c.out_units)
             if accumulate:
                 step.reads += step.writes
         return step

@@ -130,9 +130,9 @@ def test_a_few_blocks_are_not_worth_an_instruction() -> None:
     assert_exact(graph, CONFIG)
 
 
-@pytest.mark.parametrize("kernel,rows", [(3, 3), (5, 2)])
-def test_depthwise_channels_without_wide_weights_take_one_pass(kernel: int, rows: int) -> None:
-    """Of the kernel's ``rows`` that one pass takes together, the first of which has the wide weights."""
+@pytest.mark.parametrize("kernel,pushes,of", [(3, 1, 1), (5, 2, 8)])
+def test_depthwise_channels_without_wide_weights_take_one_pass(kernel: int, pushes: int, of: int) -> None:
+    """The first pass over rows of the kernel, which alone has the wide weights, takes ``pushes`` of all pushes."""
 
     def cycles(*wide: int) -> int:
         b = GraphBuilder(7, (8, 8, 64))
@@ -146,7 +146,7 @@ def test_depthwise_channels_without_wide_weights_take_one_pass(kernel: int, rows
         return gemm_cycles(graph)
 
     once = cycles()
-    each = once // 4 // kernel * rows
+    each = once // 4 // of * pushes
     assert cycles(17) == cycles(16, 31) == once + each
     assert cycles(0, 17, 63) == once + 3 * each
 
@@ -158,10 +158,10 @@ def test_row_splits_without_taps_are_left_out() -> None:
     assert isinstance(op, g.DepthwiseConv2D)
     graph = b.graph(op.output)
     before, bound = gemm_cycles(graph), array_cycles(graph)
-    op.weight[2:, :, :16] = 0  # the second of two splits of the kernel's rows: 2 and 3
+    op.weight[3:, :, :16] = 0  # the last of three passes over the kernel's rows, 1, 2 and 2: 3 of 8 pushes
     op.weight[:, :, 32:48] = 0
-    assert before - gemm_cycles(graph) == before // 4 // 5 * 3 * 2
-    columns, emits = 8 * (8 + 4), 2 * 8 * 8  # in 8 rows; two multipliers of a DSP emit one after the other
-    assert bound == 4 * 5 * columns
-    assert array_cycles(graph) == 2 * 5 * columns + 2 * columns + emits
+    assert before - gemm_cycles(graph) == before // 4 // 8 * 3 * (1 + 2)
+    columns, emits = 8 * (8 + 4), 8 * 8  # two rows push 8 pixels of a column, or 5 for three rows of the kernel
+    assert bound == 4 * 8 * columns // 2
+    assert array_cycles(graph) == 2 * 8 * columns // 2 + 5 * columns // 2 + emits
     assert_exact(graph, CONFIG)

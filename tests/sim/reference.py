@@ -176,8 +176,12 @@ class Reference:
                 if int(uop[0]) == push_only:
                     continue
                 taps = np.stack(window)  # (BI, batch, lanes)
-                total = np.einsum("tbc,ct->bc", taps, self.wgt[at["wgt"], : c.lanes, :])
-                units = 1
+                weights = self.wgt[at["wgt"]][None, : c.lanes]  # (results, lanes, BI)
+                if i["pair"]:  # even lanes, then odd lanes, in rows of results
+                    entries = self.wgt[at["wgt"] : at["wgt"] + 2, : c.lanes].reshape(2, c.lanes // 2, 2, c.block_in)
+                    weights = entries.transpose(2, 1, 0, 3).reshape(2, c.lanes, c.block_in)
+                total = np.einsum("tbc,rct->brc", taps, weights).reshape(c.batch, -1)
+                units = len(weights)
                 self.emits += 1
             else:
                 x = self._vector(self.act, source, c.in_units)  # (batch, BI)

@@ -113,23 +113,27 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "gemm", "GEMM: mode x accumulate x pace x reuse x stall",
-        (Axis("mode", ("dense", "window"), "window flag"),
+        (Axis("mode", ("dense", "window", "pair"), "window and pair flags"),
          Axis("accumulate", _MATRIX, "micro-ops that accumulate, of those that emit"), PACE,
          Axis("reuse", ("next", "near", "no"),
               "closest return to one acc address: the next micro-op, within the pipeline's depth, neither"), STALL),
     ),
     Group(
         "array", "GEMM: mode x multipliers x pace x shape x emits",
-        (Axis("mode", ("dense", "window"), "window flag"),
+        (Axis("mode", ("dense", "window", "pair"), "window and pair flags"),
          Axis("multipliers", ("plain", "packed"), "two multiplies to a DSP or not"), PACE,
          Axis("shape", ("square", "wide", "tall"), "BLOCK_IN equal to, greater, less than BLOCK_OUT"),
          Axis("emits", ("all", "some"), "whether every micro-op emits, or some only push")),
         (
             Exclusion("a dense micro-op always emits", lambda v: v["mode"] == "dense" and v["emits"] == "some"),
             Exclusion(
+                "`pair` rule: pairs are for packed multipliers",
+                lambda v: v["mode"] == "pair" and v["multipliers"] == "plain",
+            ),
+            Exclusion(
                 "`emit-distance` rule: on packed multipliers emits are two cycles apart; only a lone micro-op may "
                 "emit alone, and shows no more than one behind a push",
-                lambda v: (v["mode"], v["multipliers"], v["pace"], v["emits"]) == ("window", "packed", "1", "all"),
+                lambda v: v["mode"] != "dense" and (v["multipliers"], v["pace"], v["emits"]) == ("packed", "1", "all"),
             ),
         ),
     ),

@@ -142,7 +142,7 @@ class _Walk:
         self, row: Fields, uops: Block, accesses: Sequence[Access], stall: str
     ) -> Iterator[tuple[str, Bin]]:  # fmt: skip
         c = self.config
-        mode, pace = ("window" if row.window else "dense"), str(row.pace + 1)
+        mode, pace = ("pair" if row.pair else "window" if row.window else "dense"), str(row.pace + 1)
         emits, adding = int(uops.emits.sum()), len(uops.accumulating.positions)
         accumulate = "none" if not adding else "all" if adding == emits else "some"
         emitting = np.tile(uops.emits, row.outer * row.inner)
@@ -151,7 +151,7 @@ class _Walk:
         shape = "square" if c.block_in == c.block_out else "wide" if c.block_in > c.block_out else "tall"
         multipliers = "packed" if c.dsp_packing else "plain"
         every = "all" if emits == uops.count else "some"
-        if (mode, multipliers, pace, every) != ("window", "packed", "1", "all"):  # excluded: see the model
+        if mode == "dense" or (multipliers, pace, every) != ("packed", "1", "all"):  # excluded: see the model
             yield "array", (mode, multipliers, pace, shape, every)
 
     def _operand(self, row: Fields, uops: Block) -> str:

@@ -2,6 +2,7 @@
 #include "engines.hpp"
 #include "loops.hpp"
 #include "memory.hpp"
+#include "pair.hpp"
 
 // sum_k act[b, k] * wgt[o, k]: the unrolled loops become BATCH x BLOCK_OUT adder trees of BLOCK_IN products.
 static void dense(const int8_t x[IN_ELEMENTS], const int8_t w[ENTRY_WEIGHTS], int32_t sum[OUT_ELEMENTS]) {
@@ -73,8 +74,15 @@ static token_mask run(const GemmFields f, token_mask push, const uop_gemm_memory
     for (int k = 0; k < TW_FORWARD; k++) recent_valid[k] = false;
     AccWrites<TW_GEMM_DISTANCE> writes;
 
+    Pair pair;
+#pragma HLS ARRAY_PARTITION variable=pair.window complete dim=0
+#pragma HLS ARRAY_PARTITION variable=pair.first complete
+#pragma HLS ARRAY_PARTITION variable=pair.second complete
+#pragma HLS ARRAY_PARTITION variable=pair.rest_of complete
+    pair.start();
+
     bool more = true;
-    while (more) {
+    while (more || pair.odd || pair.rest) {
 // One micro-op a cycle is what the array is built for. That acc is free of closer dependences is what
 // `recent` is for; the tool still checks the distance against the pipeline that it builds.
 #pragma HLS PIPELINE II=1
@@ -83,9 +91,15 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_GEMM_DISTANCE true)
         const unsigned index = loops.uop;
         const GemmUop uop = decode_GemmUop(uops[index / UOP_GEMM_PER_BEAT][index % UOP_GEMM_PER_BEAT]);
         const act_address source = wrapped(act_offset(uop.src + src.at), f.wrap_base, f.wrap_size);
-        const acc_address target = uop.dst + dst.at;
         const bool single = f.window == 1;
-        const bool emit = !single || ~uop.dst != 0;
+        const bool step = more && !(pair.odd && f.pace == 1);  // no micro-op beside the second half of an emit
+        const bool emit = step && (!single || ~uop.dst != 0);
+        const bool emit_pair = PACKED && emit && f.pair == 1;
+        const bool result = (emit && !emit_pair) || pair.odd || pair.rest;
+        const bool adds = pair.odd ? pair.adds : pair.rest ? pair.rest_adds : uop.accumulate == 1;
+        const acc_address mine = uop.dst + dst.at;
+        const acc_address target = pair.odd ? pair.at : pair.rest ? pair.rest_at : mine;
+        const ap_uint<WGT_ADDRESS_BITS> entry = uop.wgt + weights.at;
 
         int8_t row[ACT_SPAN * UNIT], x[IN_ELEMENTS], w[ENTRY_WEIGHTS];
         int32_t sum[OUT_ELEMENTS], old[OUT_ELEMENTS];
@@ -94,20 +108,23 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_GEMM_DISTANCE true)
 #pragma HLS ARRAY_PARTITION variable=w complete
 #pragma HLS ARRAY_PARTITION variable=sum complete
 #pragma HLS ARRAY_PARTITION variable=old complete
-        read_act_row(act, source, true, row);
-        if (single) {
+        read_act_row(act, source, step, row);
+        if (single && step) {
             for (int t = BLOCK_IN - 1; t > 0; t--)
                 for (int e = 0; e < UNIT; e++) window[t][e] = window[t - 1][e];
             units_of_row<1>(row, source, window[0]);
-        } else {
+        } else if (!single) {
             units_of_row<IN_UNITS>(row, source, x);
         }
-        read_acc(acc, target, emit && uop.accumulate == 1, single, old);
-        if (emit) {
-            read_weights(wgt, ap_uint<WGT_ADDRESS_BITS>(uop.wgt + weights.at), w);
-            if (single) taps(window, w, sum);
+        read_acc(acc, target, result && adds, single, old);
+        if (emit || pair.odd) read_weights(wgt, pair.odd ? pair.entry : entry, w);
+        if (result) {
+            if (pair.odd) pair.complete(w);
+            if (pair.odd || pair.rest)
+                for (int e = 0; e < UNIT; e++) sum[e] = pair.odd ? pair.first[e] : pair.rest_of[e];
+            else if (single) taps(window, w, sum);
             else dense(x, w, sum);
-            if (uop.accumulate == 1) {
+            if (adds) {
                 for (int k = TW_FORWARD - 1; k >= 0; k--)
                     if (recent_valid[k] && recent_at[k] == target)
                         for (int e = 0; e < OUT_ELEMENTS; e++) old[e] = recent[k][e];
@@ -121,11 +138,15 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_GEMM_DISTANCE true)
             recent_at[k] = recent_at[k - 1];
             for (int e = 0; e < OUT_ELEMENTS; e++) recent[k][e] = recent[k - 1][e];
         }
-        recent_valid[0] = emit;
+        recent_valid[0] = result;
         recent_at[0] = target;
-        if (emit)
+        if (result)
             for (int e = 0; e < (single ? UNIT : OUT_ELEMENTS); e++) recent[0][e] = sum[e];
 
+        pair.rest = pair.odd;
+        pair.odd = emit_pair;
+        if (emit_pair) pair.emit(window, w, mine, uop.accumulate == 1, entry);
+        if (!step) continue;
         dst.advance(loops.last_uop(), loops.last_inner());
         src.advance(loops.last_uop(), loops.last_inner());
         weights.advance(loops.last_uop(), loops.last_inner());

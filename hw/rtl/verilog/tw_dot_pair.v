@@ -6,7 +6,9 @@
 // Adders take a carry in, so a sum of terms less one each is less one too.
 //
 // Stages: sums of two taps, of more, of all, then a wait. With ``late`` (stage of the sums) the second result belongs to
-// the operands that came a cycle later and skips the wait: so the two rows may have activations of their own.
+// the operands that came a cycle later and skips the wait: so the two rows may have activations of their own. With
+// ``firsts`` the results are the first products of these operands and of the next, and with ``seconds`` a cycle later their
+// second products: so each row may have two pairs of weights.
 module tw_dot_pair #(
     parameter TAPS = 16,
     parameter WEIGHT_BITS = 8
@@ -16,6 +18,8 @@ module tw_dot_pair #(
     input wire [WEIGHT_BITS*TAPS-1:0] w0,
     input wire [WEIGHT_BITS*TAPS-1:0] w1,
     input wire late,
+    input wire firsts,
+    input wire seconds,
     output reg signed [31:0] sum0,
     output reg signed [31:0] sum1
 );
@@ -66,11 +70,13 @@ module tw_dot_pair #(
 
     reg signed [WIDTH-1:0] early0;
     reg signed [WIDTH-1:0] early1;
+    reg signed [WIDTH-1:0] before1;
 
     always @(posedge clk) begin
         early0 <= node0[1];
         early1 <= node1[1];
-        sum0 <= early0;
-        sum1 <= late ? node1[1] : early1;
+        before1 <= early1;
+        sum0 <= seconds ? before1 : early0;
+        sum1 <= firsts ? node0[1] : late ? node1[1] : early1;
     end
 endmodule

@@ -78,11 +78,13 @@ def last_vectors_of_a_long_instruction(legal: bool) -> Program:
     return b.program()
 
 
-def window(config: Config, emits: list[bool], push: Sequence[Engine] = (), **fields: int) -> Builder:
+def window(
+    config: Config, emits: list[bool], push: Sequence[Engine] = (), weights: int = 4, **fields: int
+) -> Builder:  # fmt: skip
     b = Builder(config)
     push_only = config.acc_units - 1
     b.uops(GEMM, [{"dst": 0 if emit else push_only} for emit in emits])
-    b.load(Memory.WGT)
+    b.load(Memory.WGT, cols=weights, sram_col=1)
     b.fill(Memory.ACT, push=[GEMM])
     b.gemm([LOAD], push, len(emits), window=1, **fields)
     return b
@@ -106,3 +108,30 @@ def emits_at_full_pace(legal: bool) -> Program:
 @case(Rule.EMIT_DISTANCE)
 def emits_with_packed_multipliers(legal: bool) -> Program:
     return window(PACKED.replace(dsp_packing=not legal), [True, True]).program()
+
+
+@case(Rule.PAIR)
+def pair_on_plain_multipliers(legal: bool) -> Program:
+    return window(PACKED.replace(dsp_packing=legal), [False, True], pair=1).program()
+
+
+@case(Rule.PAIR)
+def pair_of_a_dense_instruction(legal: bool) -> Program:
+    b = window(PACKED, [False, False])
+    b.gemm([], [], 1, window=int(legal), pair=1)
+    return b.program()
+
+
+@case(Rule.ALIGNMENT)
+def results_of_a_pair(legal: bool) -> Program:
+    return window(PACKED, [False, True], pair=1, dst=6 if legal else 7).program()
+
+
+@case(Rule.ALIGNMENT)
+def weights_of_a_pair(legal: bool) -> Program:
+    return window(PACKED, [False, True], pair=1, wgt=0 if legal else 1).program()
+
+
+@case(Rule.UNINITIALISED)
+def second_weights_of_a_pair(legal: bool) -> Program:
+    return window(PACKED, [False, True], pair=int(not legal), weights=1).program()

@@ -12,8 +12,8 @@ def open_rows(node: Node) -> int:
     """Most output rows that are begun but not complete at once."""
     complete, most = 0, 1
     for task in node.tasks:
-        most = max(most, task.row - complete + 1)
-        complete = max(complete, task.row + 1) if task.completes_row else complete
+        most = max(most, task.last - complete + 1)
+        complete = max(complete, task.last + 1) if task.completes_row else complete
     return most
 
 
@@ -46,5 +46,5 @@ def lag_rows(tensor: str, join: Node, index: int, nodes: list[Node]) -> int:
     for node in reversed(nodes[: nodes.index(join)]):
         if highest.get(node.output, -1) >= 0:
             row = min(highest[node.output], node.height - 1)
-            demand(node, next(i for i, t in enumerate(node.tasks) if t.row == row and t.completes_row))
+            demand(node, next(i for i, t in enumerate(node.tasks) if t.row <= row <= t.last and t.completes_row))
     return highest[tensor] - join.needs(middle, index)[0] + 2

@@ -1,0 +1,149 @@
+"""Strips: output rows that one window instruction computes together, so that they share the rows that they read.
+
+A step pushes the columns that one more output of each row needs, every column from its top row to its bottom row. A
+strip of H rows pushes (H - 1) x stride + kernel rows a column instead of H x kernel rows, and emits H times: each
+output's taps lie somewhere in the window, and the weights lie there too. What a window of BLOCK_IN taps has no room
+for goes in several passes over kernel rows that add up.
+
+On plain multipliers an emit takes a cycle. On packed ones it takes two; with ``pair``, for which neighbouring rows are
+emitted together, these give two rows. Slots are pushes, counted within a step.
+"""
+
+from __future__ import annotations
+
+from tilewright.config import Config
+from tilewright.jit.plan.native import compiled
+
+MOST_ROWS = 8  #: of a strip
+PLAIN, PACKED, PAIRED = range(3)  #: how rows are emitted; pairs lie side by side in acc, where a vector is one unit
+
+
+def emit_mode(config: Config) -> int:
+    """How a Config's strips are emitted."""
+    return (PAIRED if config.out_units == 1 else PACKED) if config.dsp_packing else PLAIN
+
+
+@compiled
+def in_pairs(rows: int, mode: int) -> bool:
+    """Whether a strip of so many rows is emitted in pairs."""
+    return mode == PAIRED and rows > 1
+
+
+@compiled
+def column_rows(rows: int, kernel: int, stride: int) -> int:
+    """Pushes per column: what ``rows`` output rows read of it with ``kernel`` kernel rows."""
+    return (rows - 1) * stride + kernel
+
+
+@compiled
+def emit_slot(row: int, kernel: int, columns: int, stride: int, rows: int, mode: int) -> int:
+    """The slot in which a row of a strip is emitted: when what it reads is pushed, or when the multipliers are free."""
+    ready = (columns - 1) * column_rows(rows, kernel, stride) + kernel - 1
+    if in_pairs(rows, mode):
+        return ready + (row // 2 * 2 + 1) * stride
+    return ready + row * max(stride, 1 + (mode != PLAIN))
+
+
+@compiled
+def step_slots(kernel: int, columns: int, stride: int, rows: int, mode: int) -> int:
+    """Slots of a step: its pushes, and some more where emits would come too close."""
+    first = emit_slot(0, kernel, columns, stride, rows, mode)
+    last = emit_slot(rows - 1, kernel, columns, stride, rows, mode)
+    slots = max(columns * column_rows(rows, kernel, stride), last + 1)
+    return slots if rows == 1 else max(slots, last - first + 1 + (mode != PLAIN))
+
+
+@compiled
+def paced(kernel: int, columns: int, rows: int, mode: int) -> bool:
+    """Whether every slot takes two cycles, because each one emits."""
+    return mode != PLAIN and rows == 1 and kernel * columns == 1
+
+
+@compiled
+def tap(slot: int, back: int, row: int, kernel: int, columns: int, stride: int, rows: int, mode: int) -> int:
+    """Where in the window a pixel lies when ``slot`` emits: ``back`` columns before the newest, row ``row`` of it."""
+    step, column = (columns - 1 - back) // columns, (columns - 1 - back) % columns
+    pushed = step * step_slots(kernel, columns, stride, rows, mode) + row
+    return slot - pushed - column * column_rows(rows, kernel, stride)
+
+
+@compiled
+def _fits(kernel: int, width: int, columns: int, stride: int, rows: int, block_in: int, mode: int) -> bool:
+    for row in range(rows):
+        slot = emit_slot(row, kernel, columns, stride, rows, mode)
+        if tap(slot, width - 1, row * stride, kernel, columns, stride, rows, mode) >= block_in:
+            return False
+    return True
+
+
+@compiled
+def passes_of(kernel: int, width: int, columns: int, stride: int, rows: int, block_in: int, mode: int) -> int:
+    """Passes over the kernel's rows; 0 if a strip of so many rows has no room in the window."""
+    for passes in range(1, kernel + 1):
+        if _fits(-(-kernel // passes), width, columns, stride, rows, block_in, mode):
+            return passes
+    return 0
+
+
+@compiled
+def strip_cost(
+    kernel: int, width: int, columns: int, stride: int, rows: int, block_in: int, mode: int
+) -> tuple[int, int, int]:  # fmt: skip
+    """(cycles of a step, weight entries of a unit, passes whose last emit takes a cycle more); zeros without room."""
+    passes = passes_of(kernel, width, columns, stride, rows, block_in, mode)
+    cycles = entries = late = 0
+    for k in range(passes):
+        part = kernel * (k + 1) // passes - kernel * k // passes
+        slow = paced(part, columns, rows, mode)
+        cycles += step_slots(part, columns, stride, rows, mode) * (1 + slow)
+        late += mode != PLAIN and not slow
+        entries += entries_of(stride, rows, mode)
+    return cycles, entries, late
+
+
+@compiled
+def entry_of(row: int, stride: int, rows: int, mode: int) -> int:
+    """Which of a pass's weight entries a row of a strip takes: rows whose taps lie alike share one, or two in pairs."""
+    return row if max(stride, 1 + (mode != PLAIN)) > stride and not in_pairs(rows, mode) else 0
+
+
+@compiled
+def entries_of(stride: int, rows: int, mode: int) -> int:
+    """Weight entries of a unit for one pass."""
+    return 2 if in_pairs(rows, mode) else entry_of(rows - 1, stride, rows, mode) + 1
+
+
+@compiled
+def strip_rows(
+    height: int, kernel: int, width: int, columns: int, stride: int, most: int, block_in: int, mode: int
+) -> int:  # fmt: skip
+    """The rows of a strip, at most ``most``, that take the fewest cycles for ``height`` rows; the fewest such rows."""
+    best, least = 1, 0
+    for rows in range(1, max(1, min(most, MOST_ROWS)) + 1):
+        if rows > height + height % 2 or (in_pairs(rows, mode) and rows % 2):
+            continue
+        step = strip_cost(kernel, width, columns, stride, rows, block_in, mode)[0]
+        cycles = -(-height // rows) * step
+        if step and (rows == 1 or cycles < least):
+            best, least = rows, cycles
+    return best
+
+
+@compiled
+def least_pushes(
+    height: int, kernel: int, width: int, columns: int, stride: int, most: int, block_in: int, mode: int
+) -> int:  # fmt: skip
+    """The fewest pushes of one column for all rows together, in strips of at most ``most`` rows."""
+    least = height * kernel
+    for rows in range(2, min(most, height, MOST_ROWS) + 1):
+        passes = passes_of(kernel, width, columns, stride, rows, block_in, mode)
+        if passes:
+            strips = -(-height // rows)
+            least = min(least, (height - strips) * stride * passes + strips * kernel)
+    return least
+
+
+@compiled
+def emit_cycles(mode: int) -> int:
+    """Cycles of the multipliers for one result at best."""
+    return 2 if mode == PACKED else 1

@@ -1,0 +1,68 @@
+"""Strips against a window that is pushed pixel by pixel."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+
+from tilewright.jit.plan import strips
+
+STEPS = 8
+SHAPES = [(3, 3), (5, 5), (2, 2), (1, 5), (7, 1), (3, 1), (4, 6)]  #: kernels
+Pixel = tuple[int, int]  #: column, row
+
+
+def pushes(kernel: int, columns: int, stride: int, rows: int, mode: int) -> list[Pixel]:
+    """What one pass pushes in ``STEPS`` steps."""
+    height = strips.column_rows(rows, kernel, stride)
+    step = [(column, row) for column in range(columns) for row in range(height)]
+    step += step[-1:] * (strips.step_slots(kernel, columns, stride, rows, mode) - len(step))
+    return [(number * columns + column, row) for number in range(STEPS) for column, row in step]
+
+
+@pytest.mark.parametrize("mode", [strips.PLAIN, strips.PACKED, strips.PAIRED])
+@pytest.mark.parametrize("block_in", [8, 16, 32])
+def test_every_tap_is_the_pixel_that_its_row_reads(mode: int, block_in: int) -> None:
+    tried = 0
+    for (height, width), stride, rows in product(SHAPES, (1, 2), range(1, strips.MOST_ROWS + 1)):
+        columns = min(stride, width)
+        passes = strips.passes_of(height, width, columns, stride, rows, block_in, mode)
+        if not passes or (strips.in_pairs(rows, mode) and rows % 2):
+            continue
+        kernel = -(-height // passes)
+        sequence = pushes(kernel, columns, stride, rows, mode)
+        slots = len(sequence) // STEPS
+        emits = sorted({strips.emit_slot(row, kernel, columns, stride, rows, mode) for row in range(rows)})
+        assert len(emits) == (rows // 2 if strips.in_pairs(rows, mode) else rows)
+        assert emits[0] >= 0
+        assert emits[-1] < slots
+        if mode != strips.PLAIN and not strips.paced(kernel, columns, rows, mode):
+            assert all(b - a >= 2 for a, b in pairwise([*emits, emits[0] + slots]))
+        for row, ky, kx in product(range(rows), range(kernel), range(width)):
+            slot = strips.emit_slot(row, kernel, columns, stride, rows, mode)
+            back = width - 1 - kx
+            tap = strips.tap(slot, back, row * stride + ky, kernel, columns, stride, rows, mode)
+            assert 0 <= tap < block_in
+            now = (STEPS - 1) * slots + slot
+            newest = STEPS * columns - 1
+            assert sequence[now - tap] == (newest - back, row * stride + ky)
+            tried += 1
+    assert tried > 100
+
+
+def test_the_cycles_of_a_3x3_kernel() -> None:
+    """Three pushes an output row by row; 1.5 in strips of four, whose pairs take what packed emits leave."""
+    for mode, rows, cycles in [(strips.PLAIN, 4, 6), (strips.PACKED, 2, 5), (strips.PAIRED, 4, 6)]:
+        assert strips.strip_rows(48, 3, 3, 1, 1, strips.MOST_ROWS, 16, mode) == rows
+        assert strips.strip_cost(3, 3, 1, 1, rows, 16, mode)[0] == cycles
+    assert strips.strip_cost(3, 3, 1, 1, 1, 16, strips.PACKED)[0] == 3
+
+
+def test_the_fewest_pushes_are_no_more_than_those_of_a_strip() -> None:
+    for height, kernel, stride, mode in product((1, 5, 14, 25), (1, 3, 5), (1, 2), range(3)):
+        columns = min(stride, 3)
+        least = strips.least_pushes(height, kernel, 3, columns, stride, strips.MOST_ROWS, 16, mode)
+        rows = strips.strip_rows(height, kernel, 3, columns, stride, strips.MOST_ROWS, 16, mode)
+        step = strips.strip_cost(kernel, 3, columns, stride, rows, 16, mode)[0]
+        assert 0 < least * columns <= -(-height // rows) * step
