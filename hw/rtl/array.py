@@ -18,8 +18,8 @@ class MultiplierArray(Elaboratable):
     lane); in window mode the first unit counts.
 
     With dsp_packing two outputs share a multiplier and its operand. In window mode they have none in common:
-    stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``). pair_7: the
-    two are results of one lane; the second ones follow in the slot behind, in which emit_7 and window_7 are set too.
+    stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``).
+    pair_7: the two are results of one lane; the second ones follow in the slot behind, with emit_7 and window_7 too.
     """
 
     def __init__(self, config: Config) -> None:
