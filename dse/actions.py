@@ -39,7 +39,7 @@ from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.planner import Plan
 from tilewright.jit.plan.strips import emit_mode, in_pairs
-from tilewright.jit.tiled.cost import GEMM, WINDOW, Layer
+from tilewright.jit.tiled.judge import GEMM, WINDOW, Layer
 from tilewright.runtime.activity import count_traffic
 
 #: action -> what one of it is

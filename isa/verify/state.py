@@ -54,12 +54,6 @@ class MemoryState:
             return np.zeros(0, np.int64)
         return region.addresses()[~fresh]
 
-    def require_written(self, index: int, region: Region) -> None:
-        """Every address of the region holds something."""
-        missing = self.missing(region)
-        if missing.size:
-            raise self.uninitialised(index, int(missing[0]))
-
     def uninitialised(self, index: int, address: int) -> Exception:
         """The error of reading an address that nothing has written."""
         return self._describe.error(
@@ -67,7 +61,7 @@ class MemoryState:
         )
 
     def read(self, index: int, engine: int, clock: Clock, region: Region) -> None:
-        """Check and record a read; whether it was written is for :meth:`require_written`."""
+        """Check and record a read; whether it was written is asked of :meth:`missing`."""
         at = region.index
         for other in self._writers:
             if other != engine and self._newest_write[other] > clock[other]:

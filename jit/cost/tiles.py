@@ -22,7 +22,7 @@ from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.tiled import estimate as e
-from tilewright.jit.tiled.cost import Layer
+from tilewright.jit.tiled.judge import Layer
 from tilewright.jit.tiled.shapes import TileTables
 
 _ROWS_NEAR, _TILES_NEAR = 1.1, 1.05
@@ -43,7 +43,7 @@ class TilesEstimate:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """The chains in the forms that were chosen: columns of :class:`~tilewright.jit.tiled.cost.Layer`."""
+        """The chains in the forms that were chosen: columns of :class:`~tilewright.jit.tiled.judge.Layer`."""
         return self.tables.rows[self.costs[:, e.FORM].astype(np.int64)]
 
     @cached_property

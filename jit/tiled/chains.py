@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tilewright.jit.tiled.cost import Layer, LayerShape
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
+from tilewright.jit.tiled.judge import Layer, LayerShape
 from tilewright.jit.tiled.layers import AluLayer, TiledLayer
 
 

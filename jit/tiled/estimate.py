@@ -12,23 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.jit.tiled.cost import (
-    WINDOW,
-    Layer,
-    _chunk_sizes,
-    _judge,
-    _Machine,
-    _most_blocks,
-    _sizes,
-    best_cut,
-    machine,
-)
+from tilewright.jit.tiled.cost import best_cut
+from tilewright.jit.tiled.judge import Layer as _L
+from tilewright.jit.tiled.judge import Machine as _M
+from tilewright.jit.tiled.judge import machine
 from tilewright.jit.tiled.native import compiled
 from tilewright.jit.tiled.shapes import TileTables
 
 #: columns of what :func:`tile_costs` returns: cycles of the chain, of GEMM, ALU and bus within, and the form chosen
 CYCLES, ARRAY, ALU_PASSES, BUS, FORM = range(5)
-_L, _M = Layer, _Machine
 
 
 def tile_costs(tables: TileTables, config: Config) -> NDArray[np.float64]:
@@ -46,9 +38,9 @@ def _costs(rows: Any, chain: Any, blocks: Any, block_at: Any, units: Any, unit_a
     for form in range(len(rows)):
         row, read = rows[form], units[unit_at[form] : unit_at[form + 1]]
         table = blocks[block_at[form] : block_at[form + 1]].reshape((len(read), row[_L.VECTORS], 3))
-        judged = _coarse(row, table, read, m, cut)
+        judged = best_cut(row, table, read, m, True, cut)
         if judged[0] < 0:
-            judged = best_cut(row, table, read, m, cut)
+            judged = best_cut(row, table, read, m, False, cut)
         best = found[chain[form]]
         if judged[0] >= 0 and (best[CYCLES] < 0 or judged[0] < best[CYCLES]):
             best[CYCLES], best[ARRAY], best[ALU_PASSES], best[BUS] = judged[0], judged[4], judged[5], judged[6]
@@ -63,24 +55,3 @@ def _costs(rows: Any, chain: Any, blocks: Any, block_at: Any, units: Any, unit_a
         early = min(idle, max(0.0, best[BUS] - work))
         idle = min(room, max(0.0, work - best[BUS] + early))
         best[CYCLES] -= early
-
-
-@compiled
-def _coarse(row: Any, blocks: Any, units: Any, m: Any, cut: Any) -> Any:
-    """What :func:`best_cut` returns, of cuts into rows and vectors alone."""
-    rows, vectors = _sizes(row[_L.HEIGHT]), _sizes(row[_L.VECTORS])
-    parts = _sizes(_most_blocks(row, blocks))
-    chunks, trial = np.zeros(5, np.int64), np.zeros(7, np.int64)
-    trial[1], trial[4], trial[5] = row[_L.WIDTH], row[_L.KERNEL_Y], row[_L.KERNEL_X]
-    best = (-1.0, 0, 0, 0, 0, 0, 0.0)
-    for v in range(len(vectors)):
-        for b in range(1 if row[_L.KIND] == WINDOW else min(3, len(parts))):
-            _chunk_sizes(row, blocks, units, m, vectors[v], parts[b], chunks)
-            for r in range(len(rows)):
-                for first in range(1 if v == 0 or r == 0 else 2):
-                    trial[0], trial[2], trial[3], trial[6] = rows[r], vectors[v], parts[b], first
-                    judged = _judge(row, m, trial, chunks)
-                    if judged[0] >= 0 and (best[0] < 0 or judged[0] < best[0]):
-                        best = judged
-                        cut[:] = trial
-    return best

@@ -14,10 +14,10 @@ from tilewright.config import Config
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Node, is_uniform, prm_entries, split_evenly
 from tilewright.jit.kernels.elementwise import Term
-from tilewright.jit.tiled import cost
+from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.blocks import Blocks
-from tilewright.jit.tiled.cost import LayerShape
 from tilewright.jit.tiled.geometry import Cut, Piece, Tile, Window
+from tilewright.jit.tiled.judge import LayerShape
 
 
 @dataclass(frozen=True)
@@ -97,20 +97,20 @@ class TiledLayer(ABC):
         """What the choice of a cut looks at, alone; ``units``: units of a pixel of each input, as stored."""
         window, node = self.window, self.node
         row = {
-            cost.Layer.HEIGHT: node.height, cost.Layer.WIDTH: node.width, cost.Layer.VECTORS: self.vectors,
-            cost.Layer.KERNEL_Y: window.kernel[0],
-            cost.Layer.KERNEL_X: window.kernel[1], cost.Layer.STRIDE_Y: window.strides[0],
-            cost.Layer.STRIDE_X: window.strides[1], cost.Layer.DILATION_Y: window.dilation[0],
-            cost.Layer.DILATION_X: window.dilation[1], cost.Layer.LEAD: self.lead, cost.Layer.FLAT: self.flat,
-            cost.Layer.PRM_FIXED: self.scale_entries + self.uniform, cost.Layer.PRM_EACH: not self.uniform,
-            cost.Layer.TERMS: 1, cost.Layer.PASSES: self.passes,
+            judge.Layer.HEIGHT: node.height, judge.Layer.WIDTH: node.width, judge.Layer.VECTORS: self.vectors,
+            judge.Layer.KERNEL_Y: window.kernel[0],
+            judge.Layer.KERNEL_X: window.kernel[1], judge.Layer.STRIDE_Y: window.strides[0],
+            judge.Layer.STRIDE_X: window.strides[1], judge.Layer.DILATION_Y: window.dilation[0],
+            judge.Layer.DILATION_X: window.dilation[1], judge.Layer.LEAD: self.lead, judge.Layer.FLAT: self.flat,
+            judge.Layer.PRM_FIXED: self.scale_entries + self.uniform, judge.Layer.PRM_EACH: not self.uniform,
+            judge.Layer.TERMS: 1, judge.Layer.PASSES: self.passes,
             **self._numbers(),
         }  # fmt: skip
-        numbers = np.array([row.get(column, 0) for column in cost.Layer], np.int64)
+        numbers = np.array([row.get(column, 0) for column in judge.Layer], np.int64)
         return LayerShape(numbers, self._block_table(), np.array(units, np.int64))
 
     @abstractmethod
-    def _numbers(self) -> dict[cost.Layer, int]:
+    def _numbers(self) -> dict[judge.Layer, int]:
         """The columns of the layer's row that depend on its kind."""
 
     def _block_table(self) -> NDArray[np.int64]:
@@ -214,9 +214,9 @@ class GemmLayer(TiledLayer):
         taps = self.window.kernel[0] * self.window.kernel[1]
         return self.node.height * self.node.width * taps * sum(len(b) for reads in self._reads for b in reads)
 
-    def _numbers(self) -> dict[cost.Layer, int]:
+    def _numbers(self) -> dict[judge.Layer, int]:
         return {
-            cost.Layer.KIND: cost.GEMM, cost.Layer.SHARED: self.blocks.shared, cost.Layer.ARRAY: self.array_cycles,
+            judge.Layer.KIND: judge.GEMM, judge.Layer.SHARED: self.blocks.shared, judge.Layer.ARRAY: self.array_cycles,
         }  # fmt: skip
 
     def _block_table(self) -> NDArray[np.int64]:
@@ -254,5 +254,5 @@ class AluLayer(TiledLayer):
                 found.append((term, ky - piece.ky, kx - piece.kx))
         return found
 
-    def _numbers(self) -> dict[cost.Layer, int]:
-        return {cost.Layer.KIND: cost.ALU, cost.Layer.TERMS: len(self.terms)}
+    def _numbers(self) -> dict[judge.Layer, int]:
+        return {judge.Layer.KIND: judge.ALU, judge.Layer.TERMS: len(self.terms)}

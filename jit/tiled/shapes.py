@@ -11,7 +11,7 @@ from tilewright.config import Config
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.build import tiled_layers
 from tilewright.jit.tiled.chains import Chain, chains_of
-from tilewright.jit.tiled.cost import LayerShape
+from tilewright.jit.tiled.judge import LayerShape
 
 
 def tiled_forms(lowered: Lowered, config: Config) -> list[list[Chain]]:
@@ -29,7 +29,7 @@ def chain_shape(chain: Chain, lowered: Lowered) -> LayerShape:
 class TileTables:
     """All forms of all chains, one behind another; free of constants and of the sizes of memories.
 
-    ``rows`` (forms, columns of :class:`~tilewright.jit.tiled.cost.Layer`), ``chain`` the number of each one's chain.
+    ``rows`` (forms, columns of :class:`~tilewright.jit.tiled.judge.Layer`), ``chain`` the number of each one's chain.
     Form k has the blocks ``blocks[block_at[k] : block_at[k + 1]]``, (inputs x vectors, 3), and the units of its inputs
     ``units[unit_at[k] : unit_at[k + 1]]``. ``names`` are the chains' layers', ``stored`` the tensors in DRAM.
     """

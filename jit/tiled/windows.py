@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.kernels.window import WindowNode
-from tilewright.jit.tiled import cost
+from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Window
 from tilewright.jit.tiled.layers import TiledLayer
 
@@ -93,10 +93,10 @@ class WindowLayer(TiledLayer):
         rows = self.node.height * self.vectors * self.config.out_units
         return rows * (self.node.width + self.lead) * self.taps.shape[0] * self.step
 
-    def _numbers(self) -> dict[cost.Layer, int]:
+    def _numbers(self) -> dict[judge.Layer, int]:
         return {
-            cost.Layer.KIND: cost.WINDOW, cost.Layer.SHARED: self.shared, cost.Layer.MOST_ROWS: self.most_rows,
-            cost.Layer.STEP: self.step,
+            judge.Layer.KIND: judge.WINDOW, judge.Layer.SHARED: self.shared, judge.Layer.MOST_ROWS: self.most_rows,
+            judge.Layer.STEP: self.step,
         }  # fmt: skip
 
 
