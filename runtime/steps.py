@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -57,19 +58,19 @@ class LaunchStep(Step):
 
 
 @dataclass(frozen=True)
-class HostStep(Step):
+class HostStep(Step, ABC):
     """``output`` from ``input``, by NumPy on the host."""
 
     input: str
     output: str
 
+    @abstractmethod
     def result(self, form: Form) -> Form:
         """The form of ``output``. Raises :class:`StepError` unless the step can take an input of ``form``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, x: Array) -> Array:
         """``input`` of shape (N, *its own) -> ``output`` likewise."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
