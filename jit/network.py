@@ -9,11 +9,14 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.errors import NeedsHost
+from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Interpreted
 from tilewright.jit.importer import ImportedModel, lower_source
 from tilewright.jit.source import Source
 from tilewright.progress import Progress
 from tilewright.runtime import interpreters
+
+_WHOLE = "within the whole model alone it is sure to add in the order of its interpreter"
 
 
 @dataclass
@@ -65,15 +68,18 @@ def compile_source(
     """Compile every operator of a model file for a Config: any valid model gets a result."""
     moved: dict[int, str] = {}
     remembered: dict[Hashable, Any] = {}
+    unproven: list[LayerExactness] = []
+
+    def cut(operators: list[int], inputs: list[str], outputs: list[str]) -> tuple[bytes, str, bool]:
+        part = source.cut(operators, inputs, outputs)
+        names = [source.operators[i].name for i in operators]
+        interpreters.load(source.runtime, part, f"{source.path}: {', '.join(names[:3])}", fast=fast_host)
+        unproven.extend(source.unproven(part))
+        return part, source.runtime, source.is_stateful(operators)
+
     while True:
         model = lower_source(source, moved)
-
-        def cut(operators: list[int], inputs: list[str], outputs: list[str]) -> tuple[bytes, str, bool]:
-            part = source.cut(operators, inputs, outputs)
-            names = [source.operators[i].name for i in operators]
-            interpreters.load(source.runtime, part, f"{source.path}: {', '.join(names[:3])}", fast=fast_host)
-            return part, source.runtime, source.is_stateful(operators)
-
+        unproven.clear()
         try:
             compiled = compile_graph(
                 model.graph, config, keep_intermediates=keep_intermediates, progress=progress, fast_host=fast_host,
@@ -85,5 +91,10 @@ def compile_source(
                 raise
             moved |= new
             continue
+        whole = {op.index: _WHOLE for op in source.operators}
+        if unproven and source.proven_only and moved != whole:
+            moved = whole
+            continue
+        model.exactness.extend(unproven)
         names = {op.index: op.name for op in source.operators}
         return CompiledModel(model, compiled, [(names[i], reason) for i, reason in sorted(moved.items())])

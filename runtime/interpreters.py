@@ -28,7 +28,7 @@ _HEADER = 256  #: bytes of a serialised model within which its producer stands
 #: its optimisers that choose other arithmetic, by their own names; those that choose layouts are not among them
 _ARITHMETIC = [
     "Avx2WeightS8ToU8Transformer", "BiasGeluFusion", "BiasSoftmaxFusion", "CastElimination",
-    "CommonSubexpressionElimination", "ConstantFolding", "ConvActivationFusion", "ConvAddActivationFusion",
+    "CommonSubexpressionElimination", "ConstantFolding", "ConvActivationFusion",
     "DQMatMulNBitsFusion", "DoubleQDQPairsRemover", "DynamicQuantizeMatMulFusion", "EnsureUniqueDQForNodeUnit",
     "FastGeluFusion", "GeluFusionL1", "GeluFusionL2", "GemmActivationFusion", "LayerNormFusionL1",
     "LayerNormFusionL2", "Level1_RuleBasedTransformer", "Level2_RuleBasedTransformer", "MatMulActivationFusion",

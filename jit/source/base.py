@@ -55,6 +55,7 @@ class Source(ABC):
     """A parsed and validated model file."""
 
     runtime: str  #: the interpreter it came from: ``litert`` or ``onnxruntime``
+    proven_only = False  #: what is not proven to equal the interpreter for every input is left to it
     batch: int = 1  #: images that one inference of the file takes; the graph is that of one of them
 
     def __init__(self, path: Path) -> None:
@@ -73,6 +74,10 @@ class Source(ABC):
         ``inputs``, ``outputs``: names of tensors in the graph of the last :meth:`build`, in the order in which the
         model takes and gives them.
         """
+
+    def unproven(self, part: bytes) -> list[LayerExactness]:
+        """What of a part that :meth:`cut` gave may compute otherwise than within the whole."""
+        return []
 
     @abstractmethod
     def is_stateful(self, operators: Sequence[int]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.checking import reference_outputs
-from tilewright.config import Config
+from tilewright.config import Config, load_config
 from tilewright.fuzz.compare import unequal_elements
 from tilewright.fuzz.expose import computed_in_float, expose
 from tilewright.fuzz.tensors import Array
@@ -32,11 +32,12 @@ class Judgement:
     message: str = ""
 
 
-def stated_bounds(path: Path) -> dict[int, int]:
+def stated_bounds(path: Path, config: Config | str) -> dict[int, int]:
     """Largest difference by number of operator, where the compiler makes a statement (0: proven equal)."""
-    from tilewright.jit.importer import import_model
+    from tilewright.jit.network import compile_source
+    from tilewright.jit.source import open_source
 
-    model = import_model(path)
+    model = compile_source(open_source(path), load_config(config)).model
     numbers = {operator.name: operator.index for operator in model.source.operators}
     return {numbers[s.name]: 0 if s.proven else s.bound for s in model.exactness if s.name in numbers}
 
@@ -48,7 +49,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
         exposed = expose(path, target)
         loose = computed_in_float(target)
         try:
-            bounds = stated_bounds(target)
+            bounds = stated_bounds(target, config)
             expected = reference_outputs(target, inputs)
             outputs = _outputs(target, config, inputs)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported beside the wrong integers
@@ -93,7 +94,7 @@ def _only_unproven(path: Path, config: Config | str, inputs: list[Array]) -> boo
 
     Further outputs change what ONNX Runtime joins, so that they may not show where a difference begins.
     """
-    if not any(stated_bounds(path).values()):
+    if not any(stated_bounds(path, config).values()):
         return False
     pairs = zip(
         _outputs(path, config, inputs, proven_only=True), reference_outputs(path, inputs), computed_in_float(path),

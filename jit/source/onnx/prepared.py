@@ -13,7 +13,7 @@ import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import InterpreterError
 
 _POSITION = re.compile(r"#(\d+)")
+_Level = Literal["disabled", "extended", "all"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Prepared:
 
     def __init__(self, path: Path, model: Any) -> None:
         self.path = path
-        self.model = _optimised(path, model)
+        self.file = _marked(model)
+        self.model = optimised(path, self.file, "extended")
         graph = self.model.graph
         self._initializers = {tensor.name: tensor for tensor in graph.initializer}
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -124,18 +126,17 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
     return types
 
 
-def _optimised(path: Path, model: Any) -> Any:
-    """The model after ONNX Runtime's optimiser, each node named after its position in the file."""
+def optimised(path: Path, model: Any, level: _Level) -> Any:
+    """The model after ONNX Runtime's optimiser. "all" chooses layouts too, by the machine that it runs on.
+
+    Raises ModelError.
+    """
     import onnx
 
-    marked = onnx.ModelProto()
-    marked.CopyFrom(model)
-    for position, node in enumerate(marked.graph.node):
-        node.name = f"#{position}"
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "prepared.onnx"
         try:
-            _session(marked.SerializeToString(), "extended", target)
+            _session(model.SerializeToString(), level, target)
             return onnx.load(str(target))
         except InterpreterError as error:
             raise ModelError(f"{path}: {error}") from error
@@ -143,17 +144,34 @@ def _optimised(path: Path, model: Any) -> Any:
             raise _refused(path, error) from error
 
 
-def _session(content: bytes, level: str, target: Path | None = None) -> Any:
+def positions(name: str) -> tuple[int, ...]:
+    """The positions in the file that an optimised node's name tells of."""
+    return tuple(dict.fromkeys(int(p) for p in _POSITION.findall(name)))
+
+
+def _marked(model: Any) -> Any:
+    """The model, each node named after its position in the file."""
+    import onnx
+
+    marked = onnx.ModelProto()
+    marked.CopyFrom(model)
+    for position, node in enumerate(marked.graph.node):
+        node.name = f"#{position}"
+    return marked
+
+
+def _session(content: bytes, level: _Level, target: Path | None = None) -> Any:
     if not interpreters.is_installed("onnxruntime"):
         raise InterpreterError("reading .onnx files needs onnxruntime, which is not installed: pip install onnxruntime")
     import onnxruntime
 
     kinds = onnxruntime.GraphOptimizationLevel
+    levels = {"disabled": kinds.ORT_DISABLE_ALL, "extended": kinds.ORT_ENABLE_EXTENDED, "all": kinds.ORT_ENABLE_ALL}
 
     def options(relaxed: bool) -> Any:
         made = interpreters.onnxruntime_options(relaxed)
         made.add_session_config_entry("session.disable_prepacking", "1")
-        made.graph_optimization_level = kinds.ORT_ENABLE_EXTENDED if level == "extended" else kinds.ORT_DISABLE_ALL
+        made.graph_optimization_level = levels[level]
         if target is not None:
             made.optimized_model_filepath = str(target)
         return made
@@ -175,8 +193,8 @@ def _declared(value: Any) -> tuple[str, tuple[int, ...]]:
 
 def _node(index: int, proto: Any) -> Node:
     captured = tuple(dict.fromkeys(t for a in proto.attribute for g in _subgraphs(a) for t in _free(g)))
-    origin = tuple(dict.fromkeys(int(p) for p in _POSITION.findall(proto.name)))
-    return Node(index, proto.op_type, proto.domain, tuple(proto.input), tuple(proto.output), captured, origin, proto)
+    names, origin = (tuple(proto.input), tuple(proto.output)), positions(proto.name)
+    return Node(index, proto.op_type, proto.domain, *names, captured, origin, proto)
 
 
 def _subgraphs(attribute: Any) -> list[Any]:

@@ -23,6 +23,7 @@ from tilewright.jit.source.onnx.layout import orders
 from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
+from tilewright.jit.source.onnx.sums import Sums
 from tilewright.jit.source.onnx.units import Unit, assign, find_units, is_dequantised
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
@@ -34,6 +35,7 @@ TOLERATED = 0.05
 #: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
 _ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
 _ORDER = "sums in float32, whose order may depend on the batch"
+_MOVED = "sums in float32, which ONNX Runtime orders otherwise within the whole model"
 #: what the user's own names stand for where he gave none, or gave one twice
 _PLACEHOLDER = "op{index:03d}_{kind}"
 
@@ -64,6 +66,7 @@ class OnnxSource(Source):
             model, self.batch = whole, 1
         self.operators = _operators(model)
         self.prepared = Prepared(path, model)
+        self._sums = Sums(self.prepared)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
         self._names |= {t for node in model.graph.node for t in node.output}
         self.units = find_units(self.prepared)
@@ -95,6 +98,10 @@ class OnnxSource(Source):
         ordered = [nodes[i] for i in sorted(nodes)]
         given, taken = [self._keys[t] for t in inputs], [self._keys[t] for t in outputs]
         return cut(self.prepared, ordered, given, taken, self._same)
+
+    def unproven(self, part: bytes) -> list[LayerExactness]:
+        names = [self.operators[position].name for position in sorted(self._sums.moved(part))]
+        return [LayerExactness(name, ONNX_RUNTIME, 1, 0, bound=1, worst=1.0, method=_MOVED) for name in names]
 
     def is_stateful(self, operators: Sequence[int]) -> bool:
         return False  # ONNX has no operator that remembers an inference
