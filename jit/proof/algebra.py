@@ -73,9 +73,15 @@ def chain(key: int, value: int) -> int:
 
 
 @compiled
+def hashed(key: int) -> float:
+    """An element that depends on every bit of a key."""
+    return np.float64((mix(key) >> 31) & (2 * _HALF - 1)) - _HALF
+
+
+@compiled
 def symbol(value: float, key: int) -> float:
     """The function ``key`` of an element: any function at all, but always the same."""
-    return np.float64((mix(residue(value) + key) >> 31) & (2 * _HALF - 1)) - _HALF
+    return hashed(residue(value) + key)
 
 
 @compiled

@@ -92,9 +92,8 @@ def gemm(row: Any, x: Machine, s: Shape) -> None:
                     if terms == 0:
                         place, joins = acc, uop[3]
                     add_products(
-                        total_at, act_at + 8 * act, wgt_at + 8 * entry * s.block_in * s.block_out, s.block_in,
-                        s.block_out,
-                    )  # fmt: skip
+                        total_at, act_at + 8 * act, wgt_at + entry * s.block_in * s.block_out, s.block_in, s.block_out
+                    )
                     for lane in range(s.block_out):
                         weights[lane] += x.selects[entry * s.block_out + lane]
                     terms += s.block_in

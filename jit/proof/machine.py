@@ -5,14 +5,15 @@ Only batch row 0 is followed: the rows never meet, and the others carry nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.program import Program
 from tilewright.isa.spec import TABLE_VALUES, TABLES
-from tilewright.jit.proof.algebra import P
+from tilewright.jit.proof.algebra import hashed
+from tilewright.jit.proof.native import compiled
 from tilewright.sim.scaling import ROWS
 from tilewright.sim.state import Memories, Shape, make_shape
 
@@ -20,7 +21,7 @@ from tilewright.sim.state import Memories, Shape, make_shape
 class Machine(NamedTuple):
     """Memories of the symbolic run; act, acc and dram hold elements, one per int8 (acc: int32).
 
-    ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT] as float64, ``taps``:
+    ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT], ``taps``:
     for each entry one more than its last input that has a weight, ``selects``: for each of its outputs 0 where all
     weights are zero, 1 where they are but for a single 1, else 2. ``dram`` holds all segments but the constant ones,
     an element per byte, output segments first; ``base`` is where each segment starts, -1 for constant ones, whose bytes
@@ -33,7 +34,7 @@ class Machine(NamedTuple):
     act: NDArray[np.float64]
     acc: NDArray[np.float64]
     kind: NDArray[np.uint8]
-    weights: NDArray[np.float64]
+    weights: NDArray[np.int8]
     taps: NDArray[np.int64]
     selects: NDArray[np.int64]
     dram: NDArray[np.float64]
@@ -51,9 +52,17 @@ class Machine(NamedTuple):
     seed: int
 
 
+@compiled
+def _fill_random(values: Any, key: int) -> None:
+    for n in range(len(values)):
+        values[n] = hashed(n + key)
+
+
 def random_elements(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Uniform elements of the field, reduced."""
-    return generator.integers(-(P // 2), P // 2 + 1, count).astype(np.float64)
+    """Random elements of the field, reduced: a random function of their positions."""
+    values = np.empty(count)
+    _fill_random(values, int(generator.integers(-(1 << 63), 1 << 63)))
+    return values
 
 
 def make_machine(program: Program, seed: int, generator: np.random.Generator) -> tuple[Machine, list[object]]:
@@ -77,7 +86,7 @@ def make_machine(program: Program, seed: int, generator: np.random.Generator) ->
         act=random_elements(generator, shape.act_depth * shape.lanes),
         acc=random_elements(generator, shape.acc_depth * shape.lanes),
         kind=np.zeros(shape.acc_depth * shape.lanes, np.uint8),
-        weights=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out),
+        weights=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out, np.int8),
         taps=np.zeros(shape.wgt_depth, np.int64),
         selects=np.zeros(shape.wgt_depth * shape.block_out, np.int64),
         dram=random_elements(generator, size),

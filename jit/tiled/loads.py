@@ -29,14 +29,23 @@ class Lane:
     """Blocks of one kind, by the steps that want them; ``next``: the first step whose turn it is not yet.
 
     ``holders``: steps for which blocks were fetched and not released yet; ``held``: how many of them, over all lanes
-    of the memory, want a block.
+    of the memory, want a block. ``full``: the step for which there was no room, and the memory's state then.
     """
 
     memory: Residency
     held: Counter[Hashable]
-    wanted: Callable[[Step], list[Wanted]]
+    find: Callable[[Step], list[Wanted]]
     next: int = 0
     holders: set[int] = field(default_factory=set)
+    full: tuple[int, int] | None = None
+    _found: dict[int, list[Wanted]] = field(default_factory=dict)
+
+    def wanted(self, step: Step) -> list[Wanted]:
+        """The blocks that a step wants."""
+        found = self._found.get(step.number)
+        if found is None:
+            found = self._found[step.number] = self.find(step)
+        return found
 
 
 class Loads:
@@ -162,6 +171,8 @@ class Loads:
         places, missing = taken
         node = self._chains[step.item.chain].leader.node
         self._writer.begin(node.layer, node.name)
+        if not missing and lane is not self.weights:
+            return places
         self._bus = max(self._bus, self._before)
         sizes = {block.key: block.size for block in wanted}
         beat = self.config.beat_bytes
@@ -201,6 +212,7 @@ class Loads:
         """These blocks, fetched for a step, stay until they are released."""
         if step.number not in lane.holders:
             lane.holders.add(step.number)
+            lane.memory.state += 1
             lane.held.update(block.key for block in wanted)
 
     def release(self, lane: Lane, step: Step) -> None:
@@ -208,6 +220,7 @@ class Loads:
         lane.next = max(lane.next, step.number + 1)
         if step.number in lane.holders:
             lane.holders.remove(step.number)
+            lane.memory.state += 1
             for block in lane.wanted(step):
                 lane.held[block.key] -= 1
                 if not lane.held[block.key]:
@@ -222,13 +235,14 @@ class Loads:
                 lanes.remove(lane)
 
     def _fetch_next(self, lane: Lane) -> bool:
-        step = self._steps[lane.next]
-        if self._far(step):
+        step, state = self._steps[lane.next], (lane.next, lane.memory.state)
+        if lane.full == state or self._far(step):
             return False
         wanted = lane.wanted(step)
         if lane.memory is self.patches.memory and wanted and not self.is_stored(step):
             return False
         if wanted and self.fetch(lane, step, wanted) is None:
+            lane.full = state
             return False
         if lane is self.patches:
             self.prepare(step)

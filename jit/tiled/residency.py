@@ -25,13 +25,15 @@ class Residency:
     """Blocks of one memory. ``next_use``: when a key is wanted again, as a number that grows with time.
 
     Of the places whose blocks are wanted again equally late, the next one around the region is taken, so that the
-    oldest block goes first (Belady's rule, with turns for ties).
+    oldest block goes first (Belady's rule, with turns for ties). ``state`` is another number whenever blocks were
+    placed; who keeps blocks counts it on when those change: in the same state there is as little room as before.
     """
 
     def __init__(self, next_use: Callable[[Hashable], float] = lambda _: 0.0) -> None:
         self._next_use = next_use
         self._held: dict[Hashable, tuple[int, int]] = {}
         self._turn: dict[tuple[int, int], int] = {}
+        self.state = 0
 
     def take(
         self, wanted: Sequence[Wanted], keep: Collection[Hashable] = (), must: bool = False
@@ -71,6 +73,7 @@ class Residency:
 
     def _hold(self, block: Wanted, start: int) -> None:
         stop = start + block.size
+        self.state += 1
         self._held = {k: (a, b) for k, (a, b) in self._held.items() if b <= start or a >= stop}
         self._held[block.key] = (start, stop)
         self._turn[block.region] = stop
