@@ -44,6 +44,10 @@ DEFAULT_VARIED: dict[str, tuple[Value, ...]] = {
 }
 
 
+#: what the models know nothing of: they are of one core, which no limit holds up
+NOT_EXPLORED = ("cores", "dram_bandwidth")
+
+
 class SpaceError(TilewrightError):
     """A space file or flag names an unknown parameter or an illegal value."""
 
@@ -88,8 +92,9 @@ def point_name(base: Config, point: Mapping[str, Value]) -> str:
 
 
 def parameters() -> list[str]:
-    """Every parameter of a space: those of the Config (names apart), then the compiler's options."""
-    return [*(name for name, parameter in PARAMETERS.items() if parameter.kind is not str), *LEGAL]
+    """Every parameter of a space: those of the Config (names and NOT_EXPLORED apart), then the compiler's options."""
+    numbers = (name for name, parameter in PARAMETERS.items() if parameter.kind is not str)
+    return [*(name for name in numbers if name not in NOT_EXPLORED), *LEGAL]
 
 
 def legal_values(parameter: str) -> list[Value]:
@@ -114,8 +119,9 @@ def make_space(base: Config, narrowed: Mapping[str, Any] | None = None) -> Space
     """The default space around ``base``, narrowed: a value fixes a parameter, a list says what to try.
 
     Where ``narrowed`` has lists, only those parameters vary; where it only fixes values, the others of the default
-    space do. Raises :class:`SpaceError`.
+    space do. Raises :class:`SpaceError`, and :class:`ConfigError` for a base of several cores.
     """
+    base.check_one_core("a point of the explorer")
     fixed: dict[str, Value] = {}
     lists: dict[str, tuple[Value, ...]] = {}
     for name, value in (narrowed or {}).items():

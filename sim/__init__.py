@@ -1,5 +1,7 @@
-"""The simulator: what a program computes (:class:`Functional`) and how long it takes (:func:`simulate_timing`)."""
+"""The simulator: what a program computes (:class:`Functional`), how long it takes (:func:`simulate_timing`), and
+how long many take on several cores (:func:`simulate_cores`)."""
 
+from tilewright.sim.cores import Ran, Run, simulate_cores
 from tilewright.sim.functional import Functional, SimulationError
 from tilewright.sim.result import EngineCounters, Fault, FaultCode, FunctionalResult, SimResult, TimingResult
 from tilewright.sim.simulate import initial_segments, simulate
@@ -11,10 +13,13 @@ __all__ = [
     "FaultCode",
     "Functional",
     "FunctionalResult",
+    "Ran",
+    "Run",
     "SimResult",
     "SimulationError",
     "TimingResult",
     "initial_segments",
     "simulate",
+    "simulate_cores",
     "simulate_timing",
 ]

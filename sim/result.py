@@ -60,6 +60,7 @@ class TimingResult:
     store_bytes: int  #: DRAM bytes written
     traced: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     #: (instruction, retire cycle) of those with the trace bit, by retire cycle, then Engine
+    held: int = 0  #: beats times cycles that the limit which several cores share made wait; 0 for a core alone
 
     @property
     def dram_read_bytes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,13 @@ from tests.conftest import REPOSITORY
 from tests.isa.strategies import configs
 from tilewright.config import COSMETIC, KIB, PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.config_page import PAGE, blocks
+from tilewright.dse.space import make_space
+from tilewright.hw.boards.board import load_board
+from tilewright.hw.hls.header import config_header
+from tilewright.hw.rtl.generate import generate_verilog
 from tilewright.isa.spec import Memory, memory_depth
 from tilewright.pages import filled
+from tilewright.runtime.device import open_device
 
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
 PYNQ_Z2_FINGERPRINT = "72a06ec9e8d4e125"
@@ -25,14 +31,14 @@ def test_every_parameter_is_declared() -> None:
     assert list(PARAMETERS) == [f.name for f in dataclasses.fields(Config)]
     assert {name for name, p in PARAMETERS.items() if p.kind is not int} == {"name", "board", "dsp_packing"}
     assert all(p.doc and (p.unit or name == "axi_version") for name, p in PARAMETERS.items() if p.kind is int)
-    assert COSMETIC == ("name", "board", "axi_version")
+    assert COSMETIC == ("name", "board", "axi_version", "cores", "dram_bandwidth")
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_errors_name_parameter_value_and_range(name: str) -> None:
     low, high, power = NUMBERS[name]
     kind = "a power of two" if power else "an integer"
-    bad: list[object] = [low - 1, high + 1, 2 * high, 0 - low, 1.5, "8", True, None]
+    bad: list[object] = [low - 1, high + 1, 2 * high, -1 - low, 1.5, "8", True, None]
     if power and low < high:
         bad.append(low + max(1, low // 2) if low > 1 else 3)
     for value in bad:
@@ -70,6 +76,7 @@ def test_dsp_packing_must_be_a_truth_value() -> None:
             {"axi_version": 4, "axi_bits": 256, "batch": 2, "burst_beats": 256, "fetch_beats": 512},
             "burst_beats = 256: .* at most 128 here",
         ),
+        ({"dram_bandwidth": 15}, "dram_bandwidth = 15: must be at least 16, what one core's port reads and writes"),
         ({"fetch_beats": 16}, "fetch_beats = 16: must be at least 2 x burst_beats = 32"),
         ({"act_bytes": KIB, "act_banks": 32, "block_out": 64}, "act_banks = 32: .* at most 16 here"),
         ({"acc_bytes": KIB, "acc_banks": 16, "block_out": 64}, "acc_banks = 16: .* at most 4 here"),
@@ -113,6 +120,23 @@ def test_toml_errors_name_the_file() -> None:
         Config.from_toml("block_in = 5", "mine.toml")
 
 
+@pytest.mark.parametrize(
+    "use,who",
+    [
+        (lambda config: open_device("rtl", config), "device rtl"),
+        (lambda config: open_device("pynq://host", config), "device pynq://host"),
+        (generate_verilog, "the RTL"),
+        (config_header, "the HLS design"),
+        (load_board("pynq-z2").check, "a board's design"),
+        (make_space, "a point of the explorer"),
+    ],
+)
+def test_several_cores_are_refused_where_there_is_one(use: Callable[[Config], object], who: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        use(Config().replace(cores=2))
+    assert str(caught.value) == f"cores = 2: {who} has one core so far; set cores = 1, or use the sim device"
+
+
 def test_fingerprint_is_pinned() -> None:
     assert PRESETS["pynq-z2"].fingerprint == PYNQ_Z2_FINGERPRINT
 
@@ -137,7 +161,7 @@ def test_fingerprint_covers_every_parameter_that_programs_depend_on() -> None:
         else:
             pytest.fail(f"no other value of {name} was tried")
     assert base.replace(dsp_packing=False).fingerprint not in seen
-    same = base.replace(name="other", board="kv260", axi_version=4)
+    same = base.replace(name="other", board="kv260", axi_version=4, cores=4, dram_bandwidth=64)
     assert same.fingerprint == base.fingerprint
     assert base.differences(same) == []
 

@@ -98,6 +98,15 @@ class Config:
     dram_latency: int = _parameter(
         32, "time from an accepted address to its first beat, in simulation", "cycles", 1, 1024, power_of_two=False
     )
+    # A program is one core's, and the limit is never one core's alone: neither changes programs or a core's own timing.
+    cores: int = _parameter(
+        1, "accelerators in one design, each with its own control and memory port; so far on the `sim` device only",
+        "cores", 1, 8, power_of_two=False, cosmetic=True,
+    )  # fmt: skip
+    dram_bandwidth: int = _parameter(
+        0, "most that the DRAM moves over the ports of all cores, read and written, in simulation; 0: no limit",
+        "bytes/cycle", 0, 4096, power_of_two=False, cosmetic=True,
+    )  # fmt: skip
     clock_mhz: int = _parameter(100, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False)
     queue_depth: int = _parameter(32, "length of an engine's command queue", "instructions", 2, 256)
     token_depth: int = _parameter(
@@ -186,6 +195,11 @@ class Config:
         shape = {k: v for k, v in dataclasses.asdict(self).items() if k not in COSMETIC}
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
+    def check_one_core(self, who: str) -> None:
+        """Raise :class:`ConfigError` unless the design has one core; ``who`` knows no others."""
+        if self.cores > 1:
+            raise ConfigError(f"cores = {self.cores}: {who} has one core so far; set cores = 1, or use the sim device")
+
     # -- conversions -----------------------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Config:
@@ -262,6 +276,11 @@ class Config:
                 self.fetch_beats * beat >= self.burst_beats * beat + LONGEST_INSTRUCTION,
                 f"fetch_beats = {self.fetch_beats}: an instruction and a burst must fit together, at least "
                 f"{self.burst_beats + -(-LONGEST_INSTRUCTION // beat)} beats here",
+            ),
+            (
+                self.dram_bandwidth == 0 or self.dram_bandwidth >= 2 * beat,
+                f"dram_bandwidth = {self.dram_bandwidth}: must be at least {2 * beat}, what one core's port reads and "
+                f"writes in a cycle (2 x axi_bits / 8), or 0 for no limit",
             ),
             (
                 self.act_bank_units >= max(self.in_units, self.out_units),

@@ -34,7 +34,11 @@ class Board:
     ps_config: dict[str, str]  #: settings of the PS core that PL and .hwh depend on
 
     def check(self, config: Config) -> None:
-        """Raises :class:`BoardError` if the board cannot give what the config asks for."""
+        """Raises :class:`BoardError` if the board cannot give what the config asks for.
+
+        Of several cores, :class:`ConfigError`.
+        """
+        config.check_one_core("a board's design")
         if config.clock_mhz > self.max_clock_mhz:
             raise BoardError(
                 f"clock_mhz = {config.clock_mhz}: the PS of {self.title} gives the PL at most "

@@ -27,6 +27,7 @@ class Tilewright(Elaboratable):
     """The top module. ``port[name]``: the signals of :func:`tilewright.hw.rtl.ports.ports`."""
 
     def __init__(self, config: Config) -> None:
+        config.check_one_core("the RTL")
         self.config = config
         self.port = {p.name: Signal(p.width, name=p.name) for p in ports(config)}
         self.fetch = Fetch(config)

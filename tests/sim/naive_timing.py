@@ -83,18 +83,37 @@ class NaiveTiming:
         self.writes_in_flight = 0
         self.responses: deque[tuple[int, int | None]] = deque()
         self.cycle = 0
+        self.may_read = self.may_write = True  # a DRAM that several cores share may say no
 
     def run(self, limit: int) -> int:
         """Cycles of the program; fails after ``limit``."""
-        while min(self.retire, default=0) < 0:
+        while not self.finished:
             self.clock()
             assert self.cycle < limit, "not done in time"
+        return self.end
+
+    @property
+    def finished(self) -> bool:
+        """Whether the retires of all instructions have been."""
+        return min(self.retire, default=0) >= 0
+
+    @property
+    def end(self) -> int:
+        """Cycles of the program, once it has finished."""
         return max(self.retire, default=0) + DONE_LATENCY
 
     def clock(self) -> None:
         """One cycle: every unit decides on the old state, then everything is updated."""
-        for kind, value in self.events.pop(self.cycle, []):  # what registers show from this cycle on
+        self.appear()
+        self.decide()
+
+    def appear(self) -> None:
+        """Registers show what they do from this cycle on."""
+        for kind, value in self.events.pop(self.cycle, []):
             self._appear(kind, value)
+
+    def decide(self) -> None:
+        """Every unit decides on what registers show."""
         updates = [
             *self._dispatch(),
             *self._issue(),
@@ -237,9 +256,14 @@ class NaiveTiming:
             return [(1, "load granted", not_before)]
         return []
 
+    @property
+    def has_read_beat(self) -> bool:
+        """Whether a read beat could arrive in this cycle."""
+        return bool(self.read_queue) and self.read_queue[0].not_before <= self.cycle
+
     def _beat(self) -> list[tuple[int, str, int]]:
         """At most one read beat arrives."""
-        if not self.read_queue or self.read_queue[0].not_before > self.cycle:
+        if not self.has_read_beat or not self.may_read:
             return []
         burst = self.read_queue[0]
         burst.beats -= 1
@@ -253,14 +277,20 @@ class NaiveTiming:
 
     # -- write channel ---------------------------------------------------------------------------------
 
+    @property
+    def has_write_beat(self) -> bool:
+        """Whether a write beat could go out in this cycle."""
+        store = self.engines[Engine.STORE]
+        if store.running is None or store.start_at > self.cycle:
+            return False
+        return self.write_beats_left > 0 or self.writes_in_flight < self.config.outstanding
+
     def _store_beat(self) -> list[tuple[int, str, int]]:
         """At most one write beat goes out."""
         store = self.engines[Engine.STORE]
-        if store.running is None or store.start_at > self.cycle:
+        if not self.has_write_beat or not self.may_write:
             return []
         if self.write_beats_left == 0:
-            if self.writes_in_flight == self.config.outstanding:
-                return []
             self.writes_in_flight += 1
             self.write_beats_left = store.bursts.popleft()
         self.write_beats_left -= 1

@@ -12,13 +12,13 @@ import pytest
 
 import tilewright.sim
 from tilewright.sim import compiled
-from tilewright.sim.timing import data_end
+from tilewright.sim.event_loop import data_end
 
 
 def test_kernels_are_cached_in_a_folder_of_their_sources() -> None:
     assert compiled.CACHE_FOLDER is not None
     assert data_end(1, 16, 32, -1) == 48
-    assert list(compiled.CACHE_FOLDER.rglob("timing.data_end*.nbi"))
+    assert list(compiled.CACHE_FOLDER.rglob("event_loop.data_end*.nbi"))
 
 
 def test_every_constant_module_that_kernels_import_is_hashed() -> None:
@@ -50,7 +50,7 @@ def test_unwritable_home_falls_back(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     script = (
-        "from tilewright.sim import compiled; from tilewright.sim.timing import response_cycle;"
+        "from tilewright.sim import compiled; from tilewright.sim.event_loop import response_cycle;"
         "print(compiled.CACHE_FOLDER, response_cycle(5, 3, -1))"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(blocked), "TMPDIR": str(tmp_path)}

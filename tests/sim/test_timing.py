@@ -18,7 +18,7 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.timing import ALU_DEPTH, DONE_LATENCY, FETCH_DEPTH, GEMM_DEPTH, LOAD_DEPTH, STORE_DEPTH
 from tilewright.sim import TimingResult, simulate_timing
-from tilewright.sim.timing import data_end, response_cycle
+from tilewright.sim.event_loop import data_end, response_cycle
 from tilewright.verification.random_program import random_program
 
 L, G, A, S = Engine

@@ -1,0 +1,163 @@
+"""Several cores before one DRAM: what each runs one after another, when, and how long it takes.
+
+The order of work is given as *runs*: programs on cores, and stretches of time on whatever else there is (a CPU), each
+after the runs that it needs. So inferences side by side are runs without a need, and a pipeline is runs that need what
+comes before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.config import Config
+from tilewright.isa.program import Program
+from tilewright.sim import event_loop as loop
+from tilewright.sim import shared
+from tilewright.sim.decoded import Decoded, decode_program
+from tilewright.sim.functional import SimulationError
+from tilewright.sim.result import TimingResult
+from tilewright.sim.timing import Books, Code, begin, books, code_of, machine_of, result_of, simulate_timing
+
+
+@dataclass(frozen=True)
+class Run:
+    """Work for one worker: a program for a core, or so many cycles for a worker that is none.
+
+    ``worker``: 0 to ``cores`` - 1 are the cores, higher numbers anybody else. A worker does its runs in the order in
+    which they are listed. A run starts ``delay`` cycles after the worker is free and the runs of ``after`` (their
+    positions in the list, all before its own) have ended.
+    """
+
+    worker: int
+    work: Program | int
+    after: tuple[int, ...] = ()
+    delay: int = 0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """When a run started and ended, in cycles from the first; ``timing`` of a program, counted from its own start."""
+
+    start: int
+    end: int
+    timing: TimingResult | None
+
+
+def simulate_cores(config: Config, runs: Sequence[Run]) -> list[Ran]:
+    """The times of all runs, under the limit of ``dram_bandwidth``; in the order given.
+
+    Raises :class:`SimulationError` for a run that cannot be, or whose program ends with a fault.
+    """
+    _check(config, runs)
+    limited = 0 < config.dram_bandwidth < 2 * config.cores * config.beat_bytes
+    machine: _Alone | _Shared = _Shared(config, runs) if limited else _Alone()
+    waiting = {w: [k for k, run in enumerate(runs) if run.worker == w] for w in {run.worker for run in runs}}
+    free = dict.fromkeys(waiting, 0)
+    done: dict[int, Ran] = {}
+    busy: set[int] = set()
+    while len(done) < len(runs):
+        for worker, queue in waiting.items():
+            while queue and worker not in busy and all(k in done for k in runs[queue[0]].after):
+                k = queue.pop(0)
+                run = runs[k]
+                start = max([free[worker], *(done[j].end for j in run.after)]) + run.delay
+                if isinstance(run.work, int):
+                    done[k] = Ran(start, start + run.work, None)
+                    free[worker] = done[k].end
+                else:
+                    machine.begin(k, run.work, worker, start)
+                    busy.add(worker)
+        for k, ran in machine.ended():
+            if ran.timing is not None and ran.timing.fault is not None:
+                raise SimulationError(f"run {k} on core {runs[k].worker}: {ran.timing.fault.message}")
+            done[k] = ran
+            free[runs[k].worker] = ran.end
+            busy.remove(runs[k].worker)
+    return [done[k] for k in range(len(runs))]
+
+
+def _check(config: Config, runs: Sequence[Run]) -> None:
+    for k, run in enumerate(runs):
+        if run.worker < 0 or run.delay < 0 or (isinstance(run.work, int) and run.work < 0):
+            raise SimulationError(f"run {k}: worker, delay and cycles must not be negative")
+        if isinstance(run.work, Program) and run.worker >= config.cores:
+            raise SimulationError(f"run {k}: there is no core {run.worker}, cores = {config.cores}")
+        if isinstance(run.work, Program) and run.work.config.fingerprint != config.fingerprint:
+            raise SimulationError(f"run {k}: its program is for another config: {run.work.config.differences(config)}")
+        if not all(0 <= j < k for j in run.after):
+            raise SimulationError(f"run {k}: can only come after runs before it in the list, not {run.after}")
+
+
+class _Alone:
+    """Cores that the limit can never hold up: each takes as long as it does alone."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, TimingResult] = {}
+        self._ended: list[tuple[int, Ran]] = []
+
+    def begin(self, k: int, program: Program, core: int, start: int) -> None:
+        """Start run k."""
+        if id(program) not in self._known:
+            self._known[id(program)] = simulate_timing(program)
+        timing = self._known[id(program)]
+        self._ended.append((k, Ran(start, start + timing.cycles, timing)))
+
+    def ended(self) -> list[tuple[int, Ran]]:
+        """Some runs that have ended."""
+        result, self._ended = self._ended, []
+        return result
+
+
+class _Shared:
+    """Cores that hold each other up: the compiled loop of :mod:`tilewright.sim.shared`."""
+
+    def __init__(self, config: Config, runs: Sequence[Run]) -> None:
+        self._codes: dict[int, tuple[Decoded, Code]] = {}
+        for run in runs:
+            if isinstance(run.work, Program) and id(run.work) not in self._codes:
+                decoded = decode_program(run.work)
+                self._codes[id(run.work)] = decoded, code_of(decoded)
+        sizes = [(d.total, int(c.push_start[-1]), c.beats) for d, c in self._codes.values()] or [(0, 0, 0)]
+        total, pushes, beats = (max(column) for column in zip(*sizes))
+        one = books(config, total, pushes, beats)
+        self._books = Books(*(np.stack([array] * config.cores) for array in one))
+        self._books.tally[:, loop.T_STATE] = loop.DONE  # nothing to run yet
+        self._code = np.zeros((config.cores, loop.CODE_ROWS, total), np.int64)
+        self._queue_start = np.zeros((config.cores, 4), np.int64)
+        self._push_start = np.zeros((config.cores, 17), np.int64)
+        self._machine = machine_of(config)
+        self._wake = np.full(config.cores, loop.NEVER, np.int64)
+        self._dram = np.array([config.dram_bandwidth, config.beat_bytes, config.beat_bytes - 1, -1, 0], np.int64)
+        self._running: dict[int, tuple[int, int, Decoded, Code]] = {}
+
+    def _of(self, core: int) -> Books:
+        return Books(*(array[core] for array in self._books))
+
+    def begin(self, k: int, program: Program, core: int, start: int) -> None:
+        """Start run k."""
+        decoded, code = self._codes[id(program)]
+        self._running[core] = k, start, decoded, code
+        self._code[core, :, : decoded.total] = code.code
+        self._queue_start[core], self._push_start[core] = code.queue_start, code.push_start
+        b = self._of(core)
+        b.pushed_at[:] = loop.NEVER
+        begin(b, decoded, code, start, None)
+        self._wake[core] = start
+
+    def ended(self) -> list[tuple[int, Ran]]:
+        """Run until a core's program ends; the runs that have."""
+        b = self._books
+        shared.run_cores(
+            self._code, self._queue_start, self._push_start, b.pushed_at, b.arrivals, self._machine, b.state, b.times,
+            b.bursts, b.tally, self._wake, self._dram,
+        )  # fmt: skip
+        result = []
+        for core, (k, start, decoded, code) in list(self._running.items()):
+            if b.tally[core, loop.T_STATE] != loop.RUNNING:
+                timing = result_of(decoded, code, self._of(core), start)
+                result.append((k, Ran(start, start + timing.cycles, timing)))
+                del self._running[core]
+        return result
