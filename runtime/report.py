@@ -55,6 +55,13 @@ class Report:
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
+        speedup = _ratio(self.cycles, self.interval_cycles)
+        if self.timed and speedup < 0.99 * self.cores:
+            notes.append(
+                f"{self.cores} cores give {speedup:.2f} times the results of one: each reads and writes "
+                f"{_ratio(sum(r.counters.read_bytes + r.counters.write_bytes for r in self.runs), self.cycles):.1f} "
+                "bytes a cycle, and dram_bandwidth is what all share"
+            )
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")
@@ -113,8 +120,29 @@ class Report:
 
     @property
     def latency_ms(self) -> float:
-        """Milliseconds of accelerator time per inference at the configured clock."""
+        """Milliseconds of accelerator time per inference at the configured clock, other cores at rest."""
         return self.cycles / (self.artifact.config.clock_mhz * 1e3)
+
+    @property
+    def cores(self) -> int:
+        """Accelerators of the device."""
+        return max((run.counters.cores for run in self.runs), default=1)
+
+    @property
+    def interval_cycles(self) -> float:
+        """Cycles from one result to the next while all cores are busy, all programs."""
+        return sum(run.interval for run in self.runs)
+
+    @property
+    def interval_ms(self) -> float:
+        """Milliseconds of the accelerators' time for one more result."""
+        return self.interval_cycles / (self.artifact.config.clock_mhz * 1e3)
+
+    @property
+    def host_ms(self) -> float:
+        """Milliseconds per inference that this machine spent on packing, unpacking and operators of the host."""
+        timings = self.timings
+        return 1e3 * (timings.pack_s + timings.unpack_s + timings.host_s) / self.inferences
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; cycles, bytes and counts are per inference."""
@@ -144,7 +172,10 @@ class Report:
             "uops_issued": sum(run.traffic.uops_issued for run in self.runs),
             "clock_mhz": config.clock_mhz,
             "latency_ms": measured(self.latency_ms),
-            "inferences_per_second": measured(_ratio(1e3, self.latency_ms)),
+            "cores": self.cores,
+            "interval_cycles": measured(self.interval_cycles),
+            "inferences_per_second": measured(_ratio(1e3, self.interval_ms)),
+            "with_host_per_second": measured(_ratio(1e3, self.interval_ms + self.host_ms)),
             "compile_s": self.artifact.compile_seconds,
             "simulate_s": self.timings.launch_s,
             "host": asdict(self.timings),

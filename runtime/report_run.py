@@ -24,6 +24,12 @@ class ProgramRun:
     program: Program
     counters: Counters
 
+    @property
+    def interval(self) -> float:
+        """Cycles from one result to the next while all cores are busy."""
+        found = self.counters.interval
+        return self.counters.cycles if found is None else found
+
     @cached_property
     def traffic(self) -> Traffic:
         """Bytes and micro-ops counted from the instructions."""

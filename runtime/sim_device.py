@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +18,13 @@ from tilewright.isa.program import Program
 from tilewright.progress import Advance
 from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault
 from tilewright.runtime.segments import segment_memories
-from tilewright.sim import Fault, Functional, TimingResult, simulate_timing
+from tilewright.sim import Fault, Functional, Run, TimingResult, simulate_cores, simulate_timing
 
 PREPARED_PROGRAMS = 16  #: programs kept ready, so that a device that lives long does not grow
 WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
+ROUNDS = (
+    2  #: inferences that each core runs to find the time between two results: the first round fills the DRAM's queues
+)
 
 
 @dataclass
@@ -27,6 +34,7 @@ class _Prepared:
     program: Program
     functional: Functional
     timing: TimingResult | None = None
+    interval: float | None = None  #: of several cores: cycles from one result to the next with all of them busy
 
 
 @dataclass
@@ -38,12 +46,17 @@ class _State:
 
 
 class SimDevice(Device):
-    """Simulates values and cycles. :meth:`launch` only notes the work; :meth:`wait` does it."""
+    """Simulates values and cycles. :meth:`launch` only notes the work; :meth:`wait` does it.
+
+    ``jobs``: how many inferences of a launch are computed at once, in threads; by default as many as this process has
+    processors. It has nothing to do with the cores that are simulated.
+    """
 
     name: ClassVar[str] = "sim"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, jobs: int | None = None) -> None:
         super().__init__(config)
+        self.jobs = _processors() if jobs is None else jobs
         self._prepared: OrderedDict[int, _Prepared] = OrderedDict()  #: by the program's identity
 
     def _allocate(self, program: Program, inferences: int) -> _State:
@@ -63,22 +76,45 @@ class SimDevice(Device):
         """Nothing: :meth:`wait` does the work."""
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
-        """Simulate the noted runs one after another; the first also counts cycles, once per program."""
+        """Simulate the noted runs; the first launch of a program also counts its cycles."""
         state: _State = allocation.state
-        prepared, segments = state.prepared, allocation.program.segments
-        if prepared.timing is None:
-            timing = simulate_timing(prepared.program, watchdog=WATCHDOG_CYCLES)
-            if timing.fault is None:
-                prepared.timing = timing
-            else:
-                raise self._fault(allocation.program, timing.fault)
-        for k in range(inferences):
-            views = [m[k * s.repeat_stride : k * s.repeat_stride + s.size] for s, m in zip(segments, state.memories)]
-            result = prepared.functional.run(views)
-            if result.fault is not None:
-                raise self._fault(allocation.program, result.fault)
-            if progress is not None:
-                progress(1)
+        self._count(state.prepared)
+        with ThreadPoolExecutor(min(self.jobs, inferences), thread_name_prefix="sim") as pool:
+            machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]] = SimpleQueue()
+            machines.put((state.prepared.functional, state.memories))
+            for _ in range(1, min(self.jobs, inferences)):
+                machines.put((Functional(allocation.program), _own_scratch(allocation.program, state.memories)))
+            runs = [pool.submit(partial(self._simulate, machines, k)) for k in range(inferences)]
+            try:
+                for run in runs:
+                    run.result()
+                    if progress is not None:
+                        progress(1)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _count(self, prepared: _Prepared) -> None:
+        """Count a program's cycles, once."""
+        if prepared.timing is not None:
+            return
+        timing = simulate_timing(prepared.program, watchdog=WATCHDOG_CYCLES)
+        if timing.fault is not None:
+            raise self._fault(prepared.program, timing.fault)
+        if (cores := self.config.cores) > 1:
+            ran = simulate_cores(self.config, [Run(c, prepared.program) for c in range(cores) for _ in range(ROUNDS)])
+            ends = np.array([r.end for r in ran]).reshape(cores, ROUNDS).max(0)
+            prepared.interval = float(ends[-1] - ends[-2]) / cores
+        prepared.timing = timing
+
+    def _simulate(self, machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]], k: int) -> None:
+        """Compute inference k on whichever of the machines is free."""
+        functional, memories = machines.get()
+        segments = functional.program.segments
+        views = [m[k * s.repeat_stride : k * s.repeat_stride + s.size] for s, m in zip(segments, memories)]
+        result = functional.run(views)
+        machines.put((functional, memories))
+        if result.fault is not None:
+            raise self._fault(functional.program, result.fault)
 
     def _fault(self, program: Program, found: Fault) -> Exception:
         return fault(self, program, found.code.name, found.instruction, found.message)
@@ -92,7 +128,20 @@ class SimDevice(Device):
             write_bytes=timing.store_bytes,
             stalls=_stalls(timing),
             events=Events(timing.dispatch, timing.issue, timing.retire),
+            cores=self.config.cores,
+            interval=allocation.state.prepared.interval,
         )
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _own_scratch(program: Program, memories: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    """The memories with copies of what all inferences share and write: a legal program reads none of it before that."""
+    shared = [not s.repeat_stride and s.kind != "constant" for s in program.segments]
+    return [m.copy() if own else m for own, m in zip(shared, memories)]
 
 
 def _stalls(timing: TimingResult) -> dict[str, int]:

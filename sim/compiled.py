@@ -101,4 +101,4 @@ def package_folder(kind: str, *packages: Path) -> Path | None:
     return _cache_folder(kind, [path for package in packages for path in sorted(package.glob("*.py"))])
 
 
-compiled = compiler(CACHE_FOLDER)
+compiled = compiler(CACHE_FOLDER, nogil=True)  # several threads may each simulate something

@@ -111,6 +111,7 @@ def test_numbers_out_of_range_are_told(option: list[str], capsys: pytest.Capture
         (["--overlay", "o.bit"], "--overlay: only the pynq device"),
         (["--token-file", "token"], "--token-file: only a remote device"),
         (["--wait", "3"], "--wait: only a remote device"),
+        (["--device", "rtl", "--jobs", "3"], "--jobs: only the sim device"),
         (["--device", "pynq://host", "--ca", "c.pem"], "--ca: only TLS"),
         (["--device", "pynq://host"], "needs the token that its tilewright serve printed"),
         (["--device", "pynqs://host", "--token-file", "token", "--ca", "c.pem"], "c.pem: not usable as trusted"),

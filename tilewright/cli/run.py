@@ -94,6 +94,9 @@ def run(
         float | None,
         typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
     ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="With --device sim: inferences computed at once (all cores).")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
@@ -117,7 +120,7 @@ def run(
         raise UsageProblem(f"{model}: is compiled; give --fast-host and --proven-only when compiling the model file")
     files.check()
     opened: str | Device = device
-    if special := device_options(device, wave, overlay, token_file, ca, wait):
+    if special := device_options(device, wave, overlay, token_file, ca, wait, jobs):
         own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
@@ -168,6 +171,7 @@ def device_options(
     token_file: Path | None,
     ca: Path | None,
     wait: float | None,
+    jobs: int | None,
 ) -> dict[str, Any]:
     """What the device's constructor gets. Raises :class:`UsageProblem` for options that are another device's."""
     from tilewright.runtime.remote.auth import find_token
@@ -176,6 +180,11 @@ def device_options(
     for given, fits, text in (
         (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
         (overlay, device == "pynq", "--overlay: only the pynq device has one; add --device pynq"),
+        (
+            jobs,
+            device == "sim",
+            "--jobs: only the sim device computes several at once; add --device sim",
+        ),
         (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
         (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),
         (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
@@ -185,7 +194,7 @@ def device_options(
     if wave is not None:
         check_writable(wave)
     token = None if token_file is None else find_token(token_file)
-    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca, "wait": wait}
+    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca, "wait": wait, "jobs": jobs}
     return {name: value for name, value in values.items() if value is not None}
 
 
