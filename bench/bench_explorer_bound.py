@@ -21,7 +21,6 @@ from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower import lower
 from tilewright.terminal import ProgressReporter
 
 
@@ -30,8 +29,7 @@ def least_cycles(graph: Graph, config: Config) -> int:
     total = 0
     for whole in accelerator_graphs(graph, config):
         part = reduce_channels(whole, max(config.block_in, config.block_out)).graph
-        lowered = lower(part, config)
-        total += network_floor(layer_floors(part, lowered, config), config)
+        total += network_floor(layer_floors(part, config), config)
     return total
 
 

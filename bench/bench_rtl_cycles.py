@@ -28,7 +28,7 @@ from tilewright.hw.verilated.model import Disturbance
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.report import Report
 
-CAUSES = ("load", "store", "alu", "latency")
+CAUSES = ("load", "store", "alu", "fetch", "latency")
 CONFIGS = ("pynq-z2", "vta-64", "vta-256", "ultra96")  #: what ``--all`` runs
 #: most cycles over the lower bound of the MLPerf Tiny networks, by config and DRAM latency; the digits network is so
 #: small that loading its program, which no lower bound counts, is a quarter of its time

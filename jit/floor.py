@@ -10,83 +10,127 @@ import numpy as np
 
 from tilewright.config import Config
 from tilewright.jit import graph as g
-from tilewright.jit.kernels.base import Node
+from tilewright.jit.footprint import input_bytes
+from tilewright.jit.kernels.base import Node, is_uniform, prm_entries
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import WindowNode
-from tilewright.jit.lower import image_shape
+from tilewright.jit.lower import image_shape, lower
 from tilewright.jit.plan import strips
 from tilewright.jit.tensors import Lowered
 
 
 @dataclass(frozen=True)
 class Floor:
-    """Array cycles, bytes read and written over the bus, and multiply-accumulates of one layer."""
+    """What one layer cannot do without: cycles of the array and of ALU, bytes read and written over the bus.
+
+    ``macs``: multiply-accumulates of the operator, zero weights included. ``useful``: multiplications of the array that
+    its result is made of: its MACs, less those in blocks of zeros; of a pool one for each value that it adds up.
+    """
 
     array_cycles: int
+    alu_cycles: int
     read_bytes: int
     write_bytes: int
     macs: int
+    useful: int
 
     def cycles(self, config: Config) -> int:
-        """The largest of array time and of the times to read and to write, which overlap."""
+        """Cycles that the layer takes by itself at least: engines and both directions of the bus overlap."""
         return network_floor([self], config)
 
 
 def network_floor(floors: Sequence[Floor], config: Config) -> int:
-    """Cycles of layers together: all array time, or all bytes in one direction."""
-    read, written = sum(f.read_bytes for f in floors), sum(f.write_bytes for f in floors)
-    return max(sum(f.array_cycles for f in floors), -(-max(read, written) // config.beat_bytes))
+    """Cycles of layers together: the most that one of array, ALU, read channel and write channel has to do."""
+    read, written = (sum(getattr(f, key) for f in floors) for key in ("read_bytes", "write_bytes"))
+    array, alu = (sum(getattr(f, key) for f in floors) for key in ("array_cycles", "alu_cycles"))
+    return max(array, alu, -(-max(read, written) // config.beat_bytes))
 
 
-def layer_floors(graph: g.Graph, lowered: Lowered, config: Config) -> list[Floor]:
-    """Floor of each operator: blocks with weights, whole columns in window mode, packed patches where IC < BLOCK_IN.
+def layer_floors(graph: g.Graph, config: Config) -> list[Floor]:
+    """Floor of each operator, whatever form a program has: blocks with weights, whole columns in window mode, patches
+    of an input that is packed as such, no copies.
 
-    An input counts for the first layer that reads it.
+    What is read of an input counts for the first layer that reads it. Raises :class:`PlaceError`.
     """
-    seen: set[str] = set()
-    return [_layer_floor(graph, op, number, lowered, config, seen) for number, op in enumerate(graph.ops)]
+    lowered = lower(graph, config, joined=True)
+    inputs = {name: input_bytes(name, lowered) for name in lowered.packs}
+    seen: set[bytes] = set()
+    return [_layer_floor(graph, op, number, lowered, config, inputs, seen) for number, op in enumerate(graph.ops)]
 
 
-def _layer_floor(graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config, seen: set[str]) -> Floor:
-    nodes = [n for n in lowered.nodes if n.layer == layer]
-    constants = sum(_constant_bytes(n, config) for n in nodes)
-    read = {t for n in nodes for t in n.inputs if t in lowered.packs} - seen
-    seen |= read
+def _layer_floor(
+    graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config, inputs: dict[str, int], seen: set[bytes]
+) -> Floor:  # fmt: skip
+    nodes = [n for n in lowered.nodes if n.layer == layer and n.output not in lowered.copies]
+    constants = sum(_parameter_bytes(n, seen) for n in nodes)
+    if isinstance(op, g.Conv2D | g.DepthwiseConv2D):  # of other layers they are ones, alike in all of them
+        constants += sum(n.constant_entries()[0] for n in nodes) * config.wgt_entry_bytes
+    read = sum(inputs.pop(t, 0) for n in nodes for t in n.inputs)
     written = 0
     if op.output in graph.outputs:
         written = sum(math.prod(lowered.tensors[t]) for t in lowered.outputs[op.output]) * config.act_unit_bytes
-    array = sum(_array_cycles(op, n, config) for n in nodes)
-    return Floor(array, constants + sum(lowered.packs[t].size for t in read), written, layer_macs(graph, op))
+    array = sum(_array_cycles(n, config) for n in nodes)
+    macs = layer_macs(graph, op)
+    return Floor(
+        array, sum(n.alu_work for n in nodes), constants + read, written, macs,
+        min(macs or _additions(graph, op), array * config.array_macs),
+    )  # fmt: skip
 
 
-def _constant_bytes(node: Node, config: Config) -> int:
-    wgt, prm = node.constant_entries()
-    return wgt * config.wgt_entry_bytes + prm * config.prm_entry_bytes
+def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
+    """Bytes of a node's prm entries that no node had before."""
+    if isinstance(node, ConvNode | WindowNode):
+        requants = [node.requant] if isinstance(node, ConvNode) else [*node.requants.values()]
+        vectors = node.out_units // node.config.out_units
+        tables = [prm_entries(r, node.config, vectors)[: 1 if is_uniform(r) else None] for r in requants]
+    else:
+        tables = [node.constants(0, 0).prm]
+    new = {entry.tobytes() for table in tables for entry in table} - seen
+    seen |= new
+    return len(new) * node.config.prm_entry_bytes
 
 
-def _array_cycles(op: g.Op, node: Node, config: Config) -> int:
+def _array_cycles(node: Node, config: Config) -> int:
     if isinstance(node, ConvNode):
-        blocks = node.filled_blocks
-        if isinstance(op, g.Conv2D):
-            _, kh, kw, ic = op.weight.shape
-            if ic * op.groups < config.block_in:
-                packed = -(-kh * kw * ic * op.groups // config.block_in) * (node.out_units // config.out_units)
-                blocks = min(blocks, packed)
-        return node.height * node.width * blocks
+        return node.height * node.width * node.filled_blocks
     if isinstance(node, WindowNode):
-        kw, stride = node.taps.shape[1], node.strides[1]
-        columns = (node.width - 1) * stride + kw if stride <= kw else node.width * kw
-        mode = strips.emit_mode(config)
-        emits = node.height * node.width * strips.emit_cycles(mode)
-        most = strips.MOST_ROWS if node.dilation_y == 1 else 1
-        pushes = [
-            strips.least_pushes(
-                node.height, rows, kw, min(stride, kw), node.strides[0], most, config.block_in, mode
-            ) for rows in range(node.taps.shape[0] + 1)
-        ]  # fmt: skip
-        return int(np.maximum(columns * np.array(pushes)[node.kernel_rows()], emits).sum())
-    return node.in_height * node.in_width * node.out_units if isinstance(node, GlobalPoolNode) else 0
+        return min(_window_cycles(node, config), _diagonal_cycles(node, config))
+    if isinstance(node, GlobalPoolNode):
+        return node.in_height * node.in_width * -(-node.out.shape[3] // config.lanes)
+    return 0
+
+
+def _window_cycles(node: WindowNode, config: Config) -> int:
+    kw, stride = node.taps.shape[1], node.strides[1]
+    columns = (node.width - 1) * stride + kw if stride <= kw else node.width * kw
+    mode = strips.emit_mode(config)
+    emits = node.height * node.width * strips.emit_cycles(mode)
+    most = strips.MOST_ROWS if node.dilation_y == 1 else 1
+    pushes = [
+        strips.least_pushes(
+            node.height, rows, kw, min(stride, kw), node.strides[0], most, config.block_in, mode
+        ) for rows in range(node.taps.shape[0] + 1)
+    ]  # fmt: skip
+    return int(np.maximum(columns * np.array(pushes)[node.kernel_rows()], emits).sum())
+
+
+def _diagonal_cycles(node: WindowNode, config: Config) -> int:
+    """What tiles may take instead: a dense layer of a block for each tap of each unit of channels."""
+    channels, lanes = node.out.shape[3], config.lanes
+    units = -(-channels // lanes)
+    if node.taps.shape[2] == 1:
+        return node.height * node.width * units * int(np.count_nonzero(node.taps))
+    taps = np.zeros((*node.taps.shape[:2], units * lanes), np.bool_)
+    taps[:, :, :channels] = node.taps
+    return node.height * node.width * int(taps.reshape(*taps.shape[:2], units, lanes).any(axis=3).sum())
+
+
+def _additions(graph: g.Graph, op: g.Op) -> int:
+    """Values that a pool adds up on the array."""
+    if not isinstance(op, g.AvgPool2D):
+        return 0
+    return math.prod(op.kernel) * math.prod(image_shape(graph.tensors[op.output].shape))
 
 
 def layer_macs(graph: g.Graph, op: g.Op) -> int:

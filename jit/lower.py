@@ -50,6 +50,7 @@ class _Lowering:
         self.alias: dict[str, str] = {}
         self.specs: dict[str, TensorSpec] = {}
         self.packs: dict[str, PackStep] = {}
+        self.copies: set[str] = set()
         self.layer = 0
         #: tensors that are a flattened image: name -> (H, W, C) of the image
         self.flat: dict[str, tuple[int, int, int]] = {}
@@ -66,7 +67,8 @@ class _Lowering:
         outputs |= {t: [self.resolve(part) for part in parts] for t, parts in self.sliced.parts.items()}
         rows_inputs = [t for t in self.graph.inputs if t in held]
         stored = list(dict.fromkeys(self.resolve(t) for t in self.graph.outputs))
-        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored)
+        copies = frozenset(self.copies)
+        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored, copies)
 
     def lower(self, op: Op) -> None:
         """One operator's nodes. Raises :class:`PlaceError`."""
@@ -344,6 +346,7 @@ class _Lowering:
                 copy = f"{name}.pad{value}"
                 spec = TensorSpec(copy, self.specs[name].shape, "int8")
                 self.specs[copy] = spec
+                self.copies.add(copy)
                 users = [(n, k) for n, k, v in values if v == value]
                 node = ElementwiseNode(
                     name=copy, layer=users[0][0].layer, config=self.config, inputs=[name], output=copy, out=spec,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, TypeVar
 
@@ -16,8 +16,8 @@ from tilewright.jit.capacity import fit
 from tilewright.jit.cost.estimate import streams
 from tilewright.jit.emitter import Emitter, Image
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import layer_floors, network_floor
-from tilewright.jit.graph import AvgPool2D, Concat, DepthwiseConv2D, Graph
+from tilewright.jit.floor import Floor, layer_floors, network_floor
+from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.places import placed_plan
@@ -142,8 +142,8 @@ def best_program(
         timed.clear()
         return None
 
-    whole = partial(_tiled, graph, config, tiles, config)
-    tiled = policies == POLICIES and not on_chip and _promises(graph, config, tiles)
+    whole = partial(_tiled, forms, tiles, config)
+    tiled = policies == POLICIES and not on_chip and _promises(forms, tiles)
     if tiled:
         attempt(0, whole)
         if _near(found, SURE) and (best := proven()) is not None:
@@ -166,7 +166,7 @@ def best_program(
         cycles_of_tiles = attempt(len(tries), whole)
         if policies == POLICIES and cycles_of_tiles is not None and cycles_of_tiles <= STEEP * min(c for c, _ in found):
             for field in ("act_bytes", "acc_bytes"):
-                descend(lambda plan: partial(_tiled, graph, config, tiles, plan), field)
+                descend(lambda plan: partial(_tiled, forms, tiles, plan), field)
     best = proven()
     if best is None and not tiled:
         attempt(len(tries), whole)
@@ -204,22 +204,21 @@ def _tiles(graph: Graph, config: Config) -> TiledProgram:
     return TiledProgram(graph, lower(graph, config, tiled=True, joined=True), config)
 
 
-def _promises(graph: Graph, config: Config, tiles: Callable[[], TiledProgram]) -> bool:
+def _promises(forms: _Forms, tiles: Callable[[], TiledProgram]) -> bool:
     """Whether tiles are thought to be near the floor."""
     try:
-        form = tiles()
-        return form.choose(config).cycles <= SURE * network_floor(layer_floors(graph, form.lowered, config), config)
+        return tiles().choose(forms.config).cycles <= SURE * network_floor(forms.floors, forms.config)
     except FAILURES:
         return False  # what is wrong is said where they are tried in their turn
 
 
-def _tiled(graph: Graph, config: Config, tiles: Callable[[], TiledProgram], plan: Config) -> Decided:
+def _tiled(forms: _Forms, tiles: Callable[[], TiledProgram], plan: Config) -> Decided:
     """Layer by layer through DRAM, in tiles whose sizes are chosen for ``plan``."""
     form = tiles()
     choice = form.choose(plan)
 
     def write() -> Made:
-        return form.program(choice, _meta(graph, form.lowered, config)), form.lowered, form.offsets
+        return form.program(choice, forms.meta()), form.lowered, form.offsets
 
     return ("tiles", choice.key), choice.cycles, write
 
@@ -234,6 +233,14 @@ class _Forms:
     @cached_property
     def whole(self) -> Lowered:
         return lower(self.graph, self.config)
+
+    @cached_property
+    def floors(self) -> list[Floor]:
+        return layer_floors(self.graph, self.config)
+
+    def meta(self) -> dict[str, Any]:
+        """What a program says of its layers."""
+        return _meta(self.graph, self.floors, self.config)
 
     @cached_property
     def joined(self) -> Lowered:
@@ -279,7 +286,7 @@ def _program(
         buffer.base *= forms.config.act_units // plan.act_units
     places = tuple((b.tensor, b.base, b.capacity, b.pad, b.pad_value) for b in lowered.buffers.values())
     key = (plan, on_chip, joined, tuple(actions), places)
-    return key, None, partial(_emitted, forms.graph, forms.config, lowered, actions)
+    return key, None, partial(_emitted, forms, lowered, actions)
 
 
 def _joined(forms: _Forms, policy: Policy, on_chip: bool) -> Decided:
@@ -290,9 +297,10 @@ def _joined(forms: _Forms, policy: Policy, on_chip: bool) -> Decided:
         raise PlaceError(str(error)) from error
 
 
-def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Action]) -> Made:
+def _emitted(forms: _Forms, lowered: Lowered, actions: list[Action]) -> Made:
     """The program of a schedule."""
-    layout = _dram_layout(graph, lowered, config)
+    config = forms.config
+    layout = _dram_layout(forms.graph, lowered, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
         layout.sizes[SCRATCH],
@@ -305,7 +313,7 @@ def _emitted(graph: Graph, config: Config, lowered: Lowered, actions: list[Actio
     ]
     if layout.scratch:
         segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
-    return emitter.program(segments, _meta(graph, lowered, config)), lowered, {**layout.inputs, **layout.outputs}
+    return emitter.program(segments, forms.meta()), lowered, {**layout.inputs, **layout.outputs}
 
 
 def _planned(lowered: Lowered, planner: Planner, policy: Policy) -> list[Action]:
@@ -375,13 +383,15 @@ def _full_size(buffer: Buffer) -> int:
     return buffer.rows * buffer.stride
 
 
-def _meta(graph: Graph, lowered: Lowered, config: Config) -> dict[str, Any]:
-    floors = layer_floors(graph, lowered, config)
+def _meta(graph: Graph, floors: list[Floor], config: Config) -> dict[str, Any]:
     layers = [
         {
-            "name": op.name, "op": op.source or op.kind, "place": "accelerator", "macs": floor.macs,
-            "array_cycles": floor.array_cycles, "read_bytes": floor.read_bytes, "write_bytes": floor.write_bytes,
-            "floor_cycles": floor.cycles(config),
+            "name": op.name, "op": op.source or op.kind, "place": "accelerator", "tensor": op.output,
+            "shape": list(graph.tensors[op.output].shape), "input_shapes": [
+                list(graph.tensors[name].shape) for name in op.inputs
+            ],
+            "weight_shape": list(op.weight.shape) if isinstance(op, Conv2D | DepthwiseConv2D) else [],
+            **asdict(floor), "floor_cycles": floor.cycles(config),
         }
         for op, floor in zip(graph.ops, floors, strict=True)
     ]  # fmt: skip

@@ -26,6 +26,7 @@ class Lowered:
     specs: dict[str, TensorSpec]
     rows_inputs: list[str]  #: graph inputs that are packed row by row
     stored: list[str]  #: on-chip tensors that hold the graph's outputs
+    copies: frozenset[str] = frozenset()  #: tensors that are nothing but copies of others, padded otherwise
     buffers: dict[str, Buffer] = field(default_factory=dict)
     spills: dict[str, str] = field(default_factory=dict)  #: on-chip copy loaded from DRAM -> tensor stored there
 

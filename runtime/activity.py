@@ -68,6 +68,8 @@ class Activity:
         moves = np.isin(self.opcode, TILES)
         self.service = np.where(moves, self.retire - self.begin + 1, slots(fields, program.config))
         self.end = self.begin + self.service
+        #: cycles of an engine that goes at half pace, or waits for the second half of a result
+        self.paused = np.where(moves, 0, self.service - micro_ops(fields)).clip(min=0)
 
     def of_engine(self, engine: Engine) -> NDArray[np.intp]:
         """Indices of an engine's instructions, in program order."""

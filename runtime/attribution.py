@@ -8,6 +8,7 @@ instruction that retires last. So the cycles of the layers add up to the cycles 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,24 +18,31 @@ from tilewright.isa.spec import Engine, Opcode
 from tilewright.isa.timing import DISPATCH_LATENCY, TOKEN_LATENCY
 from tilewright.runtime.activity import Activity
 
-CAUSES = ("compute", "load", "store", "alu", "latency")
-COMPUTE_BOUND = 0.85  #: share of a layer's cycles from which on it is bound by the array
+#: what a layer's cycles went to: three kinds of array work, five of waiting for something
+CAUSES = ("compute", "padding", "half-pace", "load", "store", "alu", "fetch", "latency")
+ARRAY_CAUSES = CAUSES[:3]
+ARRAY_BOUND = 0.85  #: share of a layer's cycles from which on it is bound by the array
 
-_COMPUTE, _LOAD, _STORE, _ALU, _LATENCY = range(5)
-_CAUSE_OF_ENGINE = {Engine.LOAD: _LOAD, Engine.GEMM: _COMPUTE, Engine.ALU: _ALU, Engine.STORE: _STORE}
+_ARRAY, _PACE, _LOAD, _STORE, _ALU, _FETCH, _LATENCY = range(7)  # columns of Attribution.table
+_CAUSE_OF_ENGINE = {Engine.LOAD: _LOAD, Engine.GEMM: _ARRAY, Engine.ALU: _ALU, Engine.STORE: _STORE}
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """``owner``: the layer of every cycle; ``causes``: cycles by layer and cause, shape (layers, len(CAUSES))."""
+    """``owner``: the layer of every cycle; ``table``: cycles by layer and what happened in them, shape (layers, 7):
+    array at full pace, its second cycles at half pace, then :data:`CAUSES` from ``load`` on.
+
+    ``served``: of each engine, cycles by layer in which it worked for that layer in a cycle of that layer.
+    """
 
     owner: NDArray[np.int64]
-    causes: NDArray[np.int64]
+    table: NDArray[np.int64]
+    served: dict[Engine, NDArray[np.int64]]
 
     @property
     def cycles(self) -> NDArray[np.int64]:
         """Cycles of each layer; they add up to the program's."""
-        return self.causes.sum(axis=1)
+        return self.table.sum(axis=1)
 
     def spans(self) -> list[tuple[int, int, int]]:
         """Runs of cycles of one layer: (begin, end, layer), in order of time."""
@@ -43,14 +51,27 @@ class Attribution:
         edges = np.concatenate([[0], np.nonzero(np.diff(self.owner))[0] + 1, [self.owner.size]])
         return [(b, e, int(self.owner[b])) for b, e in zip(edges[:-1].tolist(), edges[1:].tolist())]
 
-    def bound(self, layer: int) -> str:
-        """What bounds a layer: ``compute`` if the array works at least 85 % of its cycles, else the main cause."""
-        row = self.causes[layer]
-        if row.sum() == 0:
-            return CAUSES[_ALU]
-        if row[_COMPUTE] >= COMPUTE_BOUND * row.sum():
-            return CAUSES[_COMPUTE]
-        return CAUSES[1 + int(np.argmax(row[1:]))]
+    def causes(self, layer: int, useful: int) -> dict[str, int]:
+        """A layer's cycles by cause. ``useful``: cycles that its multiplications would fill the array for."""
+        array, *rest = self.table[layer].tolist()
+        compute = min(useful, array)
+        return dict(zip(CAUSES, (compute, array - compute, *rest), strict=True))
+
+    def floor(self, layer: int, array: int, alu: int, read: int, written: int) -> int:
+        """Cycles that a layer must have had, of so many that it needs of array, ALU, read and write channel: what of
+        them was not served in other layers' cycles. Never more than its cycles."""
+        needs = {Engine.GEMM: array, Engine.ALU: alu, Engine.LOAD: read, Engine.STORE: written}
+        return max(min(need, int(self.served[engine][layer])) for engine, need in needs.items())
+
+
+def bound(causes: Mapping[str, int]) -> str:
+    """What bounds a layer of these cycles by cause: where the array works at least 85 % of them, what most of its
+    work is; otherwise what is waited for most."""
+    total, array = sum(causes.values()), sum(causes[name] for name in ARRAY_CAUSES)
+    if total == 0:
+        return "alu"
+    some = ARRAY_CAUSES if array >= ARRAY_BOUND * total else CAUSES[len(ARRAY_CAUSES) :]
+    return max(some, key=causes.__getitem__)
 
 
 def attribute(activity: Activity, layers: int) -> Attribution:
@@ -67,9 +88,26 @@ def attribute(activity: Activity, layers: int) -> Attribution:
     cause = np.zeros(cycles, np.int64)
     _blame_gaps(activity, working, last, cause)
     _give_to_vector_layers(activity, idle, set(activity.layer[working].tolist()), owner, cause)
-    cause[idle & (cause == _COMPUTE)] = _LATENCY
-    table = np.bincount(owner * len(CAUSES) + np.where(idle, cause, _COMPUTE), minlength=layers * len(CAUSES))
-    return Attribution(owner, table.reshape(layers, len(CAUSES)))
+    cause[idle & (cause == _ARRAY)] = _LATENCY
+    columns = _LATENCY + 1
+    table = np.bincount(owner * columns + np.where(idle, cause, _ARRAY), minlength=layers * columns)
+    table = table.reshape(layers, columns)
+    slow = np.bincount(activity.layer[working], activity.paused[working], layers).astype(np.int64)
+    table[:, _PACE] = slow.clip(max=table[:, _ARRAY])
+    table[:, _ARRAY] -= table[:, _PACE]
+    return Attribution(owner, table, {engine: _served(activity, engine, owner, layers) for engine in Engine})
+
+
+def _served(activity: Activity, engine: Engine, owner: NDArray[np.int64], layers: int) -> NDArray[np.int64]:
+    """Cycles by layer in which an engine works for it and which are its own."""
+    members, begin, end = activity.spans(engine)
+    works = np.isin(activity.opcode[members], (Opcode.WAIT, Opcode.FILL), invert=True)
+    begin, end = begin[works].clip(max=len(owner)), end[works].clip(max=len(owner))
+    gaps = begin - np.concatenate([[0], end[:-1]])
+    labels = np.column_stack([np.full(len(begin), -1), activity.layer[members][works]])
+    worked = np.repeat(labels.ravel(), np.column_stack([gaps, end - begin]).ravel())
+    own = owner[: len(worked)]
+    return np.bincount(own[worked == own], minlength=layers)
 
 
 def _uncovered(begin: NDArray[np.int64], end: NDArray[np.int64], cycles: int) -> NDArray[np.bool_]:
@@ -136,7 +174,7 @@ def _walk_back(activity: Activity, index: int, earliest: int, cause: NDArray[np.
         if previous >= 0 and ready < issue:
             awaited = previous  # its engine was not free before
         if awaited < 0:
-            cause[earliest:issue] = _LATENCY  # not dispatched earlier
+            cause[earliest:issue] = _FETCH  # not dispatched earlier
             return
         _paint_service(activity, awaited, issue, earliest, cause)
         index = awaited

@@ -22,8 +22,14 @@ class _Layer(Named, total=False):
     op: str
     place: Place
     reason: str
+    tensor: str
+    shape: tuple[Count, ...]
+    input_shapes: tuple[tuple[Count, ...], ...]
+    weight_shape: tuple[Count, ...]
     macs: Count
+    useful: Count
     array_cycles: Count
+    alu_cycles: Count
     read_bytes: Count
     write_bytes: Count
     floor_cycles: Count

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tilewright.config import Config
 from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, dropped_macs, placed_macs, unproven
-from tilewright.runtime.attribution import CAUSES
+from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
+from tilewright.runtime.explain import why
 from tilewright.runtime.report_html import render_html
-from tilewright.runtime.report_run import ProgramRun
+from tilewright.runtime.report_run import ProgramRun, needs
 from tilewright.runtime.report_trace import trace_events
 
 
@@ -42,7 +45,7 @@ class Report:
     @cached_property
     def layers(self) -> list[dict[str, Any]]:
         """One entry per operator in execution order; host operators outside the programs come last."""
-        entries = [entry for run in self.runs for entry in _program_layers(run, self.array_macs_per_cycle)]
+        entries = [entry for run in self.runs for entry in _program_layers(run, self.artifact.config)]
         for layer in self.artifact.host_layers:
             entries.append(_layer_entry({**layer, "place": "host"}))
         return entries
@@ -90,23 +93,30 @@ class Report:
     @property
     def array_macs_per_cycle(self) -> int:
         """Multiply-accumulates the array can do in a cycle."""
-        config = self.artifact.config
-        return config.batch * config.block_in * config.block_out
+        return self.artifact.config.array_macs
 
     @property
     def array_cycles(self) -> int:
         """Least cycles of array work, all layers."""
         return sum(layer["array_cycles"] for layer in self.layers)
 
-    @property
-    def bus_bytes(self) -> int:
-        """Bytes that must cross the bus in the direction that takes more, all layers."""
-        return max(sum(layer[key] for layer in self.layers) for key in ("read_bytes", "write_bytes"))
+    @cached_property
+    def floors(self) -> dict[str, int]:
+        """Cycles that each of array, ALU, read and write channel works at least, over all layers."""
+        return _together(run.floors for run in self.runs)
 
     @property
     def floor_cycles(self) -> int:
-        """The larger of all array cycles and the bytes of one direction over the bus width."""
-        return max(self.array_cycles, -(-self.bus_bytes // self.artifact.config.beat_bytes))
+        """Cycles of one inference at least: of each program the most that array, ALU or a channel of the bus has to
+        do, and programs one after another."""
+        return sum(max(run.floors.values()) for run in self.runs)
+
+    @cached_property
+    def causes(self) -> dict[str, int]:
+        """Cycles by cause, all layers; empty where the device gives no events."""
+        if any(run.attribution is None for run in self.runs):
+            return {}
+        return _together(layer["cycles_by_cause"] for layer in self.layers if "cycles_by_cause" in layer)
 
     @property
     def macs(self) -> int:
@@ -115,8 +125,8 @@ class Report:
 
     @property
     def utilization(self) -> float:
-        """Share of the array's multipliers doing useful work over all cycles."""
-        return _ratio(self.macs, self.cycles * self.array_macs_per_cycle)
+        """Share of the array's multipliers doing useful work over all cycles; weights in blocks of zeros are none."""
+        return _ratio(sum(layer["useful"] for layer in self.layers), self.cycles * self.array_macs_per_cycle)
 
     @property
     def latency_ms(self) -> float:
@@ -161,7 +171,9 @@ class Report:
             "cycles": measured(self.cycles),
             "floor_cycles": self.floor_cycles,
             "floor_ratio": measured(_ratio(self.cycles, self.floor_cycles)),
+            "floors": self.floors,
             "array_cycles": self.array_cycles,
+            "cycles_by_cause": self.causes,
             "macs": self.macs,
             "array_macs_per_cycle": self.array_macs_per_cycle,
             "utilization": measured(self.utilization),
@@ -195,11 +207,7 @@ class Report:
         return {name: {"busy_cycles": n, "share": _ratio(n, self.cycles)} for name, n in busy.items()}
 
     def _stalls(self) -> dict[str, int]:
-        total: dict[str, int] = {}
-        for run in self.runs:
-            for name, cycles in run.counters.stalls.items():
-                total[name] = total.get(name, 0) + cycles
-        return total
+        return _together(run.counters.stalls for run in self.runs)
 
     def save_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as JSON; the file appears whole or not at all."""
@@ -236,19 +244,20 @@ def build_report(
     return Report(artifact, device, inferences, tuple(runs), timings)
 
 
-def _program_layers(run: ProgramRun, array: int) -> list[dict[str, Any]]:
+def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:
     entries = []
     for index, layer in enumerate(run.layers):
-        entry = _layer_entry(layer)
-        if entry["place"] == "accelerator":
-            found = run.attribution
-            cycles = None if found is None else int(found.cycles[index])
-            entry["cycles"] = cycles
-            if found is not None and cycles is not None:
-                entry["floor_ratio"] = _ratio(cycles, entry["floor_cycles"])
-                entry["utilization"] = _ratio(entry["macs"], cycles * array)
-                entry["bound"] = found.bound(index)
-                entry["cycles_by_cause"] = dict(zip(CAUSES, found.causes[index].tolist()))
+        entry, found = _layer_entry(layer), run.attribution
+        if entry["place"] == "accelerator" and found is None:
+            entry["cycles"] = None
+        elif entry["place"] == "accelerator" and found is not None:
+            cycles = entry["cycles"] = int(found.cycles[index])
+            entry["floor_cycles"] = found.floor(index, *needs(entry, config).values())
+            entry["floor_ratio"] = _ratio(cycles, entry["floor_cycles"])
+            entry["utilization"] = _ratio(entry["useful"], cycles * config.array_macs)
+            entry["cycles_by_cause"] = found.causes(index, -(-entry["useful"] // config.array_macs))
+            entry["bound"] = bound(entry["cycles_by_cause"])
+            entry["why"] = why(entry, config)
         entries.append(entry)
     return entries
 
@@ -261,15 +270,26 @@ def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
         "place": layer.get("place", "accelerator"),
         "cycles": 0,
         "floor_cycles": int(layer.get("floor_cycles", 0)),
+        "alone_cycles": int(layer.get("floor_cycles", 0)),
         "floor_ratio": 0.0,
         "macs": int(layer.get("macs", 0)),
+        "useful": int(layer.get("useful", layer.get("macs", 0))),
         "utilization": 0.0,
         "bound": None,
         "array_cycles": int(layer.get("array_cycles", 0)),
+        "alu_cycles": int(layer.get("alu_cycles", 0)),
         "read_bytes": int(layer.get("read_bytes", 0)),
         "write_bytes": int(layer.get("write_bytes", 0)),
     }
     return known | {key: value for key, value in layer.items() if key not in known}
+
+
+def _together(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums by name."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(total)
 
 
 def _ratio(value: float, base: float) -> float:

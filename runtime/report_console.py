@@ -10,7 +10,10 @@ from rich.text import Text
 
 from tilewright.runtime.report import Report
 
-_COLOURS = {"compute": "green", "load": "yellow", "store": "yellow", "alu": "cyan", "latency": "red"}
+_COLOURS = {
+    "compute": "green", "padding": "magenta", "half-pace": "magenta", "load": "yellow", "store": "yellow",
+    "alu": "cyan", "fetch": "red", "latency": "red",
+}  # fmt: skip
 
 _MOST_NOTES = 8  #: notes shown on the terminal
 

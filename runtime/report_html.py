@@ -12,7 +12,10 @@ from tilewright.runtime.attribution import CAUSES
 from tilewright.runtime.report_roofline import roofline_svg
 from tilewright.runtime.report_run import TRACKS, ProgramRun, recorded_layers, spans
 
-COLOURS = {"compute": "#2e9e5b", "load": "#e0a21b", "store": "#c2682a", "alu": "#3b82c4", "latency": "#c94f5d"}
+COLOURS = {
+    "compute": "#2e9e5b", "padding": "#9bc53d", "half-pace": "#5f8f00", "load": "#e0a21b", "store": "#c2682a",
+    "alu": "#3b82c4", "fetch": "#8b5fbf", "latency": "#c94f5d",
+}  # fmt: skip
 
 
 def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:

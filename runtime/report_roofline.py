@@ -12,7 +12,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 320, 56, 40, 16, 20
 def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
     """MACs per cycle over MACs per bus byte, both logarithmic; one dot per layer, coloured by what bounds it."""
     peak, beat = data["array_macs_per_cycle"], data["config_parameters"]["axi_bits"] // 8
-    points = [_point(layer) for layer in data["layers"] if layer["macs"] and layer["cycles"]]
+    points = [_point(layer) for layer in data["layers"] if layer["useful"] and layer["cycles"]]
     intensities = [x for x, _, _ in points] + [peak / beat]
     rates = [y for _, y, _ in points] + [float(peak)]
     x_range = (math.floor(math.log10(min(intensities) / 2)), math.ceil(math.log10(max(intensities) * 2)))
@@ -56,7 +56,10 @@ def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
 
 
 def _point(layer: dict[str, Any]) -> tuple[float, float, dict[str, Any]]:
-    return layer["macs"] / max(1, layer["read_bytes"], layer["write_bytes"]), layer["macs"] / layer["cycles"], layer
+    """Intensity, rate and layer. What ran while other layers had the array took time too: so no less of it than the
+    layer needs by itself."""
+    work, time = layer["useful"], max(layer["cycles"], layer["alone_cycles"])
+    return work / max(1, layer["read_bytes"], layer["write_bytes"]), work / time, layer
 
 
 def _radius(layer: dict[str, Any], data: dict[str, Any]) -> float:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode
 from tilewright.runtime.activity import Activity, Traffic, count_traffic
 from tilewright.runtime.attribution import Attribution, attribute
 from tilewright.runtime.device_base import Counters
 
+#: what sets a lower bound -> under which name the compiler records it of a layer
+_NEEDS = {"array": "array_cycles", "alu": "alu_cycles", "read": "read_bytes", "write": "write_bytes"}
 MOST_CYCLES = 1 << 28  #: of an inference whose cycles are attributed one by one, in some 10 bytes each
 TRACKS = (*(engine.name for engine in Engine), "layer")  #: of a timeline: the engines, and whose each cycle is
 
@@ -52,6 +55,19 @@ class ProgramRun:
         """The layers that the compiler recorded; one that stands for all where it recorded none."""
         recorded: list[dict[str, Any]] = self.program.meta.get("layers") or []
         return recorded or [{"name": "program", "op": "", "place": "accelerator"}]
+
+    @cached_property
+    def floors(self) -> dict[str, int]:
+        """Cycles that each of array, ALU, read and write channel works at least, over the layers."""
+        config, layers = self.program.config, self.layers
+        whole = {key: sum(layer.get(key, 0) for layer in layers) for key in _NEEDS.values()}
+        return needs(whole, config)
+
+
+def needs(layer: Mapping[str, Any], config: Config) -> dict[str, int]:
+    """Cycles of array, ALU, read and write channel that a layer, or a sum of layers, cannot do without."""
+    beats = {key: -(-layer.get(key, 0) // config.beat_bytes) for key in ("read_bytes", "write_bytes")}
+    return {name: beats.get(key, layer.get(key, 0)) for name, key in _NEEDS.items()}
 
 
 class Span(NamedTuple):

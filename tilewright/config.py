@@ -189,6 +189,11 @@ class Config:
         """Bytes of one AXI beat."""
         return self.axi_bits // 8
 
+    @property
+    def array_macs(self) -> int:
+        """Multiply-accumulates that the array does in a cycle."""
+        return self.batch * self.block_in * self.block_out
+
     @cached_property
     def fingerprint(self) -> str:
         """16 hex digits over every parameter that changes programs or timing (all but :data:`COSMETIC`)."""

@@ -110,6 +110,11 @@ class Node(ABC):
         return True
 
     @property
+    def alu_work(self) -> int:
+        """The least cycles that ALU works for the whole output: a pass over each of its vectors."""
+        return self.height * self.width * (self.out_units // self.config.out_units)
+
+    @property
     def height(self) -> int:
         return self.out.shape[1]
 

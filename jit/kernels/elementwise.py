@@ -79,6 +79,11 @@ class ElementwiseNode(Node):
     def uses_gemm(self) -> bool:
         return False
 
+    @property
+    def alu_work(self) -> int:
+        vectors = self.channel_units // self.config.out_units
+        return self.height * self.width * vectors * (len(self.terms) + 1)
+
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return self.pad
 

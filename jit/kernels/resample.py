@@ -85,6 +85,11 @@ class ResampleNode(Node):
     def uses_gemm(self) -> bool:
         return False
 
+    @property
+    def alu_work(self) -> int:
+        taps = sum(map(len, self._rows)) * sum(run.count * len(run.taps) for run in self._runs)
+        return (taps + self.height * self.width) * (self.channel_units // self.config.out_units)
+
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         source = e.buffer(self.inputs[0])

@@ -18,7 +18,7 @@ from tests.runtime.network import images, make_artifact
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory
 from tilewright.runtime.activity import Activity, count_traffic, layer_of_instruction
-from tilewright.runtime.attribution import CAUSES, attribute
+from tilewright.runtime.attribution import CAUSES, attribute, bound
 from tilewright.runtime.device import Counters, Events
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.report import Report, Timings
@@ -66,12 +66,16 @@ def test_idle_cycles_go_to_the_layer_that_gemm_runs_next_and_name_what_it_waited
         layers=[0, 0, 0, 1, 1],
     )
     found = attribute(activity, 2)
-    causes = [dict(zip(CAUSES, row)) for row in found.causes.tolist()]
-    assert causes[0] == {"compute": 20, "load": 10, "store": 0, "alu": 0, "latency": 0}
+    causes = [found.causes(0, useful=5), found.causes(1, useful=99)]
+    assert causes[0] == dict.fromkeys(CAUSES, 0) | {"compute": 5, "padding": 15, "load": 10}
     # 30..62: drain of GEMM and token 30..41, ALU 42..46, drain and token 47..62; after 72: store to 90, then done
-    assert causes[1] == {"compute": 10, "load": 0, "store": 18, "alu": 5, "latency": 12 + 16 + 2}
+    assert causes[1] == dict.fromkeys(CAUSES, 0) | {"compute": 10, "store": 18, "alu": 5, "latency": 12 + 16 + 2}
     assert found.cycles.sum() == 93
-    assert [found.bound(0), found.bound(1)] == ["load", "latency"]
+    assert [bound(each) for each in causes] == ["load", "latency"]
+    # of layer 0 the LOAD and the GEMM ran in its own cycles; of layer 1 STORE worked for 28 cycles and ALU in none
+    # that GEMM had, so it must have had 28 of its 63 if it needs as many of the write channel
+    assert found.floor(0, 20, 0, 10, 0) == 20
+    assert [found.floor(1, 10, 5, 50, need) for need in (0, 12, 99)] == [10, 12, 28]
 
 
 def test_a_layer_without_gemm_gets_the_idle_cycles_in_which_alu_works_for_it() -> None:
@@ -86,7 +90,8 @@ def test_a_layer_without_gemm_gets_the_idle_cycles_in_which_alu_works_for_it() -
     )
     found = attribute(activity, 3)
     assert found.cycles.tolist() == [10, 10, 37]
-    assert found.bound(1) == "alu"
+    assert bound(found.causes(1, 0)) == "alu"
+    assert found.floor(1, 0, 15, 0, 0) == 10  # the other 5 passes ran in cycles of layer 0
     assert found.spans() == [(0, 10, 0), (10, 20, 1), (20, 57, 2)]
 
 
@@ -94,15 +99,20 @@ def test_a_busy_array_is_compute_bound_and_a_wait_is_latency() -> None:
     activity = made_up([("gemm", 1, 90, 103, [], []), ("wait", 91, 30, 133, [], [])], cycles=136, layers=[0, 1])
     found = attribute(activity, 2)
     # no later GEMM work: the tail belongs to the instruction that retires last
-    assert found.causes.tolist() == [[90, 0, 0, 0, 1], [0, 0, 0, 0, 45]]
-    assert [found.bound(0), found.bound(1)] == ["compute", "latency"]
+    causes = [found.causes(0, useful=60), found.causes(1, useful=0)]
+    assert causes[0] == dict.fromkeys(CAUSES, 0) | {"compute": 60, "padding": 30, "fetch": 1}
+    assert causes[1] == dict.fromkeys(CAUSES, 0) | {"latency": 45}
+    assert [bound(each) for each in causes] == ["compute", "latency"]
+    assert bound(found.causes(0, useful=40)) == "padding"
 
 
 def test_programs_without_gemm_or_instructions_are_attributed_too() -> None:
     activity = made_up([("load", 2, 1, 40, [], [STORE]), ("store", 41, 1, 60, [LOAD], [])], cycles=63, layers=[0, 1])
-    assert attribute(activity, 2).causes.tolist() == [[0] * 5, [0, 39, 20, 0, 4]]
+    found = attribute(activity, 2)
+    assert found.causes(0, 0) == dict.fromkeys(CAUSES, 0)
+    assert found.causes(1, 0) == dict.fromkeys(CAUSES, 0) | {"load": 39, "store": 20, "fetch": 2, "latency": 2}
     empty = Activity(Program(TINY, b"", ()), Events(*(np.zeros(0, np.int64),) * 3), 2)
-    assert attribute(empty, 1).causes.tolist() == [[0, 0, 0, 0, 2]]
+    assert attribute(empty, 1).causes(0, 0) == dict.fromkeys(CAUSES, 0) | {"latency": 2}
 
 
 def test_instructions_of_no_layer_belong_to_the_next_that_has_one() -> None:
@@ -125,7 +135,7 @@ def test_cycles_of_layers_add_up_on_a_large_program() -> None:
     activity = Activity(program, Events(timing.dispatch, timing.issue, timing.retire), timing.cycles)
     found = attribute(activity, 9)
     assert found.cycles.sum() == timing.cycles
-    assert found.causes[:, 0].sum() == activity.busy(Engine.GEMM) == timing.engines[GEMM].busy - 2  # less the two WAITs
+    assert found.served[GEMM].sum() == activity.busy(Engine.GEMM) == timing.engines[GEMM].busy - 2  # less the two WAITs
     traffic = count_traffic(program)
     assert (traffic.read_bytes, traffic.write_bytes) == (timing.dram_read_bytes, timing.store_bytes)
 

@@ -183,8 +183,10 @@ def test_intermediates_that_the_user_asked_for_are_whole() -> None:
     assert [layer["macs_dropped"] for layer in small.meta["layers"]] == [16 * 9 * 5 * 37, 16 * 9 * 37 * 4]
     for before, after in zip(whole.meta["layers"], small.meta["layers"], strict=True):
         assert after["macs"] == before["macs"] - after["macs_dropped"]
-        assert after["floor_cycles"] < before["floor_cycles"]
         assert (after["name"], after["op"]) == (before["name"], before["op"])
+    # what reads the dropped channels has weights of zero for them, and blocks of zeros never counted
+    bounds = [[layer["floor_cycles"] for layer in program.meta["layers"]] for program in (whole, small)]
+    assert bounds == [[1920, 144], [256, 144]]
 
 
 # -- constant channels ------------------------------------------------------------------------------------

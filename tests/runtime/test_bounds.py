@@ -1,0 +1,125 @@
+"""Lower bounds are lower bounds, in total and layer by layer: of random networks on random Configs and of kept ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.conftest import ModelCase
+from tests.jit.random_graphs import odd_graph, random_config
+from tilewright.config import PRESETS, Config
+from tilewright.isa.effects import row_beats, slots
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, Opcode
+from tilewright.jit.compiler import compile_graph
+from tilewright.runtime.activity import layer_of_instruction
+from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.device import Counters, Events
+from tilewright.runtime.report import Report
+from tilewright.runtime.report_html import COLOURS
+from tilewright.runtime.report_roofline import roofline_svg
+from tilewright.runtime.report_run import ProgramRun, needs
+from tilewright.sim import simulate_timing
+
+CONFIGS = [PRESETS["tiny"], PRESETS["pynq-z2"], PRESETS["zcu104"]]
+
+
+def report_of(programs: list[Program], config: Config) -> Report:
+    runs = []
+    for program in programs:
+        timing = simulate_timing(program)
+        events = Events(timing.dispatch, timing.issue, timing.retire)
+        runs.append(
+            ProgramRun(program, Counters(timing.cycles, timing.dram_read_bytes, timing.store_bytes, events=events))
+        )
+    return Report(Artifact("net", config, tuple(programs), (), (), ()), "sim", 1, tuple(runs))
+
+
+def check(report: Report) -> None:
+    """Bounds below cycles, causes that add up to them, a sentence for each layer, and no dot above the roof."""
+    assert 0 < report.floor_cycles <= report.cycles
+    measured = [layer for layer in report.layers if layer["place"] == "accelerator"]
+    assert sum(layer["cycles"] for layer in measured) == report.cycles
+    for layer in measured:
+        label = f"{layer['name']}: {layer}"
+        assert 0 <= layer["floor_cycles"] <= min(layer["cycles"], layer["alone_cycles"]), label
+        assert sum(layer["cycles_by_cause"].values()) == layer["cycles"], label
+        assert min(layer["cycles_by_cause"].values()) >= 0, label
+        assert layer["useful"] <= layer["array_cycles"] * report.array_macs_per_cycle, label
+        assert layer["utilization"] <= 1, label
+        assert re.fullmatch(r"[A-Z0-9].*\.", layer["why"]), label
+    assert sum(report.causes.values()) == report.cycles
+    assert report.utilization <= 1
+    below_the_roof(report.to_dict())
+
+
+def below_the_roof(data: dict[str, Any]) -> None:
+    svg = roofline_svg(data, COLOURS)
+    corners = np.array([pair.split(",") for pair in re.findall(r'points="([^"]+)"', svg)[0].split()], float)
+    for x, y in re.findall(r'<circle cx="([\d.-]+)" cy="([\d.-]+)"', svg):
+        roof = float(np.interp(float(x), corners[:, 0], corners[:, 1]))
+        assert float(y) >= roof - 0.2, f"a dot at {x}, {y} is above the roof at {roof}"  # y grows downwards
+
+
+def check_needs(program: Program) -> None:
+    """What a layer is said to need of the engines is in its instructions."""
+    config, fields, layer = program.config, program.columns(), layer_of_instruction(program)
+    busy, beats = slots(fields, config), fields.rows * row_beats(fields, config)
+    loads, stores = fields.opcode == Opcode.LOAD, fields.opcode == Opcode.STORE
+    array, alu = fields.opcode == Opcode.GEMM, (fields.engine == Engine.ALU) & (fields.opcode != Opcode.WAIT)
+    each = [needs(recorded, config) for recorded in program.meta["layers"]]
+    assert sum(need["read"] for need in each) <= beats[loads].sum() + len(each)  # each is rounded up
+    for number, need in enumerate(each):
+        own = layer == number
+        done = {"array": busy[own & array].sum(), "alu": busy[own & alu].sum(), "write": beats[own & stores].sum()}
+        for name, cycles in done.items():
+            assert need[name] <= cycles, f"{program.meta['layers'][number]}: {name} {cycles}"
+
+
+@pytest.mark.parametrize("seed", [4, 18, 23, 26, 46, 49, 151, 163, 169, 184])
+def test_bounds_hold_for_random_networks(seed: int) -> None:
+    """Seeds of which the bound once was none: inputs read in part, pools on the array as dense layers, constants of
+    several layers loaded once."""
+    bounds_hold(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1150))
+def test_bounds_hold_for_many_random_networks(seed: int) -> None:
+    bounds_hold(seed)
+
+
+def bounds_hold(seed: int) -> None:
+    builder, outputs = odd_graph(seed)
+    config = random_config(seed) if seed % 3 else CONFIGS[seed // 3 % len(CONFIGS)]
+    programs = compile_graph(builder.graph(*outputs), config).programs
+    for program in programs:
+        check_needs(program)
+    check(report_of(programs, config))
+
+
+@pytest.mark.parametrize("config", ["tiny", "pynq-z2"])
+@pytest.mark.parametrize("name", ["resnet8_cifar10", "dscnn_keywords", "mobilenet_person", "autoencoder_toycar"])
+def test_bounds_hold_for_the_kept_networks(name: str, config: str, model_case: Any) -> None:
+    case: ModelCase = model_case(name)
+    executable = tw.compile(str(case.model), config)
+    for program in executable.artifact.programs:
+        check_needs(program)
+    check(report_of(list(executable.artifact.programs), executable.artifact.config))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["tiny", "pynq-z2"])
+def test_bounds_hold_for_the_zoo(shared_models: Path, config: str) -> None:
+    for path in sorted(shared_models.glob("zoo/*.tflite")):
+        artifact = tw.compile(str(path), config).artifact
+        if not artifact.programs:
+            continue
+        for program in artifact.programs:
+            check_needs(program)
+        check(report_of(list(artifact.programs), artifact.config))
