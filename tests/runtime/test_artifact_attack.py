@@ -92,10 +92,12 @@ def survive(data: bytes) -> bool:
     render_html(report.to_dict(), report.runs)
     print_report(report, output_console())
     found = y if isinstance(y, list) else [y]
-    for k in range(2):
-        inputs = {t.name: value[k].reshape(t.shape) for t, value in zip(artifact.inputs, x)}
+    images = 2 * artifact.batch
+    for k in {0, 1, images - 1}:
+        inputs = {t.name: value.reshape(images, *t.shape)[k] for t, value in zip(artifact.inputs, x)}
         for got, wanted in zip(found, naive_steps.run(artifact, inputs), strict=True):
-            assert np.array_equal(got[k].reshape(-1), wanted.reshape(-1), equal_nan=got.dtype.kind == "f")
+            image = got.reshape(images, -1)[k]
+            assert np.array_equal(image, wanted.reshape(-1), equal_nan=got.dtype.kind == "f")
     return True
 
 
