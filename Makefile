@@ -5,7 +5,7 @@
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
-#   make rtl-report   synthesis of every preset whose RTL has changed (an hour or more); results in hw/reports
+#   make rtl-report   synthesis and timing of every preset whose RTL has changed (hours); results in hw/reports
 #   make calibrate    the LUT and FF models fitted anew on Yosys runs (an hour or more; goes on where it stopped)
 #   make clean     remove caches and build output (not .venv)
 #

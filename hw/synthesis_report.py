@@ -1,7 +1,8 @@
 """Kept synthesis reports of the presets: made, shown as a table, and the clock of a small core placed on an ECP5.
 
-``python -m tilewright.hw.synthesis_report [PRESET ...]`` (``make rtl-report``) writes ``hw/reports/NAME.json``; one
-whose Verilog has not changed is left as it is. nextpnr comes from the ``rtl`` extra.
+``python -m tilewright.hw.synthesis_report [PRESET ...]`` (``make rtl-report``) writes ``hw/reports/NAME.json``, unit
+by unit, and ``hw/reports/whole/NAME.json``, the flattened design with its timing; one whose Verilog has not changed is
+left as it is. nextpnr comes from the ``rtl`` extra.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from typing import Any
 from tilewright.config import PRESETS, Config
 from tilewright.hw.parts import part_of
 from tilewright.hw.synthesis import against_limits, sources_key, synthesise
+from tilewright.hw.timing import whole
 from tilewright.hw.units import merge_equal_modules
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.hw.yosys import find_tool, run, run_yosys, yosys_version
 
 REPORTS = Path(__file__).parent / "reports"
+WHOLE = REPORTS / "whole"  #: of the flattened designs, with their timing
 ECP5_DEVICE, ECP5_PACKAGE = "85k", "CABGA756"
 #: the command makes the small ones first, so that one that is cut short has most
 ORDER = ("tiny", "ecp5", "pynq-z2", "pynq-z1", "vta-64", "vta-256", "ultra96", "kv260", "zcu104")
@@ -96,27 +99,30 @@ def module_table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def load_reports() -> list[dict[str, Any]]:
-    """The kept synthesis reports, in the order of the presets."""
-    paths = [REPORTS / f"{name}.json" for name in PRESETS]
+def load_reports(folder: Path = REPORTS) -> list[dict[str, Any]]:
+    """The kept synthesis reports of a folder, in the order of the presets."""
+    paths = [folder / f"{name}.json" for name in PRESETS]
     return [json.loads(path.read_text()) for path in paths if path.exists()]
 
 
 def make_report(name: str) -> dict[str, Any]:
-    """The report of a preset, or ``ecp5``; the kept one, or another preset's, if it is about the same Verilog."""
-    config = PRESETS["tiny" if name == "ecp5" else name]
+    """The report of a preset unit by unit, or ``ecp5``; a kept one if it is about the same Verilog."""
+    if name == "ecp5":
+        return kept_report(REPORTS / "ecp5.json", PRESETS["tiny"], place_ecp5)
+    return kept_report(REPORTS / f"{name}.json", PRESETS[name], lambda config: synthesise(config, _tell))
+
+
+def kept_report(path: Path, config: Config, make: Callable[[Config], dict[str, Any]]) -> dict[str, Any]:
+    """The report at ``path``, or another preset's beside it, if it is about the Config's Verilog; else a new one."""
     key = sources_key(config)
-    kept = REPORTS / f"{name}.json"
-    if kept.exists():
-        report: dict[str, Any] = json.loads(kept.read_text())
+    if path.exists():
+        report: dict[str, Any] = json.loads(path.read_text())
         if report.get("verilog") == key:
             return report
-    if name == "ecp5":
-        return place_ecp5(config)
-    for report in load_reports():
-        if report.get("verilog") == key and report["part"] == part_of(config.board):
+    for report in load_reports(path.parent):
+        if report.get("verilog") == key and report["part"] == part_of(config.board) and path.stem in PRESETS:
             return {**report, "config": config.name, "share": against_limits(report["used"], report["part"])}
-    return synthesise(config, _tell)
+    return make(config)
 
 
 def main(arguments: list[str]) -> None:
@@ -124,11 +130,16 @@ def main(arguments: list[str]) -> None:
     for name in arguments:
         if name != "ecp5" and name not in PRESETS:
             raise ToolError(f"{name}: no such preset; the presets are {', '.join(PRESETS)}")
-    REPORTS.mkdir(exist_ok=True)
+    WHOLE.mkdir(parents=True, exist_ok=True)
     for name in arguments or ORDER:
         _tell(name, 0, 0)
         (REPORTS / f"{name}.json").write_text(json.dumps(make_report(name), indent=1) + "\n")
+        if name != "ecp5":
+            _tell(f"{name}: the whole design", 0, 0)
+            report = kept_report(WHOLE / f"{name}.json", PRESETS[name], whole.whole_report)
+            (WHOLE / f"{name}.json").write_text(whole.to_json(report))
     print(table(load_reports()))
+    print(whole.table(load_reports(WHOLE)))
     ecp5 = REPORTS / "ecp5.json"
     if ecp5.exists():
         report = json.loads(ecp5.read_text())

@@ -1,0 +1,112 @@
+"""A Config's whole design: flattened, mapped by Yosys, counted and timed; and the clock that follows from it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tilewright.config import Config
+from tilewright.hw.parts import FAMILIES, part_of
+from tilewright.hw.synthesis import against_limits, count_resources, sources_key
+from tilewright.hw.timing.analysis import JUDGED, analyse
+from tilewright.hw.timing.netlist import Netlist
+from tilewright.hw.units import TOP
+from tilewright.hw.verilated.design import design_sources
+from tilewright.hw.yosys import run_yosys, yosys_version
+
+#: what packing and placing leave of the netlist's clock; seen where a design was packed with an open tool
+PACKED = 0.8
+#: pads and clock buffers belong to the board; values at power-up stand in the way of removing registers
+SCRIPT = """\
+read_verilog -sv {files}
+setattr -unset init */w:*
+synth_xilinx -family {family} -flatten -noiopad -noclkbuf -top {top}
+write_json design.json
+"""
+
+
+def packed_mhz(ns: float) -> float:
+    """The clock that a worst path of ``ns`` is expected to leave after packing."""
+    return PACKED * 1000 / ns
+
+
+def map_whole(config: Config, family: str) -> Netlist:
+    """The mapped netlist of a Config: minutes of work. Raises :class:`ToolError` if Yosys is missing or fails."""
+    with tempfile.TemporaryDirectory(prefix="yosys-") as scratch:
+        folder = Path(scratch)
+        sources = design_sources(config)
+        for name, text in sources.items():
+            (folder / name).write_text(text)
+        files = " ".join(sorted(name for name in sources if name.endswith(".v")))
+        run_yosys(SCRIPT.format(files=files, family=family, top=TOP), folder)
+        return Netlist.load(folder / "design.json")
+
+
+def whole_report(config: Config) -> dict[str, Any]:
+    """Resources ``used``, worst path in ``ns`` by delay of a net, ``mhz`` after packing, and the worst ``paths``."""
+    started = time.monotonic()
+    part = part_of(config.board)
+    netlist = map_whole(config, FAMILIES[part])
+    timing = analyse(netlist, FAMILIES[part])
+    cells = Counter(cell.kind for cell in netlist.cells)
+    used = count_resources(cells)
+    return {
+        "config": config.name,
+        "fingerprint": config.fingerprint,
+        "verilog": sources_key(config),
+        "part": part,
+        "tool": f"Yosys {yosys_version()}",
+        "seconds": round(time.monotonic() - started),
+        "used": used,
+        "share": against_limits(used, part),
+        "inverters": cells["INV"],
+        "ns": timing.ns,
+        "mhz": round(packed_mhz(timing.judged), 1),
+        "paths": [asdict(path) for path in timing.paths],
+    }
+
+
+def to_json(report: Mapping[str, Any]) -> str:
+    """The report as text, each path on a line of its own."""
+    paths = ",\n".join(f"  {json.dumps(path)}" for path in report["paths"])
+    head = json.dumps({key: value for key, value in report.items() if key != "paths"}, indent=1)
+    return f'{head[:-2]},\n "paths": [\n{paths}\n ]\n}}\n'
+
+
+def table(reports: Sequence[Mapping[str, Any]]) -> str:
+    """Reports as a Markdown table: what is used, the clock of the netlist, and that left by packing."""
+    nets = list(reports[0]["ns"]) if reports else []
+    head = [
+        "config",
+        "part",
+        "LUT",
+        "inverters",
+        "FF",
+        "DSP",
+        "BRAM36",
+        *(f"ns at {net}" for net in nets),
+        "MHz packed",
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for report in reports:
+        used = [f"{report['used'][kind]:,g}" for kind in ("FF", "DSP", "BRAM")]
+        lut = f"{report['used']['LUT']:,g} ({report['share']['LUT']:.0%})"
+        cells = [lut, f"{report['inverters']:,}", *used, *(f"{ns:.2f}" for ns in report["ns"].values())]
+        lines.append(f"| {report['config']} | {report['part']} | {' | '.join(cells)} | {report['mhz']:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def path_table(report: Mapping[str, Any], count: int = 12) -> str:
+    """The worst paths of a report as a Markdown table, one per pair of units."""
+    lines = [f"| from | to | ns at {JUDGED} | ns in cells | nets | levels | carries | ends at |", "|---" * 8 + "|"]
+    for path in report["paths"][:count]:
+        units = f"{path['from_unit']}: `{path['start']}` | {path['to_unit']}"
+        numbers = f"{path['ns']:.2f} | {path['logic']:.2f} | {path['nets']} | {path['levels']} | {path['carries']}"
+        lines.append(f"| {units} | {numbers} | `{path['end']}` |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,178 @@
+"""The timer on netlists small enough to time by hand: cells, nets, units, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilewright.hw.timing.analysis import JUDGED, NETS, analyse
+from tilewright.hw.timing.delays import DELAYS
+from tilewright.hw.timing.netlist import Netlist, NetlistError
+
+XC7 = DELAYS["xc7"]
+NET = JUDGED
+
+
+def cell(
+    kind: str, outputs: str = "", /, file: str = "", parameters: dict[str, str] | None = None, **pins: Any
+) -> dict[str, Any]:
+    """A cell as Yosys writes it; ``outputs``: which of the pins are, separated by spaces."""
+    return {
+        "type": kind,
+        "parameters": parameters or {},
+        "attributes": {"src": f"hw/rtl/{file}.py:1|ff_map.v:2"} if file else {},
+        "port_directions": {pin: "output" if pin in outputs.split() else "input" for pin in pins},
+        "connections": {pin: bits if isinstance(bits, list) else [bits] for pin, bits in pins.items()},
+    }
+
+
+def netlist(
+    cells: dict[str, dict[str, Any]], names: dict[str, list[int]] | None = None, **ports: tuple[str, list[int]]
+) -> Netlist:
+    """A design of one module; ``ports``: direction and bits."""
+    module = {
+        "attributes": {"top": "1"},
+        "ports": {name: {"direction": direction, "bits": bits} for name, (direction, bits) in ports.items()},
+        "cells": cells,
+        "netnames": {name: {"hide_name": 0, "bits": bits} for name, bits in (names or {}).items()},
+    }
+    library = {"attributes": {"blackbox": "1"}, "ports": {}, "cells": {}, "netnames": {}}
+    return Netlist({"modules": {"tilewright": module, "LUT1": library}})
+
+
+def ff(d: int | str, q: int, file: str = "", ce: int | str = "1") -> dict[str, Any]:
+    return cell("FDRE", "Q", file=file, C=1, D=d, Q=q, CE=ce, R="0")
+
+
+def worst(design: Netlist, family: str = "xc7", net: float = NET) -> float:
+    return analyse(design, family, [*NETS, net]).ns[f"{net:.2f}"]
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_a_path_is_its_cells_and_a_net_into_each(net: float) -> None:
+    design = netlist({
+        "a": ff("0", 2),
+        "x": cell("LUT2", "O", I0=2, I1="1", O=3),
+        "y": cell("LUT6", "O", I0=3, I1=2, I2="1", I3="1", I4="1", I5="1", O=4),
+        "b": ff(4, 5),
+    })  # fmt: skip
+    assert worst(design, net=net) == pytest.approx(XC7.ff_cq + 2 * XC7.lut + XC7.ff_su + 3 * net)
+
+
+def test_a_clock_enable_takes_longer_than_data() -> None:
+    held = netlist({"a": ff("0", 2), "b": ff("0", 3, ce=2)})
+    assert worst(held) == pytest.approx(XC7.ff_cq + NET + XC7.ff_control_su)
+    assert worst(netlist({"a": ff("0", 2), "b": ff(2, 3)})) == pytest.approx(XC7.ff_cq + NET + XC7.ff_su)
+
+
+def test_a_carry_chain_crosses_no_nets_within() -> None:
+    """A carry from S of the first to O of the last of three: one net in, and none on to the flip-flop in the slice."""
+    out = {k: [10 * k + i for i in range(1, 5)] for k in range(1, 7)}
+    chain = {
+        f"c{k}": cell("CARRY4", "O CO", CI=out[k][3] if k else "0", CYINIT="0", DI=["0"] * 4,
+                      S=["1" if k else 2, "1", "1", "1"], CO=out[k + 1], O=out[k + 4] if k < 2 else [91, 92, 93, 94])
+        for k in range(3)
+    }  # fmt: skip
+    design = netlist({"a": ff("0", 2), **chain, "b": ff(94, 95)})
+    expected = XC7.ff_cq + NET + XC7.carry_in + XC7.carry_chain + XC7.carry_out + XC7.ff_su
+    assert worst(design) == pytest.approx(expected)
+    path = analyse(design, "xc7").paths[0]
+    assert (path.nets, path.levels, path.carries) == (1, 0, 3)
+
+
+def test_a_multiplexer_of_a_slice_takes_its_data_without_a_net() -> None:
+    lut = cell("LUT1", "O", I0=2, O=3)
+    by_data = netlist({"a": ff("0", 2), "l": lut, "m": cell("MUXF7", "O", I0=3, I1="0", S="0", O=4), "b": ff(4, 5)})
+    by_select = netlist({"a": ff("0", 2), "l": lut, "m": cell("MUXF7", "O", I0="1", I1="0", S=3, O=4), "b": ff(4, 5)})
+    assert worst(by_select) - worst(by_data) == pytest.approx(NET)
+
+
+@pytest.mark.parametrize("registered,ns", [("0", XC7.bram_cq), ("1", XC7.bram_register_cq)])
+def test_a_block_ram_is_as_late_as_its_output_register_lets_it(registered: str, ns: float) -> None:
+    ram = cell("RAMB36E1", "DOADO DOBDO", parameters={"DOA_REG": "0", "DOB_REG": registered}, CLKARDCLK=1,
+               ADDRARDADDR=[2], DOADO=["x"], DOBDO=[3])  # fmt: skip
+    assert worst(netlist({"r": ram, "b": ff(3, 4)})) == pytest.approx(ns + NET + XC7.ff_su)
+
+
+def test_a_lut_ram_is_read_by_address_within_the_cycle_and_written_at_its_end() -> None:
+    ram = {"r": cell("RAM32M", "DOA DOD", WCLK=1, ADDRA=[2], ADDRD=[3], DIA=[4], DOA=[5], DOD=["x"], WE=6)}
+    read = netlist({"a": ff("0", 2), **ram, "b": ff(5, 7)})
+    assert worst(read) == pytest.approx(max(XC7.ff_cq + NET + XC7.lutram_read, XC7.lutram_cq) + NET + XC7.ff_su)
+    written = netlist({"a": ff("0", 3), **ram})
+    assert worst(written) == pytest.approx(XC7.ff_cq + NET + XC7.lutram_su)
+
+
+DSP = {"USE_MULT": "MULTIPLY", "AREG": "1", "BREG": "1", "CREG": "0", "MREG": "0", "PREG": "1"}
+
+
+@pytest.mark.parametrize("changed,start,ns", [
+    ({}, "A", XC7.dsp_su), ({"AREG": "0"}, "A", XC7.dsp_multiply), ({"AREG": "0", "MREG": "1"}, "A", XC7.dsp_to_m),
+    ({}, "C", XC7.dsp_add), ({"CREG": "1"}, "C", XC7.dsp_su), ({}, "CEP", XC7.ff_control_su),
+])  # fmt: skip
+def test_a_path_into_a_dsp_ends_at_its_first_register(changed: dict[str, str], start: str, ns: float) -> None:
+    pins: dict[str, Any] = {"A": "0", "B": "0", "C": "0", "CEP": "1", start: 2}
+    dsp = cell("DSP48E1", "P", parameters=DSP | changed, CLK=1, P=[9], **pins)
+    assert worst(netlist({"a": ff("0", 2), "d": dsp})) == pytest.approx(XC7.ff_cq + NET + ns)
+
+
+@pytest.mark.parametrize("registers,ns", [
+    ({}, XC7.dsp_p_cq), ({"PREG": "0", "MREG": "1"}, XC7.dsp_m_cq), ({"PREG": "0"}, XC7.dsp_multiply),
+])  # fmt: skip
+def test_a_path_out_of_a_dsp_begins_at_its_last_register(registers: dict[str, str], ns: float) -> None:
+    dsp = cell("DSP48E1", "P", parameters=DSP | registers, CLK=1, A="0", B="0", C="0", P=[2])
+    assert worst(netlist({"d": dsp, "b": ff(2, 3)})) == pytest.approx(ns + NET + XC7.ff_su)
+
+
+def test_a_cascade_of_dsp_slices_has_a_wire_of_its_own() -> None:
+    first = cell("DSP48E1", "PCOUT", parameters=DSP, CLK=1, A="0", PCOUT=[2])
+    second = cell("DSP48E1", "P", parameters=DSP, CLK=1, A="0", PCIN=[2], P=[3])
+    assert worst(netlist({"d": first, "e": second})) == pytest.approx(XC7.dsp_p_cq + XC7.dsp_add)
+
+
+def test_ports_begin_and_end_paths() -> None:
+    design = netlist({"x": cell("LUT1", "O", I0=2, O=3)}, a=("input", [2]), b=("output", [3]))
+    assert worst(design) == pytest.approx(XC7.lut + 2 * NET)
+    path = analyse(design, "xc7").paths[0]
+    assert (path.from_unit, path.to_unit, path.end) == ("ports", "ports", "b")
+
+
+def test_units_are_told_by_names_and_by_the_file_that_a_cell_comes_from() -> None:
+    """A net that goes from STORE to the control unit has a name in both; what drives it is STORE's."""
+    names = {"control.from_store": [2], "store.done": [2], "control.counters.loads": [3], "$signal$7": [4]}
+    cells = {"$1": ff("0", 2, "store"), "$2": ff(2, 3, "counters"), "$3": ff(3, 4, "issue")}
+    pairs = {(path.from_unit, path.to_unit): path for path in analyse(netlist(cells, names), "xc7").paths}
+    assert set(pairs) == {("store", "control.counters"), ("control.counters", "issue")}
+    assert pairs["store", "control.counters"].start == "store.done"
+
+
+def test_each_pair_of_units_has_its_own_worst_path_and_they_are_in_order() -> None:
+    names = {"load.a": [2], "store.b": [3], "gemm.q": [6], "gemm.r": [7]}
+    design = netlist({
+        "$1": ff("0", 2), "$2": ff("0", 3),
+        "$3": cell("LUT1", "O", I0=2, O=4), "$4": cell("LUT2", "O", I0=4, I1=3, O=5),
+        "$5": ff(5, 6), "$6": ff(3, 7),
+    }, names)  # fmt: skip
+    timing = analyse(design, "xc7")
+    assert [(path.from_unit, path.to_unit) for path in timing.paths] == [("load", "gemm"), ("store", "gemm")]
+    two = XC7.ff_cq + 2 * XC7.lut + XC7.ff_su + 3 * NET
+    assert [path.ns for path in timing.paths] == pytest.approx([two, two - XC7.lut - NET])
+    assert timing.paths[0].levels == 2
+
+
+def test_ultrascale_has_delays_of_its_own() -> None:
+    design = netlist({"a": ff("0", 2), "x": cell("LUT1", "O", I0=2, O=3), "b": ff(3, 4)})
+    delays = DELAYS["xcup"]
+    assert worst(design, "xcup") == pytest.approx(delays.ff_cq + delays.lut + delays.ff_su + 2 * NET)
+
+
+def test_what_cannot_be_timed_is_refused() -> None:
+    loop = {"x": cell("LUT2", "O", I0=3, I1=4, O=2), "y": cell("LUT1", "O", I0=2, O=3), "a": ff(2, 4)}
+    with pytest.raises(NetlistError, match=r"combinational loop goes through (left|right)"):
+        analyse(netlist(loop, {"left": [2], "right": [3]}), "xc7")
+    with pytest.raises(NetlistError, match="p: no delays of a cell PS7 are known"):
+        analyse(netlist({"p": cell("PS7", "Q", Q=2)}), "xc7")
+    with pytest.raises(NetlistError, match="no path"):
+        analyse(netlist({}), "xc7")
+    with pytest.raises(NetlistError, match=r"netlist: 2 modules; the design must be flattened"):
+        Netlist({"modules": {"a": {"cells": {}}, "b": {"cells": {}}}})
