@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("--source", choices=SOURCES, default="rtl", help="which hardware description (default: rtl)")
     build.add_argument("--config", metavar="NAME|FILE", help="preset or .toml file (default: the board's preset)")
     build.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder (default: build/BOARD-SOURCE)")
+    build.add_argument("--ila", action="store_true", help="with a logic analyser at the accelerator's buses")
     build.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes for Vivado")
     build.add_argument("--project-only", action="store_true", help="write the folder and stop: no tool is needed")
     package = commands.add_parser("package", help="check the results of a carried folder and make the overlay")
@@ -47,11 +48,11 @@ def run(arguments: list[str]) -> None:
     config = load_config(options.config or options.board)
     folder = options.output or Path("build") / f"{board.name}-{options.source}"
     if options.project_only:
-        files = write_project(board, config, options.source, folder)
+        files = write_project(board, config, options.source, folder, options.ila)
         print(f"{folder}: {len(files)} files; where Vivado is: sh build.sh, then back here:")
         print(f"  python -m tilewright.hw.boards package {folder}")
     else:
-        _report(build_bitstream(board, config, options.source, folder, options.jobs))
+        _report(build_bitstream(board, config, options.source, folder, options.jobs, ila=options.ila))
 
 
 def _report(overlay: Overlay) -> None:

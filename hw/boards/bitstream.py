@@ -22,9 +22,9 @@ from tilewright.hw.boards.tools import (
 
 
 def build_bitstream(
-    board: Board, config: Config, source: Source, folder: Path, jobs: int = 2, report: Say = say
+    board: Board, config: Config, source: Source, folder: Path, jobs: int = 2, report: Say = say, ila: bool = False
 ) -> Overlay:
-    """Make the overlay of a config for a board in ``folder``; half an hour to some hours of Vivado's work.
+    """Make the overlay of a config for a board in ``folder``; hours of Vivado's work.
 
     Raises :class:`BoardError` if a tool is missing or fails, if timing is not met or not reported.
     """
@@ -33,7 +33,7 @@ def build_bitstream(
     warning = version_warning(vivado_version(vivado))
     if warning is not None:
         report(warning)
-    write_project(board, config, source, folder)
+    write_project(board, config, source, folder, ila)
     report(f"{folder}: sources of config {config.name} for {board.title}, from {source}")
     if hls is not None:
         run_tool(hls, folder, folder / "hls.log", report)

@@ -68,6 +68,7 @@ def package_overlay(folder: Path) -> Overlay:
         "clock_mhz": float(facts["clock_mhz"]),
         "slack_ns": {"setup": timing.setup, "hold": timing.hold, "pulse_width": timing.pulse_width},
         "utilisation": used,
+        "strategy": facts.get("strategy", "unknown"),
         "tools": {"vivado": facts["vivado"], "tilewright": _own_version()},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }

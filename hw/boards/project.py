@@ -19,13 +19,18 @@ from tilewright.hw.verilated.design import design_sources
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
 
 Source = Literal["rtl", "hls"]
+#: of Vivado's implementation, each run to its end; the best is kept. The last two are for crowded parts
+STRATEGIES = (
+    "Performance_ExplorePostRoutePhysOpt", "Performance_ExtraTimingOpt", "Congestion_SpreadLogic_high",
+    "Congestion_SpreadLogic_medium",
+)  # fmt: skip
 SOURCES: tuple[Source, ...] = ("rtl", "hls")
 SCRIPTS = ("build", "package_ip", "block_design", "implement", "hls", "zynq7", "zynqmp")
 #: what the tools make; removed ahead of a build, so that nothing old is taken for new
 RESULTS = ("out", "ip", "work", "overlay")
 
 
-def design_settings(board: Board, config: Config, source: Source) -> dict[str, object]:
+def design_settings(board: Board, config: Config, source: Source, ila: bool = False) -> dict[str, object]:
     """What the Tcl scripts get: the dictionary ``design`` of ``design.tcl``."""
     protocol = f"AXI{config.axi_version}" if source == "rtl" else "AXI4"
     return {
@@ -43,6 +48,8 @@ def design_settings(board: Board, config: Config, source: Source) -> dict[str, o
         "masters": ["m_axi"] if source == "rtl" else list(MASTERS.values()),
         "kernels": [] if source == "rtl" else list(KERNELS),
         "clock_mhz": config.clock_mhz,
+        "strategies": STRATEGIES,
+        "ila": int(ila),
         "control_address": f"0x{board.control_address:08X}",
         "interrupt_address": f"0x{board.interrupt_address:08X}",
     }
@@ -60,14 +67,16 @@ def tcl(value: object) -> str:
     return "{" + text + "}"
 
 
-def write_project(board: Board, config: Config, source: Source, folder: Path) -> list[Path]:
+def write_project(board: Board, config: Config, source: Source, folder: Path, ila: bool = False) -> list[Path]:
     """Write sources, scripts and settings to a folder, and remove earlier results there; returns what it wrote.
+
+    ``ila``: with a logic analyser at the accelerator's buses.
 
     Raises :class:`BoardError` if the config does not suit the board or the folder cannot be written.
     """
     board.check(config)
     files = {
-        "design.tcl": _design_tcl(board, config, source),
+        "design.tcl": _design_tcl(board, config, source, ila),
         "config.toml": config.to_toml(),
         "build.json": json.dumps({"board": board.name, "source": source}) + "\n",
         "build.sh": _build_sh(source),
@@ -86,8 +95,8 @@ def write_project(board: Board, config: Config, source: Source, folder: Path) ->
     return [folder / name for name in files]
 
 
-def _design_tcl(board: Board, config: Config, source: Source) -> str:
-    settings = design_settings(board, config, source)
+def _design_tcl(board: Board, config: Config, source: Source, ila: bool) -> str:
+    settings = design_settings(board, config, source, ila)
     lines = [
         f"# Generated for {board.title}, config {config.name}; source: {source}.",
         "set design {",
@@ -117,7 +126,7 @@ def _build_sh(source: Source) -> str:
 
 
 def _rtl_files(config: Config) -> dict[str, str]:
-    return {f"rtl/{name}": text for name, text in design_sources(config).items()}
+    return {f"rtl/{name}": text for name, text in design_sources(config, events=False).items()}
 
 
 def _hls_files(config: Config) -> dict[str, str]:

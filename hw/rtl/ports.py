@@ -19,6 +19,11 @@ class Port:
     width: int
     doc: str = ""
 
+    @property
+    def is_event(self) -> bool:
+        """Whether only simulation looks at it."""
+        return self.name.startswith("ev_")
+
 
 def _channel(prefix: str, direction: Literal["in", "out"], names: dict[str, int]) -> list[Port]:
     """The payload and valid of an AXI channel go in ``direction``, ready the other way."""

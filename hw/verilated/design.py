@@ -37,9 +37,9 @@ def generator_key() -> str:
     return digest.hexdigest()[:16]
 
 
-def design_sources(config: Config) -> dict[str, str]:
-    """Verilog text by file name, from the cache or generated now (seconds)."""
-    name = f"{config.fingerprint}-axi{config.axi_version}-{generator_key()}"
+def design_sources(config: Config, events: bool = True) -> dict[str, str]:
+    """Verilog text by file name, from the cache or generated now (seconds); ``events`` as for the generator."""
+    name = f"{config.fingerprint}-axi{config.axi_version}-{generator_key()}{'' if events else '-silent'}"
     path = cache_directory() / f"{name}.json"
     with locked(cache_directory(), name):
         if path.exists():
@@ -48,7 +48,7 @@ def design_sources(config: Config) -> dict[str, str]:
             return sources
         from tilewright.hw.rtl.generate import generate_verilog
 
-        sources = {name: _relative_sources(text) for name, text in generate_verilog(config).items()}
+        sources = {name: _relative_sources(text) for name, text in generate_verilog(config, events).items()}
         write_atomic(path, json.dumps(sources))
     path.with_suffix(".lock").unlink(missing_ok=True)
     prune(cache_directory(), "*.json")

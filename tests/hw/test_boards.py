@@ -47,10 +47,14 @@ def tclsh(tmp_path_factory: pytest.TempPathFactory) -> str:
     return shutil.which("tclsh") or python_tclsh(tmp_path_factory.mktemp("tcl"))
 
 
-def port_verilog(config: Config) -> str:
+TOP = "tilewright.v"
+
+
+def port_verilog(config: Config, events: bool) -> str:
     """A top module with the ports of the RTL and nothing inside."""
     declared = [("input", 1, "clk"), ("input", 1, "rst")]
-    declared += [("input" if p.direction == "in" else "output", p.width, p.name) for p in ports(config)]
+    kept = [p for p in ports(config) if events or not p.is_event]
+    declared += [("input" if p.direction == "in" else "output", p.width, p.name) for p in kept]
     lines = [f"  {way} {f'[{width - 1}:0] ' if width > 1 else ''}{name};" for way, width, name in declared]
     return f"module tilewright({', '.join(n for _, _, n in declared)});\n" + "\n".join(lines) + "\nendmodule\n"
 
@@ -58,7 +62,7 @@ def port_verilog(config: Config) -> str:
 @pytest.fixture
 def shells(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generated Verilog is left out of the build folders: the scripts look at the top module's ports only."""
-    monkeypatch.setattr(project, "design_sources", lambda config: {"tilewright.v": port_verilog(config)})
+    monkeypatch.setattr(project, "design_sources", lambda config, events: {TOP: port_verilog(config, events)})
     monkeypatch.setattr(control, "control_verilog", lambda config: "module tilewright_control;\nendmodule\n")
 
 
@@ -91,8 +95,58 @@ def test_rtl_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: st
     done = vivado(tclsh, tmp_path)
     assert done.returncode == 0, done.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "facts.txt", "tilewright.bit", "tilewright.hwh", "timing.rpt", "utilization.rpt",
+        "facts.txt", "strategies.txt", "tilewright.bit", "tilewright.hwh", "timing.rpt", "utilization.rpt",
     ]  # fmt: skip
+    assert "ev_" not in (tmp_path / "rtl" / "tilewright.v").read_text()
+
+
+def kept_strategy(folder: Path) -> str:
+    facts = dict(line.split(maxsplit=1) for line in (folder / "out" / "facts.txt").read_text().splitlines())
+    return facts["strategy"]
+
+
+def test_every_strategy_is_run_and_the_best_is_kept(tclsh: str, shells: None, tmp_path: Path) -> None:
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "rtl", tmp_path)
+    assert vivado(tclsh, tmp_path).returncode == 0
+    lines = (tmp_path / "out" / "strategies.txt").read_text().splitlines()
+    assert [line.split()[:2] for line in lines] == [[f"impl_{k}", name] for k, name in enumerate(project.STRATEGIES, 1)]
+    assert len(set(project.STRATEGIES)) > 1
+    assert kept_strategy(tmp_path) == project.STRATEGIES[2]  # whose slack the stub makes the most
+    assert (tmp_path / "work" / "project" / "tilewright.runs" / "impl_3" / "system_wrapper.bit").exists()
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("hold", 3), ("impl_3 failed", 1)])
+def test_a_strategy_that_fails_hold_or_does_not_end_is_not_kept(
+    tclsh: str, shells: None, tmp_path: Path, mode: str, kept: int
+) -> None:
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "rtl", tmp_path)
+    done = vivado(tclsh, tmp_path, STUB_MODE=mode)
+    assert done.returncode == 0, done.stdout
+    assert kept_strategy(tmp_path) == project.STRATEGIES[kept]
+    assert ("run impl_3 ended with" in done.stdout) == (mode == "impl_3 failed")
+
+
+@pytest.mark.parametrize("source", ["rtl", "hls"])
+def test_a_logic_analyser_watches_every_bus(tclsh: str, shells: None, tmp_path: Path, source: Source) -> None:
+    folder, netlists = tmp_path / "build", tmp_path / "netlists"
+    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], source, folder, ila=True)
+    if source == "hls":
+        write_netlists(PRESETS["pynq-z2"], netlists)
+        assert hls(tclsh, folder, netlists).returncode == 0
+        join(folder)
+    done = vivado(tclsh, folder)
+    assert done.returncode == 0, done.stdout
+    assert (folder / "out" / "tilewright.ltx").exists()
+
+
+def test_the_generator_leaves_events_out_for_boards() -> None:
+    pytest.importorskip("amaranth")
+    from tilewright.hw.rtl.generate import generate_verilog
+
+    outputs = [re.findall(r"^ +output .*?(\w+);$", generate_verilog(PRESETS["tiny"], events)[TOP], re.M)
+               for events in (True, False)]  # fmt: skip
+    assert "m_axi_arvalid" in outputs[1]
+    assert set(outputs[0]) - set(outputs[1]) == {p.name for p in ports(PRESETS["tiny"]) if p.is_event}
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -171,10 +225,12 @@ MUTATIONS = [
     ("implement", "get_files system.bd", "get_files sistem.bd", "no file matches 'sistem.bd'"),
     ("implement", "launch_runs synth_1 -jobs", "launch_runs synth_1 -job", "no option -job"),
     ("implement", "    launch_runs synth_1 -jobs $jobs\n    finish_run synth_1 synth_design\n", "", "needs synth_1"),
-    ("implement", "    open_run impl_1\n", "", "no open design"),
-    ("implement", "Performance_Explore", "Performance_Explored", "no strategy"),
-    ("implement", "-to_step route_design", "-to_step routing", "no step routing"),
-    ("implement", "tilewright.runs impl_1", "tilewright.run impl_1", "0 files match"),
+    ("implement", "    open_run $run\n", "", "no open design"),
+    ("implement", "STRATEGY $strategy", "STRATEGY ${strategy}d", "no strategy"),
+    ("implement", "-flow [get_property FLOW [get_runs impl_1]]", "-flow Vivado", "no flow 'Vivado'"),
+    ("implement", "STEPS.POST_ROUTE_PHYS_OPT_DESIGN", "STEPS.POST_ROUTE_PHYSOPT", "has no property"),
+    ("implement", "-to_step write_bitstream", "-to_step bitstream", "no step bitstream"),
+    ("implement", "tilewright.runs $run", "tilewright.run $run", "0 files match"),
 ]  # fmt: skip
 
 
@@ -278,7 +334,9 @@ def test_an_overlay_is_made_with_its_manifest(
     assert manifest["utilisation"]["BRAM"] == {"used": 118.5, "available": 140}
     assert manifest["tools"]["vivado"] == "2023.2"
     assert (manifest["ip"], manifest["interrupt"]) == ("tilewright_0", "tilewright_0/irq")
-    assert (manifest["clock_mhz"], manifest["source"]) == (100, source)
+    facts = dict(line.split(maxsplit=1) for line in (tmp_path / "build" / "out" / "facts.txt").read_text().splitlines())
+    assert float(facts["clock_mhz"]) == manifest["clock_mhz"] <= config.clock_mhz  # what the PS's divider makes of it
+    assert (manifest["strategy"], manifest["source"]) == (facts["strategy"], source)
     assert manifest["engine_counters"] is (source == "rtl")
     assert read_manifest(overlay / "tilewright-pynq-z2.bit").config == config  # as the pynq device reads it
     assert "setup slack 0.412 ns" in capsys.readouterr().out
@@ -287,14 +345,14 @@ def test_an_overlay_is_made_with_its_manifest(
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        ("slack", "timing is not met at 100 MHz: setup slack -0.512 ns, worst path from system_i/tilewright_0/inst"),
+        ("slack", f"timing is not met at {Config().clock_mhz} MHz: setup slack -0.512 ns, worst path from system_i"),
         ("report_slack", "setup slack -0.512 ns, worst path from"),
         ("no_report", "timing.rpt: the timing report is missing"),
         ("no_clock", "no constrained path for delay type max"),
         ("crash", "vivado failed (exit code 1): ERROR: [Common 17-345] A valid license was not found"),
         ("killed", "vivado failed (exit code 139): its last line is 'Abnormal program termination (11)'"),
         ("synth_1 failed", "run synth_1 ended with 'synth_design ERROR'"),
-        ("impl_1 failed", "run impl_1 ended with 'route_design ERROR'"),
+        ("impl failed", "none of the runs impl_1, impl_2, impl_3, impl_4 came to its end"),
         ("no_bit", "0 files match"),
     ],
 )  # fmt: skip

@@ -78,6 +78,24 @@ proc connect_memory {design ps_type} {
     return memory_bus
 }
 
+# A logic analyser at the accelerator's buses, seen over JTAG. A monitor joins a connection that is there already.
+proc add_ila {design} {
+    set buses [concat s_axil [dict get $design masters]]
+    set pairs [list C_MON_TYPE INTERFACE C_NUM_MONITOR_SLOTS [llength $buses] C_DATA_DEPTH 4096]
+    set slot 0
+    foreach bus $buses {
+        lappend pairs C_SLOT_${slot}_INTF_ID xilinx.com:interface:aximm_rtl:1.0
+        incr slot
+    }
+    add_core ila system_ila $pairs
+    set slot 0
+    foreach bus $buses {
+        set pin [get_bd_intf_pins tilewright_0/$bus]
+        connect_bd_intf_net -intf_net [get_bd_intf_nets -of_objects $pin] $pin [get_bd_intf_pins ila/SLOT_${slot}_AXI]
+        incr slot
+    }
+}
+
 proc block_design {root design ps_type} {
     create_project -force tilewright [file join $root work project] -part [dict get $design part]
     set preset [use_board_files $design]
@@ -108,6 +126,11 @@ proc block_design {root design ps_type} {
     foreach bus $buses {
         connect_pins $clock $bus/aclk
         connect_pins reset/peripheral_aresetn $bus/aresetn
+    }
+    if {[dict get $design ila]} {
+        add_ila $design
+        connect_pins $clock ila/clk
+        connect_pins reset/peripheral_aresetn ila/resetn
     }
     connect_pins tilewright_0/irq interrupts/intr
     connect_pins interrupts/irq ps/[dict get $ps_type interrupt]

@@ -17,5 +17,5 @@ puts $facts "vivado [version -short]"
 puts $facts "clock_mhz $achieved"
 close $facts
 puts "tilewright: [dict get $design clock_mhz] MHz asked for, $achieved MHz made by the PS"
-implement $root $jobs
+implement $root $jobs $design
 close_project

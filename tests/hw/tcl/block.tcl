@@ -232,6 +232,7 @@ namespace eval stub {
     proc connect_bd_intf_net {given} {
         variable partner
         lassign [dict get $given positional] a b
+        if {[dict exists $given -intf_net]} { return [monitor [dict get $given -intf_net] $a $b] }
         foreach end [list $a $b] {
             if {[kind $end] ne "intf"} { fail "connect_bd_intf_net: '$end' is no interface" }
             if {[dict exists $partner $end]} { fail "connect_bd_intf_net: [name $end] is connected already" }
@@ -241,6 +242,21 @@ namespace eval stub {
         }
         dict set partner $a $b
         dict set partner $b $a
+    }
+
+    # A connection is known by one of its ends; a monitor that joins it takes no part in it.
+    proc get_bd_intf_nets {given} {
+        variable partner
+        set end [option $given -of_objects]
+        if {![dict exists $partner $end]} { fail "get_bd_intf_nets: nothing is connected to '$end'" }
+        return intfnet@[name $end]
+    }
+
+    proc monitor {net end watcher} {
+        variable partner
+        if {$net ne "intfnet@[name $end]"} { fail "connect_bd_intf_net: [name $end] is not of '$net'" }
+        if {[lindex [shape_of $watcher] 0] ne "monitor"} { fail "connect_bd_intf_net: [name $watcher] is no monitor" }
+        dict set partner $watcher $end
     }
 
     # -- addresses -------------------------------------------------------------------------------------

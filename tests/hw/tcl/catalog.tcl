@@ -1,6 +1,6 @@
 # The cores that the stub knows: settings (CONFIG.*), pins {direction kind condition} and interfaces
 # {mode protocol width condition}. A condition is settings that must have the values given; a width or count may
-# be a setting. Sources: PG082 and PG201 (processing systems), PG247 (SmartConnect), PG164 (resets), PG099 (axi_intc).
+# be a setting. Sources: PG082 and PG201 (processing systems), PG247 (SmartConnect), PG164 (resets), PG099 (axi_intc), PG261 (System ILA).
 set catalog {
     xilinx.com:ip:processing_system7:5.5 {
         settings {
@@ -67,6 +67,17 @@ set catalog {
             peripheral_aresetn {out reset {}}
         }
         interfaces {}
+    }
+    xilinx.com:ip:system_ila:1.1 {
+        settings   {
+            C_MON_TYPE INTERFACE C_NUM_MONITOR_SLOTS 1 C_DATA_DEPTH 1024
+            C_SLOT_0_INTF_ID xilinx.com:interface:aximm_rtl:1.0 C_SLOT_1_INTF_ID xilinx.com:interface:aximm_rtl:1.0
+            C_SLOT_2_INTF_ID xilinx.com:interface:aximm_rtl:1.0 C_SLOT_3_INTF_ID xilinx.com:interface:aximm_rtl:1.0
+            C_SLOT_4_INTF_ID xilinx.com:interface:aximm_rtl:1.0 C_SLOT_5_INTF_ID xilinx.com:interface:aximm_rtl:1.0
+        }
+        pins       {clk {in clock {}} resetn {in reset {}}}
+        interfaces {}
+        repeated   {C_NUM_MONITOR_SLOTS {SLOT_%d_AXI monitor}}
     }
     xilinx.com:ip:axi_intc:4.1 {
         settings   {C_IRQ_CONNECTION 0 C_IRQ_IS_LEVEL 1 C_KIND_OF_INTR 0xFFFFFFFF C_NUM_INTR_INPUTS 1 C_HAS_FAST 0}

@@ -12,6 +12,7 @@ set vivado_commands {
     connect_bd_net       {{}                                      {-net}                                 2 9}
     create_bd_cell       {{}                                      {-type -vlnv -reference}               1 1}
     create_bd_design     {{}                                      {-dir}                                 1 1}
+    create_run           {{}                                      {-parent_run -flow -strategy -part -constrset -name} 1 1}
     create_project       {{-force -in_memory -ip -rtl_kernel}     {-part}                                0 2}
     current_fileset      {{-constrset -simset -srcset}            {}                                     0 1}
     current_project      {{}                                      {}                                     0 1}
@@ -19,6 +20,7 @@ set vivado_commands {
     get_bd_addr_segs     {{-addressed -addressing -excluded -hierarchical -regexp} {-filter -of_objects} 0 1}
     get_bd_addr_spaces   {{-hierarchical -regexp}                 {-filter -of_objects}                  0 1}
     get_bd_cells         {{-hierarchical -regexp}                 {-filter -of_objects}                  0 1}
+    get_bd_intf_nets     {{-hierarchical -regexp}                 {-filter -of_objects}                  0 1}
     get_bd_intf_pins     {{-hierarchical -regexp}                 {-filter -of_objects}                  0 1}
     get_bd_pins          {{-hierarchical -regexp}                 {-filter -of_objects}                  0 1}
     get_board_parts      {{-latest_file_version -latest_hw_revision -regexp} {-filter -of_objects}       0 1}
@@ -38,6 +40,7 @@ set vivado_commands {
     update_ip_catalog    {{-rebuild}                              {-repo_path -add_ip -delete_ip}        0 0}
     validate_bd_design   {{-force -design_check}                  {}                                     0 1}
     version              {{-short}                                {}                                     0 0}
+    write_debug_probes   {{-force -no_partial_ltxfile}            {-cell}                                1 1}
     wait_on_run          {{}                                      {-timeout}                             1 1}
     ipx::add_address_block        {{} {} 2 2}
     ipx::add_bus_parameter        {{} {} 2 2}
@@ -72,11 +75,20 @@ set hls_commands {
 set properties {
     project  {part board_part ip_repo_paths target_language directory name}
     fileset  {top name}
-    run      {strategy status progress directory name}
+    run      {strategy status progress directory name flow stats.wns stats.whs
+              steps.phys_opt_design.is_enabled steps.post_route_phys_opt_design.is_enabled}
     path     {slack}
     core     {name vendor library version display_name description}
     bus      {name slave_memory_map_ref}
     param    {value name}
     map      {name}
     block    {range usage width base_address access}
+}
+
+# Strategies of implementation (UG904).
+set strategies {
+    {Vivado Implementation Defaults} Performance_Explore Performance_ExplorePostRoutePhysOpt
+    Performance_WLBlockPlacement Performance_NetDelay_high Performance_NetDelay_low Performance_Retiming
+    Performance_ExtraTimingOpt Performance_RefinePlacement Congestion_SpreadLogic_high Congestion_SpreadLogic_medium
+    Congestion_SpreadLogic_low Area_Explore Flow_RunPhysOpt Flow_RunPostRoutePhysOpt
 }
