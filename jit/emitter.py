@@ -173,6 +173,10 @@ class Emitter:
         """Emit a REQUANTIZE into ``out`` with ``requant``'s rounding, zero point and clamp."""
         self._writer.requantize(requant, **fields, **out.wrap)
 
+    def multiply(self, **fields: int) -> None:
+        """Emit an ALU that multiplies accumulators with others of the same bank."""
+        self._writer.multiply(**fields)
+
     def rescale(self, source: Buffer, table: bytes | None, **fields: int) -> None:
         """Emit a RESCALE out of ``source``, looked up in ``table``."""
         self._writer.rescale(table=table, **fields, **source.wrap)

@@ -6,14 +6,17 @@ for all of them and fits the constants to that table, so "exact" here means comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, rescale, scale_round, wrap_int32
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, requantize, rescale, scale_round, wrap_int32
+from tilewright.jit.float_scaling import tune
 from tilewright.jit.graph import Requant, Scale
-from tilewright.jit.numbers import NotRepresentable, quantize_multiplier
+from tilewright.jit.numbers import NotRepresentable, exact_shift, quantize_multiplier
 
 _VALUES = np.arange(-128, 128, dtype=np.int64)
 _ROOM = 30  #: bits of an accumulator that the scaled sum may fill
@@ -59,11 +62,24 @@ def add_table(
     return np.rint(total).astype(np.int64) - moved
 
 
-def float_add_table(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> NDArray[np.int64]:
-    """DequantizeLinear of both, Add and QuantizeLinear in float32 for all (a, b), unclamped: (256, 256)."""
+def multiply_table(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> NDArray[np.int64]:
+    """ONNX Runtime's QLinearMul for all (a, b), unclamped: (256, 256), a on the first axis.
+
+    The integer product in float32, times Sa * Sb / Sc, ties to even, then the zero point.
+    """
+    f = np.float32
+    a, b = (_VALUES - z for z in zero_points[:2])
+    ratio = f(scales[0]) * f(scales[1]) / f(scales[2])
+    return np.rint((a[:, None] * b[None, :]).astype(f) * ratio).astype(np.int64) + zero_points[2]
+
+
+def float_pair_table(
+    join: Callable[[Any, Any], Any], scales: tuple[float, float, float], zero_points: tuple[int, int, int]
+) -> NDArray[np.int64]:
+    """DequantizeLinear of both, ``join`` and QuantizeLinear in float32 for all (a, b), unclamped: (256, 256)."""
     f = np.float32
     a, b = ((_VALUES - z).astype(f) * f(s) for s, z in zip(scales[:2], zero_points[:2], strict=True))
-    return np.rint((a[:, None] + b[None, :]) / f(scales[2])).astype(np.int64) + zero_points[2]
+    return np.rint(join(a[:, None], b[None, :]) / f(scales[2])).astype(np.int64) + zero_points[2]
 
 
 def requantize_table(scale_in: float, zero_in: int, scale_out: float, zero_out: int) -> NDArray[np.int64]:
@@ -78,7 +94,7 @@ def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo:
     ``wanted``: (256,) for one term or (256, 256) for two. Raises NotRepresentable for ratios beyond the datapath.
     """
     goal = np.clip(wanted, lo, hi)
-    largest = sum(255 * term.ratio for term in terms)
+    largest = sum(255 * abs(term.ratio) for term in terms)
     if not 0 < largest < 1 << 24:
         raise NotRepresentable(f"a scale ratio of {largest / 255:.3g}")
     best: Fitted | None = None
@@ -104,10 +120,41 @@ def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo:
 
 def _scale(term: Term, fraction: int) -> Scale:
     """``(x - zero_point) * ratio`` with ``fraction`` bits after the point."""
-    multiplier, shift = quantize_multiplier(term.ratio * 2.0 ** (fraction - RESCALE_LEFT_SHIFT))
+    size, shift = quantize_multiplier(abs(term.ratio) * 2.0 ** (fraction - RESCALE_LEFT_SHIFT))
+    multiplier = -size if term.ratio < 0 else size
     return Scale(
         bias=-(term.zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding=Rounding.SINGLE
     )
+
+
+def fit_product(
+    wanted: NDArray[np.int64], terms: tuple[Term, Term], zero_point: int, lo: int, hi: int, channels: int
+) -> Fitted:
+    """Requant that makes ``clip(wanted, lo, hi)`` of the integer product, exactly if the product says it all.
+
+    ``wanted``: (256, 256); the ratios of ``terms`` multiply to the scale of the product relative to the result's.
+    Raises NotRepresentable for ratios beyond the datapath.
+    """
+    ratio = terms[0].ratio * terms[1].ratio
+    if not 2.0**-30 < ratio < 2.0**14:
+        raise NotRepresentable(f"a scale ratio of {ratio:.3g}")
+    goal = np.clip(wanted, lo, hi)
+    acc = (_VALUES - terms[0].zero_point)[:, None] * (_VALUES - terms[1].zero_point)[None, :]
+    order = np.argsort(acc, axis=None, kind="stable")
+    products, results = acc.reshape(-1)[order], goal.reshape(-1)[order]
+    low, high = products[:1], products[-1:]
+    levels = np.arange(lo + 1, hi + 1)
+    last = np.searchsorted(np.maximum.accumulate(results), levels)  # where each level is first reached
+    above = np.append(products, high + 1)[last]
+    below = np.append(low - 1, products)[last]  # between neighbours that occur, nearest to where it belongs
+    table = np.clip(np.ceil((levels - zero_point - 0.5) / ratio).astype(np.int64), below + 1, above)[None, :]
+    tuned = tune([ratio], low, high, zero_point, lo, hi, table)
+    bias, offset = np.zeros(channels, np.int32), np.full(channels, tuned.offset[0], np.int32)
+    multiplier, shift = (np.full(channels, v[0], np.int32) for v in (tuned.multiplier, tuned.shift))
+    requant = Requant(bias, multiplier, shift, offset, tuned.rounding, zero_point, lo, hi)
+    got = requantize(acc, 0, multiplier[0], shift[0], offset[0], tuned.rounding, zero_point, lo, hi).astype(np.int64)
+    scales = tuple(exact_shift(term.zero_point) for term in terms)
+    return Fitted(scales, requant, int((got != goal).sum()), goal.size, int(np.abs(got - goal).max()))
 
 
 def _accumulate(scales: tuple[Scale, ...]) -> NDArray[np.int64]:

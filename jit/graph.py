@@ -114,12 +114,32 @@ class DepthwiseConv2D(Op):
 
 
 @dataclass(kw_only=True)
-class Add(Op):
-    """``requant(scale_a(a) + scale_b(b))``; both inputs of one shape. The requant arrays have shape (C,)."""
+class Pairwise(Op):
+    """``requant(scale_a(a) JOIN scale_b(b))``, element by element. The requant arrays have shape (C,).
+
+    ``a`` has the shape of the result, and so has ``b``, or a single row, a single column or both (a pixel), which
+    then go with all of ``a``'s.
+    """
 
     scale_a: Scale
     scale_b: Scale
     requant: Requant
+
+
+class Add(Pairwise):
+    """The sum, wrapping."""
+
+
+class Multiply(Pairwise):
+    """The product, wrapping."""
+
+
+class Maximum(Pairwise):
+    """The greater."""
+
+
+class Minimum(Pairwise):
+    """The less."""
 
 
 @dataclass(kw_only=True)

@@ -204,9 +204,13 @@ class _Lowering:
         requant = identity_requant(out.shape[3], op.lo, op.hi)
         self._elementwise(op, op.inputs, out, terms, requant, strides=op.strides, pad=op.padding, pad_constant=-128)
 
-    def add(self, op: g.Add) -> None:
-        terms = [Term(0, op.scale_a, Combine.WRITE), Term(1, op.scale_b, Combine.ADD)]
-        self._elementwise(op, op.inputs, self.output(op), terms, op.requant)
+    def pairwise(self, op: g.Pairwise) -> None:
+        out, (height, width) = self.output(op), self.spec(op.inputs[1]).shape[1:3]
+        moves = (height == out.shape[1], width == out.shape[2])
+        terms = [
+            Term(0, op.scale_a, Combine.WRITE), Term(1, op.scale_b, _JOINS.get(type(op), Combine.WRITE), moves=moves)
+        ]  # fmt: skip
+        self._elementwise(op, op.inputs, out, terms, op.requant, product=isinstance(op, g.Multiply))
 
     def requantize(self, op: g.Requantize) -> None:
         self._elementwise(op, op.inputs, self.output(op), [Term(0, op.scale, Combine.WRITE)], op.requant)
@@ -372,12 +376,14 @@ def _cover(
     return top, left, max(0, need[0]), max(0, need[1])
 
 
+_JOINS: dict[type[Op], Combine] = {g.Add: Combine.ADD, g.Maximum: Combine.MAX, g.Minimum: Combine.MIN}
+
 _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.Conv2D: _Lowering.conv,
     g.DepthwiseConv2D: _Lowering.depthwise,
     g.AvgPool2D: _Lowering.average_pool,
     g.MaxPool2D: _Lowering.max_pool,
-    g.Add: _Lowering.add,
+    **dict.fromkeys((g.Add, g.Multiply, g.Maximum, g.Minimum), _Lowering.pairwise),
     g.Requantize: _Lowering.requantize,
     g.Pad: _Lowering.pad,
     g.Resample: _Lowering.resample,

@@ -76,9 +76,14 @@ def _depthwise(op: g.DepthwiseConv2D, x: Array) -> Array:
     return apply_requant(acc, op.requant)
 
 
-def _add(op: g.Add, a: Array, b: Array) -> Array:
-    total = apply_scale(a, op.scale_a).astype(np.int64) + apply_scale(b, op.scale_b)
-    return apply_requant(wrap_int32(total), op.requant)
+def _pairwise(join: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """What an operator of two tensors means, which it joins by ``join``."""
+
+    def rule(op: g.Pairwise, a: Array, b: Array) -> Array:
+        joined = join(apply_scale(a, op.scale_a).astype(np.int64), apply_scale(b, op.scale_b).astype(np.int64))
+        return apply_requant(wrap_int32(joined), op.requant)
+
+    return rule
 
 
 def valid_counts(size: tuple[int, int], op: g.AvgPool2D) -> Array:
@@ -123,7 +128,10 @@ def _concat(op: g.Concat, *inputs: Array) -> Array:
 _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Conv2D: _conv2d,
     g.DepthwiseConv2D: _depthwise,
-    g.Add: _add,
+    g.Add: _pairwise(np.add),
+    g.Multiply: _pairwise(np.multiply),
+    g.Maximum: _pairwise(np.maximum),
+    g.Minimum: _pairwise(np.minimum),
     g.AvgPool2D: _average_pool,
     g.MaxPool2D: _max_pool,
     g.Requantize: _requantize,

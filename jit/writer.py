@@ -24,6 +24,7 @@ from tilewright.isa.spec import (
     TABLE_ENTRY_VALUES,
     TABLES,
     UOP_FIELDS,
+    AluOp,
     Engine,
     Memory,
     Opcode,
@@ -191,6 +192,10 @@ class InstructionWriter:
         for first, stop in split_evenly(vectors, min(1 << ALU_UOP_COUNT_BITS, uop_depth(self.config, Engine.ALU))):
             moved = {**fields, "src": fields["src"] + first * span, "dst": fields["dst"] + first * span}
             self._vectors(Opcode.RESCALE, moved, stop - first)
+
+    def multiply(self, **fields: int) -> None:
+        """ALU that multiplies accumulators with others of the same bank."""
+        self._vectors(Opcode.ALU, {**fields, "function": int(AluOp.MUL), "pace": 1})
 
     # -- pieces ----------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ def _narrowed(op: g.Op, live: Live, tensors: dict[str, g.TensorSpec]) -> g.Op:
         return _convolution(op, live[op.inputs[0]].reshape(op.groups, -1), live[op.output].reshape(op.groups, -1))
     if isinstance(op, g.DepthwiseConv2D):
         return replace(op, weight=np.ascontiguousarray(op.weight[..., stay]), requant=op.requant.of(stay))
-    if isinstance(op, g.Add | g.Requantize | g.Resample):
+    if isinstance(op, g.Pairwise | g.Requantize | g.Resample):
         return replace(op, requant=op.requant.of(stay))
     if isinstance(op, g.AvgPool2D):
         return replace(op, requants={count: requant.of(stay) for count, requant in op.requants.items()})

@@ -111,10 +111,15 @@ def _rescaled(scale: g.Scale, requant: g.Requant, x: Facts) -> Facts:
     return Facts(*_requantized(requant, *_scaled(scale, x)), _first_equal(x.same, _constants(requant)))
 
 
-def _add(op: g.Add, a: Facts, b: Facts) -> Facts:
-    (a_lo, a_hi), (b_lo, b_hi) = _scaled(op.scale_a, a), _scaled(op.scale_b, b)
-    same = _first_equal(a.same, b.same, _constants(op.requant))
-    return Facts(*_requantized(op.requant, a_lo + b_lo, a_hi + b_hi), same)
+def _pairwise(join: np.ufunc) -> Callable[[g.Pairwise, Facts, Facts], Facts]:
+    """``join`` takes its extremes where its operands take theirs."""
+
+    def rule(op: g.Pairwise, a: Facts, b: Facts) -> Facts:
+        corners = [join(x, y) for x in _scaled(op.scale_a, a) for y in _scaled(op.scale_b, b)]
+        same = _first_equal(a.same, b.same, _constants(op.requant))
+        return Facts(*_requantized(op.requant, np.min(corners, axis=0), np.max(corners, axis=0)), same)
+
+    return rule
 
 
 def _average_pool(op: g.AvgPool2D, x: Facts) -> Facts:
@@ -153,7 +158,10 @@ def _reshape(op: g.Reshape, x: Facts) -> Facts:
 _RULES: dict[type[g.Op], Callable[..., Facts]] = {
     g.Conv2D: _conv2d,
     g.DepthwiseConv2D: _depthwise,
-    g.Add: _add,
+    g.Add: _pairwise(np.add),
+    g.Multiply: _pairwise(np.multiply),
+    g.Maximum: _pairwise(np.maximum),
+    g.Minimum: _pairwise(np.minimum),
     g.AvgPool2D: _average_pool,
     g.MaxPool2D: _max_pool,
     g.Requantize: lambda op, x: _rescaled(op.scale, op.requant, x),

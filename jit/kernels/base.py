@@ -85,6 +85,9 @@ class Emit(Protocol):
     def requantize(self, requant: Requant, out: Buffer, **fields: int) -> None:
         """Emit a REQUANTIZE into ``out``; rounding, zero point and clamp come from ``requant``."""
 
+    def multiply(self, **fields: int) -> None:
+        """Emit an ALU that multiplies accumulators with others of the same bank."""
+
     def rescale(self, source: Buffer, table: bytes | None, **fields: int) -> None:
         """Emit a RESCALE out of ``source``, looked up in ``table`` (made resident if it is not)."""
 

@@ -1,4 +1,5 @@
-"""ALU-only operators: residual add, requantise, tables, concatenation, padding and max pooling."""
+"""ALU-only operators: sums, products and extremes of two tensors, requantise, tables, concatenation, padding, max
+pooling."""
 
 from __future__ import annotations
 
@@ -20,24 +21,31 @@ from tilewright.jit.kernels.base import (
 from tilewright.jit.layout import units_for
 from tilewright.jit.plan import tables as t
 
+MULTIPLY_CYCLES = 2  #: of ALU for a vector: both operands lie in one bank of acc
+
 
 @dataclass(frozen=True)
 class Term:
-    """One RESCALE of a task: input ``index`` at rows ``row * stride_y + dy``, columns ``x * stride_x + dx``."""
+    """One RESCALE of a task: input ``index`` at rows ``row * stride_y + dy``, columns ``x * stride_x + dx``.
+
+    ``moves``: whether it goes from row to row, and from column to column, with the output at all.
+    """
 
     index: int
     scale: Scale
     combine: Combine
     dy: int = 0
     dx: int = 0
+    moves: tuple[bool, bool] = (True, True)
 
 
 @dataclass(kw_only=True)
 class ElementwiseNode(Node):
     """``out[.., first_unit:] = requant(combined rescales of input pixels)``, row by row.
 
-    Covers ADD (two terms), requantise (one), max pooling (a term per tap) and one part of a concatenation
-    (``first_unit`` > 0). ``channels`` are the channels this node writes.
+    Covers operators of two tensors (two terms), requantise (one), max pooling (a term per tap) and one part of a
+    concatenation (``first_unit`` > 0). ``channels`` are the channels this node writes. A ``product`` rescales its
+    second term by itself, behind the first in acc, and multiplies.
     """
 
     terms: list[Term]
@@ -46,6 +54,7 @@ class ElementwiseNode(Node):
     strides: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     pad_constant: int = 0
+    product: bool = False
 
     def __post_init__(self) -> None:
         self.channel_units = units_for(self.channels, self.config)
@@ -53,14 +62,17 @@ class ElementwiseNode(Node):
         self._scale_entry = {scale: i for i, scale in enumerate(dict.fromkeys(term.scale for term in self.terms))}
 
     def extents(self) -> tuple[int, ...]:
+        one = self.product and not self.terms[-1].moves[1]  # pixel beside, instead of as many again
+        passes = len(self.terms) + (MULTIPLY_CYCLES - one if self.product else 0)
         return (
-            t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, 0, *self.strides, 1,
-            len(self.terms), len(self._scale_entry), self._uniform, 0, 1, 0, 0,
+            t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, int(one), *self.strides,
+            1 + (self.product and not one), passes, len(self._scale_entry), self._uniform, 0, 1, 0, 0,
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
-        rows = [term.dy for term in self.terms if term.index == index]
-        return self.strides[0], min(rows), max(rows) - min(rows) + 1
+        terms = [term for term in self.terms if term.index == index]
+        rows = [term.dy for term in terms]
+        return self.strides[0] * terms[0].moves[0], min(rows), max(rows) - min(rows) + 1
 
     def constant_entries(self) -> tuple[int, int]:
         vectors = 1 if self._uniform else self.channel_units // self.config.out_units
@@ -93,17 +105,24 @@ class ElementwiseNode(Node):
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         vectors, columns = self.channel_units // c.out_units, task.hi - task.lo
-        for term in self.terms:
+        second = acc + columns * self.channel_units  # of a product
+        for number, term in enumerate(self.terms):
             source = e.buffer(self.inputs[term.index])
-            x = task.lo * self.strides[1] + term.dx
+            step_y, step_x = (stride * moves for stride, moves in zip(self.strides, term.moves, strict=True))
+            beside = self.product and number > 0
             e.rescale(
                 source, term.scale.table,
                 rounding=int(term.scale.rounding), combine=int(term.combine),
-                outer=columns, inner=vectors,
-                src=source.offset(task.row * self.strides[0] + term.dy, x), src_outer=self.strides[1] * source.units,
-                src_inner=c.out_units,
-                dst=acc, dst_outer=self.channel_units, dst_inner=c.out_units,
+                outer=1 if beside and not step_x else columns, inner=vectors,
+                src=source.offset(task.row * step_y + term.dy, task.lo * step_x + term.dx),
+                src_outer=step_x * source.units, src_inner=c.out_units,
+                dst=second if beside else acc, dst_outer=self.channel_units, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._scale_entry[term.scale],
+            )  # fmt: skip
+        if self.product:
+            e.multiply(
+                outer=columns, inner=vectors, dst=acc, dst_outer=self.channel_units, dst_inner=c.out_units,
+                src=second, src_outer=self.channel_units * self.terms[-1].moves[1], src_inner=c.out_units,
             )  # fmt: skip
         for out in e.outputs(self.output):
             e.requantize(

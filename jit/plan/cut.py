@@ -164,9 +164,9 @@ def _elementwise(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     prm = layer[t.L_SCALES] + (1 if layer[t.L_UNIFORM] else vectors)
     if prm > c[t.C_PRM]:
         return NO_PRM, prm, c[t.C_PRM]
-    columns = c[t.C_ACC_BANK] // units
+    columns = (c[t.C_ACC_BANK] // units - layer[t.L_FRAME]) // layer[t.L_PARTS]
     if columns < 1:
-        return NO_ACC_PIXEL, units, c[t.C_ACC_BANK]
+        return NO_ACC_PIXEL, units * (layer[t.L_FRAME] + layer[t.L_PARTS]), c[t.C_ACC_BANK]
     node[t.N_VECTORS], node[t.N_ROOM], node[t.N_PIECES] = layer[t.L_WIDTH], columns, 1
     node[t.N_PRM_FIXED] = prm
     node[t.N_TERMS_EACH], node[t.N_OUT_EACH] = vectors * layer[t.L_TERMS], vectors

@@ -20,7 +20,7 @@ from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
 
 #: operators whose output channel c depends on channel c of their inputs alone
-_PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Add, g.Requantize, g.Pad, g.Resample)
+_PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Resample)
 #: share of each memory that one slice (constants: its layers together; act: its rows) may take
 _CONSTANT_SHARE = 0.5
 _ACT_SHARE = 0.5
@@ -195,6 +195,6 @@ def _piece(op: Op, k: int, cuts: dict[str, list[tuple[int, int]]], parts: dict[s
         return replace(piece, weight=piece.weight[:, :, a:b], requant=piece.requant.of(slice(a, b)))
     if isinstance(piece, g.AvgPool2D):
         return replace(piece, requants={n: r.of(slice(a, b)) for n, r in piece.requants.items()})
-    if isinstance(piece, (g.Add, g.Requantize, g.Resample)):
+    if isinstance(piece, (g.Pairwise, g.Requantize, g.Resample)):
         return replace(piece, requant=piece.requant.of(slice(a, b)))
     return piece

@@ -14,7 +14,8 @@ in common shows only where they are brought to one form here:
 * requantisation that leaves every int8 value as it is: the element itself, or for a narrower clamp a function of the
   clamp alone; also where the value is a sum with a single weight, 1, which selects it;
 * rescaling: by its table over all int8 values, so equal tables are one function; ``a x + b`` is computed;
-* the maximum of int8 values: the sum of a random function over the values, 0 for -128.
+* the maximum of int8 values: the sum of a random function over the values, 0 for -128; their minimum: of another, 0
+  for 127.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from tilewright.sim.functions import nudge, to_even
 
 P = (1 << 33) - 9  #: prime
 SUM_TERMS = 1 << 13  #: products of a reduced element and an int8 weight that may be added before a reduction
-REQUANTIZE, CLAMP, MAXIMUM, MEMBER, TABLE = range(1, 6)  #: what a key is for
-#: what an accumulator holds: a sum, one int8 value, a maximum of int8 values, a sum of which all weights are zero
-LINEAR, PLAIN, MAXSET, NOTHING = range(4)
+REQUANTIZE, CLAMP, MAXIMUM, MEMBER, TABLE, MINIMUM = range(1, 7)  #: what a key is for
+#: what an accumulator holds: a sum or product, one int8 value, a maximum or minimum of int8 values, a sum of which all
+#: weights are zero
+LINEAR, PLAIN, MAXSET, MINSET, NOTHING = range(5)
 
 _INVERSE = 1.0 / P
 _HALF = 1 << 32
@@ -85,9 +87,22 @@ def symbol(value: float, key: int) -> float:
 
 
 @compiled
-def member(value: float, seed: int) -> float:
-    """What an int8 value adds to a maximum: nothing if it is -128."""
-    return 0.0 if residue(value) == P - 128 else symbol(value, chain(seed, MEMBER))
+def member(value: float, kind: int, seed: int) -> float:
+    """What an int8 value adds to a maximum (MAXSET), nothing if it is -128, or to a minimum, nothing if it is 127."""
+    least = P - 128 if kind == MAXSET else 127
+    return 0.0 if residue(value) == least else symbol(value, chain(chain(seed, MEMBER), kind))
+
+
+@compiled
+def extreme(kind: int) -> int:
+    """What the key of the extreme of a set is for."""
+    return MAXIMUM if kind == MAXSET else MINIMUM
+
+
+@compiled
+def times(a: float, b: float) -> float:
+    """``a * b`` reduced, for reduced values."""
+    return multiply(residue(a), b)
 
 
 @compiled
@@ -122,17 +137,17 @@ def requantize_key(
 
 @compiled
 def clamp_key(seed: int, what: int, lo: int, hi: int) -> int:
-    """The key of a clamp of one int8 value (CLAMP) or of a maximum (MAXIMUM)."""
+    """The key of a clamp of one int8 value (CLAMP), of a maximum (MAXIMUM) or of a minimum (MINIMUM)."""
     return chain(chain(seed, what), (lo << 16) + hi)
 
 
 @compiled
 def requantized(value: float, kind: int, bias: int, key: int, keeps: bool, lo: int, hi: int, seed: int) -> float:
     """What REQUANTIZE makes of an accumulator of one kind; ``keeps`` is :func:`keeps_int8` of its parameters."""
-    if kind == MAXSET:
+    if kind in (MAXSET, MINSET):
         if keeps:
-            return symbol(value, clamp_key(seed, MAXIMUM, lo, hi))
-        value = symbol(value, clamp_key(seed, MAXIMUM, -128, 127))
+            return symbol(value, clamp_key(seed, extreme(kind), lo, hi))
+        value = symbol(value, clamp_key(seed, extreme(kind), -128, 127))
     elif kind in (PLAIN, NOTHING) and keeps:
         return value if lo <= -128 and hi >= 127 else symbol(value, clamp_key(seed, CLAMP, lo, hi))
     return symbol(value + bias, key)

@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.proof.algebra import LINEAR, MAXIMUM, MAXSET, NOTHING, PLAIN, SUM_TERMS, clamp_key, reduce, symbol
+from tilewright.jit.proof.algebra import (
+    LINEAR,
+    MAXSET,
+    MINSET,
+    NOTHING,
+    PLAIN,
+    SUM_TERMS,
+    clamp_key,
+    extreme,
+    reduce,
+    symbol,
+)
 from tilewright.jit.proof.blocks import add_products
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.native import compiled
@@ -16,10 +27,10 @@ from tilewright.sim.state import Shape
 
 @compiled
 def linear(first: int, count: int, x: Machine) -> None:
-    """Make accumulators numbers that can be added to: a maximum becomes the function of its set."""
+    """Make accumulators numbers that can be added to: an extreme becomes the function of its set."""
     for k in range(first, first + count):
-        if x.kind[k] == MAXSET:
-            x.acc[k] = symbol(x.acc[k], clamp_key(x.seed, MAXIMUM, -128, 127))
+        if x.kind[k] in (MAXSET, MINSET):
+            x.acc[k] = symbol(x.acc[k], clamp_key(x.seed, extreme(x.kind[k]), -128, 127))
         x.kind[k] = LINEAR
 
 

@@ -15,6 +15,7 @@ from tilewright.jit.proof.algebra import (
     requantize_key,
     requantized,
     residue,
+    times,
 )
 from tilewright.jit.proof.native import compiled
 
@@ -44,10 +45,10 @@ def map_elements(values: Any, a: int, b: int, key: int, out: Any) -> None:
 
 
 @compiled
-def members(values: Any, seed: int, out: Any) -> None:
-    """What each value adds to a maximum; 1-D."""
+def members(values: Any, kind: int, seed: int, out: Any) -> None:
+    """What each value adds to a maximum or minimum (``kind``); 1-D."""
     for n in range(len(values)):
-        out[n] = member(values[n], seed)
+        out[n] = member(values[n], kind, seed)
 
 
 @compiled
@@ -55,6 +56,13 @@ def reduce_elements(values: Any) -> None:
     """Reduce in place; 1-D."""
     for n in range(len(values)):
         values[n] = reduce(values[n])
+
+
+@compiled
+def multiply_elements(a: Any, b: Any, out: Any) -> None:
+    """``out[n] = a[n] * b[n]``; 1-D."""
+    for n in range(len(a)):
+        out[n] = times(reduce(a[n]), reduce(b[n]))
 
 
 @compiled

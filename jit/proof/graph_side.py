@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from tilewright.isa.arithmetic import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.errors import Unfollowed
-from tilewright.jit.proof.algebra import LINEAR, MAXSET, PLAIN, SUM_TERMS, table_form
-from tilewright.jit.proof.elements import map_elements, members, reduce_elements, requantize_elements
+from tilewright.jit.proof.algebra import LINEAR, MAXSET, MINSET, PLAIN, SUM_TERMS, table_form
+from tilewright.jit.proof.elements import (
+    map_elements,
+    members,
+    multiply_elements,
+    reduce_elements,
+    requantize_elements,
+)
 from tilewright.jit.reference import apply_scale, pad, valid_counts, windows
 
 Elements = NDArray[np.float64]
@@ -123,8 +129,33 @@ def _depthwise(op: g.DepthwiseConv2D, seed: int, x: Elements) -> Elements:
     return _sum(acc, op.weight.reshape(-1, op.weight.shape[2]).T, op.requant, seed)
 
 
+def _scaled_pair(op: g.Pairwise, seed: int, a: Elements, b: Elements) -> tuple[Elements, Elements, bool]:
+    """Both operands rescaled, in the shape of the result, and whether both are int8 values."""
+    (x, kind_a), (y, kind_b) = _scale(a, op.scale_a, seed), _scale(b, op.scale_b, seed)
+    return x, np.broadcast_to(y, x.shape), kind_a == kind_b == PLAIN
+
+
 def _add(op: g.Add, seed: int, a: Elements, b: Elements) -> Elements:
-    return _requantize(_scale(a, op.scale_a, seed)[0] + _scale(b, op.scale_b, seed)[0], LINEAR, op.requant, seed)
+    x, y, _ = _scaled_pair(op, seed, a, b)
+    return _requantize(x + y, LINEAR, op.requant, seed)
+
+
+def _multiply(op: g.Multiply, seed: int, a: Elements, b: Elements) -> Elements:
+    x, y, _ = _scaled_pair(op, seed, a, b)
+    total = np.empty(x.size)
+    multiply_elements(x.ravel(), y.ravel(), total)
+    return _requantize(total.reshape(x.shape), LINEAR, op.requant, seed)
+
+
+def _extreme(op: g.Pairwise, seed: int, a: Elements, b: Elements) -> Elements:
+    *operands, plain = _scaled_pair(op, seed, a, b)
+    if not plain:
+        raise Unfollowed(f"{op.name} ({op.kind}): of other than int8 values as they are")
+    kind = MAXSET if isinstance(op, g.Maximum) else MINSET
+    found = [np.empty(operands[0].size) for _ in operands]
+    for operand, each in zip(operands, found, strict=True):
+        members(operand.ravel(), kind, seed, each)
+    return _requantize((found[0] + found[1]).reshape(operands[0].shape), kind, op.requant, seed)
 
 
 def _average_pool(op: g.AvgPool2D, seed: int, x: Elements) -> Elements:
@@ -145,7 +176,7 @@ def _max_pool(op: g.MaxPool2D, seed: int, x: Elements) -> Elements:
     if op.kernel == (1, 1):
         return _requantize(padded[:, :: op.strides[0], :: op.strides[1]], PLAIN, clamp, seed)
     each = np.empty(padded.size)
-    members(padded.ravel(), seed, each)
+    members(padded.ravel(), MAXSET, seed, each)
     return _requantize(_tap_sums(each.reshape(padded.shape), op.kernel, op.strides, (1, 1), None), MAXSET, clamp, seed)
 
 
@@ -193,6 +224,9 @@ _RULES: dict[type[g.Op], Callable[..., Elements]] = {
     g.Conv2D: _conv2d,
     g.DepthwiseConv2D: _depthwise,
     g.Add: _add,
+    g.Multiply: _multiply,
+    g.Maximum: _extreme,
+    g.Minimum: _extreme,
     g.AvgPool2D: _average_pool,
     g.MaxPool2D: _max_pool,
     g.Requantize: lambda op, seed, x: _rescaled(x, op.scale, op.requant, seed),

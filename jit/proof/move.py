@@ -16,7 +16,7 @@ from tilewright.sim.raw import read_int8, read_int32
 from tilewright.sim.state import Shape
 
 #: why an instruction cannot be followed; see :data:`tilewright.jit.proof.run.REASONS`
-FOLLOWED, DATA_AS_CONSTANTS, DATA_AS_INT32, NONLINEAR_ALU, MINIMUM, MAXIMUM_OF_SUMS = range(6)
+FOLLOWED, DATA_AS_CONSTANTS, DATA_AS_INT32, NONLINEAR_ALU, EXTREME_OF_SUMS = range(5)
 
 ACT, WGT, ACC, ACC8, PRM, TABLE = (
     int(m) for m in (Memory.ACT, Memory.WGT, Memory.ACC, Memory.ACC8, Memory.PRM, Memory.TABLE)

@@ -20,9 +20,8 @@ from tilewright.jit.proof.machine import Machine, make_machine
 from tilewright.jit.proof.move import (
     DATA_AS_CONSTANTS,
     DATA_AS_INT32,
+    EXTREME_OF_SUMS,
     FOLLOWED,
-    MAXIMUM_OF_SUMS,
-    MINIMUM,
     NONLINEAR_ALU,
     fill,
     load,
@@ -41,8 +40,7 @@ REASONS = {
     DATA_AS_CONSTANTS: "it loads weights, parameters or micro-ops that the program did not bring along",
     DATA_AS_INT32: "it loads int32 numbers from data, whose elements are bytes",
     NONLINEAR_ALU: "ALU's MAX, MIN, SHR and products of two accumulators are not linear",
-    MINIMUM: "RESCALE joins by MIN",
-    MAXIMUM_OF_SUMS: "RESCALE joins by MAX what are not plain int8 values",
+    EXTREME_OF_SUMS: "RESCALE joins by MAX or MIN what are not plain int8 values",
 }
 
 

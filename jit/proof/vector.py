@@ -11,7 +11,7 @@ from tilewright.isa.spec import TABLE_VALUES, AluOp, Combine
 from tilewright.jit.proof.algebra import (
     LINEAR,
     MAXSET,
-    NOTHING,
+    MINSET,
     PLAIN,
     apply_form,
     keeps_int8,
@@ -22,25 +22,26 @@ from tilewright.jit.proof.algebra import (
     requantized,
     scale_entry,
     table_form,
+    times,
 )
 from tilewright.jit.proof.array import linear
 from tilewright.jit.proof.machine import Machine
-from tilewright.jit.proof.move import FOLLOWED, MAXIMUM_OF_SUMS, MINIMUM, NONLINEAR_ALU
+from tilewright.jit.proof.move import EXTREME_OF_SUMS, FOLLOWED, NONLINEAR_ALU
 from tilewright.jit.proof.native import compiled
 from tilewright.sim.operands import loop_offsets, vector
 from tilewright.sim.scaling import BIAS, MULTIPLIER, OFFSET, SHIFT
 from tilewright.sim.state import Shape
 
 ADD, MUL, MOV = int(AluOp.ADD), int(AluOp.MUL), int(AluOp.MOV)
-WRITE, JOIN_ADD, JOIN_MAX, JOIN_MIN = (int(c) for c in Combine)
+WRITE, JOIN_ADD, JOIN_MAX = int(Combine.WRITE), int(Combine.ADD), int(Combine.MAX)
 CONSTANT = int(Rounding.CONSTANT)
 
 
 @compiled
 def alu(row: Any, x: Machine, s: Shape) -> int:
-    """ALU; the linear functions (ADD, MOV, MUL by an immediate) can be followed."""
+    """ALU; ADD, MOV and MUL can be followed."""
     function, immediate, imm = row.function, row.use_imm != 0, row.imm
-    if function != ADD and function != MOV and not (function == MUL and immediate):
+    if function != ADD and function != MOV and function != MUL:
         return NONLINEAR_ALU
     for o in range(row.outer):
         for i in range(row.inner):
@@ -50,11 +51,11 @@ def alu(row: Any, x: Machine, s: Shape) -> int:
                 d, a = dst * s.lanes, src * s.lanes
                 if function != MOV:
                     linear(d, s.block_out, x)
-                if function == ADD and not immediate:
+                if function != MOV and not immediate:
                     linear(a, s.block_out, x)
                 for k in range(s.block_out):
                     if function == MUL:
-                        x.acc[d + k] = multiply(imm, x.acc[d + k])
+                        x.acc[d + k] = multiply(imm, x.acc[d + k]) if immediate else times(x.acc[d + k], x.acc[a + k])
                     elif function == ADD:
                         x.acc[d + k] = reduce(x.acc[d + k] + (imm if immediate else x.acc[a + k]))
                     else:
@@ -123,14 +124,14 @@ def _prepare_rescale(entry: int, tag: int, row: Any, x: Machine, s: Shape) -> No
 
 
 @compiled
-def _join_maximum(at: int, value: float, plain: bool, x: Machine) -> bool:
-    """acc = max(acc, value); false unless both are int8 values or maxima of such."""
-    if not plain or x.kind[at] == LINEAR or x.kind[at] == NOTHING:
+def _join_extreme(at: int, value: float, plain: bool, kind: int, x: Machine) -> bool:
+    """acc = max or min (acc, value); false unless both are int8 values or extremes of that ``kind`` of such."""
+    if not plain or x.kind[at] not in (PLAIN, kind):
         return False
     if x.kind[at] == PLAIN:
-        x.acc[at] = member(x.acc[at], x.seed)
-    x.acc[at] = reduce(x.acc[at] + member(value, x.seed))
-    x.kind[at] = MAXSET
+        x.acc[at] = member(x.acc[at], kind, x.seed)
+    x.acc[at] = reduce(x.acc[at] + member(value, kind, x.seed))
+    x.kind[at] = kind
     return True
 
 
@@ -138,8 +139,7 @@ def _join_maximum(at: int, value: float, plain: bool, x: Machine) -> bool:
 def rescale(row: Any, x: Machine, s: Shape) -> int:
     """RESCALE."""
     combine, tag = row.combine, row.rounding + ((1 + row.table) << 8) * row.lookup
-    if combine == JOIN_MIN:
-        return MINIMUM
+    extreme = MAXSET if combine == JOIN_MAX else MINSET
     n = s.block_out
     for o in range(row.outer):
         for i in range(row.inner):
@@ -160,6 +160,6 @@ def rescale(row: Any, x: Machine, s: Shape) -> int:
                     elif combine == WRITE:
                         x.acc[d + k] = value
                         x.kind[d + k] = PLAIN if plain else LINEAR
-                    elif not _join_maximum(d + k, value, plain, x):
-                        return MAXIMUM_OF_SUMS
+                    elif not _join_extreme(d + k, value, plain, extreme, x):
+                        return EXTREME_OF_SUMS
     return FOLLOWED

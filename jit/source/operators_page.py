@@ -17,7 +17,8 @@ COSTS: dict[str, str] = {
     "convolution": "GEMM: KH x KW x ceil(IC / BLOCK_IN)",
     "depthwise": "GEMM: KW x KH per column of the window, shared by neighbours",
     "table": "ALU: 2",
-    "sum": "ALU: 3",
+    "sum": "ALU: 3, or 2 with constants",
+    "product": "ALU: 5, 4 where one operand goes with all columns; GEMM: 1 (numbers per channel), ALU: 2 (a number)",
     "copy": "ALU: 2, or none where parts are written in place",
     "view": "none, or on the host where pixels change their rows",
     "window": "ALU: KH x KW + 1",
@@ -27,14 +28,15 @@ COSTS: dict[str, str] = {
     "host": "on the host, in NumPy",
 }
 TFLITE: dict[str, str] = {
-    **dict.fromkeys((*tables.FUNCTIONS, *tables.BINARY), "table"),
+    **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), "table"),
     **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), "table"),
     **dict.fromkeys(("CONCATENATION", "PAD", "PADV2"), "copy"),
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), "view"),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN"), "average"),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), "resample"),
     **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), "convolution"),
-    "ADD": "sum", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
+    **dict.fromkeys(("ADD", "SUB", "MAXIMUM", "MINIMUM"), "sum"),
+    "MUL": "product", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
     "TRANSPOSE_CONV": "spread",
 }  # fmt: skip
 ONNX: dict[str, str] = {

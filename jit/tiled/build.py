@@ -58,6 +58,6 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
         window = Window(kernel, node.strides, (1, 1), node.pad[0], node.pad[1], node.pad_constant)
         return AluLayer(
             node=node, config=config, window=window, requants={0: node.requant}, terms=node.terms,
-            vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
+            product=node.product, vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
         )  # fmt: skip
     raise PlaceError(f"{node.name}: {type(node).__name__} has no tiled form")

@@ -93,7 +93,7 @@ def _host(
     """The chain that a layer can go on with: the one that makes the last of its inputs."""
     window = layer.window
     alone = window.pointwise and window.strides == (1, 1) and (window.top, window.left) == (0, 0)
-    if not isinstance(layer, AluLayer) or not alone:
+    if not isinstance(layer, AluLayer) or not layer.joins or not alone:
         return None
     host = max((k for tensor in layer.sources for k in writers.get(tensor, [])), default=None)
     if host is None:

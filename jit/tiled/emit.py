@@ -119,12 +119,14 @@ class TileEmitter:
         layer, units = self._chains[item.chain].leader, (item.hi - item.lo) * self.config.out_units
         assert isinstance(layer, AluLayer)
         for index, piece in enumerate(item.pieces):
-            patch = layer.window.patch(layer.sources[piece.source], item.tile, piece)
+            patch = layer.patch(item.tile, piece)
             prm = self._scales(step, 0, layer)
             (base,) = self._fetch(loads.patches, step, [loads.wanted_patch(step, patch)])
             self._begin(step, 0)
             place = Place(base, self._wrap)
             self._worker.rescale(layer, piece, index == 0, units, step.part, patch, place, prm, acc)
+        if layer.product:
+            self._worker.multiply(units, step.part, acc)
         loads.release(loads.patches, step)
         self._finish(step, acc)
         loads.ahead()

@@ -49,6 +49,7 @@ class Layer(IntEnum):
     PRM_EACH = 19  #: prm entries for each vector of a chunk
     PASSES = 20  #: passes of ALU over each output vector
     OPERANDS = 21  #: tensors that followers read beside
+    SUMS = 22  #: accumulators of each output
 
 
 class LayerShape(NamedTuple):
@@ -222,7 +223,7 @@ def judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     units, entries, parts, total, whole = chunks[0], chunks[1], chunks[2], chunks[3], chunks[4] != 0
     kind, height, width, vectors = row[_L.KIND], row[_L.HEIGHT], row[_L.WIDTH], row[_L.VECTORS]
     result = cut_vectors * m[_M.OUT_UNITS]
-    columns_of_acc = cut_columns + row[_L.LEAD]
+    columns_of_acc, sums = cut_columns + row[_L.LEAD], result * row[_L.SUMS]
     if kind == WINDOW:
         kernel_rows = min(kernel_rows, row[_L.MOST_ROWS])
         if columns_of_acc > _MOST_LOOPS:
@@ -231,9 +232,9 @@ def judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     parts *= kernel_parts
     flat = row[_L.FLAT] != 0
     # acc: a row of the tile, or where pieces add up all of it
-    if (1 if flat and parts == 1 else columns_of_acc) * result > m[_M.ACC_BANK]:
+    if (1 if flat and parts == 1 else columns_of_acc) * sums > m[_M.ACC_BANK]:
         return -1.0, 0, 0, 0, 0, 0, 0.0
-    if parts > 1 and cut_rows * columns_of_acc * result > m[_M.ACC_BANK]:
+    if parts > 1 and cut_rows * columns_of_acc * sums > m[_M.ACC_BANK]:
         return -1.0, 0, 0, 0, 0, 0, 0.0
     if row[_L.PRM_FIXED] + row[_L.PRM_EACH] * cut_vectors > m[_M.PRM]:
         return -1.0, 0, 0, 0, 0, 0, 0.0

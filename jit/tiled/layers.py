@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Node, is_uniform, prm_entries, split_evenly
-from tilewright.jit.kernels.elementwise import Term
+from tilewright.jit.kernels.elementwise import MULTIPLY_CYCLES, Term
 from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.blocks import Blocks
-from tilewright.jit.tiled.geometry import Cut, Piece, Tile, Window
+from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Tile, Window
 from tilewright.jit.tiled.judge import LayerShape
 
 
@@ -73,6 +73,15 @@ class TiledLayer(ABC):
         """Passes of ALU over each output."""
         return 1
 
+    @property
+    def sums(self) -> int:
+        """Accumulators of each output."""
+        return 1
+
+    def patch(self, tile: Tile, piece: Piece) -> Patch:
+        """What a piece reads for a tile."""
+        return self.window.patch(self.sources[piece.source], tile, piece)
+
     @cached_property
     def array_cycles(self) -> int:
         """Cycles of GEMM over the whole layer, uncut."""
@@ -103,7 +112,7 @@ class TiledLayer(ABC):
             judge.Layer.STRIDE_X: window.strides[1], judge.Layer.DILATION_Y: window.dilation[0],
             judge.Layer.DILATION_X: window.dilation[1], judge.Layer.LEAD: self.lead, judge.Layer.FLAT: self.flat,
             judge.Layer.PRM_FIXED: self.scale_entries + self.uniform, judge.Layer.PRM_EACH: not self.uniform,
-            judge.Layer.TERMS: 1, judge.Layer.PASSES: self.passes,
+            judge.Layer.TERMS: 1, judge.Layer.PASSES: self.passes, judge.Layer.SUMS: self.sums,
             **self._numbers(),
         }  # fmt: skip
         numbers = np.array([row.get(column, 0) for column in judge.Layer], np.int64)
@@ -227,9 +236,10 @@ class GemmLayer(TiledLayer):
 
 @dataclass(kw_only=True)
 class AluLayer(TiledLayer):
-    """Rescaled pixels, added or compared: ``terms`` by kernel position."""
+    """Rescaled pixels, added, compared or (a ``product`` of two terms) multiplied: ``terms`` by kernel position."""
 
     terms: list[Term]
+    product: bool = False
 
     @property
     def scale_entries(self) -> int:
@@ -237,7 +247,27 @@ class AluLayer(TiledLayer):
 
     @property
     def passes(self) -> int:
-        return len(self.terms) + 1
+        return len(self.terms) + 1 + (MULTIPLY_CYCLES if self.product else 0)
+
+    @property
+    def sums(self) -> int:
+        return 1 + self.product
+
+    @property
+    def flat(self) -> bool:
+        return super().flat and all(term.moves[0] == term.moves[1] for term in self.terms)
+
+    @property
+    def joins(self) -> bool:
+        """Whether it can go on with another's results where they lie in acc: one accumulator each, pixel by pixel."""
+        return not self.product and all(all(term.moves) for term in self.terms)
+
+    def patch(self, tile: Tile, piece: Piece) -> Patch:
+        patch = super().patch(tile, piece)
+        down, across = next(term.moves for term in self.terms if term.index == piece.source)
+        if not down:
+            patch = patch._replace(top=0, rows=1)
+        return patch if across else patch._replace(left=0, columns=1)
 
     def pieces(self, lo: int, hi: int, cut: Cut) -> list[Piece]:
         units = (lo * self.config.out_units, hi * self.config.out_units)

@@ -144,7 +144,7 @@ class Items:
         if key not in self._patches:
             chain = self.chains[item.chain]
             pieces = item.pieces[index : index + 1] if chain.uses_gemm else item.pieces
-            found = [chain.leader.window.patch(chain.leader.sources[p.source], item.tile, p) for p in pieces]
+            found = [chain.leader.patch(item.tile, p) for p in pieces]
             found += chain.operands(item.tile, item.lo, item.hi).values() if finishes else ()
             self._patches[key] = found
         return self._patches[key]
@@ -160,7 +160,7 @@ class Items:
 
 def _parts(tile: Tile, units: int, layer: TiledLayer) -> tuple[Part, ...]:
     """A tile with ``units`` accumulators a pixel, cut to banks of acc."""
-    bank = layer.config.acc_bank_units
+    bank, units = layer.config.acc_bank_units, units * layer.sums
     if layer.flat:
         return tuple(Part(0, 1, a, b, True) for a, b in split_evenly(tile.rows * tile.columns, bank // units))
     rows = split_evenly(tile.rows, bank // ((tile.columns + layer.lead) * units))

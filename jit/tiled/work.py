@@ -113,8 +113,11 @@ class Worker:
         c, (rows, columns) = self.config, layer.window.steps(piece)
         step_y, step_x = rows * patch.stride, columns * patch.units
         vectors = units // c.out_units
+        if layer.product and piece.source:
+            acc += part.rows * part.columns * units
         for number, (term, ky, kx) in enumerate(layer.terms_of(piece)):
             first = begins and number == 0
+            step_y, step_x = step_y * term.moves[0], step_x * term.moves[1]
             start = source.base + part.top * step_y + ky * patch.stride + part.left * step_x + kx * patch.units
             common = {
                 "rounding": int(term.scale.rounding), "prm": prm[term.scale],
@@ -125,6 +128,14 @@ class Worker:
                 src_outer=step_y, src_inner=step_x,
                 dst=acc, dst_outer=part.columns * units, dst_inner=units,
             )  # fmt: skip
+
+    def multiply(self, units: int, part: Part, acc: int) -> None:
+        """Multiply a part's first terms with its second ones, which lie behind them."""
+        count = part.rows * part.columns * units // self.config.out_units
+        self._writer.multiply(
+            inner=count, dst=acc, dst_inner=self.config.out_units,
+            src=acc + part.rows * part.columns * units, src_inner=self.config.out_units,
+        )  # fmt: skip
 
     def join(
         self, layer: AluLayer, sources: Sequence[Place], first: int, pixels: int, units: int, prm: dict[object, int],

@@ -6,6 +6,7 @@ import numpy as np
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
+from tilewright.jit.numbers import IDENTITY_SCALE, exact_shift, identity_requant
 
 
 class GraphBuilder:
@@ -76,6 +77,24 @@ class GraphBuilder:
         op = g.Add(
             name=self._name("add"), inputs=[a, b], output=self._new(shape), scale_a=self.scale(), scale_b=self.scale(),
             requant=self._uniform(shape[3], float(1 << 26)),
+        )  # fmt: skip
+        return self._add(op)
+
+    def pairwise(self, kind: type[g.Pairwise], a, b):
+        """``b`` may have one row or one column."""
+        shape = self.shape(a)
+        extreme = kind in (g.Maximum, g.Minimum)
+        scales = [
+            IDENTITY_SCALE if extreme else exact_shift(int(self.rng.integers(-128, 128)))
+            if kind is g.Multiply else self.scale() for _ in range(2)
+        ]  # fmt: skip
+        requant = (
+            identity_requant(shape[3], -100, 110) if extreme
+            else self._uniform(shape[3], float(1 << 12 if kind is g.Multiply else 1 << 26))
+        )  # fmt: skip
+        op = kind(
+            name=self._name(kind.__name__.lower()), inputs=[a, b], output=self._new(shape), scale_a=scales[0],
+            scale_b=scales[1], requant=requant,
         )  # fmt: skip
         return self._add(op)
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from tests.jit.builder import GraphBuilder
 from tilewright.config import Config, ConfigError
+from tilewright.jit import graph as g
 
+PAIRWISE = (g.Add, g.Add, g.Multiply, g.Multiply, g.Maximum, g.Minimum)
 MOST_MACS = 4_000_000  #: of one operator, so that the reference and the simulator stay quick
 
 
@@ -60,7 +62,11 @@ def _append(b: GraphBuilder, x: str, made: list[str], rng: np.random.Generator, 
     if choice == 4:
         return b.depthwise(x, (kh, kw), (sy, sx), pads, (dy, dx))
     if choice == 5:
-        return b.add(x, alike[int(rng.integers(len(alike)))])
+        kind, other = PAIRWISE[int(rng.integers(len(PAIRWISE)))], alike[int(rng.integers(len(alike)))]
+        rows, columns = (int(rng.integers(4)) == 0 for _ in range(2))
+        if rows or columns:  # broadcast what is left of the other one
+            other = b.max_pool(other, (h if rows else 1, w if columns else 1), (1, 1))
+        return b.pairwise(kind, x, other)
     if choice == 6:
         size = (min(kh, h), min(kw, w))
         around = (min(top, size[0] - 1), min(left, size[1] - 1), min(bottom, size[0] - 1), min(right, size[1] - 1))

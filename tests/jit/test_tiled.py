@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction
 from tilewright.isa.spec import Engine, Opcode, token_bit
-from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
@@ -29,16 +27,6 @@ LEAST = TINY.replace(
     uop_gemm_bytes=512, uop_alu_bytes=512, token_depth=1, queue_depth=2,
 )  # fmt: skip
 NO_PADDING = (0, 0, 0, 0)
-
-
-@pytest.fixture
-def tiles_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No schedule but the tiled one is tried."""
-
-    def refused(*given: Any) -> None:
-        raise PlaceError("left out")
-
-    monkeypatch.setattr(programs, "_program", refused)
 
 
 @pytest.mark.usefixtures("tiles_only")

@@ -1,4 +1,4 @@
-"""Element-wise layers: addition, changes of scale and range, concatenation, softmax."""
+"""Layers of single elements: changes of scale and range, tables, concatenation, softmax."""
 
 from __future__ import annotations
 
@@ -10,65 +10,17 @@ from numpy.typing import NDArray
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
+from tilewright.jit.float_tables import Term, fit, requantize_table
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output, Quantisation
 from tilewright.jit.frontend.layers.scaling import report_fit
-from tilewright.jit.graph import Add, Concat, Requant, Requantize, Scale, Softmax
+from tilewright.jit.graph import Concat, Requant, Requantize, Scale, Softmax
 from tilewright.jit.numbers import (
     IDENTITY_SCALE,
     exact_shift,
     identity_requant,
-    input_scale,
     make_requant,
     softmax_constants,
 )
-
-
-def add(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
-    """The sum of two tensors of one shape, each with a scale of its own."""
-    if a.shape != b.shape:
-        raise Unsupported(f"addition with broadcasting ({a.shape} and {b.shape})")
-    return _add_litert(layer, a, b, out) if layer.semantics == LITERT else _add_onnx_runtime(layer, a, b, out)
-
-
-def _add_litert(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
-    """TFLite's ADD: left shift 20, both inputs scaled by s / (2 max(s)), the sum by 2 max(s) / (2^20 s_out)."""
-    twice_max = 2.0 * max(a.scale, b.scale)
-    channels = a.shape[3]
-    requant = make_requant(
-        np.float64(twice_max) / ((1 << 20) * np.float64(out.quantisation.scale)),
-        rounding=Rounding.DOUBLE,
-        zero_point=out.quantisation.zero_point,
-        lo=out.lo,
-        hi=out.hi,
-        channels=channels,
-        reach=256 << 20,
-    )
-    scale_a = input_scale(a.scale / twice_max, a.zero_point)
-    scale_b = input_scale(b.scale / twice_max, b.zero_point)
-    layer.report_exact(channels)
-    return layer.emit(
-        Add, [a.name, b.name], a.shape, out.quantisation, scale_a=scale_a, scale_b=scale_b, requant=requant
-    )
-
-
-def _add_onnx_runtime(layer: Layer, a: Operand, b: Operand, out: Output) -> str:
-    """QLinearAdd of int8 tensors."""
-    q = out.quantisation
-    wanted = add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
-    return add_fitted(layer, a, b, out, wanted)
-
-
-def add_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64]) -> str:
-    """An addition fitted to its results for all 65,536 pairs of inputs: ``wanted`` (256, 256), unclamped."""
-    if a.shape != b.shape:
-        raise Unsupported(f"addition with broadcasting ({a.shape} and {b.shape})")
-    q = out.quantisation
-    terms = tuple(Term(x.scale / q.scale, x.zero_point) for x in (a, b))
-    fitted = fit(wanted, terms, q.zero_point, out.lo, out.hi, a.shape[3])
-    report_fit(layer, fitted, a.shape[3])
-    scale_a, scale_b = fitted.scales
-    return layer.emit(Add, [a.name, b.name], a.shape, q, scale_a=scale_a, scale_b=scale_b, requant=fitted.requant)
 
 
 def element_wise(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = False) -> tuple[Scale, Requant]:

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import add_table
 from tilewright.jit.frontend.builder import Operand, Output
-from tilewright.jit.frontend.layers import elementwise, pool
+from tilewright.jit.frontend.layers import elementwise, pairwise, pool
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad
 from tilewright.jit.source.onnx.moves import hand_on
@@ -73,7 +73,7 @@ def qlinear_matmul(site: Site) -> str:
 def qlinear_add(site: Site) -> str:
     """QLinearAdd(a, sa, za, b, sb, zb, sy, zy)."""
     a, b, out = site.operand(0), site.operand(3), site.output(6, 7)
-    return elementwise.add_fitted(site, a, b, out, table_of_add(a, b, out, unsigned=not site.is_signed()))
+    return pairwise.add_fitted(site, a, b, out, table_of_add(a, b, out, unsigned=not site.is_signed()))
 
 
 def table_of_add(a: Operand, b: Operand, out: Output, *, unsigned: bool) -> np.ndarray:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import float_add_table
+from tilewright.jit.float_tables import float_pair_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise, pool
+from tilewright.jit.frontend.layers import elementwise, pairwise, pool
 from tilewright.jit.source.onnx import integer, quantised
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
@@ -318,8 +318,8 @@ def _add(stretch: Stretch, site: Site) -> Callable[[Output], str]:
 
     def finish(out: Output) -> str:
         q = out.quantisation
-        wanted = float_add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
-        return elementwise.add_fitted(site, a, b, out, wanted)
+        wanted = float_pair_table(np.add, (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
+        return pairwise.add_fitted(site, a, b, out, wanted)
 
     return finish
 

@@ -13,17 +13,9 @@ from tilewright.jit.frontend.layers import elementwise, pool
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
-from tilewright.jit.source.tflite import resample, tables
+from tilewright.jit.source.tflite import pairwise, resample, tables
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
-
-
-def add(site: Site) -> str:
-    """ADD of two tensors of one shape, or of a tensor and a number."""
-    if site.is_constant(0) or site.is_constant(1):
-        return tables.table(site)
-    site.same_kind(0, 1)
-    return elementwise.add(site, site.operand(0), site.operand(1), site.output(site.option("fusedActivationFunction")))
 
 
 def _window(site: Site, x: Operand) -> Window:
@@ -167,8 +159,8 @@ def softmax(site: Site) -> str:
 
 
 RULES: dict[str, Callable[[Site], str]] = {
-    **dict.fromkeys((*tables.FUNCTIONS, *tables.BINARY), tables.table),
-    "ADD": add,
+    **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), tables.table),
+    **pairwise.RULES,
     "AVERAGE_POOL_2D": average_pool_2d,
     "CONCATENATION": concatenation,
     "CONV_2D": conv_2d,

@@ -13,8 +13,6 @@ from tilewright.runtime import interpreters
 
 #: of one tensor; those that the reference kernels have of int8
 FUNCTIONS = ("ABS", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "SQRT", "TANH")
-#: of a tensor and a number, one of them constant
-BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 
 
 def varying(site: Site) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
+from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import CompiledGraph, accelerator_graphs, compile_graph
 from tilewright.jit.graph import Graph
@@ -80,6 +81,17 @@ def wide_middle(config: Config) -> Graph:
     return b.graph(b.conv(x, 24, strides=(2, 2)))
 
 
+def paired(config: Config) -> Graph:
+    """Products, extremes and sums of two tensors, one with a single row, column or pixel; in squeeze-and-excite."""
+    b = GraphBuilder(7, (8, 7, 6))
+    x = b.conv("x", 20)
+    gate = b.dense(b.average_pool(x, (8, 7)), 20)
+    x = b.pairwise(g.Multiply, x, gate)
+    y = b.pairwise(g.Multiply, b.pairwise(g.Add, x, b.max_pool(x, (8, 1), (1, 1))), x)
+    y = b.pairwise(g.Minimum, b.pairwise(g.Maximum, y, b.max_pool(x, (1, 7), (1, 1))), x)
+    return b.graph(b.conv(y, 9, (1, 1), padding=NO_PADDING))
+
+
 @dataclass(frozen=True)
 class Case:
     """A graph on a Config, compiled with or without all its intermediate tensors stored."""
@@ -100,6 +112,7 @@ class Case:
 CASES = [
     Case(mixed, TINY),
     Case(joined, TINY),
+    Case(paired, TINY),
     Case(flattened, TINY, keep=True),
     Case(inverted_residuals, SMALL),
     Case(inverted_residuals, SMALL.replace(name="packed", dsp_packing=True), keep=True),

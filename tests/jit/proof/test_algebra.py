@@ -16,6 +16,7 @@ from tilewright.jit.proof.algebra import (
     LINEAR,
     MAXIMUM,
     MAXSET,
+    MINSET,
     PLAIN,
     P,
     apply_form,
@@ -31,6 +32,7 @@ from tilewright.jit.proof.algebra import (
     scale_entry,
     symbol,
     table_form,
+    times,
 )
 
 SEED = 0x1234_5678_9ABC
@@ -119,18 +121,25 @@ def test_copies_are_copies() -> None:
     assert requantized(77.0, PLAIN, 3, key, False, 0, 6, SEED) == symbol(80.0, key)
 
 
-def test_a_maximum_is_a_set() -> None:
-    a, b, least = (member(v, SEED) for v in (11.0, 1e9, -128.0))
-    assert least == 0
+@pytest.mark.parametrize("kind,least", [(MAXSET, -128.0), (MINSET, 127.0)])
+def test_an_extreme_is_a_set(kind: int, least: float) -> None:
+    a, b, nothing = (member(v, kind, SEED) for v in (11.0, 1e9, least))
+    assert nothing == 0
     key = requantize_key(SEED, 1 << 30, 30, 0, 1, 0, -128, 127)
-    both = requantized(a + b + least, MAXSET, 0, key, True, -128, 127, SEED)
-    assert both == requantized(b + a, MAXSET, 0, key, True, -128, 127, SEED)
-    assert both != requantized(a, MAXSET, 0, key, True, -128, 127, SEED)
-    assert both != requantized(a + b, MAXSET, 0, key, True, 0, 127, SEED)
+    both = requantized(a + b + nothing, kind, 0, key, True, -128, 127, SEED)
+    assert both != requantized(a + b, MAXSET + MINSET - kind, 0, key, True, -128, 127, SEED)
+    assert both == requantized(b + a, kind, 0, key, True, -128, 127, SEED)
+    assert both != requantized(a, kind, 0, key, True, -128, 127, SEED)
+    assert both != requantized(a + b, kind, 0, key, True, 0, 127, SEED)
     assert both != requantized(a + b, LINEAR, 0, key, True, -128, 127, SEED)
-    scaled = requantized(a + b, MAXSET, 4, key, False, -128, 127, SEED)
+    scaled = requantized(a + b, kind, 4, key, False, -128, 127, SEED)
     assert scaled != both
     assert scaled != requantized(a + b, LINEAR, 4, key, False, -128, 127, SEED)
+
+
+def test_products_are_those_of_the_field() -> None:
+    for a, b in ((3.0, -7.0), (1e9, -2e9), (-4294967291.0, 4294967290.0)):
+        assert residue(times(a, b)) == int(a) * int(b) % P == residue(times(b, a))
 
 
 def test_functions_are_known_by_their_tables() -> None:

@@ -61,7 +61,7 @@ def followed(program: Program, known: Sequence[NDArray[np.uint8]] = ()) -> tuple
 
 
 def _is_beyond(i: Instruction, batch: int) -> bool:
-    product = i.opcode == Opcode.ALU and i["function"] == AluOp.MUL and abs(i["imm"]) > 1
+    product = i.opcode == Opcode.ALU and i["function"] == AluOp.MUL and (not i["use_imm"] or abs(i["imm"]) > 1)
     return product or i.opcode in NONLINEAR or (batch > 1 and i.opcode == Opcode.LOAD and i["segment"] in WRITTEN)
 
 

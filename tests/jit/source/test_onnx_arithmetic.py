@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tilewright.jit.float_scaling import float_output, thresholds
-from tilewright.jit.float_tables import Term, add_table, fit, float_add_table, requantize_table
+from tilewright.jit.float_tables import Term, add_table, fit, float_pair_table, requantize_table
 from tilewright.runtime import interpreters
 
 CONTRIB = "com.microsoft"
@@ -97,7 +97,7 @@ def test_float_addition_and_requantisation_of_all_values(dtype: str, tmp_path: P
         grid = [v.astype(dtype) for v in np.meshgrid(ALL + moved, ALL + moved, indexing="ij")]
         run = interpreters.load("onnxruntime", b.save(tmp_path / "m.onnx").read_bytes(), "kernels")
         added, _, requantised = run(grid)
-        wanted = np.clip(float_add_table((scales[0], scales[1], scales[2]), (i, j, k)), -128, 127)
+        wanted = np.clip(float_pair_table(np.add, (scales[0], scales[1], scales[2]), (i, j, k)), -128, 127)
         np.testing.assert_array_equal(added.astype(int) - moved, wanted)
         single = np.clip(requantize_table(scales[0], i, scales[2], k), -128, 127)
         np.testing.assert_array_equal(requantised.astype(int)[:, 0] - moved, single)

@@ -14,8 +14,9 @@ from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
 from tilewright import pages
 from tilewright.jit.source.onnx import integer, quantised, real
 from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks
+from tilewright.jit.source.tflite import pairwise
 from tilewright.jit.source.tflite.rules import RULES
-from tilewright.jit.source.tflite.tables import BINARY, FUNCTIONS
+from tilewright.jit.source.tflite.tables import FUNCTIONS
 
 SHAPE = [1, 6, 6, 8]
 
@@ -27,9 +28,9 @@ def apply(b: TfliteBuilder, kind: str, x: int) -> int:
         return function(b, kind, x)
     if kind == "QUANTIZE":
         return b.op(kind, [x], b.tensor(SHAPE, 0.11, -7), "QuantizeOptions")
-    if kind == "ADD":
-        return b.op(kind, [x, conv(b, x, 8, SHAPE, 0.07)], same, "AddOptions")
-    if kind in BINARY:
+    if kind in pairwise.RULES:
+        return b.op(kind, [x, conv(b, x, 8, SHAPE, 0.09)], same, OPTIONS.get(kind, ""))
+    if kind == "SQUARED_DIFFERENCE":
         return b.op(kind, [x, b.tensor([1], 0.09, 4, data=np.array([37], np.int8))], same, OPTIONS.get(kind, ""))
     if kind.startswith("RESIZE"):
         size = b.constant(np.array([12, 12], np.int32))

@@ -1,0 +1,76 @@
+"""ADD, SUB, MUL, MAXIMUM and MINIMUM: of two tensors, of a tensor and numbers per channel, or a single number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import nhwc
+from tilewright.jit.frontend.layers import pairwise
+from tilewright.jit.graph import Maximum, Minimum
+from tilewright.jit.source.tflite import tables
+from tilewright.jit.source.tflite.site import Site
+
+
+def _activation(site: Site) -> int:
+    return site.option("fusedActivationFunction")
+
+
+def _numbers(site: Site, position: int) -> tuple[NDArray[np.int64], float]:
+    """Constants per channel less their zero point, and their scale."""
+    tensor, channels = site.tensor(position), site.operand(1 - position).shape[3]
+    values = site.constant(position).astype(np.int64)
+    shape = nhwc(values.shape)
+    if shape[:3] != (1, 1, 1) or shape[3] not in (1, channels):
+        raise Unsupported(f"a constant operand of shape {values.shape}")
+    q = tensor.quantisation()
+    zero_point = q.zero_point + (128 if tensor.dtype == "uint8" else 0)
+    return np.broadcast_to(values.reshape(-1) - zero_point, (channels,)), q.scale
+
+
+def _constant(site: Site) -> int | None:
+    """The position of a constant operand; None where both vary."""
+    site.same_kind(0, 1)
+    return next((k for k in (0, 1) if site.is_constant(k)), None)
+
+
+def add(site: Site) -> str:
+    """ADD and SUB of two tensors, one of which may have a single row, column or channel; or numbers per channel."""
+    constant, subtract = _constant(site), site.op.kind == "SUB"
+    out = site.output(_activation(site))
+    if constant is None:
+        return pairwise.add(site, site.operand(0), site.operand(1), out, subtract=subtract)
+    if site.constant(constant).size == 1:
+        return tables.table(site)
+    signs = (-1 if subtract and constant == 0 else 1, -1 if subtract and constant == 1 else 1)
+    return pairwise.add_constant(site, site.operand(1 - constant), *_numbers(site, constant), out, signs=signs)
+
+
+def multiply(site: Site) -> str:
+    """MUL of two tensors, one of which may have a single row, column or channel; or of numbers per channel."""
+    constant, out = _constant(site), site.output(_activation(site))
+    if constant is None:
+        return pairwise.multiply(site, site.operand(0), site.operand(1), out)
+    if site.constant(constant).size == 1:
+        return tables.table(site)
+    return pairwise.multiply_constant(site, site.operand(1 - constant), *_numbers(site, constant), out)
+
+
+def extreme(site: Site) -> str:
+    """MAXIMUM and MINIMUM of two tensors, one of which may have a single row, column or channel; or of a number."""
+    if _constant(site) is not None:
+        return tables.table(site)
+    kind = Maximum if site.op.kind == "MAXIMUM" else Minimum
+    return pairwise.extreme(site, kind, site.operand(0), site.operand(1), site.output())
+
+
+RULES: dict[str, Callable[[Site], str]] = {
+    "ADD": add,
+    "MAXIMUM": extreme,
+    "MINIMUM": extreme,
+    "MUL": multiply,
+    "SUB": add,
+}
