@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, requantize, rescale, scale_round, wrap_int32
-from tilewright.jit.float_scaling import tune
+from tilewright.jit.float_scaling import thresholds, tune
 from tilewright.jit.graph import Requant, Scale
 from tilewright.jit.numbers import NotRepresentable, exact_shift, quantize_multiplier
 
@@ -62,15 +62,18 @@ def add_table(
     return np.rint(total).astype(np.int64) - moved
 
 
-def multiply_table(scales: tuple[float, float, float], zero_points: tuple[int, int, int]) -> NDArray[np.int64]:
-    """ONNX Runtime's QLinearMul for all (a, b), unclamped: (256, 256), a on the first axis.
+def multiply_table(
+    scales: tuple[float, float, float], zero_points: tuple[int, int, int], *, unsigned: bool = False
+) -> NDArray[np.int64]:
+    """ONNX Runtime's QLinearMul for all (a, b), unclamped: (256, 256), a on the first axis; as int8.
 
-    The integer product in float32, times Sa * Sb / Sc, ties to even, then the zero point.
+    The integer product in float32, times Sa * Sb / Sc, plus the zero point, ties to even. ``unsigned``: on uint8.
     """
-    f = np.float32
+    f, moved = np.float32, 128 if unsigned else 0
     a, b = (_VALUES - z for z in zero_points[:2])
     ratio = f(scales[0]) * f(scales[1]) / f(scales[2])
-    return np.rint((a[:, None] * b[None, :]).astype(f) * ratio).astype(np.int64) + zero_points[2]
+    real = (a[:, None] * b[None, :]).astype(f) * ratio + f(zero_points[2] + moved)
+    return np.rint(real).astype(np.int64) - moved
 
 
 def float_pair_table(
@@ -142,19 +145,26 @@ def fit_product(
     acc = (_VALUES - terms[0].zero_point)[:, None] * (_VALUES - terms[1].zero_point)[None, :]
     order = np.argsort(acc, axis=None, kind="stable")
     products, results = acc.reshape(-1)[order], goal.reshape(-1)[order]
-    low, high = products[:1], products[-1:]
-    levels = np.arange(lo + 1, hi + 1)
-    last = np.searchsorted(np.maximum.accumulate(results), levels)  # where each level is first reached
-    above = np.append(products, high + 1)[last]
-    below = np.append(low - 1, products)[last]  # between neighbours that occur, nearest to where it belongs
-    table = np.clip(np.ceil((levels - zero_point - 0.5) / ratio).astype(np.int64), below + 1, above)[None, :]
-    tuned = tune([ratio], low, high, zero_point, lo, hi, table)
-    bias, offset = np.zeros(channels, np.int32), np.full(channels, tuned.offset[0], np.int32)
-    multiplier, shift = (np.full(channels, v[0], np.int32) for v in (tuned.multiplier, tuned.shift))
-    requant = Requant(bias, multiplier, shift, offset, tuned.rounding, zero_point, lo, hi)
-    got = requantize(acc, 0, multiplier[0], shift[0], offset[0], tuned.rounding, zero_point, lo, hi).astype(np.int64)
+    levels = np.searchsorted(np.maximum.accumulate(results), np.arange(lo + 1, hi + 1))  # where each is reached first
     scales = tuple(exact_shift(term.zero_point) for term in terms)
-    return Fitted(scales, requant, int((got != goal).sum()), goal.size, int(np.abs(got - goal).max()))
+    best: Fitted | None = None
+    step = zero_point / ratio  # ties are decided ahead of the zero point or, where it is folded into the sum, behind it
+    for folded in (0, round(step)) if step.is_integer() and zero_point and abs(step) < 1 << 24 else (0,):
+        after = 0 if folded else zero_point
+        low, high = products[:1] + folded, products[-1:] + folded
+        free = thresholds(np.array([ratio]), low, high, after, lo, hi)[0]  # where no product is, any will do
+        above, below = np.append(products, products[-1] + 1)[levels], np.append(products[0] - 1, products)[levels]
+        table = np.clip(free, below + 1 + folded, above + folded)[None, :]
+        tuned = tune([ratio], low, high, after, lo, hi, table)
+        constants = folded, tuned.multiplier[0], tuned.shift[0], tuned.offset[0]
+        got = requantize(acc, *constants, tuned.rounding, after, lo, hi).astype(np.int64)
+        wrong = int((got != goal).sum())
+        if best is None or wrong < best.wrong:
+            bias, multiplier, shift, offset = (np.full(channels, v, np.int32) for v in constants)
+            requant = Requant(bias, multiplier, shift, offset, tuned.rounding, after, lo, hi)
+            best = Fitted(scales, requant, wrong, goal.size, int(np.abs(got - goal).max()))
+    assert best is not None
+    return best
 
 
 def _accumulate(scales: tuple[Scale, ...]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.jit.source.onnx import integer, quantised, real
+from tilewright.jit.source.onnx import functions, integer, quantised, real
 from tilewright.jit.source.tflite import rules, tables
 from tilewright.pages import write
 
@@ -42,7 +42,9 @@ TFLITE: dict[str, str] = {
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"), "convolution"),
-    **dict.fromkeys(("Add", "QLinearAdd"), "sum"),
+    **dict.fromkeys(functions.KINDS, "table"),
+    **dict.fromkeys(("Add", "Max", "Min", "QLinearAdd", "Sub"), "sum"),
+    **dict.fromkeys(("Mul", "QLinearMul"), "product"),
     **dict.fromkeys(("Concat", "QLinearConcat", "Pad"), "copy"),
     **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "average"),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), "average"),
@@ -72,6 +74,7 @@ def _onnx() -> Iterator[str]:
         "8-bit tensors": set(quantised.RULES),
         "between Q/DQ pairs": set(real.RULES),
         "int32 sums, scaled": set(integer.RULES),
+        "of one tensor and numbers": set(functions.KINDS),
     }
     for name in sorted(set().union(*forms.values())):
         yield f"| {name} | {COSTS[ONNX[name]]} | {', '.join(form for form in forms if name in forms[form])} |"

@@ -6,6 +6,7 @@ their edges, outside of which the channels come last. Both follow from the opera
 
 from __future__ import annotations
 
+from tilewright.jit.source.onnx.functions import KINDS
 from tilewright.jit.source.onnx.prepared import Node, Prepared
 
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -15,8 +16,8 @@ _IMAGE = (
 )  # fmt: skip
 #: results have the layout of what is read
 _KEPT = (
-    "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Add", "QLinearAdd", "Concat",
-    "QLinearConcat", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "Pad",
+    *KINDS, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Concat", "QLinearConcat",
+    "Pad",
 )  # fmt: skip
 
 

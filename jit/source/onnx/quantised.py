@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import add_table
+from tilewright.jit.float_tables import add_table, multiply_table
 from tilewright.jit.frontend.builder import Operand, Output
 from tilewright.jit.frontend.layers import elementwise, pairwise, pool
 from tilewright.jit.frontend.layers.pool import Window
@@ -72,8 +72,31 @@ def qlinear_matmul(site: Site) -> str:
 
 def qlinear_add(site: Site) -> str:
     """QLinearAdd(a, sa, za, b, sb, zb, sy, zy)."""
-    a, b, out = site.operand(0), site.operand(3), site.output(6, 7)
+    a, b, out = *pair(site, 0, 3), site.output(6, 7)
     return pairwise.add_fitted(site, a, b, out, table_of_add(a, b, out, unsigned=not site.is_signed()))
+
+
+def qlinear_mul(site: Site) -> str:
+    """QLinearMul(a, sa, za, b, sb, zb, sy, zy): the integer product times float32 ``sa * sb / sy``, plus ``zy``."""
+    a, b, out = *pair(site, 0, 3), site.output(6, 7)
+    q = out.quantisation
+    wanted = multiply_table(
+        (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point), unsigned=not site.is_signed()
+    )
+    return pairwise.multiply_fitted(site, a, b, out, wanted)
+
+
+def pair(site: Site, first: int, second: int) -> tuple[Operand, Operand]:
+    """Two operands with their numbers, with axes that are each other's."""
+    require_alike(site, site.input(first), site.input(second))
+    return site.operand(first), site.operand(second)
+
+
+def require_alike(site: Site, first: object, second: object) -> None:
+    """Raises Unsupported unless the axes of two tensors are those of the result, in one order."""
+    specs = [site.values.specs[key] for key in (first, second, site.node.outputs[0])]
+    if len({(len(spec.shape), spec.order) for spec in specs}) > 1:
+        raise Unsupported(f"{site.node.kind} of tensors of different ranks or layouts")
 
 
 def table_of_add(a: Operand, b: Operand, out: Output, *, unsigned: bool) -> np.ndarray:
@@ -200,6 +223,7 @@ RULES: dict[str, Callable[[Site], str]] = {
     "QLinearConv": qlinear_conv,
     "QLinearGlobalAveragePool": qlinear_global_average_pool,
     "QLinearMatMul": qlinear_matmul,
+    "QLinearMul": qlinear_mul,
 }
 
 

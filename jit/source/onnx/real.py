@@ -18,6 +18,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import float_pair_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, pairwise, pool
+from tilewright.jit.graph import Maximum, Minimum
 from tilewright.jit.source.onnx import integer, quantised
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
@@ -313,13 +314,40 @@ def _state_doubt(site: Site, out: Output, reach: NDArray[Any], step: NDArray[Any
     )
 
 
-def _add(stretch: Stretch, site: Site) -> Callable[[Output], str]:
-    a, b = stretch.operand(site, 0), stretch.operand(site, 1)
+def _pair(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    """Add, Sub and Mul: all pairs of values as float32 has them."""
+    a, b = _operands(stretch, site)
+    join = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}[site.node.kind]
 
     def finish(out: Output) -> str:
         q = out.quantisation
-        wanted = float_pair_table(np.add, (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
-        return pairwise.add_fitted(site, a, b, out, wanted)
+        wanted = float_pair_table(join, (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
+        if join is np.multiply:
+            return pairwise.multiply_fitted(site, a, b, out, wanted)
+        return pairwise.add_fitted(site, a, b, out, wanted, subtract=join is np.subtract)
+
+    return finish
+
+
+def _operands(stretch: Stretch, site: Site) -> tuple[Operand, Operand]:
+    """Two 8-bit tensors, with axes that are each other's."""
+    if len(site.node.inputs) != 2:
+        raise Unsupported(f"{site.node.kind} of {len(site.node.inputs)} tensors")
+    keys = [stretch._plain(site, position).key for position in (0, 1)]
+    quantised.require_alike(site, *keys)
+    return stretch.operand(site, 0), stretch.operand(site, 1)
+
+
+def _extreme(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    """Max and Min: QuantizeLinear never decreases, so each operand is quantised first."""
+    operands = _operands(stretch, site)
+    kind = Maximum if site.node.kind == "Max" else Minimum
+
+    def finish(out: Output) -> str:
+        a, b = (
+            Operand(elementwise.requantize(site, x, out), x.shape, out.quantisation) for x in operands
+        )  # fmt: skip
+        return pairwise.extreme(site, kind, a, b, out)
 
     return finish
 
@@ -376,7 +404,8 @@ def _mean(stretch: Stretch, site: Site) -> Callable[[Output], str]:
 
 
 RULES: dict[str, Callable[[Stretch, Site], Callable[[Output], str]]] = {
-    "Add": _add,
+    **dict.fromkeys(("Add", "Mul", "Sub"), _pair),
+    **dict.fromkeys(("Max", "Min"), _extreme),
     "AveragePool": _average_pool,
     "Concat": _concat,
     "Conv": _conv,

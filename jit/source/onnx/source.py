@@ -12,11 +12,12 @@ import numpy as np
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Quantisation
+from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
+from tilewright.jit.frontend.layers import elementwise
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
-from tilewright.jit.source.onnx import quantised, validate
+from tilewright.jit.source.onnx import functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.layout import orders
@@ -157,12 +158,26 @@ class OnnxSource(Source):
             if not self.prepared.is_eight_bit(tensor):
                 dtype = self.prepared.types[tensor][0]
                 raise Unsupported(f"{self.operators[unit.lead].kind} with a tensor of type {dtype}")
+        if functions.takes(self.prepared, unit):
+            self._look_up(unit, values)
+            return
         if len(unit.nodes) == 1:
             quantised.lower(self._site(unit.nodes[0], unit, values))
             return
         stretch = Stretch(lambda node: self._site(node, unit, values))
         for node in unit.nodes:
             stretch.lower(node)
+
+    def _look_up(self, unit: Unit, values: PreparedValues) -> None:
+        """A function of single elements, by a table."""
+        (source,), (result,) = unit.inputs, unit.outputs
+        if values.specs[source].order != values.specs[result].order:
+            raise Unsupported("a function between different layouts")
+        site = self._site(unit.nodes[0], unit, values)
+        numbers = values.specs[result].quantisation
+        assert numbers is not None
+        table = functions.table(self.prepared, unit, self._name(unit))
+        values.set_chip(result, elementwise.looked_up(site, values.chip(source), Output(numbers), table))
 
     def _site(self, node: Node, unit: Unit, values: PreparedValues) -> Site:
         own = [p for p in node.origin if p in unit.covers]

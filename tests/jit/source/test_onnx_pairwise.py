@@ -1,0 +1,147 @@
+"""Operators of two tensors, and functions of single elements, equal ONNX Runtime's for all values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.jit.source.onnx_nets import F, NetBuilder
+from tests.jit.source.onnx_run import compared, interpreted, kinds, run
+from tests.jit.source.test_onnx_arithmetic import ALL, CONTRIB, ran
+from tilewright.jit.float_tables import multiply_table
+from tilewright.jit.source.onnx.source import OnnxSource
+from tilewright.runtime import interpreters
+
+both = pytest.mark.parametrize("dtype", ["uint8", "int8"])
+SHAPE = (1, 6, 5, 7)
+
+
+def agree(path: Path, inputs: list[np.ndarray]) -> OnnxSource:
+    """The graph's integers are ONNX Runtime's wherever the compiler says that they are."""
+    source = OnnxSource(path)
+    built = source.build({})
+    assert not interpreted(built)
+    (got,), (wanted,) = run(source, built, inputs), interpreters.load("onnxruntime", path.read_bytes(), "all")(inputs)
+    wrong = float((got != wanted).mean())
+    assert wrong <= max(layer.worst for layer in built.exactness)
+    return source
+
+
+@both
+@pytest.mark.parametrize("powers", [False, True])
+def test_multiplication_of_all_pairs(dtype: str, powers: bool, tmp_path: Path) -> None:
+    moved = 128 if dtype == "uint8" else 0
+    for seed in range(10):
+        b = NetBuilder(seed, dtype)
+        scales = [F(2.0 ** b.rng.integers(-5, 0)) if powers else F(b.rng.uniform(0.002, 0.2)) for _ in range(3)]
+        zeros = b.rng.integers(-128, 128, 3)
+        shape = (1, 1, 256, 256)
+        x, y = b.input(shape, dtype), b.input(shape, dtype)
+        numbers = [[b.constant(s), b.constant(b.zero(int(z)))] for s, z in zip(scales, zeros, strict=True)]
+        b.output(b.op("QLinearMul", [x, *numbers[0], y, *numbers[1], *numbers[2]], CONTRIB), shape, dtype)
+        grid = [v.astype(dtype).reshape(shape) for v in np.meshgrid(ALL + moved, ALL + moved, indexing="ij")]
+        got = ran(b, tmp_path / "m.onnx", *grid).astype(int).reshape(256, 256) - moved
+        (sa, sb, sy), (i, j, k) = map(float, scales), map(int, zeros)
+        wanted = multiply_table((sa, sb, sy), (i, j, k), unsigned=dtype == "uint8")
+        np.testing.assert_array_equal(got, np.clip(wanted, -128, 127))
+        source = agree(tmp_path / "m.onnx", grid)
+        assert all(layer.proven for layer in source.build({}).exactness)
+
+
+@both
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max", "Min"])
+def test_float_operators_of_all_pairs(kind: str, dtype: str, tmp_path: Path) -> None:
+    moved = 128 if dtype == "uint8" else 0
+    for seed in range(8):
+        b = NetBuilder(seed, dtype)
+        shape = (1, 1, 256, 256)
+        scales = [float(F(b.rng.uniform(0.01, 0.2))) for _ in range(3)]
+        zeros = [int(z) for z in b.rng.integers(-128, 128, 3)]
+        inputs = [b.raw_input(shape, s, b.zero(z)).name for s, z in zip(scales[:2], zeros[:2], strict=True)]
+        b.output(b.quantise(b.op(kind, inputs), scales[2], zeros[2]), shape, dtype)
+        b.save(tmp_path / "m.onnx")
+        grid = [v.astype(dtype).reshape(shape) for v in np.meshgrid(ALL + moved, ALL + moved, indexing="ij")]
+        agree(tmp_path / "m.onnx", grid)
+
+
+@both
+@pytest.mark.parametrize("other", [(1, 6, 1, 1), (1, 1, 5, 7), (1, 6, 1, 7), (1, 1, 1, 1)])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max", "Min"])
+def test_broadcasting(kind: str, other: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
+    b = NetBuilder(sum(other), dtype)
+    x = b.real_input(SHAPE)
+    y = b.real_input(other, 0.013, -7)
+    swapped = [y.name, x.name] if sum(other) % 2 else [x.name, y.name]
+    b.output(b.pair(b.op(kind, swapped), SHAPE, 0.0311, 5).name, SHAPE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+
+
+@both
+def test_ranks_that_differ_stay(dtype: str, tmp_path: Path) -> None:
+    """A vector beside an image may be one per column or per channel, as its own layout says."""
+    b = NetBuilder(3, dtype)
+    x, y = b.real_input(SHAPE), b.real_input((6, 1, 1), 0.013, -7)
+    b.output(b.pair(b.op("Mul", [x.name, y.name]), SHAPE, 0.0311, 5).name, SHAPE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert [reason for reason in interpreted(built).values() if "ranks or layouts" in reason]
+
+
+def single(b: NetBuilder, kind: str, x: str) -> str:
+    """A float32 function of one tensor."""
+    number = b.constant(F(0.37))
+    if kind == "Swish":
+        return b.op("Mul", [x, b.op("Sigmoid", [x])])
+    if kind == "HardSwish in parts":
+        inner = b.op("Clip", [b.op("Add", [x, b.constant(F(3))]), b.constant(F(0)), b.constant(F(6))])
+        return b.op("Div", [b.op("Mul", [x, inner]), b.constant(F(6))])
+    if kind in ("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"):
+        return b.op(kind, [x, number])
+    if kind == "number first":
+        return b.op("Sub", [number, x])
+    return b.op(kind, [x])
+
+
+FUNCTIONS = (
+    "Abs", "Add", "Div", "Elu", "Exp", "HardSigmoid", "HardSwish", "HardSwish in parts", "LeakyRelu", "Max", "Min",
+    "Mul", "PRelu", "Sigmoid", "Softplus", "Softsign", "Sub", "Swish", "Tanh", "number first",
+)  # fmt: skip
+
+
+@both
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_functions_of_single_elements(kind: str, dtype: str, tmp_path: Path) -> None:
+    moved = 128 if dtype == "uint8" else 0
+    for seed in range(3):
+        b = NetBuilder(seed, dtype, opset=14)
+        shape = (1, 3, 16, 17)
+        x = b.raw_input(shape, float(F(b.rng.uniform(0.01, 0.05))), b.zero(int(b.rng.integers(-128, 128))))
+        y = b.quantise(single(b, kind, x.name), float(F(b.rng.uniform(0.005, 0.05))), int(b.rng.integers(-99, 99)))
+        b.output(y, shape, dtype)
+        path = b.save(tmp_path / "m.onnx")
+        _, built = compared(path, count=2)
+        assert kinds(built) == ["Requantize"]
+        assert all(layer.proven for layer in built.exactness)
+        agree(path, [(np.resize(ALL, shape) + moved).astype(dtype)])
+
+
+@both
+@pytest.mark.parametrize("kind", ["QLinearLeakyRelu", "QLinearSigmoid"])
+def test_kernels_of_single_elements(kind: str, dtype: str, tmp_path: Path) -> None:
+    b = NetBuilder(5, dtype)
+    numbers = [b.constant(F(0.04)), b.constant(b.zero(-3)), b.constant(F(0.011)), b.constant(b.zero(7))]
+    extra = {"alpha": 0.2} if kind == "QLinearLeakyRelu" else {}
+    b.output(b.op(kind, [b.input(SHAPE, dtype), *numbers], CONTRIB, **extra), SHAPE, dtype)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Requantize"]
+
+
+def test_numbers_per_channel_are_no_function_of_the_element(tmp_path: Path) -> None:
+    b = NetBuilder(6)
+    x = b.real_input(SHAPE)
+    slopes = b.constant(np.arange(6, dtype=F).reshape(6, 1, 1))
+    b.output(b.pair(b.op("PRelu", [x.name, slopes]), SHAPE, 0.03, 5).name, SHAPE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert interpreted(built)
