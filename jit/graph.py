@@ -183,6 +183,15 @@ class Pad(Op):
 
 
 @dataclass(kw_only=True)
+class Slice(Op):
+    """``size[0]`` rows, ``begin[0]``, ``begin[0] + strides[0]``, ...; columns likewise; all channels."""
+
+    begin: tuple[int, int]
+    size: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+
+
+@dataclass(kw_only=True)
 class Resample(Op):
     """``requant(sum over i, j of rows[y, i] * columns[x, j] * (input[i, j] - offset))``, channel by channel.
 

@@ -8,6 +8,7 @@ different values are copied.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,16 +152,11 @@ class _Lowering:
         )  # fmt: skip
 
     def depthwise(self, op: g.DepthwiseConv2D) -> None:
-        kh, kw, channels = op.weight.shape
+        kw = op.weight.shape[1]
         wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
         if op.dilation[1] > 1 or kw > self.config.block_in or wide:
-            diagonal = mostly_zeros((channels, kh, kw, channels), op.weight.dtype)
-            diagonal[np.arange(channels), :, :, np.arange(channels)] = op.weight.transpose(2, 0, 1)
-            dense = g.Conv2D(
-                name=op.name, inputs=op.inputs, output=op.output, weight=diagonal, requant=op.requant,
-                strides=op.strides, dilation=op.dilation, padding=op.padding, pad_value=op.pad_value,
-            )  # fmt: skip
-            self.conv(dense)
+            dense = _diagonal(op, op.weight, op.requant, op.strides)
+            self.conv(replace(dense, dilation=op.dilation, padding=op.padding, pad_value=op.pad_value))
             return
         out = self.output(op)
         self._window(op, out, op.weight, {0: op.requant}, np.zeros(out.shape[1:3], np.int64), op.strides,
@@ -176,6 +172,10 @@ class _Lowering:
                     output=op.output, out=out, requant=op.requants[height * width], in_height=height, in_width=width,
                 )
             )  # fmt: skip
+            return
+        if op.kernel[1] > self.config.block_in and not any(op.padding):  # more taps than a window has
+            (requant,) = op.requants.values()
+            self.conv(_diagonal(op, np.ones((*op.kernel, out.shape[3]), np.int8), requant, op.strides))
             return
         rows = valid_counts(height, out.shape[1], op.kernel[0], op.strides[0], op.padding[0])
         columns = valid_counts(width, out.shape[2], op.kernel[1], op.strides[1], op.padding[1])
@@ -220,6 +220,11 @@ class _Lowering:
         term = Term(0, IDENTITY_SCALE, Combine.WRITE, -op.padding[0], -op.padding[1])
         self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), pad=op.padding,
                           pad_constant=op.pad_value)  # fmt: skip
+
+    def slice(self, op: g.Slice) -> None:
+        out = self.output(op)
+        term = Term(0, IDENTITY_SCALE, Combine.WRITE, *op.begin)
+        self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), strides=op.strides)
 
     def resample(self, op: g.Resample) -> None:
         if self.tiled:
@@ -362,6 +367,16 @@ class _Lowering:
                     user.inputs[k] = copy
 
 
+def _diagonal(op: Op, taps: NDArray[np.integer], requant: Requant, strides: tuple[int, int]) -> g.Conv2D:
+    """A layer on single channels, ``taps`` (KH, KW, C), as a convolution whose other weights are zero."""
+    kh, kw, channels = taps.shape
+    weight = mostly_zeros((channels, kh, kw, channels), taps.dtype)
+    weight[np.arange(channels), :, :, np.arange(channels)] = taps.transpose(2, 0, 1)
+    return g.Conv2D(
+        name=op.name, inputs=op.inputs, output=op.output, weight=weight, requant=requant, strides=strides
+    )  # fmt: skip
+
+
 def _cover(
     op: g.Conv2D, source: tuple[int, int, int, int], out: tuple[int, int, int, int]
 ) -> tuple[int, int, int, int]:
@@ -386,6 +401,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     **dict.fromkeys((g.Add, g.Multiply, g.Maximum, g.Minimum), _Lowering.pairwise),
     g.Requantize: _Lowering.requantize,
     g.Pad: _Lowering.pad,
+    g.Slice: _Lowering.slice,
     g.Resample: _Lowering.resample,
     g.Concat: _Lowering.concat,
     g.Reshape: _Lowering.reshape,

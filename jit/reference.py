@@ -117,6 +117,15 @@ def resampled(x: Array, rows: Array, columns: Array, offset: int) -> NDArray[np.
     return np.tensordot(columns.astype(np.int64), moved, (1, 1)).swapaxes(0, 1)[None]
 
 
+def sliced(op: g.Slice, x: Array) -> Array:
+    """The rows and columns that the operator takes."""
+    rows, columns = (
+        slice(first, first + (count - 1) * step + 1, step)
+        for first, count, step in zip(op.begin, op.size, op.strides, strict=True)
+    )
+    return x[:, rows, columns]
+
+
 def _concat(op: g.Concat, *inputs: Array) -> Array:
     parts = [
         x if part is None else apply_requant(apply_scale(x, part[0]), part[1])
@@ -136,6 +145,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.MaxPool2D: _max_pool,
     g.Requantize: _requantize,
     g.Pad: lambda op, x: pad(x, op.padding, op.pad_value),
+    g.Slice: sliced,
     g.Concat: _concat,
     g.Resample: lambda op, x: apply_requant(resampled(x, op.rows, op.columns, op.offset), op.requant),
     g.Reshape: lambda op, x: host.reshape(x, op.shape),

@@ -166,6 +166,7 @@ _RULES: dict[type[g.Op], Callable[..., Facts]] = {
     g.MaxPool2D: _max_pool,
     g.Requantize: lambda op, x: _rescaled(op.scale, op.requant, x),
     g.Pad: lambda op, x: x.padded(op.padding, op.pad_value),
+    g.Slice: lambda op, x: x,
     g.Concat: _concat,
     g.Reshape: _reshape,
 }

@@ -20,7 +20,7 @@ from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
 
 #: operators whose output channel c depends on channel c of their inputs alone
-_PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Resample)
+_PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Slice, g.Resample)
 #: share of each memory that one slice (constants: its layers together; act: its rows) may take
 _CONSTANT_SHARE = 0.5
 _ACT_SHARE = 0.5

@@ -19,7 +19,7 @@ from tilewright.jit.proof.elements import (
     reduce_elements,
     requantize_elements,
 )
-from tilewright.jit.reference import apply_scale, pad, valid_counts, windows
+from tilewright.jit.reference import apply_scale, pad, sliced, valid_counts, windows
 
 Elements = NDArray[np.float64]
 
@@ -231,6 +231,7 @@ _RULES: dict[type[g.Op], Callable[..., Elements]] = {
     g.MaxPool2D: _max_pool,
     g.Requantize: lambda op, seed, x: _rescaled(x, op.scale, op.requant, seed),
     g.Pad: lambda op, seed, x: pad(x, op.padding, op.pad_value),
+    g.Slice: lambda op, seed, x: sliced(op, x),
     g.Concat: _concat,
     g.Resample: _resample,
     g.Reshape: lambda op, seed, x: x.reshape(op.shape),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.jit.source.onnx import functions, integer, quantised, real
-from tilewright.jit.source.tflite import rules, tables
+from tilewright.jit.source.tflite import moves, rules, tables
 from tilewright.pages import write
 
 PAGE = "operators.md"
@@ -20,6 +20,11 @@ COSTS: dict[str, str] = {
     "sum": "ALU: 3, or 2 with constants",
     "product": "ALU: 5, 4 where one operand goes with all columns; GEMM: 1 (numbers per channel), ALU: 2 (a number)",
     "copy": "ALU: 2, or none where parts are written in place",
+    "move": "ALU: 2 for rows and columns; GEMM: 1 per block of chosen channels",
+    "block": "GEMM: one per block of chosen channels, ALU: 2 for spreading",
+    "pad": "ALU: 2 for each part and 3 for each but the first over pixels; over channels 2, or none in place",
+    "arranged": "none, or on the host, in NumPy",
+    "extreme": "ALU: rows x columns + 1",
     "view": "none, or on the host where pixels change their rows",
     "window": "ALU: KH x KW + 1",
     "average": "GEMM: KH x KW, or one per pixel where it takes the whole image",
@@ -30,14 +35,17 @@ COSTS: dict[str, str] = {
 TFLITE: dict[str, str] = {
     **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), "table"),
     **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), "table"),
-    **dict.fromkeys(("CONCATENATION", "PAD", "PADV2"), "copy"),
+    **dict.fromkeys(moves.RULES, "move"),
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), "block"),
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), "extreme"),
+    **dict.fromkeys(("PAD", "PADV2"), "copy"),
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), "view"),
-    **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN"), "average"),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN", "SUM"), "average"),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), "resample"),
     **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), "convolution"),
     **dict.fromkeys(("ADD", "SUB", "MAXIMUM", "MINIMUM"), "sum"),
     "MUL": "product", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
-    "TRANSPOSE_CONV": "spread",
+    "CONCATENATION": "pad", "TRANSPOSE": "arranged", "TRANSPOSE_CONV": "spread",
 }  # fmt: skip
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),

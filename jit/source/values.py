@@ -35,14 +35,27 @@ class FileTensor:
         return nhwc(shape)
 
 
+@dataclass(frozen=True)
+class View:
+    """A file tensor that is another arrangement of an NHWC int8 ``tensor``: its axes are those of the latter in the
+    order ``axes`` (of all four), but for ones."""
+
+    tensor: str
+    axes: tuple[int, int, int, int]
+
+
 @dataclass
 class Values:
-    """Graph tensors of each file tensor, by the file's key for it."""
+    """Graph tensors of each file tensor, by the file's key for it.
+
+    ``views``: file tensors that nobody has asked for in a form of their own; the host computes them for those who do.
+    """
 
     builder: GraphBuilder
     specs: dict[object, FileTensor] = field(default_factory=dict)
     files: dict[object, str] = field(default_factory=dict)  #: graph tensor in the file's own form
     chips: dict[object, str] = field(default_factory=dict)  #: graph tensor in NHWC int8
+    views: dict[object, View] = field(default_factory=dict)
 
     def declare_file(self, key: object) -> str:
         """The graph tensor that will hold ``key`` in the file's form: an input, or what a host operator makes."""
@@ -60,9 +73,36 @@ class Values:
             raise Unsupported(f"a result of shape {have} where the file says {self.specs[key].shape}")
         self.chips[key] = tensor
 
+    def view(self, key: object) -> View:
+        """``key`` as the accelerator holds it already, however arranged. Raises Unsupported as :meth:`chip`."""
+        if key not in self.chips and key in self.views:
+            return self.views[key]
+        return View(self.chip(key).name, (0, 1, 2, 3))
+
+    def set_view(self, key: object, view: View) -> None:
+        """``key`` is a view; where that is its NHWC form, it is computed with it. Raises Unsupported for another
+        shape."""
+        have, wanted = self.builder.tensors[view.tensor].shape, self.specs[key].chip_shape()
+        if tuple(have[axis] for axis in view.axes) != wanted:
+            raise Unsupported(f"a result of shape {have} where the file says {self.specs[key].shape}")
+        moving = [axis for axis in view.axes if have[axis] > 1]
+        if have == wanted and moving == sorted(moving):
+            self.chips[key] = view.tensor
+        else:
+            self.views[key] = view
+
+    def _arranged(self, key: object) -> str:
+        """A view as an NHWC tensor of its own, made by the host."""
+        view, spec = self.views[key], self.specs[key]
+        return self._append(
+            Transpose, f"{spec.name}_arranged", view.tensor, spec.chip_shape(), spec, permutation=view.axes
+        )
+
     def chip(self, key: object) -> Operand:
         """``key`` as an operand of the accelerator. Raises Unsupported where it is no 8-bit image of batch 1."""
         spec = self.specs[key]
+        if key not in self.chips and key in self.views:
+            self.chips[key] = self._arranged(key)
         if spec.quantisation is None or spec.dtype not in ("int8", "uint8"):
             raise Unsupported(f"an operand of type {spec.dtype or 'unknown'} without 8-bit quantisation")
         shape = spec.chip_shape()
@@ -82,6 +122,8 @@ class Values:
 
     def file(self, key: object) -> str:
         """``key`` in the file's own form."""
+        if key not in self.files and key not in self.chips and key in self.views:
+            self.chips[key] = self._arranged(key)
         if key not in self.files:
             spec = self.specs[key]
             current = self._made(self.chips, key)

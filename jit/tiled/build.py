@@ -52,10 +52,9 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
             vectors=vectors, first_unit=node.first_unit, blocks=DiagonalBlocks(taps, config),
         )  # fmt: skip
     if isinstance(node, ElementwiseNode):
-        kernel = (
-            max(term.dy for term in node.terms) + node.pad[0] + 1, max(term.dx for term in node.terms) + node.pad[1] + 1
-        )  # fmt: skip
-        window = Window(kernel, node.strides, (1, 1), node.pad[0], node.pad[1], node.pad_constant)
+        rows, columns = [term.dy for term in node.terms], [term.dx for term in node.terms]
+        kernel = max(rows) - min(rows) + 1, max(columns) - min(columns) + 1
+        window = Window(kernel, node.strides, (1, 1), -min(rows), -min(columns), node.pad_constant)
         return AluLayer(
             node=node, config=config, window=window, requants={0: node.requant}, terms=node.terms,
             product=node.product, vectors=node.channel_units // config.out_units, first_unit=node.first_unit,

@@ -102,5 +102,6 @@ def _host(
     last = (followers or leaders)[-1]
     made = last.node.output
     readers = sum(made in other[-1].sources for other in forms)
-    whole = writers[made] == [host] and last.first_unit == 0 and last.vectors == layer.vectors
+    alike = (last.node.height, last.node.width) == (layer.node.height, layer.node.width)
+    whole = alike and writers[made] == [host] and last.first_unit == 0 and last.vectors == layer.vectors
     return host if made in layer.sources and readers == 1 and whole and made not in outputs else None

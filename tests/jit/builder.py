@@ -134,6 +134,13 @@ class GraphBuilder:
         )  # fmt: skip
         return self._add(op)
 
+    def slice(self, x, begin, size, strides=(1, 1)):
+        op = g.Slice(
+            name=self._name("slice"), inputs=[x], output=self._new((1, *size, self.shape(x)[3])), begin=begin,
+            size=size, strides=strides,
+        )  # fmt: skip
+        return self._add(op)
+
     def concat(self, *parts, same=False):
         shape = self.shape(parts[0])
         channels = sum(self.shape(p)[3] for p in parts)

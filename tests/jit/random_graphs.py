@@ -80,6 +80,10 @@ def _append(b: GraphBuilder, x: str, made: list[str], rng: np.random.Generator, 
     if choice == 9 and h * w * sum(b.shape(t)[3] for t in same) < 60_000:
         parts = [same[int(k)] for k in rng.integers(0, len(same), int(rng.integers(2, 6)))]
         return b.concat(*parts)
+    if rng.integers(3) == 0:
+        begin, steps = (draw(0, h - 1), draw(0, w - 1)), (draw(1, 3), draw(1, 3))
+        room = [-(-(size - first) // step) for size, first, step in zip((h, w), begin, steps, strict=True)]
+        return b.slice(x, begin, (draw(1, room[0]), draw(1, room[1])), steps)
     return b.requantize(x) if rng.integers(2) else b.pad(x, (draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)))
 
 

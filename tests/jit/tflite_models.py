@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
-_FIRST_VERSION = ("RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
+_FIRST_VERSION = ("DEPTH_TO_SPACE", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
 _CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0}
 
 
@@ -44,6 +44,12 @@ class TfliteBuilder:
     def op(self, name: str, inputs: list[int], output: int, options: str = "", **fields: float) -> int:
         self.operators.append({"name": name, "inputs": inputs, "output": output, "options": options, "fields": fields})
         return output
+
+    def ops(self, name: str, inputs: list[int], outputs: list[int], options: str = "", **fields: float) -> list[int]:
+        """An operator of several results."""
+        self.op(name, inputs, outputs[0], options, **fields)
+        self.operators[-1]["outputs"] = outputs
+        return outputs
 
     def constant(self, value: Any) -> int:
         value = np.asarray(value)
@@ -143,7 +149,7 @@ class TfliteBuilder:
     @staticmethod
     def _operator(b: Any, entry: dict[str, Any], names: list[str]) -> int:
         inputs = b.CreateNumpyVector(np.asarray(entry["inputs"], np.int32))
-        outputs = b.CreateNumpyVector(np.asarray([entry["output"]], np.int32))
+        outputs = b.CreateNumpyVector(np.asarray(entry.get("outputs", [entry["output"]]), np.int32))
         options = entry["options"]
         if options:
             getattr(tflite, f"{options}Start")(b)

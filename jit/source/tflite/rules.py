@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from tilewright.jit.frontend.layers import elementwise, pool
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
-from tilewright.jit.source.tflite import pairwise, resample, tables
+from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
+from tilewright.jit.source.values import View
 
 
 def _window(site: Site, x: Operand) -> Window:
@@ -38,16 +39,6 @@ def max_pool_2d(site: Site) -> str:
     site.same_kind(0)
     x = site.operand(0)
     return pool.max_pool(site, x, _window(site, x), site.output(site.option("fusedActivationFunction")))
-
-
-def mean(site: Site) -> str:
-    """MEAN over height and width of an image."""
-    site.same_kind(0)
-    shape = site.tensor(0).shape
-    axes = sorted({int(a) % max(1, len(shape)) for a in site.constant(1).reshape(-1)})
-    if len(shape) != 4 or axes != [1, 2]:
-        raise Unsupported(f"mean over the axes {axes} of shape {shape}")
-    return pool.global_mean(site, site.operand(0), site.output())
 
 
 def reshape(site: Site) -> str:
@@ -88,13 +79,19 @@ def pad(site: Site) -> str:
 
 
 def concatenation(site: Site) -> str:
-    """CONCATENATION over channels; uint8 inputs may have other scales than the result."""
+    """CONCATENATION over any axis; over channels uint8 inputs may have other scales than the result."""
     positions = range(len(site.op.inputs))
     site.same_kind(*positions)
     rank = len(site.result.shape)
-    if site.option("axis") % max(1, rank) != rank - 1 or site.option("fusedActivationFunction") != NONE:
-        raise Unsupported("concatenation over an axis other than the channels")
+    axis = site.option("axis") % max(1, rank) + 4 - rank
+    if site.option("fusedActivationFunction") != NONE:
+        raise Unsupported("concatenation with an activation")
     out, inputs = site.output(), [site.operand(k) for k in positions]
+    if axis != 3:
+        if not all(elementwise.is_copy(x, out) for x in inputs):
+            raise Unsupported("a change of scale within a concatenation of pixels")
+        site.report_exact(inputs[0].shape[3])
+        return moves.join(site, inputs, axis)
     if all(elementwise.is_copy(x, out) for x in inputs):
         return elementwise.concat(site, inputs, out)
     if site.result.dtype != "uint8":
@@ -158,9 +155,11 @@ def softmax(site: Site) -> str:
     return elementwise.softmax(site, x, site.result.quantisation(), float(np.float32(beta)))
 
 
-RULES: dict[str, Callable[[Site], str]] = {
+RULES: dict[str, Callable[[Site], str | Sequence[str | View]]] = {
     **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), tables.table),
     **pairwise.RULES,
+    **moves.RULES,
+    **reduce.RULES,
     "AVERAGE_POOL_2D": average_pool_2d,
     "CONCATENATION": concatenation,
     "CONV_2D": conv_2d,
@@ -168,7 +167,6 @@ RULES: dict[str, Callable[[Site], str]] = {
     "EXPAND_DIMS": reshape,
     "FULLY_CONNECTED": fully_connected,
     "MAX_POOL_2D": max_pool_2d,
-    "MEAN": mean,
     "PAD": pad,
     "PADV2": pad,
     "QUANTIZE": quantize,

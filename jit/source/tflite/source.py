@@ -20,7 +20,7 @@ from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
-from tilewright.jit.source.values import FileTensor, Values, by_name, without_dead
+from tilewright.jit.source.values import FileTensor, Values, View, by_name, without_dead
 from tilewright.runtime import interpreters
 
 _STATE = {"READ_VARIABLE": "variable", "ASSIGN_VARIABLE": "variable"}
@@ -102,6 +102,9 @@ class TfliteSource(Source):
             except NOT_UNDERSTOOD as error:
                 reason = why_not(error)
                 del builder.exactness[noted:]
+                for index in op.outputs:
+                    values.chips.pop(index, None)
+                    values.views.pop(index, None)
         self._interpret(op, name, reason, values)
         if op.outputs and op.outputs[0] in values.files:
             built.sources[name] = values.files[op.outputs[0]]
@@ -116,9 +119,13 @@ class TfliteSource(Source):
             builder=values.builder, name=name, source=name.replace("_", " ", 1), covers=(op.index,), file=self.file,
             op=op, values=values, folded=self.folded.values,
         )  # fmt: skip
-        tensor = rule(site)
-        values.set_chip(site.result.index, tensor)
-        return tensor
+        found = rule(site)
+        for index, made in zip(op.outputs, [found] if isinstance(found, str) else found, strict=True):
+            if isinstance(made, View):
+                values.set_view(index, made)
+            else:
+                values.set_chip(index, made)
+        return values.view(op.outputs[0]).tensor
 
     def _edge(self, op: Operator, name: str, values: Values) -> str | None:
         """QUANTIZE of float32, DEQUANTIZE to float32: NumPy steps; None for other forms."""
@@ -181,7 +188,7 @@ class TfliteSource(Source):
         value = self.folded.values.get(index, tensor.data)
         if value is not None and index not in values.files:
             raise ModelError(f"{self.path}: output {tensor.name!r} is a constant; remove it from the model's outputs")
-        if index not in values.files and index not in values.chips:
+        if all(index not in forms for forms in (values.files, values.chips, values.views)):
             raise ModelError(f"{self.path}: output {tensor.name!r} is computed by no operator")
         return values.file(index)
 
