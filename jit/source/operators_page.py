@@ -18,6 +18,7 @@ COSTS: dict[str, str] = {
     "depthwise": "GEMM: KW x KH per column of the window, shared by neighbours",
     "table": "ALU: 2",
     "sum": "ALU: 3, or 2 with constants",
+    "slopes": "ALU: 8; GEMM: 1",
     "product": "ALU: 5, 4 where one operand goes with all columns; GEMM: 1 (numbers per channel), ALU: 2 (a number)",
     "copy": "ALU: 2, or none where parts are written in place",
     "move": "ALU: 2 for rows and columns; GEMM: 1 per block of chosen channels",
@@ -44,7 +45,7 @@ TFLITE: dict[str, str] = {
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), "resample"),
     **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), "convolution"),
     **dict.fromkeys(("ADD", "SUB", "MAXIMUM", "MINIMUM"), "sum"),
-    "MUL": "product", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
+    "MUL": "product", "PRELU": "slopes", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
     "CONCATENATION": "pad", "TRANSPOSE": "arranged", "TRANSPOSE_CONV": "spread",
 }  # fmt: skip
 ONNX: dict[str, str] = {

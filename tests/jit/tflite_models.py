@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
-_FIRST_VERSION = ("DEPTH_TO_SPACE", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
+_FIRST_VERSION = ("DEPTH_TO_SPACE", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
 _CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0}
 
 

@@ -62,7 +62,7 @@ def _menu(d: Drawer, x: str) -> Menu[Drawer]:
     common: Menu[Drawer] = [
         (3, _binary_constant), (4, _binary), (4, _activation), (1, _float_island), (2, _fixed), (1, _reshape),
         (1, _transpose), (2, _concat), (1, _split), (1, _slices), (1.5, _requantize), (1, _pad), (0.4, _packing),
-        (0.3, _gather), (1, _reduce), (3, _dense),
+        (0.3, _gather), (0.5, _arranged), (1, _reduce), (3, _dense),
     ]  # fmt: skip
     if len(d.shape(x)) < 2:
         return [(1, _activation), (1, _requantize)]
@@ -144,13 +144,16 @@ def _same(d: Drawer, x: str) -> dict[str, Any]:
 def _reduce(d: Drawer, x: str) -> str:
     rank = len(d.shape(x))
     axes = sorted(d.rng.choice(np.arange(1, rank), size=d.between(1, rank - 1), replace=False).tolist())
-    kind = d.pick(["mean", "sum", "reduce_max"], [0.5, 0.2, 0.3])
-    return d.step(kind, x, axes=axes, keep_dims=d.chance(0.6), **({} if kind == "reduce_max" else d.out()))
+    kind = d.pick(["mean", "sum", "reduce_max", "reduce_min"], [0.5, 0.2, 0.2, 0.1])
+    return d.step(kind, x, axes=axes, keep_dims=d.chance(0.6), **({} if kind.startswith("reduce") else d.out()))
 
 
 def _binary(d: Drawer, x: str) -> str:
     kind = d.pick(["add", "sub", "mul", "maximum", "minimum"], [0.5, 0.13, 0.17, 0.1, 0.1])
     y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
+    axes = [a for a in range(1, len(d.shape(x))) if d.chance(0.5)]
+    if axes and d.chance(0.4):  # one operand goes with all rows, columns or channels of the other
+        y = d.step("reduce_max", y, axes=axes, keep_dims=True)
     return _with(d, kind, x, y)
 
 
@@ -294,6 +297,12 @@ def _packing(d: Drawer, x: str) -> str:
     if _same(d, y) != _same(d, x):
         y = d.step("requantize", y, **_same(d, x))
     return d.step("pack", x, y, axis=d.between(1, len(d.shape(x))))
+
+
+def _arranged(d: Drawer, x: str) -> str:
+    if d.chance(0.4):
+        return d.step("reverse", x, axis=d.between(1, len(d.shape(x)) - 1))
+    return d.step("tile", x, times=[1, *(d.pick([1, 2, 3], [0.6, 0.3, 0.1]) for _ in d.shape(x)[1:])])
 
 
 def _gather(d: Drawer, x: str) -> str:

@@ -43,6 +43,23 @@ class Layout(TfliteBase):
         numbers = {"scale": x.scale, "zero_point": x.zero_point} if x.scale is not None else {}
         return self._reduce("REDUCE_MAX", x, axes, keep_dims, Range(x.mean + x.std, x.std / 2), **numbers)
 
+    def reduce_min(self, x: Tensor, axes: Sequence[int] = (1, 2), keep_dims: bool = False) -> Tensor:
+        """REDUCE_MIN over some axes; the output has the numbers of the input."""
+        numbers = {"scale": x.scale, "zero_point": x.zero_point} if x.scale is not None else {}
+        return self._reduce("REDUCE_MIN", x, axes, keep_dims, Range(x.mean - x.std, x.std / 2), **numbers)
+
+    def reverse(self, x: Tensor, axis: int) -> Tensor:
+        """REVERSE_V2 of one axis."""
+        y = self._like(x, x.shape)
+        self.op("REVERSE_V2", [x, self.constant(np.array([axis], np.int32))], [y], "ReverseV2Options")
+        return y
+
+    def tile(self, x: Tensor, times: Sequence[int]) -> Tensor:
+        """TILE, each axis so many times."""
+        y = self._like(x, tuple(d * n for d, n in zip(x.shape, times, strict=True)))
+        self.op("TILE", [x, self.constant(np.array(times, np.int32))], [y], "TileOptions")
+        return y
+
     def pad(self, x: Tensor, paddings: Sequence[Sequence[int]]) -> Tensor:
         """PAD with zeros; a (before, after) for each axis."""
         y = self._like(x, self._padded(x, paddings))

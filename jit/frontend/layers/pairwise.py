@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +154,25 @@ def _one_tap(layer: Layer, x: Operand, values: NDArray[np.integer], requant: Req
     layer.report_exact(x.shape[3])
     return layer.emit(
         DepthwiseConv2D, [x.name], x.shape, out.quantisation, weight=weight, requant=replace(requant, bias=bias)
+    )  # fmt: skip
+
+
+def leaky(layer: Layer, x: Operand, slopes: NDArray[np.integer], scale: float, out: Output) -> str:
+    """LiteRT's PRELU with a slope per channel (less its zero point): what is above zero and what is below, each zero
+    where the other is not, added."""
+    q, channels = out.quantisation, x.shape[3]
+    made = partial(make_requant, rounding=Rounding.DOUBLE, zero_point=q.zero_point, hi=out.hi, channels=channels)
+    first = np.float32(x.scale) / np.float32(q.scale)
+    requant = made(float(first), lo=max(q.zero_point, out.lo), reach=255)
+    above = layer.emit(Requantize, [x.name], x.shape, q, scale=exact_shift(x.zero_point), requant=requant)
+    clamp = identity_requant(channels, -128, x.zero_point)
+    low = layer.emit(Requantize, [x.name], x.shape, x.quantisation, scale=IDENTITY_SCALE, requant=clamp)
+    second = np.float32(x.scale) * np.float32(scale) / np.float32(q.scale)
+    requant = made(float(second), lo=out.lo, reach=255 * 255)
+    below = _one_tap(layer, Operand(low, x.shape, x.quantisation), slopes, requant, out)
+    return layer.emit(
+        Add, [above, below], x.shape, q, scale_a=exact_shift(q.zero_point), scale_b=IDENTITY_SCALE,
+        requant=identity_requant(channels),
     )  # fmt: skip
 
 

@@ -67,10 +67,17 @@ def extreme(site: Site) -> str:
     return pairwise.extreme(site, kind, site.operand(0), site.operand(1), site.output())
 
 
+def prelu(site: Site) -> str:
+    """PRELU with a slope per channel"""
+    site.same_kind(0, 1)
+    return pairwise.leaky(site, site.operand(0), *_numbers(site, 1), site.output())
+
+
 RULES: dict[str, Callable[[Site], str]] = {
     "ADD": add,
     "MAXIMUM": extreme,
     "MINIMUM": extreme,
     "MUL": multiply,
+    "PRELU": prelu,
     "SUB": add,
 }

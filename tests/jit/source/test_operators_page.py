@@ -29,6 +29,9 @@ def apply(b: TfliteBuilder, kind: str, x: int) -> int:
         return function(b, kind, x)
     if kind == "QUANTIZE":
         return b.op(kind, [x], b.tensor(SHAPE, 0.11, -7), "QuantizeOptions")
+    if kind == "PRELU":
+        slopes = b.tensor([1, 1, 8], 0.02, 0, data=np.arange(-4, 4, dtype=np.int8).reshape(1, 1, 8))
+        return b.op(kind, [x, slopes], same)
     if kind in pairwise.RULES:
         return b.op(kind, [x, conv(b, x, 8, SHAPE, 0.09)], same, OPTIONS.get(kind, ""))
     if kind == "SQUARED_DIFFERENCE":

@@ -74,6 +74,19 @@ def test_numbers_per_channel(kind: str, swapped: bool, dtype: str, tmp_path: Pat
         assert differing(b, [a], y, [value], tmp_path / "m.tflite") == 0
 
 
+@both
+def test_slopes_per_channel(dtype: str, tmp_path: Path) -> None:
+    """All values of the tensor with all slopes."""
+    for seed in range(DRAWS // 2):
+        b = TfliteBuilder(seed)
+        shape = [1, 16, 16, 256]
+        x, slopes, y = tensor(b, shape, dtype), tensor(b, [1, 1, 256], dtype), tensor(b, shape, dtype)
+        b.tensors[slopes]["data"] = every(dtype).reshape(1, 1, 256)
+        b.op("PRELU", [x, slopes], y)
+        value = np.broadcast_to(every(dtype).reshape(1, 16, 16, 1), shape).copy()
+        assert differing(b, [x], y, [value], tmp_path / "m.tflite") == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_squeeze_and_excite(kind: str, tmp_path: Path) -> None:
     """Compiled: an image and what is made of its mean."""
