@@ -11,7 +11,7 @@ from tilewright.jit.float_tables import Term, fit
 from tilewright.jit.frontend.builder import Operand, Output
 from tilewright.jit.frontend.layers import elementwise, pool
 from tilewright.jit.frontend.layers.pool import Window
-from tilewright.jit.graph import Concat, Pad, Requant, Reshape, Scale
+from tilewright.jit.graph import Concat, Pad, Requant, Requantize, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
@@ -79,7 +79,7 @@ def pad(site: Site) -> str:
 
 
 def concatenation(site: Site) -> str:
-    """CONCATENATION over any axis; over channels uint8 inputs may have other scales than the result."""
+    """CONCATENATION over any axis; uint8 inputs may have other scales than the result."""
     positions = range(len(site.op.inputs))
     site.same_kind(*positions)
     rank = len(site.result.shape)
@@ -87,41 +87,40 @@ def concatenation(site: Site) -> str:
     if site.option("fusedActivationFunction") != NONE:
         raise Unsupported("concatenation with an activation")
     out, inputs = site.output(), [site.operand(k) for k in positions]
+    parts = [_part(site, x, out) for x in inputs]
+    channels = sum(x.shape[3] for x in inputs) if axis == 3 else inputs[0].shape[3]
+    site.report_exact(channels, "" if not any(parts) else "all 256 inputs compared")
     if axis != 3:
-        if not all(elementwise.is_copy(x, out) for x in inputs):
-            raise Unsupported("a change of scale within a concatenation of pixels")
-        site.report_exact(inputs[0].shape[3])
-        return moves.join(site, inputs, axis)
-    if all(elementwise.is_copy(x, out) for x in inputs):
-        return elementwise.concat(site, inputs, out)
-    if site.result.dtype != "uint8":
-        raise Unsupported("a change of scale within an int8 concatenation")
-    return _scaled_concatenation(site, inputs, out)
-
-
-def _scaled_concatenation(site: Site, inputs: list[Operand], out: Output) -> str:
-    """LiteRT's ``ConcatenationWithScaling``: ``round(x * s + (-z * s)) + z_out`` in float32, half away from zero."""
-    f = np.float32
-    parts: list[tuple[Scale, Requant] | None] = []
-    for x in inputs:
-        if elementwise.is_copy(x, out):
-            parts.append(None)
-            continue
-        scale = f(x.scale) * (f(1.0) / f(out.quantisation.scale))
-        bias = -f(x.zero_point + 128) * scale
-        real = np.arange(256).astype(f) * scale + bias
-        wanted = np.copysign(np.floor(np.abs(real) + f(0.5)), real).astype(np.int64) + out.quantisation.zero_point
-        term = Term(x.scale / out.quantisation.scale, x.zero_point)
-        fitted = fit(wanted, (term,), out.quantisation.zero_point, out.lo, out.hi, x.shape[3])
-        if fitted.wrong:
-            raise Unsupported("a change of scale that fixed point cannot give exactly")
-        parts.append((fitted.scales[0], fitted.requant))
-    channels = sum(x.shape[3] for x in inputs)
+        return moves.join(site, [_requantized(site, x, p, out) for x, p in zip(inputs, parts, strict=True)], axis)
     if any(x.shape[:3] != inputs[0].shape[:3] for x in inputs):
         raise Unsupported(f"concatenation of the shapes {', '.join(str(x.shape) for x in inputs)}")
-    site.report_exact(channels, "all 256 inputs compared")
     shape = (*inputs[0].shape[:3], channels)
     return site.emit(Concat, [x.name for x in inputs], shape, out.quantisation, parts=parts)
+
+
+def _part(site: Site, x: Operand, out: Output) -> tuple[Scale, Requant] | None:
+    """LiteRT's ``ConcatenationWithScaling``: ``round(x * s + (-z * s)) + z_out`` in float32, half away from zero."""
+    f = np.float32
+    if elementwise.is_copy(x, out):
+        return None
+    if site.result.dtype != "uint8":
+        raise Unsupported("a change of scale within an int8 concatenation")
+    scale = f(x.scale) * (f(1.0) / f(out.quantisation.scale))
+    bias = -f(x.zero_point + 128) * scale
+    real = np.arange(256).astype(f) * scale + bias
+    wanted = np.copysign(np.floor(np.abs(real) + f(0.5)), real).astype(np.int64) + out.quantisation.zero_point
+    term = Term(x.scale / out.quantisation.scale, x.zero_point)
+    fitted = fit(wanted, (term,), out.quantisation.zero_point, out.lo, out.hi, x.shape[3])
+    if fitted.wrong:
+        raise Unsupported("a change of scale that fixed point cannot give exactly")
+    return fitted.scales[0], fitted.requant
+
+
+def _requantized(site: Site, x: Operand, part: tuple[Scale, Requant] | None, out: Output) -> Operand:
+    if part is None:
+        return x
+    name = site.emit(Requantize, [x.name], x.shape, out.quantisation, scale=part[0], requant=part[1])
+    return Operand(name, x.shape, out.quantisation)
 
 
 def quantize(site: Site) -> str:

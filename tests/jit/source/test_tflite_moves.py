@@ -164,3 +164,15 @@ def test_means_over_more_columns_than_a_window_has(tmp_path: Path) -> None:
     x = b.tensor([1, 3, 70, 9], 0.04, -3)
     y = b.op("MEAN", [x, ints(b, 2)], b.tensor([1, 3, 1, 9], 0.03, 5), "ReducerOptions", KeepDims=1)
     assert places(assert_equal(b.save(tmp_path / "m.tflite", [x], [y])))["MEAN"] == "accelerator"
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_joins_of_uint8_with_scales_of_their_own(axis: int, tmp_path: Path) -> None:
+    for seed in range(4):
+        b = TfliteBuilder(seed)
+        shapes = [[size if a == axis else s for a, s in enumerate(SHAPE)] for size in (2, 3, 5)]
+        parts = [tensor(b, shape, "uint8") for shape in shapes]
+        y = tensor(b, [10 if a == axis else s for a, s in enumerate(SHAPE)], "uint8")
+        b.op("CONCATENATION", parts, y, "ConcatenationOptions", Axis=axis, FusedActivationFunction=NONE)
+        values = [b.rng.choice(every("uint8"), shape) for shape in shapes]
+        assert differing(b, parts, y, values, tmp_path / "m.tflite") == 0
