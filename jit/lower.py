@@ -227,8 +227,6 @@ class _Lowering:
         self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), strides=op.strides)
 
     def resample(self, op: g.Resample) -> None:
-        if self.tiled:
-            raise PlaceError(f"{op.name}: an image that is resized whole has no tiled form")
         self.nodes.append(
             ResampleNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=[self.resolve(op.inputs[0])],

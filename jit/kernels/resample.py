@@ -52,17 +52,17 @@ class ResampleNode(Node):
 
     def __post_init__(self) -> None:
         self.channel_units = units_for(self.out.shape[3], self.config)
-        self._rows = [_taps(row) for row in self.rows]
-        self._runs = _runs([_taps(column) for column in self.columns])
+        self.row_taps, self.column_taps = _all_taps(self.rows), _all_taps(self.columns)
+        self.runs = _runs(self.column_taps)
 
     @cached_property
     def _weights(self) -> dict[int, int]:
         """prm entry of every product of weights."""
-        products = {y * x for taps in self._rows for _, y in taps for run in self._runs for _, x in run.taps}
+        products = {y * x for taps in self.row_taps for _, y in taps for run in self.runs for _, x in run.taps}
         return {weight: k for k, weight in enumerate(sorted(products))}
 
     def extents(self) -> tuple[int, ...]:
-        terms = max(map(len, self._rows)) * max(len(run.taps) for run in self._runs)
+        terms = max(map(len, self.row_taps)) * max(len(run.taps) for run in self.runs)
         return (
             t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, 0, 1, 1, 1, terms,
             len(self._weights), True, 0, 1, 0, 0,
@@ -87,15 +87,15 @@ class ResampleNode(Node):
 
     @property
     def alu_work(self) -> int:
-        taps = sum(map(len, self._rows)) * sum(run.count * len(run.taps) for run in self._runs)
+        taps = sum(map(len, self.row_taps)) * sum(run.count * len(run.taps) for run in self.runs)
         return (taps + self.height * self.width) * (self.channel_units // self.config.out_units)
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         source = e.buffer(self.inputs[0])
         vectors = self.channel_units // c.out_units
-        runs = [part for run in self._runs if (part := run.within(task.lo, task.hi)) is not None]
-        for tap_y, (y, weight_y) in enumerate(self._rows[task.row]):
+        runs = [part for run in self.runs if (part := run.within(task.lo, task.hi)) is not None]
+        for tap_y, (y, weight_y) in enumerate(self.row_taps[task.row]):
             for tap_x in range(max(len(run.taps) for run in runs)):  # all columns by turns: none waits for itself
                 for run in runs:
                     if tap_x >= len(run.taps):
@@ -120,10 +120,13 @@ class ResampleNode(Node):
             )  # fmt: skip
 
 
-def _taps(weights: NDArray[np.int32]) -> Taps:
-    """Where a row or column of a matrix is not zero; a weight of zero at the first place if it is zero everywhere."""
-    places = np.flatnonzero(weights).tolist() or [0]
-    return tuple((at, int(weights[at])) for at in places)
+def _all_taps(matrix: NDArray[np.int32]) -> list[Taps]:
+    """Where each row of a matrix is not zero; one that is zero everywhere has a weight of zero where the last began."""
+    found: list[Taps] = []
+    for row in matrix:
+        places = np.flatnonzero(row).tolist() or [found[-1][0][0] if found else 0]
+        found.append(tuple((at, int(row[at])) for at in places))
+    return found
 
 
 def _runs(columns: list[Taps]) -> list[Run]:

@@ -10,10 +10,12 @@ from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.tiled.blocks import DenseBlocks, DiagonalBlocks
 from tilewright.jit.tiled.geometry import Window
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, TiledLayer
+from tilewright.jit.tiled.resample import ResampleLayer, reach
 from tilewright.jit.tiled.windows import window_layer
 
 
@@ -50,6 +52,11 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
         return GemmLayer(
             node=node, config=config, window=Window((node.in_height, node.in_width)), requants={0: node.requant},
             vectors=vectors, first_unit=node.first_unit, blocks=DiagonalBlocks(taps, config),
+        )  # fmt: skip
+    if isinstance(node, ResampleNode):
+        return ResampleLayer(
+            node=node, config=config, window=reach(node), requants={0: node.requant}, terms=[],
+            vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
         )  # fmt: skip
     if isinstance(node, ElementwiseNode):
         rows, columns = [term.dy for term in node.terms], [term.dx for term in node.terms]

@@ -16,6 +16,7 @@ from tilewright.config import Config
 from tilewright.jit.tiled.dram import Mover, Stored
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer
 from tilewright.jit.tiled.loads import Lane, Loads, Wanted
+from tilewright.jit.tiled.resample import ResampleLayer
 from tilewright.jit.tiled.steps import Items, Order, Step
 from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.tiled.work import Place, Worker, count_runs
@@ -118,7 +119,9 @@ class TileEmitter:
         item, acc, loads = step.item, self._free_bank(), self._loads
         layer, units = self._chains[item.chain].leader, (item.hi - item.lo) * self.config.out_units
         assert isinstance(layer, AluLayer)
-        for index, piece in enumerate(item.pieces):
+        if isinstance(layer, ResampleLayer):
+            self._resample(step, layer, acc)
+        for index, piece in enumerate(item.pieces if not isinstance(layer, ResampleLayer) else ()):
             patch = layer.patch(item.tile, piece)
             prm = self._scales(step, 0, layer)
             (base,) = self._fetch(loads.patches, step, [loads.wanted_patch(step, patch)])
@@ -130,6 +133,21 @@ class TileEmitter:
         loads.release(loads.patches, step)
         self._finish(step, acc)
         loads.ahead()
+
+    def _resample(self, step: Step, layer: ResampleLayer, acc: int) -> None:
+        """A part's rows one after another, each with its own weights in prm."""
+        item, part, loads = step.item, step.part, self._loads
+        tile, units = item.tile, (item.hi - item.lo) * self.config.out_units
+        patch = layer.patch(tile, item.pieces[0])
+        for row in range(part.top, part.bottom):
+            first = acc + (row - part.top) * tile.columns * units
+            for turns in layer.turns(tile.top + row, tile):
+                weights = list(dict.fromkeys(turn.weight for turn in turns))
+                wanted = [loads.wanted_scale(step, 0, layer.scale(weight)) for weight in weights]
+                prm = dict(zip(weights, self._fetch(loads.constants, step, wanted), strict=True))
+                (base,) = self._fetch(loads.patches, step, [loads.wanted_patch(step, patch)])
+                self._begin(step, 0)
+                self._worker.resample(turns, tile, units, patch, Place(base, self._wrap), prm, first)
 
     def _scales(self, step: Step, k: int, layer: AluLayer) -> dict[object, int]:
         wanted = self._loads.wanted_scales(step, k, layer)

@@ -50,6 +50,7 @@ class Layer(IntEnum):
     PASSES = 20  #: passes of ALU over each output vector
     OPERANDS = 21  #: tensors that followers read beside
     SUMS = 22  #: accumulators of each output
+    WHOLE = 23  #: whether the kernel cannot be cut
 
 
 class LayerShape(NamedTuple):
@@ -228,6 +229,8 @@ def judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
         kernel_rows = min(kernel_rows, row[_L.MOST_ROWS])
         if columns_of_acc > _MOST_LOOPS:
             return -1.0, 0, 0, 0, 0, 0, 0.0
+    if row[_L.WHOLE] and (kernel_rows < row[_L.KERNEL_Y] or kernel_columns < row[_L.KERNEL_X]):
+        return -1.0, 0, 0, 0, 0, 0, 0.0
     kernel_parts = ceil_div(row[_L.KERNEL_Y], kernel_rows) * ceil_div(row[_L.KERNEL_X], kernel_columns)
     parts *= kernel_parts
     flat = row[_L.FLAT] != 0

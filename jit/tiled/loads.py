@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.jit.graph import Scale
 from tilewright.jit.kernels.base import uniform_prm
 from tilewright.jit.tiled.dram import Mover, Stored
 from tilewright.jit.tiled.geometry import Patch
@@ -134,8 +135,11 @@ class Loads:
 
     def wanted_scales(self, step: Step, k: int, layer: AluLayer) -> list[Wanted]:
         """The scales of layer ``k`` of a step's chain, in the order of its terms."""
-        chain, region = step.item.chain, (0, self.config.prm_entries)
-        return [Wanted(("scale", chain, k, scale), 1, region) for scale in dict.fromkeys(t.scale for t in layer.terms)]
+        return [self.wanted_scale(step, k, scale) for scale in dict.fromkeys(t.scale for t in layer.terms)]
+
+    def wanted_scale(self, step: Step, k: int, scale: Scale) -> Wanted:
+        """A scale of layer ``k`` of a step's chain."""
+        return Wanted(("scale", step.item.chain, k, scale), 1, (0, self.config.prm_entries))
 
     def wanted_requant(self, step: Step, k: int, layer: TiledLayer, count: int) -> Wanted:
         """The requantisation of layer ``k`` of a step's chain for ``count`` valid elements."""

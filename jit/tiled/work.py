@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.config import Config
+from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.kernels.base import Uop
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
+from tilewright.jit.tiled.resample import Turn
 from tilewright.jit.tiled.steps import Part
 from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.writer import InstructionWriter
@@ -127,6 +129,18 @@ class Worker:
                 vectors, term.scale.table, **common, outer=part.rows, inner=part.columns, src=start,
                 src_outer=step_y, src_inner=step_x,
                 dst=acc, dst_outer=part.columns * units, dst_inner=units,
+            )  # fmt: skip
+
+    def resample(
+        self, turns: Sequence[Turn], tile: Tile, units: int, patch: Patch, source: Place, prm: dict[int, int], acc: int
+    ) -> None:
+        """Part of an output row over a tile's columns; ``prm``: the entry of each product of weights."""
+        for turn in turns:
+            start = source.base + (turn.y - patch.top) * patch.stride + (turn.x - patch.left) * patch.units
+            self._writer.rescale(
+                units // self.config.out_units, None, rounding=int(Rounding.SINGLE), prm=prm[turn.weight],
+                combine=int(turn.combine), inner=turn.run.count, src=start, src_inner=turn.run.move * patch.units,
+                dst=acc + (turn.run.first - tile.left) * units, dst_inner=turn.run.step * units, **source.wrap,
             )  # fmt: skip
 
     def multiply(self, units: int, part: Part, acc: int) -> None:

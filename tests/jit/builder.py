@@ -141,6 +141,16 @@ class GraphBuilder:
         )  # fmt: skip
         return self._add(op)
 
+    def resample(self, x, rows, columns):
+        """``rows`` (OH, H), ``columns`` (OW, W): weights."""
+        shape = (1, len(rows), len(columns), self.shape(x)[3])
+        most = float(rows.sum(1).max() * columns.sum(1).max())
+        op = g.Resample(
+            name=self._name("resample"), inputs=[x], output=self._new(shape), rows=rows, columns=columns,
+            offset=int(self.rng.integers(-128, 128)), requant=self._uniform(shape[3], 60 * most + 1),
+        )  # fmt: skip
+        return self._add(op)
+
     def concat(self, *parts, same=False):
         shape = self.shape(parts[0])
         channels = sum(self.shape(p)[3] for p in parts)

@@ -1,0 +1,81 @@
+"""Images resized, spread out and mirrored, with all of them on the chip and in tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tests.jit.execute import assert_exact
+from tests.jit.random_graphs import random_config
+from tilewright.config import PRESETS
+from tilewright.jit.graph import Graph
+from tilewright.jit.kernels.resample import ResampleNode
+from tilewright.jit.lower import lower
+from tilewright.jit.tiled.geometry import Tile
+from tilewright.jit.tiled.resample import ResampleLayer
+from tilewright.jit.tiled.shapes import tiled_forms
+
+
+def weights(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Of a bilinear resizing, places in any order, or an image spread with zeros."""
+    way = rng.integers(3)
+    out = int(rng.integers(1, 3 * size + 2))
+    if way == 0:
+        matrix = np.zeros((out, size), np.int32)
+        matrix[np.arange(out), rng.integers(0, size, out)] = 1
+        return matrix
+    if way == 1:
+        stride = int(rng.integers(1, 4))
+        matrix = np.zeros(((size - 1) * stride + 1, size), np.int32)
+        matrix[np.arange(size) * stride, np.arange(size)] = 1
+        return matrix
+    at = np.linspace(0, size - 1, out)
+    matrix = np.zeros((out, size), np.int32)
+    low = np.floor(at).astype(int)
+    part = np.round((at - low) * 16).astype(np.int32)
+    np.add.at(matrix, (np.arange(out), low), 16 - part)
+    np.add.at(matrix, (np.arange(out), np.minimum(low + 1, size - 1)), part)
+    return matrix
+
+
+def net(seed: int) -> Graph:
+    rng = np.random.default_rng(seed)
+    h, w = int(rng.integers(1, 12)), int(rng.integers(1, 14))
+    b = GraphBuilder(seed, (h, w, int(rng.integers(1, 12))))
+    x = b.conv("x", int(rng.integers(1, 40)))
+    y = b.resample(x, weights(rng, h), weights(rng, w))
+    return b.graph(b.conv(y, 9, (1, 1), padding=(0, 0, 0, 0)), y)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_resampling_is_exact(seed: int) -> None:
+    assert_exact(net(seed), random_config(seed) if seed % 2 else PRESETS["pynq-z2"], seed)
+
+
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("seed", range(6, 16))
+def test_resampling_in_tiles(seed: int) -> None:
+    assert_exact(net(seed), random_config(seed) if seed % 2 else PRESETS["tiny"], seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_patch_is_larger_than_is_counted_on(seed: int) -> None:
+    """Cuts are chosen by the window that :func:`reach` gives."""
+    graph, rng = net(seed), np.random.default_rng(seed)
+    forms = tiled_forms(lower(graph, PRESETS["tiny"], tiled=True), PRESETS["tiny"])
+    (layer,) = (c.leader for chains in forms for c in chains if isinstance(c.leader, ResampleLayer))
+    node, window = layer.node, layer.window
+    assert isinstance(node, ResampleNode)
+    (piece,) = layer.pieces(0, 1, None)  # type: ignore[arg-type]
+    for _ in range(20):
+        (top, bottom), (left, right) = (
+            np.sort(rng.choice(size + 1, 2, replace=False)).tolist() for size in (node.height, node.width)
+        )
+        patch = layer.patch(Tile(top, bottom, left, right), piece)
+        most = [
+            (count - 1) * stride + kernel
+            for count, stride, kernel in zip((bottom - top, right - left), window.strides, window.kernel, strict=True)
+        ]
+        assert patch.rows <= most[0]
+        assert patch.columns <= most[1]
