@@ -1,49 +1,44 @@
-"""The clock that a Config's logic depth suggests, per board: an estimate, never a timing closure.
+"""The clock that a Config's whole design suggests, per board: an estimate, never a timing closure.
 
-Paths from register to register that can be the longest are written down as delay of the logic and number of nets. The
-delay of the logic is what Yosys' ``sta`` finds on the mapped units (``ps`` in ``hw/reports``), with the cell delays
-that Project X-Ray measured on Artix-7, whose fabric is that of the Zynq-7000; the part that varies with the Config
-follows the structure. Nets are not known without place and route, and no place and route of a Xilinx part was run:
-``low`` and ``high`` are what long and short nets would make of it.
+The candidates for the longest path are written down as cells and nets, found where the flattened designs of ``tiny``
+and ``pynq-z2`` have theirs (``hw/reports/whole``); cells' delays are those of :mod:`tilewright.hw.timing`.
+Nets are not known without place and route: ``low``, ``mhz`` and ``high`` are long, usual and short ones. Packing is
+taken off all three, as in :func:`tilewright.hw.timing.whole.packed_mhz`, by which the presets' clocks are judged.
 
-UltraScale+ is scaled from 7 series by the data sheets' limits of the hard blocks in the slowest grade: block RAM 388
-and 645 MHz, DSP 464 and 645 MHz (DS187, DS925), so 0.60 to 0.72 of every delay; the ZCU104's part is a grade faster.
+Yosys saves LUTs wherever a path has time to spare, so many paths come to be as long as the longest that it cannot
+shorten; that one is of the control logic, and hardly changes with the sizes of array and memories.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log2
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.hw.parts import BOARDS, FAMILIES
-
-#: nanoseconds of a 7-series net of grade -1: short, usual, long
-NETS = (0.45, 0.70, 1.00)
-#: of 7 series' delays: least, usual, most
-SCALES = {"xc7": (1.0, 1.0, 1.0), "xcup": (0.60, 0.66, 0.72)}
-#: of the family's slowest grade
-GRADES = {"XCZU7EV": 0.87}
-LUT, ADDER = 0.40, 1.25  #: a look-up table; an adder of 20 bits with what brings its operands together
+from tilewright.hw.timing.analysis import JUDGED, NETS
+from tilewright.hw.timing.delays import DELAYS
+from tilewright.hw.timing.whole import packed_mhz
 
 
 @dataclass(frozen=True)
 class Path:
-    """One register-to-register path: nanoseconds of logic in 7 series, nets that it goes along."""
+    """One path from register to register: how often it meets each of :class:`tilewright.hw.timing.delays.Delays`."""
 
     name: str
-    logic: float
+    cells: Mapping[str, int]
     nets: int
 
-    def period(self, net: float) -> float:
-        """Nanoseconds in 7 series with nets of ``net`` each."""
-        return self.logic + self.nets * net
+    def period(self, family: str, net: float) -> float:
+        """Nanoseconds in a family with nets of ``net`` each."""
+        return sum(getattr(DELAYS[family], cell) * n for cell, n in self.cells.items()) + self.nets * net
 
 
 @dataclass(frozen=True)
 class ClockEstimate:
-    """MHz expected, its range, and the path that limits it."""
+    """MHz expected after packing, its range, and the path that limits it."""
 
     mhz: float
     low: float
@@ -55,28 +50,23 @@ class ClockError(TilewrightError):
     """A family or board without delays."""
 
 
-def paths(config: Config) -> list[Path]:
-    """The candidates for the longest path of a Config."""
-    products = config.batch * config.block_in * config.block_out
-    reach = (products >= 256) + (products >= 1024)  # nets across an array that fills much of a die
-    levels = max(0, int(log2(config.block_in)) - 2)
-    row_units = max(config.in_units, config.out_units)
-    select = int(log2(row_units) + 1) // 2  # levels of 4:1 multiplexers
-    banks = int(log2(max(config.act_banks, config.acc_banks)) + 1) // 2
-    if config.dsp_packing:
-        product = Path("GEMM stage 7: weights packed, then the multiplier", 4.45, 4 + reach)
-    else:
-        product = Path("GEMM stage 9: products summed along the DSP column", 4.37, 3 + reach)
-    return [
-        product,
-        Path("GEMM stage 10: adder tree of a dot product", 0.30 + levels * ADDER, 2 * levels),
-        Path("GEMM stage 10: forwarding", 3.0 + (1 + select) * LUT, 4 + select + reach),
-        Path("ALU lane: total, shift, clamp", 4.39, 5),
-        Path("act and acc: banks and units", 2.0 + (banks + select) * LUT, 3 + banks + select + reach),
-        # the issue unit's own 3.1 ns go on into an engine's loop registers
-        Path("issue: instruction number and tokens to an engine's loops", 3.1 + 2 * LUT, 7),
-        Path("STORE: extent check", 4.09, 5),
+def paths(config: Config, family: str) -> list[Path]:
+    """The candidates for the longest path of a Config in a family."""
+    carry = Counter(carry_in=1, carry_chain=1, carry_out=1)
+    found = [
+        Path("control: abort to STORE's burst registers", Counter(ff_cq=1, lut=8, ff_su=1), 9),
+        Path("LOAD: extent check", carry + Counter(dsp_m_cq=1, lut=4, ff_su=1), 6),
     ]
+    if config.dsp_packing:
+        found.append(Path("GEMM: two products of one multiplier", Counter(ff_cq=1, dsp_multiply=1, dsp_add=1), 2))
+    if family == "xcup":  # where Yosys leaves the registers of a multiplier outside the DSP slice
+        found.append(Path("ALU lane: total and rounding", Counter(ff_cq=1, lut=9, ff_su=1), 10))
+    return found
+
+
+def period(config: Config, family: str, net: float) -> float:
+    """Nanoseconds of the longest path before packing, with nets of ``net`` ns."""
+    return max(path.period(family, net) for path in paths(config, family))
 
 
 def estimate(config: Config, target: str | None = None) -> ClockEstimate:
@@ -87,13 +77,10 @@ def estimate(config: Config, target: str | None = None) -> ClockEstimate:
     name = target or config.board or "xc7"
     part = BOARDS.get(name, "")
     family = FAMILIES[part] if part else name
-    if family not in SCALES:
-        raise ClockError(f"{name}: no delays for it; there are some for {', '.join([*SCALES, *BOARDS])}")
-    grade = GRADES.get(part, 1.0)
-    found = paths(config)
-    worst = max(found, key=lambda path: path.period(NETS[1]))
-    least, usual, most = (
-        round(1e3 / (max(path.period(net) for path in found) * scale * grade), 1)
-        for net, scale in zip(NETS, SCALES[family])
-    )
-    return ClockEstimate(usual, most, least, worst.name)
+    if family not in DELAYS:
+        raise ClockError(f"{name}: no delays for it; there are some for {', '.join([*DELAYS, *BOARDS])}")
+    worst = max(paths(config, family), key=lambda path: path.period(family, JUDGED))
+    mhz, low, high = (
+        round(packed_mhz(period(config, family, net)), 1) for net in (JUDGED, max(NETS), min(NETS))
+    )  # fmt: skip
+    return ClockEstimate(mhz, low, high, worst.name)

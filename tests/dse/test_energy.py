@@ -53,7 +53,7 @@ def test_multiplies_are_those_of_the_network_where_blocks_are_full() -> None:
 def test_energies_follow_width_size_clock_and_process() -> None:
     base = action_energies(Config(), default_table())
     assert set(base) == {*(a for names in COMPONENTS.values() for a in names)}
-    doubled = action_energies(Config().replace(wgt_bytes=512 * 1024, clock_mhz=200), default_table())
+    doubled = action_energies(Config().replace(wgt_bytes=512 * 1024, clock_mhz=2 * Config().clock_mhz), default_table())
     assert doubled["wgt_read"] == pytest.approx(base["wgt_read"] * 2**0.5)
     assert doubled["static"] == pytest.approx(base["static"] / 2)
     assert doubled["mac"] == base["mac"]

@@ -34,8 +34,8 @@ def test_objectives_are_what_their_names_say() -> None:
     assert set(found.values) == set(OBJECTIVES)
     cycles = found.cycles["large"] + 3 * found.cycles["small"]
     used = resources(Config())
-    assert found.values["latency"] == pytest.approx(cycles / 100, abs=1e-3)
-    assert found.values["throughput"] == pytest.approx(4e8 / cycles, rel=1e-5)
+    assert found.values["latency"] == pytest.approx(cycles / Config().clock_mhz, abs=1e-3)
+    assert found.values["throughput"] == pytest.approx(4e6 * Config().clock_mhz / cycles, rel=1e-5)
     assert found.values["dsp"] == used.dsp
     assert found.values["lut"] == used.lut
     shares = (used.dsp / 220, used.bram36 / 140, used.lut / 53200, used.ff / 106400)
@@ -61,7 +61,7 @@ def test_a_network_that_fits_in_slices_alone_is_feasible() -> None:
 def test_the_simulator_gives_the_same_objectives_from_the_compiled_network() -> None:
     evaluator = Evaluator([small_network()], "pynq-z2", ("latency", "energy", "dsp"))
     estimated, confirmed = evaluator(make_space(Config(), {"block_in": 16}), {}), evaluator.confirm(Config())
-    assert confirmed.values["latency"] == confirmed.cycles["small"] / 100
+    assert confirmed.values["latency"] == pytest.approx(confirmed.cycles["small"] / Config().clock_mhz, abs=1e-3)
     for name in ("latency", "energy"):
         assert estimated.values[name] == pytest.approx(confirmed.values[name], rel=0.25)
     assert estimated.values["dsp"] == confirmed.values["dsp"]
@@ -94,7 +94,7 @@ def test_the_clock_model_sets_the_clock_of_a_point() -> None:
     for point in space.points():
         by_model = Evaluator(networks, "pynq-z2", ("latency",), "model").config(space, point)
         assert by_model.clock_mhz == int(clock.estimate(space.config(point), "pynq-z2").mhz)
-        assert Evaluator(networks, "pynq-z2", ("latency",)).config(space, point).clock_mhz == 100
+        assert Evaluator(networks, "pynq-z2", ("latency",)).config(space, point).clock_mhz == Config().clock_mhz
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_a_model_partly_on_the_cpu_is_explored_part_by_part(tmp_path: Path) -> N
     evaluator = Evaluator(parts, None, ("latency", "throughput"))
     found = evaluator(make_space(PRESETS["tiny"], {"prm_entries": 32}), {})
     cycles = sum(found.cycles.values())
-    assert found.values["latency"] == pytest.approx(2 * cycles / 100, abs=1e-3)
-    assert found.values["throughput"] == pytest.approx(1e8 / cycles, rel=1e-4)
+    assert found.values["latency"] == pytest.approx(2 * cycles / Config().clock_mhz, abs=1e-3)
+    assert found.values["throughput"] == pytest.approx(1e6 * Config().clock_mhz / cycles, rel=1e-4)
 
 
 def test_a_model_that_is_all_the_cpus_is_refused_with_its_operators(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_what_if_gives_gain_and_cost_or_the_reason() -> None:
     found = {(w["parameter"], w["to"]): w for w in what_if(evaluator, Config())}
     halved = found["block_in", 8]
     base, narrow = (evaluator.layers(Config().replace(block_in=n))["small"].cycles for n in (16, 8))
-    assert halved["change"]["latency"] == pytest.approx((narrow - base) / 100, abs=1e-3)
+    assert halved["change"]["latency"] == pytest.approx((narrow - base) / Config().clock_mhz, abs=1e-3)
     assert halved["relative"]["latency"] == pytest.approx(narrow / base - 1, abs=1e-4)
     assert halved["change"]["dsp"] == resources(Config().replace(block_in=8)).dsp - resources(Config()).dsp
     assert "36 Kbit block RAMs are needed" in found["wgt_bytes", 1 << 20 >> 1]["over"]

