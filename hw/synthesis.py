@@ -1,8 +1,8 @@
 """Synthesis of the RTL with Yosys: cells of a Config by module, against the limits of its board's part.
 
 A design is cut into units (:mod:`tilewright.hw.units`), each of which is synthesised once (``synth_xilinx``) and kept
-in the user's cache, so that a Config costs only what no Config before it had. Yosys comes from the ``rtl`` extra. No
-open place and route for Xilinx parts exists, so nothing here claims a clock on one.
+in the user's cache, so that a Config costs only what no Config before it had. Yosys comes from the ``rtl`` extra.
+Nothing here claims a clock; :mod:`tilewright.hw.timing` times the whole design.
 """
 
 from __future__ import annotations
