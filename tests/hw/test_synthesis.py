@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tilewright.config import PRESETS
+from tilewright.config import PRESETS, Config
 from tilewright.hw import synthesis, synthesis_report, units, yosys
-from tilewright.hw.parts import BOARDS, FAMILIES, PARTS
+from tilewright.hw.parts import BOARDS, FAMILIES, PARTS, part_of
 from tilewright.hw.rtl.primitives import primitive_sources
+from tilewright.hw.timing import whole
 from tilewright.hw.verilated.toolchain import ToolError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,6 +59,40 @@ def test_the_page_shows_the_kept_reports() -> None:
     assert synthesis_report.table(reports) in page
     default = next(report for report in reports if report["config"] == "pynq-z2")
     assert synthesis_report.module_table(default) in page
+
+
+def test_reports_are_made_once_for_a_verilog_and_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The boards' presets of one Verilog share what one of them cost; a changed Verilog is done again."""
+    made: list[str] = []
+    verilog = {"key": "first"}
+    used = {"LUT": 5.0, "FF": 4.0, "DSP": 3.0, "BRAM": 2.0}
+
+    def made_for(kind: str, more: dict[str, Any]) -> Any:
+        def make(config: Config, *_: object) -> dict[str, Any]:
+            made.append(f"{config.name} {kind}")
+            share = synthesis.against_limits(used, part_of(config.board))
+            return {"config": config.name, "verilog": verilog["key"], "part": part_of(config.board), "used": used,
+                    "share": share, **more}  # fmt: skip
+
+        return make
+
+    whole_design = {"inverters": 1, "ns": {"0.75": 8.0}, "mhz": 100.0, "paths": [{"ns": 8.0}]}
+    monkeypatch.setattr(synthesis_report, "REPORTS", tmp_path)
+    monkeypatch.setattr(synthesis_report, "WHOLE", tmp_path / "whole")
+    monkeypatch.setattr(synthesis_report, "sources_key", lambda config: verilog["key"])
+    monkeypatch.setattr(synthesis_report, "synthesise", made_for("units", {}))
+    monkeypatch.setattr(whole, "whole_report", made_for("whole", whole_design))
+    synthesis_report.main(["pynq-z2", "pynq-z1", "tiny", "pynq-z2"])
+    # tiny has the part of the others, and here their Verilog too
+    assert made == ["pynq-z2 units", "pynq-z2 whole"]
+    for folder in (tmp_path, tmp_path / "whole"):
+        assert [report["config"] for report in synthesis_report.load_reports(folder)] == ["pynq-z2", "pynq-z1", "tiny"]
+    verilog["key"] = "second"
+    synthesis_report.main(["pynq-z1"])
+    assert made[2:] == ["pynq-z1 units", "pynq-z1 whole"]
+    assert "| pynq-z1 | XC7Z020 |" in capsys.readouterr().out
 
 
 def test_an_unknown_preset_is_named() -> None:
