@@ -17,11 +17,12 @@ from tilewright.jit.tensors import Lowered
 
 
 class _Tap(NamedTuple):
-    """Rows ``row + k * step_y``, columns ``column + k * step_x`` for each output row and column; ``units`` of them."""
+    """Rows ``row + k * stride``, columns likewise, for each output row and column; ``units`` of them."""
 
     row: int
     column: int
     units: NDArray[np.bool_] | None = None  #: None: all
+    moves: tuple[bool, bool] = (True, True)  #: whether it goes from row to row, and from column to column
 
 
 def input_bytes(name: str, lowered: Lowered) -> int:
@@ -37,9 +38,9 @@ def input_bytes(name: str, lowered: Lowered) -> int:
 
 def _mark(used: NDArray[np.bool_], node: Node, index: int) -> None:
     if isinstance(node, ConvNode | WindowNode | ElementwiseNode):
-        for row, column, units in _taps(node, index):
-            rows = np.arange(node.height) * node.strides[0] + row
-            columns = np.arange(node.width) * node.strides[1] + column
+        for row, column, units, moves in _taps(node, index):
+            rows = np.arange(node.height) * node.strides[0] * moves[0] + row
+            columns = np.arange(node.width) * node.strides[1] * moves[1] + column
             inside = np.ix_(_within(rows, used.shape[0]), _within(columns, used.shape[1]))
             used[inside] |= True if units is None else units
     elif isinstance(node, ResampleNode):
@@ -54,7 +55,7 @@ def _within(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 def _taps(node: ConvNode | WindowNode | ElementwiseNode, index: int) -> Iterator[_Tap]:
     if isinstance(node, ElementwiseNode):
-        yield from (_Tap(term.dy, term.dx) for term in node.terms if term.index == index)
+        yield from (_Tap(term.dy, term.dx, moves=term.moves) for term in node.terms if term.index == index)
         return
     if isinstance(node, ConvNode):
         lanes, units = node.config.lanes, node.in_units[index]

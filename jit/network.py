@@ -51,7 +51,7 @@ class CompiledModel:
             entries.append(
                 {
                     "name": operator.name, "op": operator.kind, "macs": operator.macs, "place": place,
-                    "reason": reason, "exact": exact,
+                    "reason": reason, "exact": exact, "title": operator.title,
                 }
             )  # fmt: skip
         return entries

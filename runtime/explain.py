@@ -60,7 +60,9 @@ def _idle_lanes(layer: Layer, config: Config) -> list[str]:
     if len(weight) == 4:
         outputs, kh, kw, inputs = weight
         blocks = -(-kh * kw * inputs // config.block_in) * -(-outputs // config.block_out)
-        packed = layer["array_cycles"] <= math.prod(layer["shape"][:-1]) * blocks  # a pixel's patch lies in one piece
+        packed = (
+            layer["array_cycles"] <= math.prod(layer.get("shape", ())[:-1]) * blocks
+        )  # a pixel's patch lies in one piece
         for count, block, name, what in (
             (kh * kw * inputs if packed else inputs, config.block_in, "block_in", "input"),
             (outputs, config.block_out, "block_out", "output"),
@@ -83,7 +85,7 @@ def _idle_lanes(layer: Layer, config: Config) -> list[str]:
 
 
 def _share(count: int, block: int) -> float:
-    return count / (-(-count // block) * block)
+    return count / max(1, -(-count // block) * block)
 
 
 def _bytes(layer: Layer, config: Config, key: str, verb: str) -> str:

@@ -37,7 +37,7 @@ class _Layer(Named, total=False):
     channels_dropped: dict[str, Count]
 
 
-class _Operator(Named):
+class _Placed(Named):
     """An operator of the model file: where it runs, why, and what is known of exactness."""
 
     op: str
@@ -45,6 +45,12 @@ class _Operator(Named):
     place: Place
     reason: str
     exact: str
+
+
+class _Operator(_Placed, total=False):
+    """The same with what the file calls its result."""
+
+    title: str
 
 
 class _Options(TypedDict, total=False):

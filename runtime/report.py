@@ -21,6 +21,8 @@ from tilewright.runtime.report_html import render_html
 from tilewright.runtime.report_run import ProgramRun, needs
 from tilewright.runtime.report_trace import trace_events
 
+FORMAT = 1  #: of the JSON form: counts up when a key goes or changes its meaning (docs/versions.md)
+
 
 @dataclass
 class Timings:
@@ -48,7 +50,8 @@ class Report:
         entries = [entry for run in self.runs for entry in _program_layers(run, self.artifact.config)]
         for layer in self.artifact.host_layers:
             entries.append(_layer_entry({**layer, "place": "host"}))
-        return entries
+        titles = {o["name"]: o.get("title", "") for o in self.artifact.options.get("operators", [])}
+        return [{**entry, "title": titles.get(entry["name"], "")} for entry in entries]
 
     @property
     def notes(self) -> list[str]:
@@ -151,8 +154,7 @@ class Report:
     @property
     def host_ms(self) -> float:
         """Milliseconds per inference that this machine spent on packing, unpacking and operators of the host."""
-        timings = self.timings
-        return 1e3 * (timings.pack_s + timings.unpack_s + timings.host_s) / self.inferences
+        return sum(self._host_ms().values())
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; cycles, bytes and counts are per inference."""
@@ -162,6 +164,7 @@ class Report:
             return value if self.timed else None
 
         return {
+            "format": FORMAT,
             "model": self.artifact.name,
             "config": config.name,
             "config_fingerprint": config.fingerprint,
@@ -184,6 +187,8 @@ class Report:
             "uops_issued": sum(run.traffic.uops_issued for run in self.runs),
             "clock_mhz": config.clock_mhz,
             "latency_ms": measured(self.latency_ms),
+            **self._host_ms(),
+            "with_host_ms": measured(self.latency_ms + self.host_ms),
             "cores": self.cores,
             "interval_cycles": measured(self.interval_cycles),
             "inferences_per_second": measured(_ratio(1e3, self.interval_ms)),
@@ -198,6 +203,11 @@ class Report:
             "macs_of_model": placed_macs(self.artifact)[1],
             "operators": list(self.artifact.options.get("operators", [])),
         }
+
+    def _host_ms(self) -> dict[str, float]:
+        """Milliseconds of an inference on this machine."""
+        parts = {"pack_ms": self.timings.pack_s, "unpack_ms": self.timings.unpack_s, "cpu_ms": self.timings.host_s}
+        return {name: 1e3 * seconds / self.inferences for name, seconds in parts.items()}
 
     def engines(self) -> dict[str, dict[str, Any]]:
         """Busy cycles of each engine and their share of all; empty where the device gives no events."""

@@ -70,8 +70,8 @@ def print_report(report: Report, console: Console) -> None:
         ("DRAM", f"{data['dram_read_bytes']:,} bytes read, {data['dram_write_bytes']:,} written"),
         ("program", f"{data['instructions']:,} instructions, {data['uops']:,} micro-ops"),
         ("host", f"compiled in {data['compile_s']:.2f} s; {report.inferences} on {report.device} in "
-                 f"{report.timings.launch_s:.2f} s, packing {report.timings.pack_s * 1e3:.1f} ms, "
-                 f"host operators {report.timings.host_s * 1e3:.1f} ms"),
+                 f"{report.timings.launch_s:.2f} s, packing {data['pack_ms']:.2f} ms each, "
+                 f"unpacking {data['unpack_ms']:.2f} ms, CPU operators {data['cpu_ms']:.2f} ms"),
     ]  # fmt: skip
     console.print(Text(f"{report.artifact.name} on {data['config']}, device {report.device}", style="bold"))
     for name, value in rows:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from tilewright.runtime.attribution import CAUSES
+from tilewright.runtime.report_memory import COLUMNS, memory_pictures
 from tilewright.runtime.report_roofline import roofline_svg
 from tilewright.runtime.report_run import TRACKS, ProgramRun, recorded_layers, spans
 
@@ -18,47 +18,109 @@ COLOURS = {
 }  # fmt: skip
 
 
+#: cause -> what a cycle of it is
+MEANING = (
+    ("compute", "useful multiplications"),
+    ("padding", "the array works on lanes, taps or pixels without values"),
+    ("half-pace", "second cycles of results where two multiplies share a DSP slice"),
+    ("load", "waiting for data from DRAM"),
+    ("store", "waiting for data to reach DRAM"),
+    ("alu", "waiting for ALU, or ALU at work for a layer without array work"),
+    ("fetch", "waiting for the instruction"),
+    ("latency", "pipelines and tokens"),
+)
+_RESOURCE = {"array": "the array", "alu": "ALU", "read": "reading DRAM", "write": "writing DRAM"}
+MOST_SPANS = 4000  #: of a track of the timeline that are drawn one by one
+_IN_A_CELL = 8  #: layers that a notebook shows
+
+
 def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
     """The whole page, of a report's JSON form and its programs."""
     title = html.escape(f"{data['model']} on {data['config']}")
+    drawn = _script_json(timeline_data(data, runs))
     web = files("tilewright.runtime") / "web"
     css, script = (web / "report.css").read_text(), (web / "timeline.js").read_text()
-    keys = "".join(f'<span class="key" style="background:{COLOURS[c]}"></span>{c}' for c in CAUSES)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}: Tilewright report</title><style>{css}</style></head><body>
 <h1>{title}</h1>
 <p>Device {html.escape(data["device"])}, {data["inferences"]} inferences, {data["clock_mhz"]} MHz,
-config {data["config_fingerprint"]}. All cycles and bytes are per inference.</p>
+config {data["config_fingerprint"]}. All cycles, bytes and times are those of one inference.</p>
 <div class="tiles">{_tiles(data)}</div>
-<h2>Layers</h2>
-<p>A layer's lower bound is the larger of its array cycles and the bytes it must read, or write, over the bus width.
-The bar shows where its cycles went: {keys}</p>
+{_summary(data)}
+<h2>Layers on the accelerator</h2>
+<p>A bar is as long as the layer's share of the slowest one, and shows where its cycles went. The lower bound of a layer
+is what it must have of array, ALU or bus, less what was served while other layers had the array; ratio is cycles over
+bound.</p>
+<p>{legend()}</p>
 <div class="scroll"><table>{_table(data)}</table></div>
+{_on_the_cpu(data)}
+{_notes(data)}
 <h2>Roofline</h2>
-<p>Each dot is a layer; its area is its share of the cycles, its colour what bounds it.</p>
+<p>Each dot is a layer; its area is its share of the cycles, its colour what bounds it. The roof is what array and bus
+allow.</p>
 {roofline_svg(data, COLOURS)}
 <h2>Engine timeline</h2>
 <p>Zoom with the wheel or + and -, pan by dragging or with the arrow keys, 0 shows everything.
-<button id="zoom-in">Zoom in</button> <button id="zoom-out">Zoom out</button> <button id="zoom-all">All</button></p>
+Colours are layers; the last
+track is the layer that a cycle belongs to. <button id="zoom-in">Zoom in</button>
+<button id="zoom-out">Zoom out</button> <button id="zoom-all">All</button></p>
 <canvas id="timeline" tabindex="0" role="img" aria-label="What each engine did over time"></canvas>
-<div id="hint"></div>
-<script type="application/json" id="timeline-data">{_script_json(timeline_data(data, runs))}</script>
+<div id="hint" class="hint"></div>
+<h2>Memories over time</h2>
+<p>Each memory with address 0 at the top, over the run from left to right, in the colours of the timeline: whose data
+a part holds, from when it is written to when it is used last. White is free.</p>
+<canvas id="memories" role="img" aria-label="Which layer holds which part of the on-chip memories when"></canvas>
+<div id="memory-hint" class="hint"></div>
+<script type="application/json" id="timeline-data">{drawn}</script>
 <script>{script}</script>
 </body></html>
 """
 
 
+def render_small(data: dict[str, Any]) -> str:
+    """A piece of HTML for a notebook's cell: totals and the slowest layers, without script, in a few kilobytes."""
+    title = html.escape(f"{data['model']} on {data['config']} ({data['device']})")
+    slowest = sorted(_measured(data), key=lambda layer: -layer["cycles"])[:_IN_A_CELL]
+    rows = "".join(
+        f"<tr><td>{html.escape(_name(layer))}</td><td style='text-align:right'>{layer['cycles']:,}</td>"
+        f"<td>{layer['bound']}</td><td style='text-align:left'>{html.escape(layer['why'])}</td></tr>"
+        for layer in slowest
+    )
+    tiles = ", ".join(f"<b>{value}</b> {html.escape(text)}" for value, text in _totals(data)[:5])
+    head = "<tr><th>slowest layers</th><th>cycles</th><th>bound</th><th style='text-align:left'>why</th></tr>"
+    return f"<div><b>{title}</b><br>{tiles}{f'<table>{head}{rows}</table>' if rows else ''}</div>"
+
+
+def legend() -> str:
+    """What each colour of a bar means."""
+    parts = (
+        f'<span class="key" style="background:{COLOURS[cause]}"></span><b>{cause}</b> {text}' for cause, text in MEANING
+    )
+    return "; ".join(parts) + "."
+
+
 def _tiles(data: dict[str, Any]) -> str:
+    tiles = (f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in _totals(data))
+    return "".join(tiles)
+
+
+def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
     values = [("not counted", "cycles")]
     if data["cycles"] is not None:
         values = [
+            (f"{data['with_host_ms']:.3f} ms", "from input to output"),
+            (f"{data['latency_ms']:.3f} ms", "of that on the accelerator"),
+            (f"{data['pack_ms'] + data['unpack_ms']:.3f} ms", "packing and unpacking, here"),
+            (f"{data['cpu_ms']:.3f} ms", "operators on the CPU, here"),
+            (f"{data['with_host_per_second']:,.0f}", "inferences a second"),
+            (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {data['cores']} cores"),
             (f"{data['cycles']:,}", "cycles"),
             (f"{data['floor_ratio']:.2f}x", "cycles / lower bound"),
-            (f"{data['utilization']:.1%}", f"of {data['array_macs_per_cycle']} MACs/cycle"),
-            (f"{data['latency_ms']:.3f} ms", "per inference"),
+            (f"{data['utilization']:.1%}", f"useful of {data['array_macs_per_cycle']} MACs/cycle"),
         ]
-    values += [
+    return [
+        *values,
         (f"{data['floor_cycles']:,}", "lower bound"),
         (f"{data['macs']:,}", "MACs"),
         (f"{data['dram_read_bytes']:,}", "bytes read"),
@@ -66,50 +128,152 @@ def _tiles(data: dict[str, Any]) -> str:
         (f"{data['instructions']:,}", "instructions"),
         *((f"{engine['share']:.0%}", f"{name} busy") for name, engine in data["engines"].items()),
     ]
-    return "".join(f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in values)
+
+
+def _summary(data: dict[str, Any]) -> str:
+    """Where all cycles went, and which resource sets the lower bound."""
+    causes = data["cycles_by_cause"]
+    if not causes or not data["cycles"]:
+        return ""
+    what = max(data["floors"], key=data["floors"].__getitem__)
+    needs = ", ".join(f"{_RESOURCE[name]} {cycles:,}" for name, cycles in data["floors"].items())
+    shares = ", ".join(
+        f"{cause} {n / data['cycles']:.0%}" for cause, n in causes.items() if n >= 0.005 * data["cycles"]
+    )
+    return (
+        f"<p>The layers need at least, in cycles: {needs}; so {_RESOURCE[what]} sets the lower bound. "
+        f"All cycles by cause: {shares}.</p>{_bar(causes, 100)}"
+    )
+
+
+def _measured(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [layer for layer in data["layers"] if layer["place"] == "accelerator" and layer["cycles"] is not None]
+
+
+def _name(layer: dict[str, Any]) -> str:
+    """What the model file calls it, as far as it says something: of fused names the last, without the folders."""
+    title = str(layer.get("title", "")).split(";")[0]
+    return "/".join(title.split("/")[-2:]) or str(layer["name"])
+
+
+def _kind(layer: dict[str, Any]) -> str:
+    """The operator type, without the number that the importer may put before it."""
+    return str(layer["op"]).rpartition(" ")[2]
+
+
+def _named(layer: dict[str, Any]) -> str:
+    """The cell of a layer's name: what the model file calls it, and as the command line does."""
+    own = layer["name"] if _kind(layer) in layer["name"] else f"{layer['name']} {_kind(layer)}"
+    small = f"<br><small>{html.escape(own)}</small>" if own != _name(layer) else ""
+    return (
+        f'<td class="wrap" title="{html.escape(str(layer.get("title", "")))}">{html.escape(_name(layer))}{small}</td>'
+    )
 
 
 def _table(data: dict[str, Any]) -> str:
+    layers = [layer for layer in data["layers"] if layer["place"] == "accelerator"]
+    most = max((layer["cycles"] or 0 for layer in layers), default=0)
     head = (
-        "<tr><th>layer</th><th>op</th><th>place</th>"
+        "<tr><th>layer</th><th>shapes</th>"
         + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "lower bound", "ratio", "MACs", "utilisation"))
-        + "<th>bound</th><th>cycles by cause</th></tr>"
+        + "<th>bound</th><th>cycles by cause</th><th>why</th></tr>"
     )
-    return head + "".join(_row(layer) for layer in data["layers"])
+    return head + "".join(_row(layer, most) for layer in layers)
 
 
-def _row(layer: dict[str, Any]) -> str:
-    name = f"<tr><td>{html.escape(layer['name'])}</td><td>{html.escape(layer['op'])}</td><td>{layer['place']}</td>"
-    if layer["place"] != "accelerator" or layer["cycles"] is None:
-        reason = html.escape(str(layer.get("reason", "")))
-        return name + f'<td class="n">-</td>{"<td></td>" * 5}<td>{reason}</td></tr>'
-    causes = layer["cycles_by_cause"]
-    total = max(1, sum(causes.values()))
-    bar = "".join(
-        f'<i style="width:{100 * n / total:.1f}%;background:{COLOURS[cause]}" title="{cause}: {n:,} cycles"></i>'
-        for cause, n in causes.items()
-        if n
-    )
+def _row(layer: dict[str, Any], most: int) -> str:
+    name = f"<tr>{_named(layer)}<td>{_shapes(layer)}</td>"
+    if layer["cycles"] is None:
+        return name + f'<td class="n">-</td>{"<td></td>" * 7}</tr>'
     numbers = (
         f"{layer['cycles']:,}", f"{layer['floor_cycles']:,}",
         f"{layer['floor_ratio']:.2f}" if layer["floor_cycles"] else "-",
-        f"{layer['macs']:,}", f"{layer['utilization']:.1%}" if layer["macs"] else "-",
+        f"{layer['macs']:,}", f"{layer['utilization']:.1%}" if layer["useful"] else "-",
     )  # fmt: skip
     cells = "".join(f'<td class="n">{n}</td>' for n in numbers)
-    return name + cells + f'<td>{layer["bound"]}</td><td><div class="bar">{bar}</div></td></tr>'
+    bar = _bar(layer["cycles_by_cause"], 100 * layer["cycles"] / max(1, most))
+    return (
+        name + cells + f'<td>{layer["bound"]}</td><td>{bar}</td><td class="wrap">{html.escape(layer["why"])}</td></tr>'
+    )
+
+
+def _shapes(layer: dict[str, Any]) -> str:
+    def shown(shape: Sequence[int]) -> str:
+        return "x".join(map(str, shape[1:] if len(shape) > 1 and shape[0] == 1 else shape))
+
+    if not {"shape", "input_shapes", "weight_shape"} <= layer.keys():
+        return ""
+    given = ", ".join(map(shown, layer["input_shapes"]))
+    weights = f"<br><small>weights {'x'.join(map(str, layer['weight_shape']))}</small>" if layer["weight_shape"] else ""
+    return f"{given} &rarr; {shown(layer['shape'])}{weights}"
+
+
+def _bar(causes: dict[str, int], width: float) -> str:
+    """A bar of ``width`` percent of its room."""
+    total = max(1, sum(causes.values()))
+    parts = "".join(
+        f'<i style="width:{100 * n / total:.2f}%;background:{COLOURS[cause]}" title="{cause}: {n:,} cycles"></i>'
+        for cause, n in causes.items()
+        if n
+    )
+    return f'<div class="bar"><div style="width:{width:.2f}%">{parts}</div></div>'
+
+
+def _on_the_cpu(data: dict[str, Any]) -> str:
+    """Operators that the accelerator does not run, and why: of the model file where it is known, with their MACs."""
+    placed = [op for op in data["operators"] if op["place"] in ("host", "interpreter")]
+    rows = placed or [layer for layer in data["layers"] if layer["place"] != "accelerator"]
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr>{_named(op)}<td>{html.escape(_kind(op))}</td><td class="n">{op["macs"]:,}</td>'
+        f'<td class="wrap">{html.escape(str(op.get("reason", "")))}</td></tr>'
+        for op in rows
+    )
+    return (
+        f"<h2>Operators on the CPU</h2><p>They took {data['cpu_ms']:.3f} ms of an inference on the machine that "
+        "ran this, which is part of the latency above.</p>"
+        '<div class="scroll"><table><tr><th>operator</th><th>op</th><th class="n">MACs</th><th>why</th></tr>'
+        f"{body}</table></div>"
+    )
+
+
+def _notes(data: dict[str, Any]) -> str:
+    if not data["notes"]:
+        return ""
+    return "<h2>Notes</h2><ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in data["notes"]) + "</ul>"
 
 
 def timeline_data(data: dict[str, Any], runs: Sequence[ProgramRun]) -> dict[str, Any]:
-    """What the timeline draws: per track, spans ``[begin, end, layer, instruction, opcode]`` in order of time."""
+    """What the timeline draws: per track, spans ``[begin, end, layer, instruction, opcode]`` in order of time.
+
+    Of tracks of more than :data:`MOST_SPANS`, neighbours of a layer that lie nearer together than one can see are one
+    span, without instruction; the trace has them all.
+    """
     tracks: list[list[list[Any]]] = [[] for _ in TRACKS]
     for span in spans(runs):
         tracks[span.track].append([span.begin, span.end, span.layer, span.instruction, span.opcode])
+    near = (data["cycles"] or 0) // MOST_SPANS
+    tracks = [track if len(track) <= MOST_SPANS else _joined(track, near) for track in tracks]
     named = [{"name": name, "spans": found} for name, found in zip(TRACKS, tracks)]
     return {
         "cycles": data["cycles"] or 0,
         "layers": [layer["name"] for layer in recorded_layers(runs)],
         "tracks": named,
+        "columns": COLUMNS,
+        "memories": memory_pictures(runs),
     }
+
+
+def _joined(track: list[list[Any]], near: int) -> list[list[Any]]:
+    found = [list(track[0])]
+    for begin, end, layer, instruction, opcode in track[1:]:
+        last = found[-1]
+        if layer == last[2] and begin - last[1] <= near:
+            last[1:] = [max(last[1], end), layer, -1, ""]
+        else:
+            found.append([begin, end, layer, instruction, opcode])
+    return found
 
 
 def _script_json(value: Any) -> str:

@@ -26,7 +26,7 @@ def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
         share = (math.log10(value) - y_range[0]) / (y_range[1] - y_range[0])
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
 
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="Roofline of the layers">']
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" class="roofline" role="img" aria-label="Roofline of the layers">']
     for exponent in range(x_range[0], x_range[1] + 1):
         x = place_x(10.0**exponent)
         parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')

@@ -93,8 +93,9 @@ class ElementwiseNode(Node):
 
     @property
     def alu_work(self) -> int:
-        vectors = self.channel_units // self.config.out_units
-        return self.height * self.width * vectors * (len(self.terms) + 1)
+        once = self.product and not self.terms[-1].moves[1]  # a factor of a whole row is looked at once for it
+        passes = len(self.terms) - once + MULTIPLY_CYCLES * self.product + 1
+        return self.height * self.width * (self.channel_units // self.config.out_units) * passes
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return self.pad

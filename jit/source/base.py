@@ -16,12 +16,13 @@ from tilewright.jit.numbers import NotRepresentable
 @dataclass(frozen=True)
 class SourceOperator:
     """One operator of the file: its position, its own name (or ``opNNN_KIND`` where it has none), its kind, and the
-    multiply-accumulates of one inference."""
+    multiply-accumulates of one inference. ``title``: what the file calls its result, where that says more."""
 
     index: int
     name: str
     kind: str
     macs: int = 0
+    title: str = ""
 
 
 @dataclass

@@ -90,6 +90,48 @@
   document.getElementById("zoom-in").onclick = () => zoom(0.6, (from + to) / 2);
   document.getElementById("zoom-out").onclick = () => zoom(1.6, (from + to) / 2);
   document.getElementById("zoom-all").onclick = () => show(0, data.cycles);
-  window.addEventListener("resize", draw);
-  draw();
+
+  // The memories: a part of addresses a row of PART pixels, steps of time across.
+  const picture = document.getElementById("memories"), PART = 4, GAP = 10;
+  const places = [];
+  let height = TOP;
+  for (const memory of data.memories) {
+    places.push({ memory, top: height });
+    height += memory.parts.length * PART + GAP;
+  }
+  picture.style.height = `${height}px`;
+
+  function drawMemories() {
+    const scale = window.devicePixelRatio || 1, pen = picture.getContext("2d");
+    picture.width = picture.clientWidth * scale;
+    picture.height = height * scale;
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.font = "11px system-ui, sans-serif";
+    const step = (picture.clientWidth - LEFT) / data.columns;
+    for (const { memory, top } of places) {
+      pen.fillStyle = style("--ink");
+      pen.fillText(memory.name, 8, top + 12);
+      pen.fillText(`${(memory.bytes / 1024).toLocaleString("en")} KiB`, 8, top + 26);
+      pen.strokeStyle = style("--line");
+      pen.strokeRect(LEFT, top, data.columns * step, memory.parts.length * PART);
+      memory.parts.forEach((spans, row) => {
+        for (const [begin, end, layer] of spans) {
+          pen.fillStyle = colour(layer);
+          pen.fillRect(LEFT + begin * step, top + row * PART, Math.max(0.6, (end - begin) * step), PART);
+        }
+      });
+    }
+  }
+
+  picture.addEventListener("pointermove", (event) => {
+    const column = ((event.offsetX - LEFT) / (picture.clientWidth - LEFT)) * data.columns;
+    const place = places.findLast(({ top }) => top <= event.offsetY);
+    const row = place ? Math.floor((event.offsetY - place.top) / PART) : -1;
+    const span = place && (place.memory.parts[row] || []).findLast(([begin, end]) => begin <= column && column < end);
+    document.getElementById("memory-hint").textContent = span
+      ? `${place.memory.name}, cycle ${Math.floor((column / data.columns) * data.cycles).toLocaleString("en")}: ${data.layers[span[2]]}` : "";
+  });
+  const drawAll = () => { draw(); drawMemories(); };
+  window.addEventListener("resize", drawAll);
+  drawAll();
 })();

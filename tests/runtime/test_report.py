@@ -24,6 +24,7 @@ from tilewright.runtime.executable import Executable
 from tilewright.runtime.report import Report, Timings
 from tilewright.runtime.report_console import print_report
 from tilewright.runtime.report_html import COLOURS, render_html, timeline_data
+from tilewright.runtime.report_memory import COLUMNS, memory_pictures
 from tilewright.runtime.report_roofline import roofline_svg
 from tilewright.runtime.report_run import ProgramRun
 from tilewright.runtime.report_trace import trace_events
@@ -157,6 +158,13 @@ def test_json_holds_what_the_issue_asks_for(report: Report, tmp_path: Path) -> N
     assert (data["macs"], data["array_macs_per_cycle"], data["instructions"]) == (128, 16, 13)
     assert data["floor_cycles"] == 58  # 232 bytes over 4, above 8 array cycles
     assert data["latency_ms"] == pytest.approx(data["cycles"] / data["clock_mhz"] / 1e3)
+    beside = [data[key] for key in ("pack_ms", "unpack_ms", "cpu_ms")]
+    assert min(beside) > 0
+    assert data["with_host_ms"] == pytest.approx(data["latency_ms"] + sum(beside))
+    assert data["with_host_per_second"] == pytest.approx(1e3 / data["with_host_ms"])  # of one core
+    assert sum(beside) * data["inferences"] == pytest.approx(
+        1e3 * sum(data["host"][key] for key in ("pack_s", "unpack_s", "host_s"))
+    )
     assert data["utilization"] == pytest.approx(128 / (16 * data["cycles"]))
     layers = {layer["name"]: layer for layer in data["layers"]}
     assert list(layers) == ["conv", "scale", "flatten"]
@@ -190,7 +198,7 @@ def test_the_html_is_one_file_and_escapes_names(report: Report, tmp_path: Path) 
     page = render_html(report.to_dict(), report.runs)
     assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", page)
     assert page.count("<svg") == 1
-    assert page.count("<canvas") == 1
+    assert page.count("<canvas") == 2
     payload = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
     assert payload is not None
     assert json.loads(payload[1]) == timeline_data(report.to_dict(), report.runs)
@@ -198,6 +206,52 @@ def test_the_html_is_one_file_and_escapes_names(report: Report, tmp_path: Path) 
     page = render_html(Report(evil, "sim", 1, report.runs, report.timings).to_dict(), report.runs)
     assert "<b>&<" not in page
     assert page.count("</script>") == 2
+
+
+def test_the_page_names_layers_as_the_model_does_with_shapes_reasons_and_bars_to_scale(report: Report) -> None:
+    data = report.to_dict()
+    conv, scale = (layer for layer in data["layers"] if layer["place"] == "accelerator")
+    conv |= {"title": "net/block_1/conv/Relu;net/block_1/bn", "shape": [1, 2, 4, 4], "input_shapes": [[1, 2, 4, 3]]}
+    conv["weight_shape"] = [4, 1, 1, 3]
+    reason = "a reason that goes on and on, " * 20
+    data["operators"] = [
+        {"name": "op9", "op": "FLATTEN", "place": "interpreter", "macs": 5, "reason": reason, "exact": ""}
+    ]
+    page = render_html(data, report.runs)
+    assert ">conv/Relu<br><small>conv CONV_2D</small>" in page
+    assert "2x4x3 &rarr; 2x4x4<br><small>weights 4x1x1x3</small>" in page
+    assert reason in page
+    assert all(layer["why"] in page for layer in (conv, scale))
+    widths = [float(width) for width in re.findall(r'class="bar"><div style="width:([\d.]+)%', page)]
+    most = max(conv["cycles"], scale["cycles"])
+    assert widths == pytest.approx([100, 100 * conv["cycles"] / most, 100 * scale["cycles"] / most], abs=0.01)
+    for cause, colour in COLOURS.items():
+        assert f'style="background:{colour}"></span><b>{cause}</b>' in page
+
+
+def test_the_memories_show_who_holds_them_from_writing_to_last_use(report: Report) -> None:
+    act, wgt, acc, prm = memory_pictures(report.runs)
+    assert [memory["name"] for memory in (act, wgt, acc, prm)] == ["act", "wgt", "acc", "prm"]
+    assert [memory["bytes"] for memory in (act, acc)] == [TINY.act_bytes, TINY.acc_bytes]
+    held = {layer for memory in (act, acc) for part in memory["parts"] for _, _, layer in part}
+    assert held == {0, 1}
+    for memory in (act, wgt, acc, prm):
+        for part in memory["parts"]:
+            assert all(0 <= begin < end <= COLUMNS + 1 for begin, end, _ in part)
+            assert all(before[0] <= after[0] for before, after in itertools.pairwise(part))
+    assert not any(part for part in wgt["parts"][1:])  # one block of weights
+    assert memory_pictures([ProgramRun(report.runs[0].program, Counters(500, 1, 2))]) == []
+
+
+def test_long_timelines_join_what_nobody_could_tell_apart(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = report.to_dict()
+    whole = timeline_data(data, report.runs)["tracks"]
+    monkeypatch.setattr("tilewright.runtime.report_html.MOST_SPANS", 2)
+    joined = timeline_data(data, report.runs)["tracks"]
+    assert sum(len(track["spans"]) for track in joined) < sum(len(track["spans"]) for track in whole)
+    for before, after in zip(whole, joined, strict=True):
+        assert (before["spans"][0][0], before["spans"][-1][1]) == (after["spans"][0][0], after["spans"][-1][1])
+        assert {span[2] for span in before["spans"]} == {span[2] for span in after["spans"]}
 
 
 def test_the_roofline_stays_inside_its_frame(report: Report) -> None:

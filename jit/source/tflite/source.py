@@ -85,7 +85,8 @@ class TfliteSource(Source):
     def _source_operator(self, op: Operator) -> SourceOperator:
         shapes = [self.file.tensors[i].shape if i >= 0 else None for i in (*op.inputs, *op.outputs[:1])]
         macs = count_macs(TFLITE, op.kind, shapes[: len(op.inputs)], shapes[-1] if op.outputs else None)
-        return SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind, macs)
+        title = self.file.tensors[op.outputs[0]].name if op.outputs else ""
+        return SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind, macs, title)
 
     # -- one operator ----------------------------------------------------------------------------------
 
