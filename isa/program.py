@@ -35,11 +35,11 @@ class Segment:
     name: str
     kind: SegmentKind
     size: int
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
     repeat_stride: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """Encoded instructions for one Config and the segments they address; ``meta`` is JSON-able."""
 
@@ -47,6 +47,9 @@ class Program:
     instructions: bytes
     segments: tuple[Segment, ...]
     meta: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Program for {self.config.name}: {self.instruction_count} instructions, {len(self.segments)} segments>"
 
     @property
     def instruction_count(self) -> int:

@@ -55,7 +55,7 @@ class Intermediate:
     tensor: TensorSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Artifact:
     """Programs, host steps and tensor specs of one compiled network.
 
@@ -76,6 +76,9 @@ class Artifact:
     compile_seconds: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)
     batch: int = 1
+
+    def __repr__(self) -> str:
+        return f"<Artifact {self.name} for {self.config.name}: {len(self.programs)} programs, {len(self.steps)} steps>"
 
     def to_bytes(self) -> bytes:
         """The whole file as bytes."""

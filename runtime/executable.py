@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from tilewright.arrays import save_array
 from tilewright.errors import TilewrightError
 from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
-from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.artifact import Artifact, accelerator_layers
 from tilewright.runtime.device import Allocation, Counters, Device, open_device
 from tilewright.runtime.flow import check_flow, check_form
 from tilewright.runtime.host_steps import Environment, check_host, run_host_step
@@ -71,6 +72,22 @@ class Executable:
     def name(self) -> str:
         """The model's name."""
         return self.artifact.name
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.name} for {self.artifact.config.name} on {self.device.label}>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook's cell: what it takes and gives, and where the operators run."""
+        tensors = "".join(
+            f"<tr><td>{what}</td><td>{html.escape(tensor.name)}</td><td>{tensor.dtype} {list(tensor.shape)}</td></tr>"
+            for what, tensors in (("input", self.inputs), ("output", self.outputs)) for tensor in tensors
+        )  # fmt: skip
+        layers = accelerator_layers(self.artifact)
+        bound = sum(program.meta.get("floor_cycles", 0) for program in self.artifact.programs)
+        return (
+            f"<p>{html.escape(repr(self)[1:-1])}: {len(layers)} layers on the accelerator, at least {bound:,} cycles; "
+            f"{len(self.artifact.host_layers)} operators on the CPU</p><table>{tensors}</table>"
+        )
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

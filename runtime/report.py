@@ -17,7 +17,7 @@ from tilewright.runtime.artifact import Artifact, dropped_macs, placed_macs, unp
 from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.explain import why
-from tilewright.runtime.report_html import render_html
+from tilewright.runtime.report_html import render_html, render_small
 from tilewright.runtime.report_run import ProgramRun, needs
 from tilewright.runtime.report_trace import trace_events
 
@@ -34,7 +34,7 @@ class Timings:
     host_s: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Cycles, lower bounds and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
 
@@ -230,6 +230,13 @@ class Report:
     def save_html(self, path: str | Path) -> None:
         """Write one self-contained HTML file: layer table, roofline, engine timeline."""
         write_atomic(path, render_html(self.to_dict(), self.runs))
+
+    def _repr_html_(self) -> str:
+        """For a notebook's cell; :meth:`save_html` writes the whole page."""
+        return render_small(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<Report of {self}>"
 
     def __str__(self) -> str:
         subject = f"{self.artifact.name} on {self.artifact.config.name} ({self.device})"

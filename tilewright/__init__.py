@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tilewright.compiling import compile
     from tilewright.config import PRESETS, Config, load_config
     from tilewright.errors import TilewrightError
+    from tilewright.exploring import Exploration, explore
     from tilewright.runtime.executable import Executable, load
     from tilewright.runtime.report import Report
 
@@ -26,10 +27,12 @@ __all__ = [
     "PRESETS",
     "Config",
     "Executable",
+    "Exploration",
     "Report",
     "TilewrightError",
     "__version__",
     "compile",
+    "explore",
     "load",
     "load_config",
 ]
@@ -38,9 +41,11 @@ _HOMES = {
     "PRESETS": "tilewright.config",
     "Config": "tilewright.config",
     "Executable": "tilewright.runtime.executable",
+    "Exploration": "tilewright.exploring",
     "Report": "tilewright.runtime.report",
     "TilewrightError": "tilewright.errors",
     "compile": "tilewright.compiling",
+    "explore": "tilewright.exploring",
     "load": "tilewright.runtime.executable",
     "load_config": "tilewright.config",
 }

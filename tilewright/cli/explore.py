@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tilewright.config import load_config
-from tilewright.errors import TilewrightError
+from tilewright.exploring import Exploration, ExploreProblem
 
-if TYPE_CHECKING:
-    from tilewright.cli.explore_view import ExploreView
-    from tilewright.dse.networks import Network
-    from tilewright.dse.search import Point, Search
-    from tilewright.dse.space import Space
-
-TRIALS = 200  #: points of a sweep without --trials
 SHOWN = 20  #: points of the front that are printed
-
-
-class ExploreProblem(TilewrightError):
-    """A sweep that has nothing to explore or nothing to show."""
 
 
 def _print_parameters(wanted: bool) -> None:
@@ -97,63 +84,20 @@ def explore(
 ) -> None:  # fmt: skip
     """Search Configs for models on a board; the same command continues a sweep that was killed."""
     from tilewright.cli.explore_view import ExploreView
-    from tilewright.dse.energy import load_table
-    from tilewright.dse.evaluate import Evaluator
-    from tilewright.dse.networks import split_weight
-    from tilewright.dse.report import write_all
-    from tilewright.dse.search import Search, import_optuna
     from tilewright.dse.space import point_name
-    from tilewright.dse.workers import make_pool
-    from tilewright.files import check_directory_writable, make_directory
+    from tilewright.exploring import explore as sweep
+    from tilewright.exploring import sweep_space
 
-    import_optuna()
-    check_directory_writable(output)
-    chosen = _space(board, space, set_ or [])
+    base = sweep_space(board, space, set_ or []).base
     objectives = tuple(part.strip() for part in objective.split(","))
-    table = None if energy_table is None else load_table(energy_table)
-    # wrong names are reported before the models are read
-    evaluator = Evaluator([], board, objectives, clock, table)  # type: ignore[arg-type]
-    if clock == "model" and "clock_mhz" in chosen.varied:
-        raise ExploreProblem("clock_mhz varies, but --clock model sets it; use --clock config, or do not vary it")
-    pool = make_pool(workers, scheduler)
-    paths = [split_weight(text) for text in models]
-    named = dict(_name_and_weight(text) for text in weight or [])
-    with ExploreView(objectives, lambda p: point_name(chosen.base, p.params)) as view:
-        networks: list[Network] = []
-        for number, (path, factor) in enumerate(paths):
-            view.update(f"importing {Path(path).name}", number, len(paths))
-            networks += _networks(Path(path), factor, named)
-        _check_names(networks, named)
-        make_directory(output)
-        evaluator.networks = networks
-        where = storage or f"sqlite:///{output / 'trials.db'}"
-        with pool:
-            search = Search(chosen, evaluator, where, seed, sampler, batch, pool)
-            try:
-                wanted = trials or (chosen.size if sampler == "grid" else TRIALS)
-                points, note = _sweep(search, wanted, simulate, synthesise, view)
-            except KeyboardInterrupt as error:
-                raise ExploreProblem(
-                    f"interrupted; the trials so far are kept in {where}, and the same command continues"
-                ) from error
-        everything = search.points()
-        if not points:
-            raise ExploreProblem(_nothing(everything, board))
-        files = write_all(output, search, points, everything, view.update)
-    _summary(search, points, everything, note)
-    for file in files:
-        typer.echo(str(file))
-
-
-def _space(board: str, file: Path | None, flags: list[str]) -> Space:
-    from tilewright.dse.resources import BOARDS
-    from tilewright.dse.space import load_space, make_space, parse_flag
-
-    if board not in BOARDS:
-        raise ExploreProblem(f"--board {board}: no such board; the boards are {', '.join(BOARDS)}")
-    given = dict(parse_flag(text) for text in flags)
-    base = load_config(board)
-    return make_space(base, given) if file is None else load_space(file, base, given)
+    with ExploreView(objectives, lambda p: point_name(base, p.params)) as view:
+        found = sweep(
+            models, output, board=board, trials=trials, objective=objectives,
+            weights=dict(_name_and_weight(text) for text in weight or []), clock=clock, sampler=sampler, space=space,
+            values=set_ or [], storage=storage, seed=seed, batch=batch, workers=workers, scheduler=scheduler,
+            simulate=simulate, synthesise=synthesise, energy_table=energy_table, progress=view.update, watch=view.watch,
+        )  # fmt: skip
+    _summary(found)
 
 
 def _name_and_weight(text: str) -> tuple[str, float]:
@@ -167,58 +111,11 @@ def _name_and_weight(text: str) -> tuple[str, float]:
     return name, parse_weight(text, value)
 
 
-def _networks(path: Path, factor: float, named: dict[str, float]) -> list[Network]:
-    from tilewright.dse.networks import load_networks
-
-    return load_networks(path, named.get(path.stem, factor))
-
-
-def _check_names(networks: list[Network], named: dict[str, float]) -> None:
-    """Weights must name networks, and names must differ."""
-    stems = [network.model for network in networks]
-    for name in named:
-        if name not in stems:
-            raise ExploreProblem(f"--weight {name}: no such network; there are {', '.join(dict.fromkeys(stems))}")
-    for name, count in Counter(network.name for network in networks).items():
-        if count > 1:
-            raise ExploreProblem(f"{name}: {count} models have this name; rename a file, or give it once with a weight")
-
-
-def _sweep(
-    search: Search, trials: int, simulate: int, synthesise: int, view: ExploreView
-) -> tuple[list[Point], str | None]:  # fmt: skip
-    """All fidelities: the front by the best that was asked for, and why there is no synthesis if there is none."""
-    from tilewright.dse.search import front
-    from tilewright.hw.verilated.toolchain import ToolError
-
-    everything = search.run(trials, view.update, view.watch)
-    points = front(everything, search.evaluator.objectives)
-    if simulate:
-        points = search.confirm_front(simulate, view.update, watch=view.watch)
-    if synthesise:
-        try:
-            points = search.confirm_front(synthesise, view.update, fidelity="synthesis", watch=view.watch)
-        except ToolError as error:
-            return points, f"nothing was synthesised: {error}"
-    return points, None
-
-
-def _nothing(everything: list[Point], board: str) -> str:
-    """Why no point is left, by the reason met most often."""
-    from tilewright.dse.report_data import reasons
-
-    found = reasons(everything)
-    text = f"none of {len(everything)} points can run on {board}"
-    if not found:
-        return f"{text}: there was no trial"
-    reason, count = next(iter(found.items()))
-    return f"{text}; {count} of them because of: {reason}"
-
-
-def _summary(search: Search, points: list[Point], everything: list[Point], note: str | None) -> None:
+def _summary(found: Exploration) -> None:
     from tilewright.dse import clock
     from tilewright.dse.evaluate import OBJECTIVES
 
+    search, points, everything, note = found.search, found.points, found.everything, found.note
     for network in search.evaluator.networks:
         if network.host_ops:
             names = ", ".join(name for name, _ in network.host_ops[:4])
@@ -242,3 +139,5 @@ def _summary(search: Search, points: list[Point], everything: list[Point], note:
             f"the first is taken at {best.clock_mhz} MHz; the clock model expects {expected.mhz} "
             f"({expected.low} to {expected.high}), limited by {expected.path}: compare with --clock model"
         )
+    for file in found.files:
+        typer.echo(str(file))
