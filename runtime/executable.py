@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import html
 import json
 import time
@@ -153,7 +154,11 @@ class Executable:
         }
         if keep_intermediates is not None:
             self._store_intermediates(Path(keep_intermediates), results)
-        report = build_report(self.artifact, self.device.label, count, run.counters, run.timings)
+        digests = {
+            "inputs": digest([environment[tensor.name] for tensor in self.artifact.inputs]),
+            "outputs": digest([results[tensor.name] for tensor in self.artifact.outputs]),
+        }
+        report = build_report(self.artifact, self.device.label, count, run.counters, run.timings, digests)
         outputs = [results[tensor.name] for tensor in self.outputs]
         return (outputs[0] if len(outputs) == 1 else outputs), report
 
@@ -234,6 +239,15 @@ class Executable:
         for entry in files:
             save_array(directory / entry["file"], results[entry["tensor"]])
         write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
+
+
+def digest(arrays: Sequence[Array]) -> str:
+    """SHA-256 over types, shapes and bytes of arrays: equal for equal tensors in equal order."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str} {array.shape};".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def load(path: str | Path, device: str | Device = "sim") -> Executable:

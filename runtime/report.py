@@ -43,6 +43,7 @@ class Report:
     inferences: int
     runs: tuple[ProgramRun, ...]
     timings: Timings = field(default_factory=Timings)
+    digests: Mapping[str, str] = field(default_factory=dict)  #: SHA-256 of all inputs, and of all outputs
 
     @cached_property
     def layers(self) -> list[dict[str, Any]]:
@@ -171,6 +172,7 @@ class Report:
             "config_parameters": config.to_dict(),
             "device": self.device,
             "inferences": self.inferences,
+            "digests": dict(self.digests),
             "cycles": measured(self.cycles),
             "floor_cycles": self.floor_cycles,
             "floor_ratio": measured(_ratio(self.cycles, self.floor_cycles)),
@@ -255,10 +257,11 @@ def build_report(
     inferences: int,
     counters: Mapping[int, Counters],
     timings: Timings,
+    digests: Mapping[str, str],
 ) -> Report:
     """The report of a run; ``counters`` by program number."""
     runs = [ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items())]
-    return Report(artifact, device, inferences, tuple(runs), timings)
+    return Report(artifact, device, inferences, tuple(runs), timings, digests)
 
 
 def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:

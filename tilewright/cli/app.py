@@ -12,7 +12,7 @@ import typer
 
 from tilewright import __version__
 from tilewright.board import EXTRAS, needs
-from tilewright.cli import compile, explore, fuzz, hw, isa, models, quantize, run
+from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, quantize, run
 from tilewright.errors import TilewrightError
 
 __all__ = ["app", "main"]
@@ -36,6 +36,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("run", run.run, "run resnet8.tflite --input x.npy --output y.npy --check --html report.html"),
     ("compile", compile.compile_model, "compile resnet8.tflite --config pynq-z2 -o resnet8.twa"),
     ("inspect", compile.inspect, "inspect resnet8.tflite"),
+    ("compare", compare.compare, "compare baseline.json report.json --most 1 --markdown summary.md"),
     ("quantize", quantize.quantize, "quantize float.onnx --data images.npy --labels labels.npy -o int8.onnx"),
     ("asm", isa.assemble_file, "asm copy.s -o copy.twp"),
     ("disasm", isa.disassemble_file, "disasm copy.twp -o copy.s"),
