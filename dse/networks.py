@@ -15,6 +15,7 @@ from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.tiles import AnyEstimate, fastest
+from tilewright.jit.floor import Floor, layer_floors
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
@@ -94,6 +95,12 @@ class Network:
             return estimate(self.tables(config, keep=True), config, policies)
         sliced, tiles = partial(self.sliced, config), partial(self.tiles, config)
         return fastest(self.tables(config), config, sliced, tiles, policies)
+
+    def bounds(self, config: Config) -> list[tuple[str, Floor]]:
+        """Of each layer its name and what it cannot do without, as reports of a run have them. Raises
+        :class:`PlaceError`."""
+        part = reduce_channels(accelerator_part(self.graph), max(config.block_in, config.block_out)).graph
+        return [(op.name, floor) for op, floor in zip(part.ops, layer_floors(part, config), strict=True)]
 
     @cached_property
     def fingerprint(self) -> str:

@@ -12,9 +12,11 @@ from tilewright.config import Config
 from tilewright.dse import clock
 from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
+from tilewright.dse.networks import Network
 from tilewright.dse.resources import limits, reported, resources, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
+from tilewright.jit.floor import network_floor
 from tilewright.progress import Progress, silent
 
 #: points beside the front that a page holds; of more, these many evenly chosen ones
@@ -89,6 +91,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
             ]
             for name, found in layers.items()
         },
+        "bounds": {network.name: _bounds(network, config) for network in evaluator.networks},
         "engines": {name: found.busy for name, found in layers.items()},
         "spilled": {name: list(found.spilled) for name, found in layers.items() if found.spilled},
         "energy": {name: {k: round(v, 4) for k, v in found.by.items()} for name, found in spent.items()},
@@ -97,6 +100,19 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "config": config.to_dict(),
         "toml": config.to_toml(),
     }
+
+
+def _bounds(network: Network, config: Config) -> dict[str, Any]:
+    """The lower bound of a network and of its layers (``docs/numbers.md``), the same as in the report of a run."""
+    floors = network.bounds(config)
+    layers = [
+        {
+            "layer": name, "alone_cycles": floor.cycles(config), "array_cycles": floor.array_cycles,
+            "alu_cycles": floor.alu_cycles, "read_bytes": floor.read_bytes, "write_bytes": floor.write_bytes,
+        }
+        for name, floor in floors
+    ]  # fmt: skip
+    return {"floor_cycles": network_floor([floor for _, floor in floors], config), "layers": layers}
 
 
 def _synthesis(point: Point, config: Config) -> dict[str, float] | None:

@@ -173,6 +173,7 @@ function choose(trial) {
 function layerTables(r) {
   return Object.entries(r.layers).flatMap(([network, layers]) => {
     const most = Math.max(...layers.map((l) => Math.max(l.array, l.alu, l.bus)), 1);
+    const bounds = new Map(r.bounds[network].layers.map((l) => [l.layer, l.alone_cycles]));
     const bar = (l) => element("div", { class: "bar", title: `array ${l.array}, ALU ${l.alu}, bus ${l.bus} cycles` },
       ...[l.bound].map((b) => element("i", { style: `width:${100 * l[b] / most}%;background:${COLOURS[b]}` })));
     const busy = Object.entries(r.engines[network]).map(([e, c]) => `${e} ${percent(c / r.analytical_cycles[network]).slice(1)}`);
@@ -180,10 +181,13 @@ function layerTables(r) {
     const spilled = r.spilled[network] ? ` Through DRAM: ${r.spilled[network].join(", ")}.` : "";
     return [
       element("h3", {}, `${network}: ${number(r.cycles[network])} cycles (${r.fidelity})`),
-      element("p", { class: "dim" }, `Estimated ${number(r.analytical_cycles[network])} cycles; engines busy: ${busy.join(", ")}. `
-        + `Layers bound by: ${counts.join(", ")}.${spilled}`),
-      table(["layer", "bound by", "array cycles", "ALU cycles", "bus cycles", "the bound, to scale"],
-        layers.map((l) => [l.layer, l.bound, l.array, l.alu, l.bus, { text: bar(l), value: l[l.bound] }]), [1]),
+      element("p", { class: "dim" }, `No schedule takes fewer than ${number(r.bounds[network].floor_cycles)} cycles: `
+        + `${(r.cycles[network] / r.bounds[network].floor_cycles).toFixed(2)} times that. `
+        + `Estimated ${number(r.analytical_cycles[network])} cycles; engines busy: ${busy.join(", ")}. `
+        + `Layers bound by: ${counts.join(", ")}.${spilled} Array, ALU and bus cycles are those of the plan; the lower `
+        + "bound of a layer is what it needs at least if it runs alone, as in the report of a run."),
+      table(["layer", "bound by", "array cycles", "ALU cycles", "bus cycles", "lower bound", "the bound, to scale"],
+        layers.map((l) => [l.layer, l.bound, l.array, l.alu, l.bus, bounds.get(l.layer) ?? "", { text: bar(l), value: l[l.bound] }]), [1]),
     ];
   });
 }

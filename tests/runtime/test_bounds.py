@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from tests.conftest import ModelCase
 from tests.jit.builder import GraphBuilder
 from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS, Config
+from tilewright.dse.networks import load_networks
 from tilewright.isa.effects import row_beats, slots
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.floor import layer_floors
+from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.runtime.activity import layer_of_instruction
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Events
@@ -130,6 +132,27 @@ def test_bounds_hold_for_the_kept_networks(name: str, config: str, model_case: A
     for program in executable.artifact.programs:
         check_needs(program)
     check(report_of(list(executable.artifact.programs), executable.artifact.config))
+
+
+@pytest.mark.parametrize("config", ["tiny", "pynq-z2"])
+@pytest.mark.parametrize("name", ["resnet8_cifar10", "autoencoder_toycar"])
+def test_the_explorer_has_the_bounds_of_the_report(name: str, config: str, model_case: Any) -> None:
+    model = model_case(name).model
+    executable = tw.compile(str(model), config)
+    programs = executable.artifact.programs
+    networks = load_networks(model)
+    found = [pair for network in networks for pair in network.bounds(PRESETS[config])]
+    recorded = [layer for program in programs for layer in program.meta["layers"]]
+    assert [(name, asdict(floor)) for name, floor in found] == [
+        (layer["name"], {key: layer[key] for key in asdict(found[0][1])}) for layer in recorded
+    ]
+    alone = [floor.cycles(PRESETS[config]) for _, floor in found]
+    assert alone == [layer["floor_cycles"] for layer in recorded]
+    floors = [[floor for _, floor in network.bounds(PRESETS[config])] for network in networks]
+    assert (
+        sum(network_floor(each, PRESETS[config]) for each in floors)
+        == report_of(list(programs), PRESETS[config]).floor_cycles
+    )
 
 
 @pytest.mark.slow
