@@ -98,16 +98,26 @@ def compile_graph(
     memory = {} if remembered is None else remembered
     for stage in _stages(graph, config, result):
         if stage.kind == "numpy":
-            result.steps += [_host_step(graph, op) for op in stage.ops]
+            result.steps += [host_step(graph, op) for op in stage.ops]
         elif stage.kind == "interpreter":
             _interpret(graph, stage.ops, cut, options, result)
         else:
-            for part in _programs(_subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
+            for part in _programs(subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
                 if _moves_nothing(part):
-                    result.steps += [_host_step(graph, op) for op in part.ops]
+                    result.steps += [host_step(graph, op) for op in part.ops]
                 else:
                     _launch(memory[_key(part)], result)
     return result
+
+
+def places(graph: Graph, config: Config) -> dict[str, str]:
+    """``host`` or ``accelerator`` for each operator, by name, as :func:`compile_graph` places them.
+
+    Raises what that raises before it writes programs.
+    """
+    result = CompiledGraph(graph, config, [], [])
+    _stages(graph, config, result)
+    return {name: place for name, (place, _) in result.placement.items()}
 
 
 def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph]:
@@ -116,13 +126,13 @@ def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph
     Without a ``config``, whatever some Config could take.
     """
     stages_ = _stages(graph, config, CompiledGraph(graph, config or Config(), [], []))
-    return [_subgraph(graph, stage.ops, False) for stage in stages_ if stage.kind == "accelerator"]
+    return [subgraph(graph, stage.ops, False) for stage in stages_ if stage.kind == "accelerator"]
 
 
 def accelerator_part(graph: Graph) -> Graph:
     """What some Config could take of a graph as one graph: what operators on the host read are outputs of it."""
     ops = [op for part in accelerator_graphs(graph) for op in part.ops]
-    return _subgraph(graph, ops, False)
+    return subgraph(graph, ops, False)
 
 
 # -- placement -------------------------------------------------------------------------------------------
@@ -191,7 +201,7 @@ def _place_reshapes(graph: Graph, placement: dict[str, tuple[str, str]]) -> None
                 moved = True
 
 
-def _subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
+def subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
     """The operators as a graph of their own; outputs are what others need (or everything)."""
     made = {t for op in ops for t in op.outputs}
     inputs = list(dict.fromkeys(t for op in ops for t in op.inputs if t not in made))
@@ -208,7 +218,8 @@ def _subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
     return Graph(graph.name, inputs, outputs, graph.tensors, ops)
 
 
-def _host_step(graph: Graph, op: Op) -> Step:
+def host_step(graph: Graph, op: Op) -> Step:
+    """The step of an operator that NumPy computes. Raises :class:`PlaceError` for any other."""
     if isinstance(op, g.Softmax):
         return SoftmaxStep(op.inputs[0], op.output, op.multiplier, op.left_shift, op.diff_min)
     if isinstance(op, g.HostCast):
@@ -228,7 +239,7 @@ def _interpret(graph: Graph, ops: list[Op], cut: Cut | None, options: Options, r
     """A stretch of the model file as a model of its own."""
     if cut is None:
         raise PlaceError(f"{ops[0].name} ({ops[0].kind}): runs in the interpreter of a model file, and there is none")
-    part = _subgraph(graph, ops, options.keep_intermediates)
+    part = subgraph(graph, ops, options.keep_intermediates)
     operators = [index for op in ops for index in op.covers]
     model, runtime, stateful = cut(operators, part.inputs, part.outputs)
     blob = f"host{len(result.blobs)}.{'tflite' if runtime == 'litert' else 'onnx'}"
@@ -269,7 +280,7 @@ def _programs(
     return [
         graph
         for ops in halves
-        for graph in _programs(_subgraph(whole, ops, options.keep_intermediates), config, options, memory, progress)
+        for graph in _programs(subgraph(whole, ops, options.keep_intermediates), config, options, memory, progress)
     ]
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY
+from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY, UsageProblem
+from tilewright.config import load_config
 from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
 from tilewright.runtime.executable import of_batch
@@ -52,12 +53,22 @@ def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A model or an artifact.")],
     config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Config to place a model for.")] = DEFAULT_CONFIG,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    placement: Annotated[
+        bool, typer.Option("--placement", help="Show what operators cost on a core and on this CPU, and the best cut.")
+    ] = False,
+    objective: Annotated[
+        str, typer.Option(metavar="latency|throughput", help="With --placement: what it is best for.")
+    ] = "latency",
 ) -> None:
     """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
     from tilewright.terminal import ProgressReporter, output_console
 
     data = read_bytes(model)
-    if is_artifact(data) or model.suffix == ".twa":
+    compiled = is_artifact(data) or model.suffix == ".twa"
+    if placement:
+        _inspect_placement(model, compiled, config, objective, proven_only)
+        return
+    if compiled:
         artifact, is_compiled = Artifact.from_bytes(data, str(model)), True
     else:
         from tilewright.compiling import compile
@@ -68,6 +79,21 @@ def inspect(
                 False,
             )
     print_artifact(artifact, output_console(), is_compiled)
+
+
+def _inspect_placement(model: Path, compiled: bool, config: str, objective: str, proven_only: bool) -> None:
+    from tilewright.cli.placement_view import print_placement
+    from tilewright.jit.place.placed import OBJECTIVES, place_source
+    from tilewright.jit.source import open_source
+    from tilewright.terminal import output_console
+
+    if compiled:
+        raise UsageProblem(f"{model}: is compiled; give --placement the model file")
+    chosen = next((known for known in OBJECTIVES if known == objective), None)
+    if chosen is None:
+        raise UsageProblem(f"--objective {objective}: must be one of {', '.join(OBJECTIVES)}")
+    source = open_source(model, proven_only=proven_only)
+    print_placement(place_source(source, load_config(config), chosen), output_console())
 
 
 def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None:

@@ -1,0 +1,158 @@
+"""What operators of a network cost on a core, on the CPU, and on the way between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.jit import graph as g
+from tilewright.jit.channels import reduce_channels
+from tilewright.jit.compiler import host_step, subgraph
+from tilewright.jit.cost.tiles import fastest
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph, Op
+from tilewright.jit.lower import image_shape, lower
+from tilewright.jit.place.host_times import HostTimes
+from tilewright.jit.place.ideals import ideals, in_a_row
+from tilewright.jit.place.problem import PlacementError, Problem, members
+from tilewright.jit.plan.slicing import slice_graph
+from tilewright.jit.source import Source
+from tilewright.jit.tiled.shapes import tile_tables
+from tilewright.runtime import interpreters
+from tilewright.runtime.host_steps import run_host_step
+from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
+
+MOST_IDEALS = 100  #: all pairs of them are estimated, which takes some 5 ms each
+
+
+def estimated_cycles(part: Graph, config: Config) -> int:
+    """Cycles of a graph of accelerator operators as one program, by the planner's model. Raises :class:`PlaceError`."""
+    cut = slice_graph(part, config)
+    found = fastest(
+        lower(part, config).tables,
+        config,
+        lambda: lower(cut, config).tables if cut.parts else None,
+        lambda: tile_tables(lower(part, config, tiled=True, joined=True), config),
+    )
+    return found.cycles
+
+
+def file_times(source: Source, times: HostTimes) -> dict[int, int]:
+    """Nanoseconds of each operator of a model file in its interpreter, by position; those that need none left out.
+
+    Raises :class:`PlacementError` for operators that keep a state.
+    """
+    graph = source.build({operator.index: "timed" for operator in source.operators}).graph
+    found: dict[int, int] = {}
+    for op in graph.ops:
+        if isinstance(op, g.Interpreted):
+            if op.state:
+                raise PlacementError(f"{op.name}: keeps a state between operators, which a placement would tear apart")
+            part = subgraph(graph, [op], False)
+            model = source.cut(list(op.covers), part.inputs, part.outputs)
+            zeros = [_zeros(graph.tensors[name]) for name in part.inputs]
+            key = f"{source.runtime} {hashlib.sha256(model).hexdigest()}"
+            found[op.covers[0]] = times.of(key, partial(_interpreted, source.runtime, model, op.name, zeros))
+    return found
+
+
+def _interpreted(runtime: str, model: bytes, name: str, inputs: list[NDArray[Any]]) -> Callable[[], object]:
+    return partial(interpreters.load(runtime, model, name), inputs)
+
+
+def _zeros(tensor: TensorSpec, count: tuple[int, ...] = ()) -> NDArray[Any]:
+    return np.zeros((*count, *tensor.shape), tensor.dtype)
+
+
+class Costs:
+    """Times of a graph's operators in cycles of ``config``'s clock.
+
+    ``places``: where the compiler puts each operator, by name; what it puts on the accelerator can run on the CPU too
+    if it stands for operators of the file (``file``: their nanoseconds by position). Channels that the whole network
+    does not need are left out of every part. ``in_a_row``: the graph has so many ideals that operators are taken in
+    their order in the file, each after the one before it.
+    """
+
+    def __init__(
+        self, graph: Graph, places: Mapping[str, str], config: Config, file: Mapping[int, int], times: HostTimes
+    ) -> None:
+        self.graph, self.config, self._times = graph, config, times
+        self.places, self._file = places, file
+        self._core: dict[int, int | None] = {}
+        made: dict[str, int] = {}
+        needs: list[int] = []
+        for k, op in enumerate(graph.ops):
+            needs.append(sum({1 << made[t] for t in op.inputs if t in made}))
+            made |= dict.fromkeys(op.outputs, k)
+        own = [op for op in graph.ops if places[op.name] == "accelerator"]
+        self._reduced = reduce_channels(subgraph(graph, own, False)).graph
+        self._operators = {op.name: op for op in self._reduced.ops}
+        self.in_a_row = len(ideals(needs, MOST_IDEALS)) > MOST_IDEALS
+        self.problem = Problem(
+            in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core
+        )
+
+    def cycles(self, nanoseconds: int) -> int:
+        """A time of the CPU, in cycles."""
+        return -(-nanoseconds * self.config.clock_mhz // 1000)
+
+    def cpu(self, op: Op) -> int | None:
+        """An operator's time on the CPU; None where it is the accelerator's alone."""
+        if op.covers and (isinstance(op, g.Interpreted) or self.places[op.name] == "accelerator"):
+            return self.cycles(sum(self._file.get(index, 0) for index in op.covers))
+        if self.places[op.name] == "accelerator" and not isinstance(op, g.Reshape):
+            return None
+        tensor = self.graph.tensors[op.inputs[0]]
+        key = f"{op.kind} {tensor.dtype} {tensor.shape} {self.graph.tensors[op.output].dtype}"
+        step, data = host_step(self.graph, op), _zeros(tensor, (1,))
+        return self.cycles(self._times.of(key, lambda: lambda: run_host_step(step, {op.inputs[0]: data}, {})))
+
+    def core(self, mask: int) -> int | None:
+        """The time of operators as one program on a core, with packing and unpacking; None where there is none."""
+        if mask not in self._core:
+            part = self.part(mask)
+            self._core[mask] = None if part is None else self._program(part)
+        return self._core[mask]
+
+    def part(self, mask: int) -> Graph | None:
+        """The operators as a graph of the accelerator's; None where they are not all that."""
+        names = [self.graph.ops[k].name for k in members(mask)]
+        if any(self.places[name] != "accelerator" for name in names):
+            return None
+        ops = [self._operators[name] for name in names]
+        part = subgraph(self._reduced, ops, False)
+        made = {op.output for op in ops}
+        for op in ops:  # the host does those while it packs and unpacks
+            if isinstance(op, g.Reshape) and (op.inputs[0] not in made or op.output in part.outputs):
+                return None
+        return part
+
+    def _program(self, part: Graph) -> int | None:
+        try:
+            return estimated_cycles(part, self.config) + sum(self.moved(part))
+        except PlaceError:
+            return None
+
+    def moved(self, part: Graph) -> tuple[int, int]:
+        """Cycles of packing what a program reads, and of unpacking what it gives."""
+        return sum(map(self._packed, part.inputs)), sum(map(self._unpacked, part.outputs))
+
+    def _packed(self, name: str) -> int:
+        tensor = self.graph.tensors[name]
+        shape, lanes = image_shape(tensor.shape), self.config.lanes
+        step = PackStep(name, 0, shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
+        data = np.zeros((1, *tensor.shape), "int8")
+        return self.cycles(self._times.of(f"pack {shape} {lanes}", lambda: lambda: step.apply(data)))
+
+    def _unpacked(self, name: str) -> int:
+        tensor = self.graph.tensors[name]
+        shape, lanes = image_shape(tensor.shape), self.config.lanes
+        step = UnpackStep(name, 0, shape, tensor.shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
+        rows = np.zeros((1, step.size), np.uint8)
+        return self.cycles(self._times.of(f"unpack {shape} {lanes}", lambda: lambda: step.apply(rows)))

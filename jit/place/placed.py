@@ -1,0 +1,108 @@
+"""A model file placed on cores and the CPU: the best placement, the next best, and others to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.config import Config
+from tilewright.jit.compiler import places
+from tilewright.jit.errors import NeedsHost
+from tilewright.jit.importer import lower_source
+from tilewright.jit.place.costs import Costs, file_times
+from tilewright.jit.place.host_times import HostTimes
+from tilewright.jit.place.problem import Part, PlacementError, Solution, joined
+from tilewright.jit.place.solve import best_latency, best_pipeline, best_side_by_side, next_best
+from tilewright.jit.source import Source
+from tilewright.jit.stages import stages
+
+Objective = Literal["latency", "throughput"]
+OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """``best``: the placement of least cost, ``second``: the best that differs (None: there is no other), ``greedy``:
+    everything to the accelerator that it takes, ``pipeline``: the best with cores for each part (None: there is none).
+
+    Costs are cycles: of one inference for latency, from one result to the next for throughput.
+    """
+
+    objective: Objective
+    costs: Costs
+    best: Solution
+    second: Solution | None
+    greedy: Solution
+    pipeline: Solution | None
+
+
+def place_source(source: Source, config: Config, objective: Objective, times: HostTimes | None = None) -> Placed:
+    """Solve the placement of a model file on ``config.cores`` cores and this machine's CPU.
+
+    ``times``: what is known of this machine, else what is kept. Raises :class:`PlacementError` where there is no
+    placement, and where operators keep a state.
+    """
+    kept = HostTimes() if times is None else times
+    costs = _costs(source, config, kept)
+    cores = 1 if objective == "latency" else config.cores
+
+    def solve(forbidden: Set[Part]) -> Solution:
+        if objective == "latency":
+            return best_latency(costs.problem, forbidden)
+        return best_side_by_side(costs.problem, cores, forbidden)
+
+    best = solve(frozenset())
+    placed = Placed(
+        objective, costs, best, next_best(best, solve), greedy(costs, objective, cores), pipeline(costs, config.cores)
+    )
+    kept.keep()
+    return placed
+
+
+def _costs(source: Source, config: Config, times: HostTimes) -> Costs:
+    """The costs of a file's operators; what this Config cannot take is the interpreter's."""
+    file = file_times(source, times)
+    moved: dict[int, str] = {}
+    while True:
+        graph = lower_source(source, moved).graph
+        try:
+            return Costs(graph, places(graph, config), config, file, times)
+        except NeedsHost as refusal:
+            if refusal.operators.keys() <= moved.keys():
+                raise
+            moved |= refusal.operators
+
+
+def pipeline(costs: Costs, cores: int) -> Solution | None:
+    """The best pipeline, None where there is none: a network with more stretches than cores may have none."""
+    try:
+        return best_pipeline(costs.problem, cores)
+    except PlacementError:
+        return None
+
+
+def greedy(costs: Costs, objective: Objective, cores: int) -> Solution:
+    """Everything on the accelerator that it takes, in stretches as large as can be: what the compiler does unasked."""
+    number = {op.name: k for k, op in enumerate(costs.graph.ops)}
+    parts: list[Part] = []
+    for stage in stages(costs.graph, costs.places):
+        if stage.kind == "accelerator":
+            parts += [Part(mask, cores) for mask in _fitting(costs, [number[op.name] for op in stage.ops])]
+        else:
+            parts += [Part(1 << number[op.name], 0) for op in stage.ops]
+    core = sum(costs.core(part.operators) or 0 for part in parts if part.replicas)
+    cpu = sum(costs.problem.cpu[part.operators.bit_length() - 1] or 0 for part in parts if not part.replicas)
+    cost = core + cpu if objective == "latency" else max(-(-core // cores), cpu)
+    return Solution(joined(tuple(parts)), cost)
+
+
+def _fitting(costs: Costs, operators: list[int]) -> list[int]:
+    """A stretch as masks that each fit as one program: it, or its halves."""
+    mask = sum(1 << k for k in operators)
+    if costs.core(mask) is not None:
+        return [mask]
+    if len(operators) == 1:
+        raise PlacementError(f"{costs.graph.ops[operators[0]].name}: fits in no program")
+    middle = len(operators) // 2
+    return _fitting(costs, operators[:middle]) + _fitting(costs, operators[middle:])

@@ -1,0 +1,143 @@
+"""The best placement for throughput and for latency, by dynamic programming over ideals.
+
+*Latency*: parts run one after another, as the runtime runs the steps of an artifact, so that times add up.
+*Throughput*: the cores work at once, on different inferences, and the busiest worker decides; the CPU is one worker for
+all its parts. Cores are used in one of two ways: *side by side*, where each core runs all parts, or as a *pipeline*,
+where every part has cores of its own, r of which take turns, so that it gives a result every r-th of its time.
+
+On cores that are all alike side by side is never worse: what k cores do together for one inference takes each of them
+at least the k-th of it. A pipeline is for what these costs leave out, such as cores that keep their part's constants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Set
+from typing import NamedTuple
+
+from tilewright.jit.place.ideals import ideals
+from tilewright.jit.place.problem import Part, PlacementError, Problem, Solution, joined, members
+
+
+class _Label(NamedTuple):
+    """A way to run an ideal: the slowest core part, the CPU's time, and how it came about."""
+
+    core: int
+    cpu: int
+    part: Part | None
+    before: _Label | None
+
+
+_START = _Label(0, 0, None, None)
+
+
+def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = frozenset()) -> Solution:
+    """The least time from one result to the next on so many cores, each of which runs every part, and the CPU.
+
+    ``forbidden``: parts that must not be in it, single operators where they are the CPU's. Raises
+    :class:`PlacementError` if nothing is left.
+    """
+    fronts: dict[int, list[_Label]] = {0: [_START]}
+    found = ideals(problem.needs)
+    for ideal in found:
+        front = fronts[ideal] = _undominated(fronts.get(ideal, []))
+        for part, time in _following(problem, ideal, found, cores):
+            if front and part not in forbidden:
+                core, cpu = (time, 0) if part.replicas else (0, time)
+                made = (_Label(label.core + core, label.cpu + cpu, part, label) for label in front)
+                fronts.setdefault(ideal | part.operators, []).extend(made)
+    return _solution(fronts[problem.everything], lambda label: max(-(-label.core // cores), label.cpu))
+
+
+def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset()) -> Solution:
+    """The least time from one result to the next where each part has its own cores; as :func:`best_side_by_side`."""
+    # of each ideal and number of cores: the labels of which none is better than another in both times
+    fronts: dict[tuple[int, int], list[_Label]] = {(0, 0): [_START]}
+    found = ideals(problem.needs)
+    for ideal in found:
+        for used in range(cores + 1):
+            front = fronts.get((ideal, used))
+            if front is None:
+                continue
+            front = fronts[ideal, used] = _undominated(front)
+            for v, time in _next_on_cpu(problem, ideal):
+                part = Part(1 << v, 0)
+                if part not in forbidden:
+                    made = (_Label(label.core, label.cpu + time, part, label) for label in front)
+                    fronts.setdefault((ideal | part.operators, used), []).extend(made)
+            if used == cores:
+                continue
+            for larger in found:
+                if larger == ideal or ideal & ~larger or (whole := problem.core(larger & ~ideal)) is None:
+                    continue
+                for replicas in range(1, cores - used + 1):
+                    part = Part(larger & ~ideal, replicas)
+                    if part not in forbidden:
+                        time = -(-whole // replicas)
+                        made = (_Label(max(label.core, time), label.cpu, part, label) for label in front)
+                        fronts.setdefault((larger, used + replicas), []).extend(made)
+    ends = [label for used in range(cores + 1) for label in fronts.get((problem.everything, used), [])]
+    return _solution(ends, lambda label: max(label.core, label.cpu))
+
+
+def best_latency(problem: Problem, forbidden: Set[Part] = frozenset()) -> Solution:
+    """The least time of one inference on one core and the CPU; arguments as of :func:`best_side_by_side`."""
+    found = ideals(problem.needs)
+    best: dict[int, _Label] = {0: _START}
+    for ideal in found:
+        label = best.get(ideal)
+        if label is None:
+            continue
+        for part, time in _following(problem, ideal, found, 1):
+            known = best.get(ideal | part.operators)
+            if part not in forbidden and (known is None or label.cpu + time < known.cpu):
+                best[ideal | part.operators] = _Label(0, label.cpu + time, part, label)
+    return _solution([best[problem.everything]] if problem.everything in best else [], lambda label: label.cpu)
+
+
+def next_best(best: Solution, solve: Callable[[Set[Part]], Solution]) -> Solution | None:
+    """The best placement that differs from ``best``, which is that of ``solve`` with nothing forbidden.
+
+    It lacks at least one part of the best one, so the best is found over what each of them leaves when forbidden.
+    """
+    others = []
+    for part in best.parts:
+        for lacking in [part] if part.replicas else [Part(1 << v, 0) for v in members(part.operators)]:
+            with contextlib.suppress(PlacementError):
+                others.append(solve(frozenset({lacking})))
+    return min(others, key=lambda solution: solution.cost, default=None)
+
+
+def _following(problem: Problem, ideal: int, found: list[int], replicas: int) -> list[tuple[Part, int]]:
+    """The parts that could come next once an ideal has run, with their times: single operators of the CPU's, and others
+    with so many replicas."""
+    following = [(Part(1 << v, 0), time) for v, time in _next_on_cpu(problem, ideal)]
+    for larger in found:
+        if larger != ideal and not ideal & ~larger and (time := problem.core(larger & ~ideal)) is not None:
+            following.append((Part(larger & ~ideal, replicas), time))
+    return following
+
+
+def _next_on_cpu(problem: Problem, ideal: int) -> list[tuple[int, int]]:
+    """Operators that the CPU could run once an ideal has run, with their times."""
+    ready = (v for v in members(problem.everything & ~ideal) if problem.needs[v] & ~ideal == 0)
+    return [(v, time) for v in ready if (time := problem.cpu[v]) is not None]
+
+
+def _undominated(labels: list[_Label]) -> list[_Label]:
+    kept: list[_Label] = []
+    for label in sorted(labels, key=lambda label: label[:2]):
+        if not kept or label.cpu < kept[-1].cpu:
+            kept.append(label)
+    return kept
+
+
+def _solution(ends: list[_Label], cost: Callable[[_Label], int]) -> Solution:
+    if not ends:
+        raise PlacementError("there is no placement: operators run neither on the CPU nor on so many cores")
+    label = best = min(ends, key=cost)
+    parts: list[Part] = []
+    while label.part is not None and label.before is not None:
+        parts.append(label.part)
+        label = label.before
+    return Solution(joined(tuple(reversed(parts))), cost(best))

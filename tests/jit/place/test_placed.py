@@ -1,0 +1,88 @@
+"""Placements of real files: with made-up times of the CPU, where the answer is plain, and with measured ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tilewright.cli.app import main
+from tilewright.config import PRESETS
+from tilewright.jit.compiler import compile_graph
+from tilewright.jit.place.costs import estimated_cycles
+from tilewright.jit.place.host_times import HostTimes
+from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
+from tilewright.jit.place.problem import members
+from tilewright.jit.source import open_source
+
+DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
+CONFIG = PRESETS["pynq-z2"]
+
+
+class Fixed(HostTimes):
+    """A machine on which operators of the file take ``file`` nanoseconds, and everything else 10."""
+
+    def __init__(self, file: int) -> None:
+        super().__init__(Path("/nonexistent/times.json"))
+        self.file = file
+
+    def of(self, key: str, prepare: Callable[[], Callable[[], object]]) -> int:
+        return self.file if key.startswith("onnxruntime") else 10
+
+
+def place(file: int, objective: Objective, cores: int = 1) -> Placed:
+    return place_source(open_source(DIGITS), CONFIG.replace(cores=cores), objective, Fixed(file))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_cpu_that_takes_no_time_gets_everything(objective: Objective) -> None:
+    placed = place(0, objective)
+    assert [part.replicas for part in placed.best.parts] == [0]
+    assert placed.best.cost < 10 < placed.greedy.cost
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("cores", [1, 4])
+def test_a_slow_cpu_gets_what_it_must(objective: Objective, cores: int) -> None:
+    placed = place(10**9, objective, cores)
+    assert placed.best == placed.greedy
+    (mask,) = (part.operators for part in placed.best.parts if part.replicas)
+    names = {placed.costs.graph.ops[k].name for k in members(mask)}
+    assert names == {name for name, where in placed.costs.places.items() if where == "accelerator"}
+    assert placed.second is not None
+    assert placed.second.cost >= placed.best.cost
+    whole = placed.costs.core(mask)
+    part = placed.costs.part(mask)
+    assert whole is not None
+    assert part is not None
+    assert whole == estimated_cycles(part, CONFIG) + sum(placed.costs.moved(part))
+    (program,) = compile_graph(part, CONFIG).programs
+    assert program.meta["layers"]
+    if objective == "throughput":
+        assert placed.best.cost == pytest.approx(whole / cores, abs=3)
+
+
+def test_measured_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    first = place_source(open_source(DIGITS), CONFIG, "latency")
+    (file,) = (tmp_path / "host-times").iterdir()
+    kept = file.read_text()
+    again = place_source(open_source(DIGITS), CONFIG, "latency")
+    assert (again.best, again.second, again.greedy) == (first.best, first.second, first.greedy)
+    assert file.read_text() == kept
+    assert first.best.cost <= first.greedy.cost
+    file.write_text("{damaged")
+    assert place_source(open_source(DIGITS), CONFIG, "latency").best.parts
+
+
+def test_inspect_prints_costs_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(DIGITS), "--placement", "--objective", "throughput"]) == 0
+    text = capsys.readouterr().out
+    for title in ("best", "next best", "greedy", "pipeline"):
+        assert re.search(rf"^ +{title}  [\d,]+", text, re.MULTILINE) or f"{title}  there is none" in text
+    assert "on 1 core of pynq-z2 and this CPU" in text
+    assert main(["inspect", str(DIGITS), "--placement", "--objective", "speed"]) == 2
+    assert "--objective speed: must be one of latency, throughput" in capsys.readouterr().err
