@@ -5,6 +5,9 @@
 // Reads see memory when the beat is delivered and writes change it when they are answered: the latest moments
 // that the protocol allows, so that a program or a design that relies on more gives wrong bytes.
 //
+// Where several cores share the DRAM, `shared` is set, and a beat moves only in a cycle in which `may_read` or
+// `may_write` allows it; what has a beat to move is said before.
+//
 // The disturbed mode (random stalls) keeps the protocol and the order, and nothing of the timing.
 #pragma once
 
@@ -49,6 +52,7 @@ public:
     // Set from outside before a run.
     uint32_t beat_bytes = 8, latency = 1, stall = 0;  // stall: chance in 256 that a channel pauses for a cycle
     int64_t fail_read = -1, fail_write = -1;          // number of the burst that is answered with SLVERR
+    bool shared = false, may_read = true, may_write = true;
     Random random;
 
     // Counted since the last `clear`.
@@ -77,6 +81,9 @@ public:
     void clear_regions() { regions_.clear(); }
     bool idle() const { return reads_.empty() && writes_.empty() && write_addresses_.empty() && write_data_.empty(); }
 
+    // Whether a read beat could be driven in cycle `now`.
+    bool has_read(int64_t now) const { return !reads_.empty() && reads_.front().first <= now; }
+
     // Decide what is driven in cycle `now`.
     void drive(int64_t now) {
         if (stall) {
@@ -84,10 +91,12 @@ public:
             aw_ready = !random.chance(stall);
             w_ready = !random.chance(stall);
         } else {
-            ar_ready = aw_ready = w_ready = true;
+            ar_ready = aw_ready = true;
+            w_ready = !shared || may_write;
         }
         // A valid that was not accepted stays, with its payload.
-        if (!r_valid && !reads_.empty() && reads_.front().first <= now && !(stall && random.chance(stall))) {
+        const bool allowed = !shared || may_read;
+        if (!r_valid && allowed && has_read(now) && !(stall && random.chance(stall))) {
             const Read& read = reads_.front();
             r_valid = true;
             r_last = read.done == read.request.length;
@@ -107,7 +116,7 @@ public:
         if (!valid || !ar_ready) return;
         check_address("AR", a);
         Read read{a, 0, now + int64_t(latency) + delay(), read_bursts++};
-        if (!stall) {
+        if (!stall && !shared) {  // else beats follow each other as they may
             read.first = std::max(read.first, data_end_ + 1);
             data_end_ = read.first + int64_t(a.length);
         }

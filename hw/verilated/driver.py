@@ -74,6 +74,13 @@ class Driver:
         self, program: Program, segments: Sequence[NDArray[np.uint8]], repeat: int = 1, watchdog: int = 0
     ) -> None:
         """Lay out DRAM, write the registers and start; ``segments`` are used in place and hold all inferences."""
+        self.prepare(program, segments, repeat, watchdog)
+        self.write("CONTROL", 1 << Control.START)
+
+    def prepare(
+        self, program: Program, segments: Sequence[NDArray[np.uint8]], repeat: int = 1, watchdog: int = 0
+    ) -> None:
+        """All of :meth:`start` but the start itself."""
         beat = self.config.beat_bytes
         code = np.frombuffer(program.instructions + bytes(-len(program.instructions) % beat), np.uint8).copy()
         regions = [(PROGRAM_BASE, code, False)]
@@ -96,7 +103,6 @@ class Driver:
                 base += whole_pages(segments[index].size) + PAGE  # an unmapped page catches what runs over
         self.model.set_regions(regions)
         self.model.record(program.instruction_count)
-        self.write("CONTROL", 1 << Control.START)
 
     def finish(self, limit: int) -> bool:
         """Run for at most ``limit`` cycles; whether the program has ended."""
@@ -137,6 +143,18 @@ class Driver:
         )  # fmt: skip
         self.write("CONTROL", 1 << Control.ACKNOWLEDGE)
         return result
+
+    @staticmethod
+    def run_together(drivers: Sequence[Driver], bandwidth: int, delays: Sequence[int], limit: int) -> None:
+        """Start what was prepared on several designs, that of driver c in cycle ``delays[c]``, and run all to the end.
+
+        The designs stand for the cores of one: they share a DRAM of ``bandwidth`` bytes a cycle. Raises
+        :class:`ModelError` if one has not ended after ``limit`` cycles.
+        """
+        models = [driver.model for driver in drivers]
+        control = drivers[0]._offsets["CONTROL"]
+        if not DesignModel.run_together(models, bandwidth, control, 1 << Control.START, delays, limit):
+            raise ModelError(f"a program has not ended after {limit} cycles")
 
     def run(
         self, program: Program, segments: Sequence[NDArray[np.uint8]], *, limit: int, repeat: int = 1, watchdog: int = 0

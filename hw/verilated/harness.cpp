@@ -131,6 +131,20 @@ struct Model {
             }
     }
 
+    // A register write that goes on while the design is clocked; it is not waited for.
+    void ring(uint32_t address, uint32_t data) {
+        top->s_axil_awaddr = address;
+        top->s_axil_wdata = data;
+        top->s_axil_wstrb = 15;
+        top->s_axil_awvalid = top->s_axil_wvalid = 1;
+    }
+
+    void step_ringing() {
+        step();
+        if (aw) top->s_axil_awvalid = 0;
+        if (w) top->s_axil_wvalid = 0;
+    }
+
     void reset(int cycles) {
         top->rst = 1;
         top->s_axil_awvalid = top->s_axil_wvalid = top->s_axil_arvalid = 0;
@@ -244,6 +258,44 @@ int tw_run(void* handle, int64_t limit) {
         if (m->irq) return 1;
     }
     return 0;
+}
+
+// Clock several designs in step before one DRAM, which moves `bandwidth` bytes a cycle (docs/timing.md, Several cores).
+// Core c is told to start in cycle delays[c]. Returns 1 once all have raised their interrupts, 0 after `limit` cycles.
+int tw_run_together(void** handles, int cores, uint32_t bandwidth, uint32_t address, uint32_t data,
+                    const int64_t* delays, int64_t limit) {
+    std::vector<Model*> models;
+    for (int c = 0; c < cores; c++) models.push_back(static_cast<Model*>(handles[c]));
+    const uint32_t beat = models[0]->dram.beat_bytes;
+    for (Model* m : models) m->dram.shared = true;
+    uint32_t left = beat - 1;
+    int turn = 0, done = 0;
+    std::vector<bool> ended(cores, false);
+    for (int64_t t = 0; t < limit && done < cores; t++) {
+        uint32_t budget = left + bandwidth;
+        const int first = turn;
+        for (int k = 0; k < 2 * cores; k++) {
+            const int channel = (first + k) % (2 * cores);
+            Model* m = models[channel / 2];
+            const bool has = channel % 2 ? m->top->m_axi_wvalid : m->dram.has_read(m->now);
+            const bool may = has && budget >= beat;
+            (channel % 2 ? m->dram.may_write : m->dram.may_read) = may;
+            if (!may) continue;
+            budget -= beat;
+            turn = (channel + 1) % (2 * cores);
+        }
+        left = std::min(budget, beat - 1);
+        for (int c = 0; c < cores; c++) {
+            if (t == delays[c]) models[c]->ring(address, data);
+            models[c]->step_ringing();
+            if (models[c]->irq && !ended[c]) {
+                ended[c] = true;
+                done++;
+            }
+        }
+    }
+    for (Model* m : models) m->dram.shared = false;
+    return done == cores;
 }
 
 // values: now, start, read bursts, write bursts, read beats, write beats, DRAM idle

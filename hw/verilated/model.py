@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def _prototypes(library: ctypes.CDLL) -> None:
         "tw_read": (i32, [pointer, u32, ctypes.POINTER(u32)]),
         "tw_record": (None, [pointer, u64]),
         "tw_run": (i32, [pointer, i64]),
+        "tw_run_together": (i32, [pointer, i32, u32, u32, u32, pointer, i64]),
         "tw_status": (None, [pointer, pointer]),
         "tw_violation": (ctypes.c_char_p, [pointer]),
         "tw_events": (i64, [pointer, i32, pointer, i64]),
@@ -154,6 +156,19 @@ class DesignModel:
                 return True
             limit -= chunk
         return False
+
+    @staticmethod
+    def run_together(
+        models: Sequence[DesignModel], bandwidth: int, address: int, value: int, delays: Sequence[int], limit: int
+    ) -> bool:
+        """Clock models of one library in step before one DRAM of so many bytes a cycle; whether all have interrupted.
+
+        Model c has ``value`` written to the register at ``address`` from cycle ``delays[c]`` on.
+        """
+        handles = (ctypes.c_void_p * len(models))(*(model._handle for model in models))
+        starts = np.array(delays, np.int64)
+        library = models[0]._library
+        return bool(library.tw_run_together(handles, len(models), bandwidth, address, value, starts.ctypes.data, limit))
 
     @property
     def _status(self) -> NDArray[np.int64]:
