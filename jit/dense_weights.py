@@ -42,3 +42,13 @@ def expand_groups(op: g.Conv2D) -> np.ndarray:
             k * per_group : (k + 1) * per_group
         ]
     return dense
+
+
+def diagonal(op: g.Op, taps: NDArray[np.integer], requant: g.Requant, strides: tuple[int, int]) -> g.Conv2D:
+    """A layer on single channels, ``taps`` (KH, KW, C), as a convolution whose other weights are zero."""
+    kh, kw, channels = taps.shape
+    weight = mostly_zeros((channels, kh, kw, channels), taps.dtype)
+    weight[np.arange(channels), :, :, np.arange(channels)] = taps.transpose(2, 0, 1)
+    return g.Conv2D(
+        name=op.name, inputs=op.inputs, output=op.output, weight=weight, requant=requant, strides=strides
+    )  # fmt: skip

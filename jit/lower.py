@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
-from tilewright.jit.dense_weights import expand_groups, mostly_zeros, side_by_side
+from tilewright.jit.dense_weights import diagonal, expand_groups, mostly_zeros, side_by_side
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node, int8_parts
@@ -155,7 +155,7 @@ class _Lowering:
         kw = op.weight.shape[1]
         wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
         if op.dilation[1] > 1 or kw > self.config.block_in or wide:
-            dense = _diagonal(op, op.weight, op.requant, op.strides)
+            dense = diagonal(op, op.weight, op.requant, op.strides)
             self.conv(replace(dense, dilation=op.dilation, padding=op.padding, pad_value=op.pad_value))
             return
         out = self.output(op)
@@ -175,7 +175,7 @@ class _Lowering:
             return
         if op.kernel[1] > self.config.block_in and not any(op.padding):  # more taps than a window has
             (requant,) = op.requants.values()
-            self.conv(_diagonal(op, np.ones((*op.kernel, out.shape[3]), np.int8), requant, op.strides))
+            self.conv(diagonal(op, np.ones((*op.kernel, out.shape[3]), np.int8), requant, op.strides))
             return
         rows = valid_counts(height, out.shape[1], op.kernel[0], op.strides[0], op.padding[0])
         columns = valid_counts(width, out.shape[2], op.kernel[1], op.strides[1], op.padding[1])
@@ -363,16 +363,6 @@ class _Lowering:
                 self.nodes.insert(self.nodes.index(users[0][0]), node)
                 for user, k in users:
                     user.inputs[k] = copy
-
-
-def _diagonal(op: Op, taps: NDArray[np.integer], requant: Requant, strides: tuple[int, int]) -> g.Conv2D:
-    """A layer on single channels, ``taps`` (KH, KW, C), as a convolution whose other weights are zero."""
-    kh, kw, channels = taps.shape
-    weight = mostly_zeros((channels, kh, kw, channels), taps.dtype)
-    weight[np.arange(channels), :, :, np.arange(channels)] = taps.transpose(2, 0, 1)
-    return g.Conv2D(
-        name=op.name, inputs=op.inputs, output=op.output, weight=weight, requant=requant, strides=strides
-    )  # fmt: skip
 
 
 def _cover(

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from tilewright.config import Config, ConfigError
 from tilewright.errors import TilewrightError
-from tilewright.isa.program import PAGE, Program, Segment, whole_pages
+from tilewright.isa.program import Program, Segment
 from tilewright.isa.verifier import verify
 from tilewright.jit.actions import Action, ScheduleError
 from tilewright.jit.capacity import fit
 from tilewright.jit.cost.estimate import streams
-from tilewright.jit.emitter import Emitter, Image
+from tilewright.jit.edges import dram_layout, edges
+from tilewright.jit.emitter import Emitter
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import Floor, layer_floors, network_floor
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph
-from tilewright.jit.layout import Buffer
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.places import placed_plan
 from tilewright.jit.plan.planner import Planner
@@ -51,7 +51,6 @@ ENOUGH = 1_000_000
 #: operators in window mode, and the rows of strips that are tried where memory is scarce, besides as many as fit
 IN_WINDOWS, STRIPS = (DepthwiseConv2D, AvgPool2D), (2, 1)
 
-_Key = TypeVar("_Key", bound=Hashable)
 Made = tuple[Program, Lowered, dict[str, int]]  #: with the byte offsets of inputs and outputs
 #: what tells the decisions from others, cycles by a coarse count if there is one, and the function that writes
 Decided = tuple[Hashable, float | None, Callable[[], Made]]
@@ -104,7 +103,7 @@ def best_program(
             if estimate is not None and found and estimate > HOPELESS * min(c for c, _ in found):
                 return None
             program, lowered, offsets = write()
-            packs, unpacks = _edges(graph, lowered, offsets, config)
+            packs, unpacks = edges(graph, lowered, offsets, config)
             cycles = simulate_timing(program).cycles
         except PlaceError as error:  # it does not fit: no defect
             refusals.append(error)
@@ -300,7 +299,7 @@ def _joined(forms: _Forms, policy: Policy, on_chip: bool) -> Decided:
 def _emitted(forms: _Forms, lowered: Lowered, actions: list[Action]) -> Made:
     """The program of a schedule."""
     config = forms.config
-    layout = _dram_layout(forms.graph, lowered, config)
+    layout = dram_layout(forms.graph, lowered, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
         layout.sizes[SCRATCH],
@@ -338,51 +337,6 @@ def _planned(lowered: Lowered, planner: Planner, policy: Policy) -> list[Action]
     raise failure
 
 
-@dataclass(frozen=True)
-class _DramLayout:
-    """Byte offsets of tensors in their segments, and the segments' sizes by number."""
-
-    inputs: dict[str, int]
-    outputs: dict[str, int]  #: by graph tensor
-    images: dict[str, Image]  #: by on-chip tensor: the output itself or a slice of it
-    scratch: dict[str, int]
-    sizes: dict[int, int]
-
-
-def _dram_layout(graph: Graph, lowered: Lowered, config: Config) -> _DramLayout:
-    sizes = {}
-
-    def lay_out(segment: int, units: dict[_Key, int]) -> dict[_Key, int]:
-        offsets, position = {}, 0
-        for name, count in units.items():
-            offsets[name] = position
-            position += whole_pages(count * config.act_unit_bytes)
-        sizes[segment] = max(PAGE, position)
-        return offsets
-
-    buffers = lowered.buffers
-    held = {t: tuple(lowered.outputs[t]) for t in graph.outputs}
-    pixels = {parts: sum(buffers[part].units for part in parts) for parts in held.values()}
-    places = lay_out(OUTPUT, {p: buffers[p[0]].height * buffers[p[0]].width * units for p, units in pixels.items()})
-    images: dict[str, Image] = {}
-    for parts, units in pixels.items():
-        first = 0
-        for part in parts:
-            images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
-            first += buffers[part].units
-    return _DramLayout(
-        lay_out(INPUT, {t: _full_size(buffers[t]) for t in lowered.packs}),
-        {t: places[parts] for t, parts in held.items()},
-        images,
-        lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
-        sizes,
-    )
-
-
-def _full_size(buffer: Buffer) -> int:
-    return buffer.rows * buffer.stride
-
-
 def _meta(graph: Graph, floors: list[Floor], config: Config) -> dict[str, Any]:
     layers = [
         {
@@ -396,21 +350,3 @@ def _meta(graph: Graph, floors: list[Floor], config: Config) -> dict[str, Any]:
         for op, floor in zip(graph.ops, floors, strict=True)
     ]  # fmt: skip
     return {"name": graph.name, "layers": layers, "floor_cycles": network_floor(floors, config)}
-
-
-def _edges(
-    graph: Graph, lowered: Lowered, offsets: dict[str, int], config: Config
-) -> tuple[list[PackStep], list[UnpackStep]]:
-    """The steps around a program, as number 0: those that pack its inputs and those that unpack its outputs."""
-    packs = [replace(pack, offset=offsets[name]) for name, pack in lowered.packs.items() if name in offsets]
-    return packs, [_unpack(graph, name, lowered, offsets, config) for name in graph.outputs]
-
-
-def _unpack(graph: Graph, tensor: str, lowered: Lowered, offsets: dict[str, int], config: Config) -> UnpackStep:
-    parts = lowered.outputs[tensor]
-    shape = lowered.specs[parts[0]].shape
-    whole = (1, shape[1], shape[2], sum(lowered.specs[part].shape[3] for part in parts))
-    return UnpackStep(
-        tensor=tensor, segment=OUTPUT, shape=whole, tensor_shape=graph.tensors[tensor].shape, lanes=config.lanes,
-        units=sum(lowered.units(part) for part in parts), offset=offsets[tensor], batch=config.batch,
-    )  # fmt: skip

@@ -12,40 +12,22 @@ the cycle simulator, not this model, decides between alternatives.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
-
-import numpy as np
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
 from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, ScheduleError, StoreRow
+from tilewright.jit.buffer_state import BufferState, find_place
 from tilewright.jit.kernels.base import Node, Task
-from tilewright.jit.layout import Buffer, duplicate, origin
+from tilewright.jit.layout import duplicate, origin
 from tilewright.jit.memory import Pool
+from tilewright.jit.order import chunk_order, suffix_lowest
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.tensors import Lowered
 
 _FAR = 1 << 60
 _SURE = 64  #: cycles after which a row is complete for sure
-
-
-@dataclass(eq=False)
-class _TensorState:
-    buffer: Buffer
-    producers: list[int]
-    consumers: list[tuple[int, int]]
-    loaded: bool
-    stored: bool
-    source: str | None = None  #: for the copy of a spilled tensor: the tensor stored in DRAM
-    rows_ready: int = 0  #: rows (with padding) that program order has produced
-    times: list[float] = field(default_factory=list)
-    completed: dict[int, int] = field(default_factory=dict)
-    complete: int = 0  #: unpadded rows that every producer has written
-    live: bool = False
-    dead: bool = False
-    unstored: list[int] = field(default_factory=list)  #: rows (padding counted) from which on STORE has yet to come
 
 
 class Scheduler:
@@ -61,21 +43,25 @@ class Scheduler:
         nodes, spills = lowered.nodes, lowered.spills
         self.config, self.nodes, self.policy = config, nodes, policy
         self.actions: list[Action] = []
-        self._state: dict[str, _TensorState] = {}
+        self._state: dict[str, BufferState] = {}
         for name, buffer in lowered.buffers.items():
-            self._state[name] = _TensorState(
+            stored = name in lowered.stored or name in spills.values()
+            readers = {Engine.GEMM if n.uses_gemm else Engine.ALU for n in nodes if name in n.inputs}
+            readers |= {Engine.STORE} if stored else set()
+            self._state[name] = BufferState(
                 buffer,
                 [i for i, n in enumerate(nodes) if n.output == origin(name)],
                 [(i, k) for i, n in enumerate(nodes) for k, t in enumerate(n.inputs) if t == name],
+                frozenset(readers),
                 name in lowered.packs or name in spills,
-                name in lowered.stored or name in spills.values(),
+                stored,
                 spills.get(name),
             )
         self._next = [0] * len(nodes)
         self._first = 0  #: all nodes before this one are done
-        self._lowest = [[_suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
+        self._lowest = [[suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
         self._chunk_last = [{t.chunk: i for i, t in enumerate(node.tasks)} for node in nodes]
-        self._chunk_queue = _chunk_order(nodes)
+        self._chunk_queue = chunk_order(nodes)
         self._loaded = -1  #: the last node of which a chunk was loaded
         self._chunk_time: dict[tuple[int, int], float] = {}
         self._chunk_at: dict[tuple[int, int], tuple[int, int]] = {}
@@ -91,7 +77,7 @@ class Scheduler:
         self._after = after
         self._unloaded = [state for state in self._state.values() if state.loaded]
         #: a heap of rows to be stored: when they are complete, in which order they were, which
-        self._stores: list[tuple[float, int, int, _TensorState]] = []
+        self._stores: list[tuple[float, int, int, BufferState]] = []
         self._stored = 0
 
     def run(self) -> float:
@@ -169,12 +155,12 @@ class Scheduler:
         banks = self.config.acc_banks
         return next(b % banks for b in range(self._acc_next, 2 * banks) if b % banks not in self._acc_kept.values())
 
-    def _has_room(self, state: _TensorState, row: int) -> bool:
+    def _has_room(self, state: BufferState, row: int) -> bool:
         buffer = state.buffer
         highest = buffer.rows - 1 if row == buffer.height - 1 else row + buffer.pad[0]
         return highest < self._lowest_needed(state) + buffer.capacity
 
-    def _lowest_needed(self, state: _TensorState) -> int:
+    def _lowest_needed(self, state: BufferState) -> int:
         """The lowest row (padding counted) that must stay: for a consumer, for another producer, or for STORE.
 
         STORE takes a row once every producer has written it, and the padding above the image with the first row.
@@ -222,11 +208,11 @@ class Scheduler:
         for state in self._outputs(node):
             self._retire_if_unused(state)
 
-    def _outputs(self, node: Node) -> list[_TensorState]:
+    def _outputs(self, node: Node) -> list[BufferState]:
         """The buffers a node writes: its output and, if there is one, the duplicate."""
         return [self._state[t] for t in (node.output, duplicate(node.output)) if t in self._state]
 
-    def _complete_row(self, state: _TensorState, producer: int, row: int, time: float) -> None:
+    def _complete_row(self, state: BufferState, producer: int, row: int, time: float) -> None:
         state.completed[producer] = row + 1
         rows = state.complete = min(state.completed.get(p, 0) for p in state.producers)
         buffer = state.buffer
@@ -246,7 +232,7 @@ class Scheduler:
         self.actions.append(StoreRow(state.buffer.tensor, row))
         self._retire_if_unused(state)
 
-    def _retire_if_unused(self, state: _TensorState) -> None:
+    def _retire_if_unused(self, state: BufferState) -> None:
         done = state.rows_ready == state.buffer.rows and self._lowest_needed(state) == _FAR
         if state.live and not state.dead and done:
             state.dead = True
@@ -333,38 +319,7 @@ class Scheduler:
 
     # -- act -------------------------------------------------------------------------------------------
 
-    def _place(self, state: _TensorState) -> int | None:
-        """The free position that shares fewest banks with buffers of other readers or writers."""
-        size, best = state.buffer.size, None
-        bank = self.config.act_bank_units
-        align = max(self.config.in_units, self.config.out_units)
-        starts = {b * bank for b in range(self.config.act_banks)} | {low for low, _ in self._act.ranges()}
-        for start in sorted(-(-s // align) * align for s in starts):
-            if self._act.is_free(start, size):
-                cost = self._conflicts(state, start, start + size)
-                if best is None or cost < best[0]:
-                    best = (cost, start)
-        return None if best is None else best[1]
-
-    def _conflicts(self, state: _TensorState, low: int, high: int) -> int:
-        bank = self.config.act_bank_units
-        first, last = low // bank, (high - 1) // bank
-        cost = 0
-        for other in self._state.values():
-            if not other.live or other.dead:
-                continue
-            a, b = other.buffer.base // bank, (other.buffer.base + other.buffer.size - 1) // bank
-            if b < first or a > last:
-                continue
-            cost += self._readers(other) != self._readers(state)
-            cost += 2 * (other.loaded != state.loaded)
-        return cost
-
-    def _readers(self, state: _TensorState) -> frozenset[Engine]:
-        readers = {Engine.GEMM if self.nodes[n].uses_gemm else Engine.ALU for n, _ in state.consumers}
-        return frozenset(readers | ({Engine.STORE} if state.stored else set()))
-
-    def _place_all(self, states: list[_TensorState]) -> bool:
+    def _place_all(self, states: list[BufferState]) -> bool:
         """Whether act has room for all of these at once; gives each its base."""
         if self._after is not None:
             waiting = [
@@ -372,9 +327,9 @@ class Scheduler:
             ]
             self._blocked.update(waiting)
             return not waiting
-        placed: list[_TensorState] = []
+        placed: list[BufferState] = []
         for state in states:
-            base = self._place(state)
+            base = find_place(state, self._state.values(), self._act, self.config)
             if base is None:
                 self._blocked.add(state.buffer.tensor)
                 break
@@ -386,7 +341,7 @@ class Scheduler:
             state.live = False
         return len(placed) == len(states)
 
-    def _make_live(self, states: list[_TensorState]) -> None:
+    def _make_live(self, states: list[BufferState]) -> None:
         """Take the places that :meth:`_place_all` found."""
         for state in states:
             self._act.reserve(state.buffer.base, state.buffer.size)
@@ -406,24 +361,3 @@ class Scheduler:
             "act",
             held,
         )
-
-
-def _chunk_order(nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """(node, chunk) in the order of loading: the nodes' own, but what adds up slices comes as they are made.
-
-    A slice's weights follow the constants of the node behind its maker, which works while they come.
-    """
-    makers = {node.output: index for index, node in enumerate(nodes)}
-    order: list[tuple[float, int, int]] = []
-    for index, node in enumerate(nodes):
-        sources = {task.chunk: task.source for task in node.tasks} if node.by_inputs else {}
-        for chunk in range(len(node.chunks)):
-            maker = makers.get(origin(node.inputs[sources[chunk]]), index) if sources else index
-            order.append((min(index, maker + 2.5) if sources else index, index, chunk))
-    return [(index, chunk) for _, index, chunk in sorted(order)]
-
-
-def _suffix_lowest(node: Node, index: int) -> list[int]:
-    """For each task, the lowest input row that it or any later task reads."""
-    lows = np.array([node.needs(task, index)[0] for task in node.tasks], np.int64)
-    return np.minimum.accumulate(lows[::-1])[::-1].tolist()
