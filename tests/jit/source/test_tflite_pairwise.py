@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.jit.source.test_tflite_arithmetic import DRAWS, both, differing, every, tensor
+from tests.jit.source.test_tflite_arithmetic import DRAWS, STEPS, both, differing, every, tensor
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
-from tests.jit.tflite_models import NONE, RELU, RELU6, TfliteBuilder
+from tests.jit.tflite_models import NONE, RELU, RELU6, VALID, TfliteBuilder
 
 OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions"}
 KINDS = ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM")
@@ -100,3 +100,38 @@ def test_squeeze_and_excite(kind: str, tmp_path: Path) -> None:
     operator(b, kind, [y, pooled], z)
     artifact: Any = assert_equal(b.save(tmp_path / "m.tflite", [x], [conv(b, z, 5, [1, 6, 6])]))
     assert set(places(artifact).values()) == {"accelerator"}
+
+
+@both
+def test_a_block_as_efficientnet_has_it(dtype: str, tmp_path: Path) -> None:
+    """x times sigmoid(x), squeeze-and-excite, a projection and a residual sum: one program, nothing on the host."""
+    b = TfliteBuilder(seed=6)
+    moved = 128 if dtype == "uint8" else 0
+
+    def convolved(x: int, channels: int, shape: list[int]) -> int:
+        weight = b.tensor(
+            [channels, 1, 1, b.tensors[x]["shape"][3]], 0.01, moved, dtype,
+            b.rng.integers(-100, 100, (channels, 1, 1, b.tensors[x]["shape"][3])).astype(np.int16).astype(dtype),
+        )  # fmt: skip
+        y = b.tensor(shape, 0.05, moved + 4, dtype)
+        bias = b.bias(x, np.full(1, 0.01, np.float32), channels)
+        return b.op("CONV_2D", [x, weight, bias], y, "Conv2DOptions", Padding=VALID, **STEPS)
+
+    def gated(x: int, gate: int) -> int:
+        y = b.tensor(b.tensors[gate]["shape"], 1 / 256, moved - 128, dtype)
+        b.op("LOGISTIC", [gate], y)
+        z = b.tensor(b.tensors[x]["shape"], 0.03, moved - 100, dtype)
+        return b.op("MUL", [x, y], z, "MulOptions")
+
+    x = b.tensor([1, 8, 9, 6], 0.04, moved - 3, dtype)
+    y = convolved(x, 20, [1, 8, 9, 20])
+    y = gated(y, y)
+    pooled = b.tensor([1, 1, 1, 20], 0.01, moved - 90, dtype)
+    b.op("MEAN", [y, b.constant(np.array([1, 2], np.int32))], pooled, "ReducerOptions", KeepDims=1)
+    inner = convolved(pooled, 5, [1, 1, 1, 5])
+    y = gated(y, convolved(gated(inner, inner), 20, [1, 1, 1, 20]))
+    out = b.tensor([1, 8, 9, 6], 0.06, moved + 1, dtype)
+    b.op("ADD", [x, convolved(y, 6, [1, 8, 9, 6])], out, "AddOptions")
+    artifact: Any = assert_equal(b.save(tmp_path / "m.tflite", [x], [out]), config="pynq-z2")
+    assert set(places(artifact).values()) == {"accelerator"}
+    assert len(artifact.programs) == 1
