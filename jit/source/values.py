@@ -9,6 +9,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
 from tilewright.jit.graph import Graph, HostCast, Interpreted, Op, Reshape, Transpose
@@ -44,11 +47,25 @@ class View:
     axes: tuple[int, int, int, int]
 
 
+@dataclass(frozen=True)
+class Rearranged:
+    """A file tensor that has the elements of another: of ``source`` those at ``positions``.
+
+    ``before``: the tensor that it comes from in one step, a reshape or (``permutation``) a transpose.
+    """
+
+    source: object
+    positions: NDArray[np.int64]
+    before: object
+    permutation: tuple[int, ...] | None = None
+
+
 @dataclass
 class Values:
     """Graph tensors of each file tensor, by the file's key for it.
 
-    ``views``: file tensors that nobody has asked for in a form of their own; the host computes them for those who do.
+    ``views``, ``rearranged``: file tensors that nobody has asked for in a form of their own; the host computes them for
+    those who do.
     """
 
     builder: GraphBuilder
@@ -56,6 +73,7 @@ class Values:
     files: dict[object, str] = field(default_factory=dict)  #: graph tensor in the file's own form
     chips: dict[object, str] = field(default_factory=dict)  #: graph tensor in NHWC int8
     views: dict[object, View] = field(default_factory=dict)
+    rearranged: dict[object, Rearranged] = field(default_factory=dict)
 
     def declare_file(self, key: object) -> str:
         """The graph tensor that will hold ``key`` in the file's form: an input, or what a host operator makes."""
@@ -98,11 +116,30 @@ class Values:
             Transpose, f"{spec.name}_arranged", view.tensor, spec.chip_shape(), spec, permutation=view.axes
         )
 
+    def forget(self, key: object) -> None:
+        """Nothing is known of ``key`` any more."""
+        forms: tuple[dict[object, Any], ...] = (self.chips, self.views, self.rearranged)
+        for form in forms:
+            form.pop(key, None)
+
+    def _step(self, key: object) -> str:
+        """A rearranged tensor in the file's form, made by the host of the one before it."""
+        found, spec = self.rearranged[key], self.specs[key]
+        before = self.file(found.before)
+        dtype, like = self.builder.tensors[before].dtype, self.builder.quantisation(before)
+        if found.permutation is None:
+            return self.builder.append(Reshape, spec.name, [before], spec.shape, dtype, like=like, shape=spec.shape)
+        return self.builder.append(
+            Transpose, spec.name, [before], spec.shape, dtype, like=like, permutation=found.permutation
+        )
+
     def chip(self, key: object) -> Operand:
         """``key`` as an operand of the accelerator. Raises Unsupported where it is no 8-bit image of batch 1."""
         spec = self.specs[key]
         if key not in self.chips and key in self.views:
             self.chips[key] = self._arranged(key)
+        if key not in self.chips and key in self.rearranged:
+            self.file(key)
         if spec.quantisation is None or spec.dtype not in ("int8", "uint8"):
             raise Unsupported(f"an operand of type {spec.dtype or 'unknown'} without 8-bit quantisation")
         shape = spec.chip_shape()
@@ -124,6 +161,8 @@ class Values:
         """``key`` in the file's own form."""
         if key not in self.files and key not in self.chips and key in self.views:
             self.chips[key] = self._arranged(key)
+        if key not in self.files and key in self.rearranged:
+            self.files[key] = self._step(key)
         if key not in self.files:
             spec = self.specs[key]
             current = self._made(self.chips, key)

@@ -14,27 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand
+from tilewright.jit.frontend.builder import Operand, nhwc
 from tilewright.jit.frontend.layers.pairwise import extreme
 from tilewright.jit.graph import Conv2D, Maximum, Op, Pad, Resample, Reshape, Slice
 from tilewright.jit.numbers import identity_requant
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
-from tilewright.jit.source.values import View
+from tilewright.jit.source.values import Rearranged, View
 from tilewright.runtime import interpreters
 
 Positions = NDArray[np.int64]
 _TRIALS = 2
 
 
-def transpose(site: Site) -> list[View]:
-    """TRANSPOSE of an image: on the host, unless what reads it can do without"""
+def transpose(site: Site) -> Sequence[str | View | Rearranged]:
+    """TRANSPOSE: on the host, unless what reads it can do without"""
     site.same_kind(0)
     source = site.tensor(0)
     rank = len(source.shape)
     given = [int(a) for a in site.constant(1).reshape(-1)]
-    if rank > 4 or sorted(given) != list(range(rank)):
+    if sorted(given) != list(range(rank)):
         raise Unsupported(f"axes in the order {given} of shape {source.shape}")
+    if rank > 4 or source.index in site.values.rearranged:
+        return rearranged(site, tuple(given))
     view, ones = site.values.view(source.index), 4 - rank
     order = (*range(ones), *(a + ones for a in given))
     axes = tuple(view.axes[a] for a in order)
@@ -42,6 +44,31 @@ def transpose(site: Site) -> list[View]:
         raise Unsupported("a transpose that makes a batch")
     site.report_exact(source.shape[-1])
     return [View(view.tensor, (axes[0], axes[1], axes[2], axes[3]))]
+
+
+def rearranged(site: Site, permutation: tuple[int, ...] | None = None) -> Sequence[str | View | Rearranged]:
+    """A step, a transpose or else a reshape, of a chain through tensors of more axes than an image has.
+
+    Where its end is a choice of channels (a shuffle, say), that is what runs; what is read in between, and other ends,
+    the host makes.
+    """
+    before, result = site.tensor(0), site.result
+    found = site.values.rearranged.get(before.index)
+    source = before.index if found is None else found.source
+    positions = np.arange(int(np.prod(before.shape))).reshape(before.shape) if found is None else found.positions
+    shape = site.values.specs[result.index].shape
+    positions = positions.reshape(shape) if permutation is None else positions.transpose(permutation)
+    if positions.shape != shape:
+        raise Unsupported(f"a result of shape {shape} of {positions.shape}")
+    x = site.values.chip(source)
+    site.report_exact(x.shape[3])
+    try:
+        chosen = _by_axis(x, positions.reshape(nhwc(shape)))
+    except Unsupported:  # more axes than an image has
+        chosen = None
+    if chosen is None:
+        return [Rearranged(source, positions, before.index, permutation)]
+    return [_chosen_channels(site, _chosen_pixels(site, x, *chosen[:2]), chosen[2]).name]
 
 
 # -- parts and arrangements of one tensor ------------------------------------------------------------------
@@ -275,7 +302,7 @@ def join(site: Site, inputs: list[Operand], axis: int) -> str:
     return found.name
 
 
-RULES: dict[str, Callable[[Site], Sequence[str | View]]] = {
+RULES: dict[str, Callable[[Site], Sequence[str | View | Rearranged]]] = {
     "BROADCAST_TO": _moving(_broadcast, 0, "BROADCAST_TO of rows, columns and channels"),
     "DEPTH_TO_SPACE": _moving(_depth_to_space, 0, "DEPTH_TO_SPACE: the image spread with zeros, under a kernel"),
     "GATHER": _moving(_gather, 0, "GATHER of constant rows, columns or channels"),

@@ -16,7 +16,7 @@ from tilewright.jit.numbers import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
-from tilewright.jit.source.values import View
+from tilewright.jit.source.values import Rearranged, View
 
 
 def _window(site: Site, x: Operand) -> Window:
@@ -41,9 +41,11 @@ def max_pool_2d(site: Site) -> str:
     return pool.max_pool(site, x, _window(site, x), site.output(site.option("fusedActivationFunction")))
 
 
-def reshape(site: Site) -> str:
+def reshape(site: Site) -> str | Sequence[str | View | Rearranged]:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements in the same order."""
     site.same_kind(0)
+    if site.tensor(0).index in site.values.rearranged or len(site.result.shape) > 4:
+        return moves.rearranged(site)
     x = site.operand(0)
     if x.quantisation != site.result.quantisation():
         raise Unsupported("a change of scale within a reshape")
@@ -154,7 +156,7 @@ def softmax(site: Site) -> str:
     return elementwise.softmax(site, x, site.result.quantisation(), float(np.float32(beta)))
 
 
-RULES: dict[str, Callable[[Site], str | Sequence[str | View]]] = {
+RULES: dict[str, Callable[[Site], str | Sequence[str | View | Rearranged]]] = {
     **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), tables.table),
     **pairwise.RULES,
     **moves.RULES,

@@ -20,7 +20,7 @@ from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
-from tilewright.jit.source.values import FileTensor, Values, View, by_name, without_dead
+from tilewright.jit.source.values import FileTensor, Rearranged, Values, View, by_name, without_dead
 from tilewright.runtime import interpreters
 
 _STATE = {"READ_VARIABLE": "variable", "ASSIGN_VARIABLE": "variable"}
@@ -104,8 +104,7 @@ class TfliteSource(Source):
                 reason = why_not(error)
                 del builder.exactness[noted:]
                 for index in op.outputs:
-                    values.chips.pop(index, None)
-                    values.views.pop(index, None)
+                    values.forget(index)
         self._interpret(op, name, reason, values)
         if op.outputs and op.outputs[0] in values.files:
             built.sources[name] = values.files[op.outputs[0]]
@@ -122,6 +121,9 @@ class TfliteSource(Source):
         )  # fmt: skip
         found = rule(site)
         for index, made in zip(op.outputs, [found] if isinstance(found, str) else found, strict=True):
+            if isinstance(made, Rearranged):
+                values.rearranged[index] = made
+                return values.view(made.source).tensor
             if isinstance(made, View):
                 values.set_view(index, made)
             else:
@@ -189,7 +191,7 @@ class TfliteSource(Source):
         value = self.folded.values.get(index, tensor.data)
         if value is not None and index not in values.files:
             raise ModelError(f"{self.path}: output {tensor.name!r} is a constant; remove it from the model's outputs")
-        if all(index not in forms for forms in (values.files, values.chips, values.views)):
+        if all(index not in forms for forms in (values.files, values.chips, values.views, values.rearranged)):
             raise ModelError(f"{self.path}: output {tensor.name!r} is computed by no operator")
         return values.file(index)
 

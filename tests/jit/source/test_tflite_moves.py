@@ -176,3 +176,24 @@ def test_joins_of_uint8_with_scales_of_their_own(axis: int, tmp_path: Path) -> N
         b.op("CONCATENATION", parts, y, "ConcatenationOptions", Axis=axis, FusedActivationFunction=NONE)
         values = [b.rng.choice(every("uint8"), shape) for shape in shapes]
         assert differing(b, parts, y, values, tmp_path / "m.tflite") == 0
+
+
+@both
+def test_a_shuffle_of_channels(dtype: str, tmp_path: Path) -> None:
+    """RESHAPE to five axes, TRANSPOSE, RESHAPE back: a choice of channels; in between the host makes what is wanted."""
+    b = TfliteBuilder(seed=7)
+    x = tensor(b, SHAPE, dtype)
+
+    def like(shape: list[int]) -> int:
+        return tensor(b, shape, dtype, x)
+
+    split = b.op("RESHAPE", [x, ints(b, 1, 6, 8, 3, 4)], like([1, 6, 8, 3, 4]))
+    turned = b.op("TRANSPOSE", [split, ints(b, 0, 1, 2, 4, 3)], like([1, 6, 8, 4, 3]), "TransposeOptions")
+    y = b.op("RESHAPE", [turned, ints(b, *SHAPE)], like(SHAPE))
+    z = b.op("RESHAPE", [turned, ints(b, 1, 48, 12)], like([1, 48, 12]))
+    moved_rows = b.op("TRANSPOSE", [split, ints(b, 0, 3, 1, 2, 4)], like([1, 3, 6, 8, 4]), "TransposeOptions")
+    w = b.op("RESHAPE", [moved_rows, ints(b, 1, 18, 8, 4)], like([1, 18, 8, 4]))
+    for outputs in ([y], [y, z], [turned, y], [w], [split, w, z]):
+        artifact: Any = assert_equal(b.save(tmp_path / "m.tflite", [x], outputs), count=1)
+        assert "interpreter" not in places(artifact).values()
+    assert len(assert_equal(b.save(tmp_path / "m.tflite", [x], [y]), count=1).programs) == 1
