@@ -54,6 +54,7 @@ def paths(config: Config, family: str) -> list[Path]:
     """The candidates for the longest path of a Config in a family."""
     carry = Counter(carry_in=1, carry_chain=1, carry_out=1)
     found = [
+        Path("LOAD: a beat to the first slot of the next tile", Counter(ff_cq=1, lut=8, ff_control_su=1), 9),
         Path("control: abort to STORE's burst registers", Counter(ff_cq=1, lut=8, ff_su=1), 9),
         Path("LOAD: extent check", carry + Counter(dsp_m_cq=1, lut=4, ff_su=1), 6),
     ]

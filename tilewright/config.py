@@ -109,7 +109,7 @@ class Config:
     )  # fmt: skip
     # A clock that synthesis finds must not change the hardware it was found for: neither cycles nor Verilog hold it.
     clock_mhz: int = _parameter(
-        96, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False, cosmetic=True
+        95, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False, cosmetic=True
     )
     queue_depth: int = _parameter(32, "length of an engine's command queue", "instructions", 2, 256)
     token_depth: int = _parameter(
@@ -343,7 +343,7 @@ def _presets() -> dict[str, Config]:
         ),
         "vta-64": base.replace(
             name="vta-64", board="pynq-z1", block_in=8, block_out=8, act_bytes=32 * KIB, wgt_bytes=64 * KIB,
-            acc_bytes=64 * KIB, dsp_packing=False, clock_mhz=90,
+            acc_bytes=64 * KIB, dsp_packing=False,
         ),
         # 322 DSP slices: more than any XC7Z020 has, so it names no board
         "vta-256": base.replace(name="vta-256", board="", dsp_packing=False),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
-from amaranth.hdl import Const, Mux, Shape, Value, signed, unsigned
+from amaranth.hdl import Cat, Mux, Shape, Value, signed, unsigned
 from amaranth.lib import data
 
 from tilewright.config import Config
@@ -58,23 +59,22 @@ def engine_of(word: Value, config: Config) -> Value:
 
 
 def is_illegal(word: Value, config: Config) -> Value:
-    """Undefined enum values, a FILL of what cannot be filled, or bits set above the format's fields."""
+    """Undefined enum values, a FILL of what cannot be filled, or bits set above the format's fields.
+
+    Formats overlap, so the bits above each are taken in parts that some have in common: one "any" of each part.
+    """
     opcode = word[: HEADER[0].bits(config)]
-    width = instruction_width(config)
-    illegal: Value = Const(0)
+    used = {fmt.opcode: format_bits(fmt.opcode, config) for fmt in FORMATS}
+    wrong: list[Value] = []
     for fmt in FORMATS:
         fields = view(fmt.opcode, word, config)
-        wrong = []
         for field in instruction_fields(fmt.opcode):
             if field.enum is not None and max(field.enum) < (1 << field.bits(config)) - 1:
-                wrong.append(getattr(fields, field.name) > max(field.enum))
+                wrong.append((opcode == fmt.opcode) & (getattr(fields, field.name) > max(field.enum)))
         if fmt.opcode == Opcode.FILL:
-            wrong.append((fields.memory != Memory.ACT) & (fields.memory != Memory.ACC))
-        used = format_bits(fmt.opcode, config)
-        if used < width:
-            wrong.append(word[used:width].any())
-        bad: Value = Const(0)
-        for term in wrong:
-            bad = bad | term
-        illegal = illegal | ((opcode == fmt.opcode) & bad)
-    return illegal
+            fillable = (fields.memory == Memory.ACT) | (fields.memory == Memory.ACC)
+            wrong.append((opcode == fmt.opcode) & ~fillable)
+    for low, high in pairwise(sorted({*used.values(), instruction_width(config)})):
+        shorter = Cat(*(opcode == code for code, bits in used.items() if bits <= low)).any()
+        wrong.append(shorter & word[low:high].any())
+    return Cat(*wrong).any()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import data
 
 from tilewright.config import Config
 from tilewright.hw.rtl.layout import view, widest_format
@@ -48,10 +49,12 @@ class LoadData(Elaboratable):
         c = self.config
         width = len(self.head)
         # every burst in flight may belong to another tile, and one more may not have requested yet
-        m.submodules.tiles = tiles = Queue(width + TAG_BITS, c.outstanding + 2)
-        m.d.comb += [tiles.write.eq(self.issue), tiles.write_data.eq(Cat(self.head, self.tag))]
+        # two facts of a tile's first slot take long to find, so they are found as it enters, and wait along with it
+        m.submodules.tiles = tiles = Queue(width + TAG_BITS + 2, c.outstanding + 2)
+        first_slot = tiles.load_data[width + TAG_BITS :]
         word = tiles.head[:width]
         load, fill, wait = (view(op, word, c) for op in (Opcode.LOAD, Opcode.FILL, Opcode.WAIT))
+        entering, entering_wait = (view(op, self.head, c) for op in (Opcode.LOAD, Opcode.WAIT))
         coming = view(Opcode.LOAD, tiles.load_data[:width], c)
         coming_wait = view(Opcode.WAIT, tiles.load_data[:width], c)
         # of the tile at the head, found along with it: what it is, columns in a beat, beats (less one) of an entry
@@ -76,8 +79,21 @@ class LoadData(Elaboratable):
         per_beat = Signal(range(max(cols_per_beat) + 1), reset_less=True)
         last_part = Signal.like(part, reset_less=True)
         next_row = Signal.like(offset)
-        coming_per_beat = Signal.like(per_beat)
+        entering_cols_end, entering_more = Signal(), Signal()
+
+        def columns_per_beat(tile: data.View) -> Value:
+            return Mux(tile.opcode == Opcode.LOAD, Array(cols_per_beat)[tile.memory], 1)
+
         m.d.comb += [
+            entering_cols_end.eq(entering.cols < columns_per_beat(entering)),
+            entering_more.eq(
+                (entering.opcode != Opcode.LOAD)
+                & Mux(
+                    entering.opcode == Opcode.WAIT, entering_wait.cycles != 0, Cat(entering.cols, entering.rows).any()
+                )
+            ),
+            tiles.write.eq(self.issue),
+            tiles.write_data.eq(Cat(self.head, self.tag, entering_cols_end, entering_more)),
             step.eq(tiles.valid & (~is_load | self.beat_valid)),
             entry_done.eq(part == last_part),
             row_done.eq(entry_done & cols_end),
@@ -85,7 +101,6 @@ class LoadData(Elaboratable):
             tiles.pop.eq(tile_done),
             self.slots_busy.eq(tiles.valid & more_slots),
             next_row.eq(row_offset + load.sram_row),
-            coming_per_beat.eq(Mux(coming.opcode == Opcode.LOAD, Array(cols_per_beat)[coming.memory], 1)),
         ]
         m.d.comb += fill_end.eq(Mux(cols_end, (load.cols == 0) & (rows_left == 1), (cols_left == 1) & rows_end))
         with m.If(step):
@@ -105,16 +120,13 @@ class LoadData(Elaboratable):
                 ]  # fmt: skip
         with m.If(tiles.load):
             m.d.sync += [
-                more_slots.eq(
-                    (coming.opcode != Opcode.LOAD)
-                    & Mux(coming.opcode == Opcode.WAIT, coming_wait.cycles != 0, Cat(coming.cols, coming.rows).any())
-                ),
+                Cat(cols_end, more_slots).eq(first_slot),
                 is_load.eq(coming.opcode == Opcode.LOAD), is_wait.eq(coming.opcode == Opcode.WAIT),
-                per_beat.eq(coming_per_beat), part.eq(0),
+                per_beat.eq(columns_per_beat(coming)), part.eq(0),
                 last_part.eq(Mux(coming.opcode == Opcode.LOAD, Array(last_parts)[coming.memory], 0)),
                 row_offset.eq(coming.sram), offset.eq(coming.sram),
                 rows_left.eq(coming.rows), rows_end.eq(coming.rows == 0),
-                cols_left.eq(coming.cols), cols_end.eq(coming.cols < coming_per_beat),
+                cols_left.eq(coming.cols),
                 wait_left.eq(coming_wait.cycles), wait_end.eq(coming_wait.cycles == 0),
             ]  # fmt: skip
 
@@ -128,7 +140,7 @@ class LoadData(Elaboratable):
         fill_1 = Signal(reset_less=True)
         value_1 = Signal(32, reset_less=True)
         data_1 = Signal.like(self.data, reset_less=True)
-        note = Cat(load.push, load.trace, tiles.head[width:])
+        note = Cat(load.push, load.trace, tiles.head[width : width + TAG_BITS])
         note_1, note_2 = Signal.like(note, reset_less=True), Signal.like(note, reset_less=True)
         m.d.sync += [
             valid_1.eq(step & ~is_wait), done_1.eq(tile_done & is_load), slots_done_1.eq(tile_done & ~is_load),

@@ -33,7 +33,7 @@ def test_configs_that_the_model_has_not_seen_are_within_a_level(name: str) -> No
 
 
 def test_some_configs_are_kept_that_the_model_has_not_seen() -> None:
-    assert load_runs()
+    assert len(load_runs()) >= 2
 
 
 @pytest.mark.parametrize("name", PRESETS)
