@@ -50,8 +50,8 @@ class ClockError(TilewrightError):
     """A family or board without delays."""
 
 
-def paths(config: Config, family: str) -> list[Path]:
-    """The candidates for the longest path of a Config in a family."""
+def paths(config: Config) -> list[Path]:
+    """The candidates for the longest path of a Config."""
     carry = Counter(carry_in=1, carry_chain=1, carry_out=1)
     found = [
         Path("LOAD: a beat to the first slot of the next tile", Counter(ff_cq=1, lut=8, ff_control_su=1), 9),
@@ -60,14 +60,12 @@ def paths(config: Config, family: str) -> list[Path]:
     ]
     if config.dsp_packing:
         found.append(Path("GEMM: two products of one multiplier", Counter(ff_cq=1, dsp_multiply=1, dsp_add=1), 2))
-    if family == "xcup":  # where Yosys leaves the registers of a multiplier outside the DSP slice
-        found.append(Path("ALU lane: total and rounding", Counter(ff_cq=1, lut=9, ff_su=1), 10))
     return found
 
 
 def period(config: Config, family: str, net: float) -> float:
     """Nanoseconds of the longest path before packing, with nets of ``net`` ns."""
-    return max(path.period(family, net) for path in paths(config, family))
+    return max(path.period(family, net) for path in paths(config))
 
 
 def estimate(config: Config, target: str | None = None) -> ClockEstimate:
@@ -80,7 +78,7 @@ def estimate(config: Config, target: str | None = None) -> ClockEstimate:
     family = FAMILIES[part] if part else name
     if family not in DELAYS:
         raise ClockError(f"{name}: no delays for it; there are some for {', '.join([*DELAYS, *BOARDS])}")
-    worst = max(paths(config, family), key=lambda path: path.period(family, JUDGED))
+    worst = max(paths(config), key=lambda path: path.period(family, JUDGED))
     mhz, low, high = (
         round(packed_mhz(period(config, family, net)), 1) for net in (JUDGED, max(NETS), min(NETS))
     )  # fmt: skip

@@ -326,7 +326,7 @@ def _presets() -> dict[str, Config]:
     return {
         "pynq-z2": base,
         "pynq-z1": base.replace(name="pynq-z1", board="pynq-z1"),
-        "ultra96": mpsoc.replace(name="ultra96", board="ultra96"),
+        "ultra96": mpsoc.replace(name="ultra96", board="ultra96", clock_mhz=96),
         "zcu104": mpsoc.replace(
             name="zcu104", board="zcu104", block_in=32, block_out=32,
             act_bytes=256 * KIB, wgt_bytes=512 * KIB, acc_bytes=256 * KIB,

@@ -54,10 +54,10 @@ def test_packing_takes_a_fifth_of_the_clock() -> None:
 
 def test_a_period_is_the_longest_path_s_cells_and_nets() -> None:
     for family, delays in DELAYS.items():
-        control = next(path for path in paths(Config(), family) if path.name.startswith("control"))
+        control = next(path for path in paths(Config()) if path.name.startswith("control"))
         by_hand = delays.ff_cq + 8 * delays.lut + delays.ff_su + 9 * JUDGED
         assert control.period(family, JUDGED) == pytest.approx(by_hand)
-        assert period(Config(), family, JUDGED) == max(path.period(family, JUDGED) for path in paths(Config(), family))
+        assert period(Config(), family, JUDGED) == max(path.period(family, JUDGED) for path in paths(Config()))
 
 
 def test_the_range_holds_the_estimate_and_names_a_path() -> None:
@@ -65,7 +65,7 @@ def test_the_range_holds_the_estimate_and_names_a_path() -> None:
         found = estimate(config)
         assert 0 < found.low < found.mhz < found.high
         family = FAMILIES[part_of(config.board)]
-        assert found.path in {path.name for path in paths(config, family)}
+        assert found.path in {path.name for path in paths(config)}
         assert found.low == round(packed_mhz(period(config, family, max(NETS))), 1)
 
 
