@@ -1,0 +1,154 @@
+"""What the version policy (``docs/versions.md``) promises: kept artifacts run, report keys stay, CI's lock is whole."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import tilewright as tw
+from tests.conftest import REPOSITORY
+from tests.runtime.network import images, make_artifact
+from tilewright.runtime import report
+from tilewright.runtime.artifact import FORMAT_VERSION, ArtifactError
+from tilewright.runtime.executable import Executable
+
+KEPT = sorted((REPOSITORY / "tests" / "runtime" / "kept").glob("*.twa"))
+#: keys of the report's format 1: more may come, none may go
+KEYS = """
+ array_cycles array_macs_per_cycle clock_mhz compile_s config config_fingerprint config_parameters cpu_ms
+ cycles cycles_by_cause device digests dram_read_bytes dram_write_bytes engines floor_cycles floor_ratio floors format
+ host
+ inferences inferences_per_second instructions latency_ms layers macs macs_of_model model notes operators pack_ms
+ simulate_s stalls unpack_ms uops uops_issued utilization with_host_ms with_host_per_second"""
+LAYER_KEYS = """alone_cycles alu_cycles array_cycles bound cycles cycles_by_cause floor_cycles floor_ratio macs name op
+ place read_bytes title useful utilization why write_bytes"""
+API = "PRESETS Config Executable Exploration Report TilewrightError __version__ compile explore load load_config"
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_kept_artifacts_run_and_are_exact_or_are_of_a_format_that_is_named(path: Path) -> None:
+    """A change that ends artifacts counts the format up and keeps a file of the new one: tests/runtime/kept/make.py."""
+    if path.stem != f"toy-format-{FORMAT_VERSION}":
+        with pytest.raises(ArtifactError, match=f"this version of Tilewright reads {FORMAT_VERSION}"):
+            tw.load(path)
+        return
+    with np.load(path.with_suffix(".npz")) as kept:
+        y, _ = tw.load(path).run(kept["x"])
+        assert np.array_equal(y, kept["y"])
+
+
+def test_there_is_a_kept_artifact_of_this_format_and_others_are_named() -> None:
+    assert f"toy-format-{FORMAT_VERSION}" in [path.stem for path in KEPT]
+    data = bytearray(KEPT[-1].read_bytes())
+    place = data.index(FORMAT_VERSION.to_bytes(2, "little"), 4)
+    data[place] = 99
+    with pytest.raises(ArtifactError, match=f"format 99, this version of Tilewright reads {FORMAT_VERSION}"):
+        tw.runtime.artifact.Artifact.from_bytes(bytes(data))
+
+
+def test_keys_of_the_report_stay() -> None:
+    _, made = Executable(make_artifact()).run(images(1))
+    data: dict[str, Any] = json.loads(json.dumps(made.to_dict()))
+    assert data["format"] == report.FORMAT == 1
+    assert set(KEYS.split()) <= set(data)
+    assert set(LAYER_KEYS.split()) <= set(data["layers"][0])
+
+
+def test_names_of_the_package_stay() -> None:
+    assert set(API.split()) <= set(tw.__all__)
+
+
+def test_the_version_is_one_and_the_policy_names_every_number() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert tw.__version__ == project["version"]
+    policy = (REPOSITORY / "docs" / "versions.md").read_text()
+    assert f"| {FORMAT_VERSION} | `.twa`" in policy
+    assert f"| {report.FORMAT} | the report" in policy
+
+
+@pytest.fixture(scope="module")
+def inventory() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("inventory", REPOSITORY / ".ci" / "inventory.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_lock_fits_what_the_extras_ask_for() -> None:
+    lines = (REPOSITORY / ".ci" / "constraints.txt").read_text().splitlines()
+    locked = dict(line.split("==") for line in lines if not line.startswith("#"))
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *(r for name in extras if name not in ("board", "torch") for r in extras[name])]
+    for requirement in map(Requirement, asked):
+        name = canonicalize_name(requirement.name)
+        if name != "tilewright":
+            assert locked[name] in requirement.specifier, f"{name}: run python .ci/inventory.py"
+
+
+def test_every_component_has_a_version_and_a_licence_without_its_text(inventory: ModuleType) -> None:
+    bill = json.loads((REPOSITORY / ".ci" / "sbom.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    lines = (REPOSITORY / ".ci" / "constraints.txt").read_text().splitlines()[1:]
+    assert [re.sub("[+].*", "", f"{c['name']}=={c['version']}") for c in bill["components"]] == lines
+    for component in bill["components"]:
+        name = component["licenses"][0]["license"]["name"]
+        assert 0 < len(name) < 120, component["name"]
+    page = (REPOSITORY / "docs" / "versions.md").read_text()
+    copyleft = [c["name"] for c in bill["components"] if re.search("GPL|Lesser", c["licenses"][0]["license"]["name"])]
+    assert all(f"`{name}`" in page for name in copyleft), copyleft
+    for name, stated in inventory.KNOWN.items():
+        assert {"license": {"name": stated}} in next(c for c in bill["components"] if c["name"] == name)["licenses"]
+
+
+@pytest.mark.slow
+def test_wheel_and_sdist_install_and_run_in_a_clean_environment(tmp_path: Path) -> None:
+    """Built from what is committed, in pip's own build environment; run from elsewhere, with NumPy alone."""
+    source = tmp_path / "source"
+    source.mkdir()
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x"], cwd=source, input=archive, check=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path / "wheels"), str(source)], check=True)
+    builder, wanted = tmp_path / "builder", tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
+    subprocess.run([sys.executable, "-m", "venv", builder], check=True)
+    subprocess.run([str(builder / "bin" / "python"), *pip[1:], "install", *wanted["requires"]], check=True)
+    build = "from setuptools import build_meta; build_meta.build_sdist('../sdist')"
+    subprocess.run([str(builder / "bin" / "python"), "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    (sdist,) = (tmp_path / "sdist").glob("*.tar.gz")
+    model = KEPT[-1]
+    for number, package in enumerate((wheel, sdist)):
+        home = tmp_path / f"environment{number}"
+        subprocess.run([sys.executable, "-m", "venv", home], check=True)
+        python = home / "bin" / "python"
+        subprocess.run([str(python), *pip[1:], "install", f"{package}[compile]"], check=True)
+        code = (
+            "import numpy as np, tilewright as tw; k = np.load('x.npz');"
+            f"y, r = tw.load({str(model)!r}).run(k['x']); assert np.array_equal(y, k['y']); r.save_html('r.html');"
+            "assert tw.__file__.startswith(" + repr(str(home)) + ")"
+        )
+        place = tmp_path / f"elsewhere{number}"
+        place.mkdir()
+        shutil.copy(model.with_suffix(".npz"), place / "x.npz")
+        clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        subprocess.run([python, "-c", code], cwd=place, check=True, env=clean)
+        command = [str(home / "bin" / "tilewright"), "--version"]
+        shown = subprocess.run(command, cwd=place, env=clean, capture_output=True, text=True)
+        assert tw.__version__ in shown.stdout, shown.stderr
