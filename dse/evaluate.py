@@ -17,7 +17,7 @@ from tilewright.dse.actions import Counts, count_estimated, count_program
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
 from tilewright.dse.networks import Network
 from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
-from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources
+from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources, shown
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
@@ -156,6 +156,13 @@ class Evaluator:
         spent = self.spent(config, found, options) if "energy" in self.objectives else None
         return self._outcome(config, cycles, counts, spent, reason, over)
 
+    def buildable(self, space: Space, point: Mapping[str, Value]) -> bool:
+        """Whether a point contradicts nothing and fits the board; nothing is said about networks."""
+        try:
+            return self.unfit(self.config(space, point)) is None
+        except ConfigError:
+            return False
+
     def unfit(self, config: Config) -> str | None:
         """Why a Config cannot be built on the board: its bus, or too few of a resource; None if it can."""
         if self.board is None:
@@ -264,7 +271,9 @@ class Evaluator:
         if worst is None or shares[worst] <= 1:
             return None
         there = limits(str(self.board))[_RESOURCES[worst][0]]
-        return f"{self.board}: {counts[worst]:g} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
+        return (
+            f"{self.board}: {shown(counts[worst])} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
+        )
 
 
 def simulated_cycles(graph: Graph, config: Config) -> int:

@@ -12,7 +12,7 @@ import hashlib
 import random
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ BATCH = 32  #: trials proposed at a time
 _GRID_LIMIT = 200_000
 _POPULATION = (32, 128)  #: NSGA-II's: the batch within these
 _TPE_ELITE, _TPE_NEWEST = 256, 256
+_DRAWS = 8  #: draws for each point of a batch, at most
 
 
 class SearchError(TilewrightError):
@@ -45,9 +46,16 @@ class Seen:
 
 
 class Proposals:
-    """Points to try, a batch at a time. ``directions``: "minimize" or "maximize" for each objective."""
+    """Points to try, a batch at a time. ``directions``: "minimize" or "maximize" for each objective.
 
-    def __init__(self, space: Space, directions: Sequence[str], sampler: str, seed: int, batch: int = BATCH) -> None:
+    ``fits``: whether a point can be built, as far as that costs nothing to know. Points that do not are drawn anew, so
+    that none is a trial, as long as others are found; a grid has them all.
+    """
+
+    def __init__(
+        self, space: Space, directions: Sequence[str], sampler: str, seed: int, batch: int = BATCH,
+        fits: Callable[[Mapping[str, Value]], bool] = lambda point: True,
+    ) -> None:  # fmt: skip
         optuna = import_optuna()
         if sampler not in SAMPLERS:
             raise SearchError(f"{sampler}: no such sampler; the samplers are {', '.join(SAMPLERS)}")
@@ -56,6 +64,7 @@ class Proposals:
         if batch < 1:
             raise SearchError(f"batch {batch}: must be 1 or more")
         self.space, self.directions, self.sampler, self.seed, self.batch = space, list(directions), sampler, seed, batch
+        self._fits = fits
         self._distributions = {
             name: optuna.distributions.CategoricalDistribution(values) for name, values in space.varied.items()
         }
@@ -80,7 +89,7 @@ class Proposals:
             return [self._grid_point(n) for n in range(first, min(first + self.batch, self.space.size))]
         if self.sampler == "random":
             rng = random.Random(self._seed(first))
-            points = [self._random_point(rng) for _ in range(self.batch)]
+            points = self._fitting(lambda: self._random_point(rng))
         else:
             points = self._ask(first)
         base = self.base_point() if first == 0 else None
@@ -89,7 +98,18 @@ class Proposals:
     def _ask(self, first: int) -> list[dict[str, Value]]:
         study = self._study(sorted({t.number: t for t in (*self._elite, *self._newest)}.values(), key=_number))
         study.sampler = self._sampler(first)
-        return [dict(study.ask(self._distributions).params) for _ in range(self.batch)]
+        return self._fitting(lambda: dict(study.ask(self._distributions).params))
+
+    def _fitting(self, draw: Callable[[], dict[str, Value]]) -> list[dict[str, Value]]:
+        """A batch of points that can be built; filled up with others where too few of so many draws can."""
+        found: list[dict[str, Value]] = []
+        others: list[dict[str, Value]] = []
+        for _ in range(_DRAWS * self.batch):
+            point = draw()
+            (found if self._fits(point) else others).append(point)
+            if len(found) == self.batch:
+                break
+        return [*found, *others][: self.batch]
 
     def learn(self, trials: Sequence[Seen]) -> None:
         """Take in a whole batch, in the order of its numbers. Trials without values teach nothing."""

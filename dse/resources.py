@@ -145,8 +145,14 @@ def excess(used: Resources, board: str) -> str | None:
         if count > limit[name]:
             largest = max(used.modules, key=lambda module: used.modules[module].get(name, 0.0))
             alone = used.modules[largest][name]
-            return f"{board}: {count:g} {what} are needed, there are {limit[name]}; {largest} alone takes {alone:g}"
+            needed, most = shown(count), shown(alone)
+            return f"{board}: {needed} {what} are needed, there are {limit[name]}; {largest} alone takes {most}"
     return None
+
+
+def shown(count: float) -> str:
+    """A count as people write it: whole, or a half of a block RAM."""
+    return f"{round(2 * count) / 2:g}" if count < 1000 else f"{round(count)}"
 
 
 def reported(config: Config, folder: Path = REPORTS) -> dict[str, Any] | None:

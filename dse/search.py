@@ -122,7 +122,10 @@ class Search:
     # -- trials ----------------------------------------------------------------------------------------
 
     def _proposals(self) -> Proposals:
-        return Proposals(self.space, self.evaluator.directions, self.sampler, self.seed, self.batch)
+        return Proposals(
+            self.space, self.evaluator.directions, self.sampler, self.seed, self.batch,
+            lambda point: self.evaluator.buildable(self.space, point),
+        )  # fmt: skip
 
     def _base(self) -> Point | None:
         """The trial of the base Config, if the space holds it and it is feasible."""
