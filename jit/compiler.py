@@ -19,7 +19,7 @@ from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lower import image_shape, refusals
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
-from tilewright.jit.stages import Stage, stages
+from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
 from tilewright.progress import Progress
 from tilewright.runtime.steps import (
     CastStep,
@@ -84,19 +84,22 @@ def compile_graph(
     fast_host: bool = False,
     cut: Cut | None = None,
     remembered: dict[Hashable, ProvenProgram] | None = None,
+    part_of: PartOf | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a Config.
 
     With ``keep_intermediates`` every operator's output is stored and unpacked. ``progress(what, done, total)`` is
     called as alternatives are tried. ``cut(operators, inputs, outputs)`` gives the (model, runtime, whether it keeps
     state) of a stretch of :class:`~tilewright.jit.graph.Interpreted` operators. ``remembered`` keeps programs for
-    further calls with graphs of the same file. Raises :class:`NeedsHost` for operators of a model file that must be
+    further calls with graphs of the same file. ``part_of`` gives each operator's part: parts run in the order of their
+    numbers, each as a stretch of its own; without it stretches are as large as dependencies allow.
+    Raises :class:`NeedsHost` for operators of a model file that must be
     left to its interpreter, :class:`PlaceError` naming an operator that fits neither the accelerator nor a host step.
     """
     result = CompiledGraph(graph, config, [], [])
     options = Options(keep_intermediates, fast_host, policies)
     memory = {} if remembered is None else remembered
-    for stage in _stages(graph, config, result):
+    for stage in _stages(graph, config, result, part_of):
         if stage.kind == "numpy":
             result.steps += [host_step(graph, op) for op in stage.ops]
         elif stage.kind == "interpreter":
@@ -138,8 +141,8 @@ def accelerator_part(graph: Graph) -> Graph:
 # -- placement -------------------------------------------------------------------------------------------
 
 
-def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[Stage]:
-    """Stretches of host and accelerator work, each as large as dependencies allow."""
+def _stages(graph: Graph, config: Config | None, result: CompiledGraph, part_of: PartOf | None = None) -> list[Stage]:
+    """Stretches of host and accelerator work: the given parts, or each as large as dependencies allow."""
     refused: dict[int, str] = {}
     unplaced = refusals(graph, config) if config is not None else {}
     for op in graph.ops:
@@ -153,7 +156,8 @@ def _stages(graph: Graph, config: Config | None, result: CompiledGraph) -> list[
     if refused:
         raise NeedsHost(refused, next(iter(refused.values())))
     _place_reshapes(graph, result.placement)
-    return stages(graph, {name: place for name, (place, _) in result.placement.items()})
+    found = {name: place for name, (place, _) in result.placement.items()}
+    return stages(graph, found) if part_of is None else stages_of_parts(graph, found, part_of)
 
 
 def _host_reason(graph: Graph, op: Op) -> str | None:

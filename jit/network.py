@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Interpreted
 from tilewright.jit.importer import ImportedModel, lower_source
 from tilewright.jit.source import Source
+from tilewright.jit.stages import PartOf
 from tilewright.progress import Progress
 from tilewright.runtime import interpreters
 
@@ -64,9 +65,15 @@ def compile_source(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     progress: Progress | None = None,
+    left: Mapping[int, str] | None = None,
+    part_of: PartOf | None = None,
 ) -> CompiledModel:
-    """Compile every operator of a model file for a Config: any valid model gets a result."""
-    moved: dict[int, str] = {}
+    """Compile every operator of a model file for a Config: any valid model gets a result.
+
+    ``left``: operators, by position in the file, that the interpreter shall run though the accelerator would, and why;
+    ``part_of`` as :func:`compile_graph` takes it.
+    """
+    moved: dict[int, str] = dict(left or {})
     remembered: dict[Hashable, Any] = {}
     unproven: list[LayerExactness] = []
 
@@ -83,7 +90,7 @@ def compile_source(
         try:
             compiled = compile_graph(
                 model.graph, config, keep_intermediates=keep_intermediates, progress=progress, fast_host=fast_host,
-                cut=cut, remembered=remembered,
+                cut=cut, remembered=remembered, part_of=part_of,
             )  # fmt: skip
         except NeedsHost as refusal:
             new = {i: reason for i, reason in refusal.operators.items() if i not in moved}

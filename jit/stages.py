@@ -6,7 +6,7 @@ stretch, together with all that lies between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Graph, Op
 
 Kind = Literal["accelerator", "numpy", "interpreter"]
+PartOf = Callable[[Op], int | None]  #: the number of an operator's part; None: that of what it reads
 
 _BETWEEN = "lies between the reads and writes of one variable, which one interpreter keeps"
 
@@ -46,6 +47,24 @@ def stages(graph: Graph, place: Mapping[str, str]) -> list[Stage]:
                 raise _stuck(waiting)
         else:
             idle = 0
+    return result
+
+
+def stages_of_parts(graph: Graph, place: Mapping[str, str], part_of: PartOf) -> list[Stage]:
+    """Parts in the order of their numbers, each cut where the kind changes; operators in the graph's order."""
+    parts: dict[str, int] = {}
+    for op in graph.ops:
+        part = part_of(op)
+        before = [parts[producer.name] for t in op.inputs if (producer := graph.producer(t)) is not None]
+        parts[op.name] = max(before, default=0) if part is None else part
+    result: list[Stage] = []
+    last: tuple[int, Kind] | None = None
+    for op in sorted(graph.ops, key=lambda op: parts[op.name]):
+        key = parts[op.name], kind_of(op, place)
+        if key != last:
+            result.append(Stage(key[1], []))
+        result[-1].ops.append(op)
+        last = key
     return result
 
 

@@ -55,7 +55,7 @@ def _measured(report: Report, data: dict[str, Any]) -> list[tuple[str, str]]:
         ("cycles", f"{report.cycles:,}{ratio}"),
         ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz"),
         ("rate", f"{data['inferences_per_second']:,.0f}/s on {report.cores} core{'s' * (report.cores > 1)}; "
-                 f"{data['with_host_per_second']:,.0f}/s with {report.host_ms:.3f} ms of this machine's each"),
+                 f"{data['with_host_per_second']:,.0f}/s with {report.host_ms:.3f} ms of host time each"),
         ("array", f"{report.macs:,} MACs, {report.utilization:.1%} of {report.array_macs_per_cycle} MACs/cycle"),
     ]  # fmt: skip
 

@@ -1,0 +1,92 @@
+"""A placement made real: compiled with its parts, and timed on the simulator's cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.isa.program import Program
+from tilewright.jit.graph import Op
+from tilewright.jit.network import CompiledModel, compile_source
+from tilewright.jit.place.placed import Placed
+from tilewright.jit.place.problem import Part, PlacementError, Solution, members
+from tilewright.jit.source import Source
+from tilewright.sim import Run, simulate_cores
+
+ROUNDS = 3  #: results for every core that are timed, the first of them not: there the pipeline fills
+
+
+def compile_placed(source: Source, placed: Placed, solution: Solution) -> CompiledModel:
+    """The model file compiled with a placement's parts: a program for each on cores, in order."""
+    costs = placed.costs
+    names: dict[str, int] = {}
+    positions: dict[int, int] = {}
+    left: dict[int, str] = {}
+    for number, part in enumerate(solution.parts):
+        for k in members(part.operators):
+            op = costs.graph.ops[k]
+            names[op.name] = number
+            positions |= dict.fromkeys(op.covers, number)
+            if not part.replicas and costs.places[op.name] == "accelerator":
+                left |= dict.fromkeys(op.covers, f"placed on the CPU for {placed.objective}")
+
+    def part_of(op: Op) -> int | None:
+        # an operator that is left to the interpreter now has its name in the file, and may need changes of form
+        return names[op.name] if op.name in names else min((positions[k] for k in op.covers), default=None)
+
+    return compile_source(source, costs.config, left=left, part_of=part_of)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Cycles: ``interval`` from one result to the next, ``latency`` of the first inference."""
+
+    interval: float
+    latency: int
+
+
+def simulate_placed(placed: Placed, solution: Solution, programs: list[Program], side_by_side: bool) -> Measured:
+    """Time a placement on the simulator, programs cycle by cycle under the DRAM's limit, the host's parts as estimated.
+
+    ``programs``: those of :func:`compile_placed`, one for each part on cores. ``side_by_side``: every core runs all
+    parts, else each part has cores of its own. Raises :class:`PlacementError` if a part became several programs.
+    """
+    cores, on_cores = placed.costs.config.cores, [part for part in solution.parts if part.replicas]
+    if len(programs) != len(on_cores):
+        raise PlacementError(f"{len(on_cores)} parts became {len(programs)} programs")
+    # a worker takes its work in the order listed: later parts of earlier inferences among earlier parts of later ones,
+    # as many inferences later as are under way in the parts between
+    offsets = [sum(max(part.replicas, 1) for part in solution.parts[:p]) for p in range(len(solution.parts))]
+    steady = ROUNDS * cores  # while each part has work; after that the pipeline drains
+    count = steady + offsets[-1]
+    slots = sorted((k + offset, p, k) for k in range(count) for p, offset in enumerate(offsets))
+    runs: list[Run] = []
+    last: dict[int, int] = {}
+    for _, p, k in slots:
+        part = solution.parts[p]
+        worker = _worker(solution.parts, p, k, cores, side_by_side)
+        for work in _work(placed, part, programs[on_cores.index(part)] if part.replicas else None):
+            runs.append(Run(worker, work, after=(last[k],) if k in last else ()))
+            last[k] = len(runs) - 1
+    ran = simulate_cores(placed.costs.config, runs)
+    ends = [ran[last[k]].end for k in range(count)]
+    return Measured((ends[steady - 1] - ends[cores - 1]) / (steady - cores), ends[0])
+
+
+def _worker(parts: tuple[Part, ...], p: int, k: int, cores: int, side_by_side: bool) -> int:
+    """Who runs part p of inference k; the CPU is worker ``cores``."""
+    if not parts[p].replicas:
+        return cores
+    if side_by_side:
+        return k % cores
+    return sum(part.replicas for part in parts[:p]) + k % parts[p].replicas
+
+
+def _work(placed: Placed, part: Part, program: Program | None) -> list[Program | int]:
+    """What a part's worker does: on a core with the packing before and the unpacking after it."""
+    costs = placed.costs
+    if program is None:
+        return [sum(costs.problem.cpu[k] or 0 for k in members(part.operators))]
+    graph = costs.part(part.operators)
+    assert graph is not None
+    pack, unpack = costs.moved(graph)
+    return [pack, program, unpack]
