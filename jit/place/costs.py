@@ -56,14 +56,23 @@ def file_times(source: Source, times: HostTimes) -> dict[int, int]:
                 raise PlacementError(f"{op.name}: keeps a state between operators, which a placement would tear apart")
             part = subgraph(graph, [op], False)
             model = source.cut(list(op.covers), part.inputs, part.outputs)
-            zeros = [_zeros(graph.tensors[name]) for name in part.inputs]
+            inputs = [example(graph.tensors[name]) for name in part.inputs]
             key = f"{source.runtime} {hashlib.sha256(model).hexdigest()}"
-            found[op.covers[0]] = times.of(key, partial(_interpreted, source.runtime, model, op.name, zeros))
+            found[op.covers[0]] = times.of(key, partial(_interpreted, source.runtime, model, op.name, inputs))
     return found
 
 
 def _interpreted(runtime: str, model: bytes, name: str, inputs: list[NDArray[Any]]) -> Callable[[], object]:
     return partial(interpreters.load(runtime, model, name), inputs)
+
+
+def example(tensor: TensorSpec) -> NDArray[Any]:
+    """Values to time an operator on: bytes at random, since LiteRT's softmax ends the process on 1,001 equal ones, and
+    zeros else, which are legal wherever they are positions."""
+    if tensor.dtype not in ("int8", "uint8"):
+        return _zeros(tensor)
+    limits = np.iinfo(tensor.dtype)
+    return np.random.default_rng(0).integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
 
 
 def _zeros(tensor: TensorSpec, count: tuple[int, ...] = ()) -> NDArray[Any]:

@@ -12,11 +12,12 @@ from tests.conftest import REPOSITORY
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.place.costs import estimated_cycles
+from tilewright.jit.place.costs import estimated_cycles, example
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
 from tilewright.jit.place.problem import members
 from tilewright.jit.source import open_source
+from tilewright.runtime.steps import TensorSpec
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
 CONFIG = PRESETS["pynq-z2"]
@@ -76,6 +77,15 @@ def test_measured_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert first.best.cost <= first.greedy.cost
     file.write_text("{damaged")
     assert place_source(open_source(DIGITS), CONFIG, "latency").best.parts
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float32"])
+def test_bytes_to_time_operators_on_are_not_all_equal(dtype: str) -> None:
+    """LiteRT's softmax of 1,001 equal int8 ends the process."""
+    values = example(TensorSpec("x", (1, 1001), dtype))
+    assert values.shape == (1, 1001)
+    assert values.dtype == dtype
+    assert (len(set(values.ravel().tolist())) > 100) == dtype.endswith("int8")
 
 
 def test_inspect_prints_costs_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
