@@ -63,7 +63,7 @@ class Report:
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
         speedup = _ratio(self.cycles, self.interval_cycles)
-        if self.timed and speedup < 0.99 * self.cores:
+        if self.timed and self.cores > 1 and speedup < 0.99 * self.cores:
             notes.append(
                 f"{self.cores} cores give {speedup:.2f} times the results of one: each reads and writes "
                 f"{_ratio(sum(r.counters.read_bytes + r.counters.write_bytes for r in self.runs), self.cycles):.1f} "

@@ -202,7 +202,7 @@ def test_the_shell_completes_commands(monkeypatch: pytest.MonkeyPatch) -> None:
                    "COMP_CWORD": "1"}  # fmt: skip
     command = "import sys; sys.argv = ['tilewright']; from tilewright.cli.app import main; sys.exit(main())"
     said = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
-    assert said.stdout.split() == ["compile"]
+    assert said.stdout.split() == ["compile", "compare"]
 
 
 def test_the_command_works_with_numpy_alone() -> None:

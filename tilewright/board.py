@@ -24,7 +24,7 @@ __all__ = ["EXTRAS", "main", "needs"]
 
 #: what the commands need that are not the board's, as pip names it
 EXTRAS = dict.fromkeys(
-    ("compile", "inspect", "asm", "disasm", "verify", "models", "fuzz", "attack"), "compile"
+    ("compile", "inspect", "compare", "asm", "disasm", "verify", "models", "fuzz", "attack"), "compile"
 ) | {"quantize": "quantize", "explore": "compile,explore", "hw": "compile,rtl"}  # fmt: skip
 
 USAGE = """usage: tilewright {run,serve,selftest,config} ...
@@ -37,7 +37,7 @@ USAGE = """usage: tilewright {run,serve,selftest,config} ...
   --version             the version
 
 Each of the first three has --help. The other commands need more, on a PC:
-  compile, inspect, asm, disasm, verify, models, fuzz, attack:
+  compile, inspect, compare, asm, disasm, verify, models, fuzz, attack:
              pip install 'tilewright[compile]'
   quantize:  pip install 'tilewright[quantize]'
   explore:   pip install 'tilewright[compile,explore]'
