@@ -24,6 +24,7 @@ from tilewright.jit.place.problem import PlacementError, Problem, members
 from tilewright.jit.plan.slicing import slice_graph
 from tilewright.jit.source import Source
 from tilewright.jit.tiled.shapes import tile_tables
+from tilewright.progress import Progress, silent
 from tilewright.runtime import interpreters
 from tilewright.runtime.host_steps import run_host_step
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
@@ -43,14 +44,15 @@ def estimated_cycles(part: Graph, config: Config) -> int:
     return found.cycles
 
 
-def file_times(source: Source, times: HostTimes) -> dict[int, int]:
+def file_times(source: Source, times: HostTimes, progress: Progress = silent) -> dict[int, int]:
     """Nanoseconds of each operator of a model file in its interpreter, by position; those that need none left out.
 
     Raises :class:`PlacementError` for operators that keep a state.
     """
     graph = source.build({operator.index: "timed" for operator in source.operators}).graph
     found: dict[int, int] = {}
-    for op in graph.ops:
+    for number, op in enumerate(graph.ops):
+        progress("timing operators on the CPU", number, len(graph.ops))
         if isinstance(op, g.Interpreted):
             if op.state:
                 raise PlacementError(f"{op.name}: keeps a state between operators, which a placement would tear apart")
@@ -89,9 +91,10 @@ class Costs:
     """
 
     def __init__(
-        self, graph: Graph, places: Mapping[str, str], config: Config, file: Mapping[int, int], times: HostTimes
-    ) -> None:
-        self.graph, self.config, self._times = graph, config, times
+        self, graph: Graph, places: Mapping[str, str], config: Config, file: Mapping[int, int], times: HostTimes,
+        progress: Progress = silent,
+    ) -> None:  # fmt: skip
+        self.graph, self.config, self._times, self._progress = graph, config, times, progress
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
         made: dict[str, int] = {}
@@ -125,6 +128,7 @@ class Costs:
     def core(self, mask: int) -> int | None:
         """The time of operators as one program on a core, with packing and unpacking; None where there is none."""
         if mask not in self._core:
+            self._progress("estimating parts on a core", len(self._core), 0)
             part = self.part(mask)
             self._core[mask] = None if part is None else self._program(part)
         return self._core[mask]

@@ -16,6 +16,7 @@ from tilewright.jit.place.problem import Part, PlacementError, Solution, joined
 from tilewright.jit.place.solve import best_latency, best_pipeline, best_side_by_side, next_best
 from tilewright.jit.source import Source
 from tilewright.jit.stages import stages
+from tilewright.progress import Progress, silent
 
 Objective = Literal["latency", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
@@ -37,14 +38,16 @@ class Placed:
     pipeline: Solution | None
 
 
-def place_source(source: Source, config: Config, objective: Objective, times: HostTimes | None = None) -> Placed:
+def place_source(
+    source: Source, config: Config, objective: Objective, times: HostTimes | None = None, progress: Progress = silent
+) -> Placed:
     """Solve the placement of a model file on ``config.cores`` cores and this machine's CPU.
 
     ``times``: what is known of this machine, else what is kept. Raises :class:`PlacementError` where there is no
     placement, and where operators keep a state.
     """
     kept = HostTimes() if times is None else times
-    costs = _costs(source, config, kept)
+    costs = _costs(source, config, kept, progress)
     cores = 1 if objective == "latency" else config.cores
 
     def solve(forbidden: Set[Part]) -> Solution:
@@ -60,14 +63,14 @@ def place_source(source: Source, config: Config, objective: Objective, times: Ho
     return placed
 
 
-def _costs(source: Source, config: Config, times: HostTimes) -> Costs:
+def _costs(source: Source, config: Config, times: HostTimes, progress: Progress) -> Costs:
     """The costs of a file's operators; what this Config cannot take is the interpreter's."""
-    file = file_times(source, times)
+    file = file_times(source, times, progress)
     moved: dict[int, str] = {}
     while True:
         graph = lower_source(source, moved).graph
         try:
-            return Costs(graph, places(graph, config), config, file, times)
+            return Costs(graph, places(graph, config), config, file, times, progress)
         except NeedsHost as refusal:
             if refusal.operators.keys() <= moved.keys():
                 raise

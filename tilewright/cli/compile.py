@@ -85,15 +85,17 @@ def _inspect_placement(model: Path, compiled: bool, config: str, objective: str,
     from tilewright.cli.placement_view import print_placement
     from tilewright.jit.place.placed import OBJECTIVES, place_source
     from tilewright.jit.source import open_source
-    from tilewright.terminal import output_console
+    from tilewright.terminal import ProgressReporter, output_console
 
     if compiled:
         raise UsageProblem(f"{model}: is compiled; give --placement the model file")
     chosen = next((known for known in OBJECTIVES if known == objective), None)
     if chosen is None:
         raise UsageProblem(f"--objective {objective}: must be one of {', '.join(OBJECTIVES)}")
-    source = open_source(model, proven_only=proven_only)
-    print_placement(place_source(source, load_config(config), chosen), output_console())
+    with ProgressReporter() as progress:
+        source = open_source(model, proven_only=proven_only)
+        placed = place_source(source, load_config(config), chosen, progress=progress.update)
+    print_placement(placed, output_console())
 
 
 def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None:
