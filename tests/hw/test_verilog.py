@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tilewright.cli.app import main
-from tilewright.config import PRESETS, Config
+from tilewright.config import PRESETS, Config, ConfigError
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.verilog import WAIVERS, describe, lint, write_verilog
 
@@ -97,3 +97,9 @@ def test_the_memories_hold_what_the_config_says(toolchain: None, name: str) -> N
         assert bits == 8 * size, part
     micro_ops = sum(m["bits"] for m in memories if ".uop" in m["path"])
     assert micro_ops == 8 * (config.uop_gemm_bytes + config.uop_alu_bytes)
+
+
+def test_several_cores_are_refused_even_where_the_verilog_of_one_is_kept() -> None:
+    assert design_sources(PRESETS["tiny"])
+    with pytest.raises(ConfigError, match=r"cores = 2: the RTL has one core so far"):
+        design_sources(PRESETS["tiny"].replace(cores=2))
