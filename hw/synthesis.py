@@ -21,7 +21,7 @@ from tilewright.config import Config
 from tilewright.hw.parts import BOARDS, FAMILIES, PARTS, part_of
 from tilewright.hw.units import Unit, cut_script, instances, merge_equal_modules, plain_name, split, stub_rtlil, unit_of
 from tilewright.hw.verilated.build import cache_directory, locked
-from tilewright.hw.verilated.design import design_sources
+from tilewright.hw.verilated.design import design_sources, unreferenced_sources
 from tilewright.hw.yosys import find_tool, run_yosys, yosys_version
 from tilewright.progress import Progress, silent
 
@@ -177,7 +177,12 @@ def _report(
         entry["ps"] = max(entry["ps"], mapped[key]["ps"])
         for kind, n in count_resources(unit).items():
             entry[kind] += n
-    used = count_resources(cells)
+    head = report_head(config, part, seconds, count_resources(cells))
+    return {**head, "modules": dict(sorted(modules.items())), "cells": dict(sorted(cells.items()))}
+
+
+def report_head(config: Config, part: str, seconds: float, used: dict[str, float]) -> dict[str, Any]:
+    """What every report of a mapped design begins with: what it is about, and the resources ``used``."""
     return {
         "config": config.name,
         "fingerprint": config.fingerprint,
@@ -187,12 +192,9 @@ def _report(
         "seconds": seconds,
         "used": used,
         "share": against_limits(used, part),
-        "modules": dict(sorted(modules.items())),
-        "cells": dict(sorted(cells.items())),
     }
 
 
 def sources_key(config: Config) -> str:
     """16 hex digits over the Verilog that a report is about, wherever its lines come from in the generator."""
-    sources = {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in design_sources(config).items()}
-    return hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(unreferenced_sources(config), sort_keys=True).encode()).hexdigest()[:16]

@@ -13,12 +13,12 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.hw.parts import FAMILIES, part_of
-from tilewright.hw.synthesis import against_limits, count_resources, sources_key
+from tilewright.hw.synthesis import count_resources, report_head
 from tilewright.hw.timing.analysis import JUDGED, analyse
 from tilewright.hw.timing.netlist import Netlist
 from tilewright.hw.units import TOP
 from tilewright.hw.verilated.design import design_sources
-from tilewright.hw.yosys import run_yosys, yosys_version
+from tilewright.hw.yosys import run_yosys
 
 #: what packing and placing leave of the netlist's clock; seen where a design was packed with an open tool
 PACKED = 0.8
@@ -55,16 +55,8 @@ def whole_report(config: Config) -> dict[str, Any]:
     netlist = map_whole(config, FAMILIES[part])
     timing = analyse(netlist, FAMILIES[part])
     cells = Counter(cell.kind for cell in netlist.cells)
-    used = count_resources(cells)
     return {
-        "config": config.name,
-        "fingerprint": config.fingerprint,
-        "verilog": sources_key(config),
-        "part": part,
-        "tool": f"Yosys {yosys_version()}",
-        "seconds": round(time.monotonic() - started),
-        "used": used,
-        "share": against_limits(used, part),
+        **report_head(config, part, round(time.monotonic() - started), count_resources(cells)),
         "inverters": cells["INV"],
         "ns": timing.ns,
         "mhz": round(packed_mhz(timing.judged), 1),

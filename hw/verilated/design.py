@@ -59,6 +59,11 @@ def design_sources(config: Config, events: bool = True) -> dict[str, str]:
     return sources
 
 
+def unreferenced_sources(config: Config) -> dict[str, str]:
+    """:func:`design_sources` without references to the generator's lines: the same where its code only moved."""
+    return {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in design_sources(config).items()}
+
+
 def _relative_sources(text: str) -> str:
     """Source references from the project's or a package's root, not from that of this machine."""
     for kept in (r"hw/rtl/\w+\.py:", r"amaranth/[\w/]+\.py:", r"\w+\.py:"):  # the last: Python's own library
@@ -78,6 +83,4 @@ def design_library(config: Config, wave: str = "", progress: Progress = silent, 
     """
     verilator_root()
     compiler()
-    # source references are left out: code that only moved needs no new library
-    sources = {name: re.sub(r'\(\* src = "[^"\n]*" \*\)', "", text) for name, text in design_sources(config).items()}
-    return build_library(sources, wave=wave, progress=progress, optimise=optimise)
+    return build_library(unreferenced_sources(config), wave=wave, progress=progress, optimise=optimise)

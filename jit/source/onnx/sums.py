@@ -34,11 +34,12 @@ class Sums:
         those of the whole. Raises ModelError."""
         import onnx
 
-        if not any(_adds(node) for node in onnx.load_from_string(part).graph.node):
+        model = onnx.load_from_string(part)
+        if not any(_adds(node) for node in model.graph.node):
             return set()
         if self._whole is None:
             self._whole = _calls(optimised(self._prepared.path, self._prepared.file, "all"))
-        calls = _calls(optimised(self._prepared.path, onnx.load_from_string(part), "all"))
+        calls = _calls(optimised(self._prepared.path, model, "all"))
         return {at for where, call in calls.items() if self._whole.get(where) != call for at in where}
 
 
