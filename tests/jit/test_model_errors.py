@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -14,6 +15,7 @@ from tests.jit.onnx_models import QdqBuilder
 from tests.jit.test_onnx_import import conv_relu
 from tests.jit.test_tflite_import import conv_grouped
 from tests.jit.tflite_models import TfliteBuilder
+from tilewright.compiling import compile
 from tilewright.errors import TilewrightError
 from tilewright.jit.errors import ModelError
 from tilewright.jit.importer import import_model
@@ -166,9 +168,18 @@ def test_float_onnx(tmp_path: Path) -> None:
     assert "quantize_static" in message
 
 
-@pytest.mark.parametrize("shape,wanted", [(["N", 4], "dynamic batch"), ([1, 4, "w"], "dynamic shape")])
-def test_shapes_onnx(shape: list[Any], wanted: str, tmp_path: Path) -> None:
-    assert wanted in refused(onnx_model(tmp_path / "model.onnx", "Abs", shape))
+@pytest.mark.parametrize("shape", [[1, 4, "w"], ["N", "h", 3], [0, 4]])
+def test_shapes_onnx(shape: list[Any], tmp_path: Path) -> None:
+    assert "dynamic shape" in refused(onnx_model(tmp_path / "model.onnx", "Abs", shape))
+
+
+@pytest.mark.parametrize("batch", ["N", None])
+def test_an_open_batch_is_one(batch: str | None, tmp_path: Path) -> None:
+    path = onnx_model(tmp_path / "model.onnx", "Abs", [batch, 4])
+    x = np.linspace(-9, 9, 12, dtype=np.float32).reshape(3, 1, 4)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = np.stack([session.run(None, {"x": one})[0] for one in x])
+    assert np.array_equal(compile(path, "tiny", cache=False)(x.reshape(3, 4)), expected.reshape(3, 4))
 
 
 @pytest.mark.parametrize("kind,shape", [("Abs", [3, 4]), ("Det", [1, 4, 4])])

@@ -44,7 +44,7 @@ def parse_float(path: Path, content: bytes) -> Any:
 def _usable(path: Path, model: Any) -> Any:
     if validate.is_quantised(model):
         raise QuantizeError(f"{path}: is quantised already; compile it as it is")
-    _fix_batch(model)
+    validate.fix_batch(model)
     validate.refuse_shapes(path, model)
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _OPSET)
     if opset < _PER_CHANNEL_OPSET:
@@ -63,20 +63,6 @@ def _converted(path: Path, model: Any, opset: int) -> Any:
             f"{path}: of opset {opset}, which has no scales per channel, and does not convert to {_OPSET} "
             f"({interpreters.first_line(error)}); export it again with opset {_PER_CHANNEL_OPSET} or newer"
         ) from error
-
-
-def _fix_batch(model: Any) -> None:
-    """A leading dimension of the inputs that is left open becomes 1, wherever else its name stands too."""
-    names = set()
-    for value in model.graph.input:
-        dims = value.type.tensor_type.shape.dim
-        if dims and not dims[0].HasField("dim_value") and all(d.HasField("dim_value") for d in dims[1:]):
-            names.add(dims[0].dim_param)
-            dims[0].dim_value = 1
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField("dim_param") and dim.dim_param in names:
-                dim.dim_value = 1
 
 
 class OnnxQuantiser(Quantiser):

@@ -56,6 +56,7 @@ class OnnxSource(Source):
         self.proven_only = proven_only
         whole = validate.read(path, content)
         validate.refuse_float(path, whole)
+        validate.fix_batch(whole)
         validate.refuse_shapes(path, whole)
         validate.unshare_zero_points(whole)
         for node, operator in zip(whole.graph.node, _operators(whole), strict=True):

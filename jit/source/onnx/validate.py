@@ -68,6 +68,20 @@ def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     return {value.name: tuple(int(d.dim_value) for d in value.type.tensor_type.shape.dim) for value in given}
 
 
+def fix_batch(model: Any) -> None:
+    """A leading dimension of the inputs that is left open becomes 1, wherever else its name stands too."""
+    names = set()
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if dims and not dims[0].HasField("dim_value") and all(d.HasField("dim_value") for d in dims[1:]):
+            names.add(dims[0].dim_param)
+            dims[0].dim_value = 1
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param") and dim.dim_param in names:
+                dim.dim_value = 1
+
+
 def refuse_shapes(path: Path, model: Any) -> None:
     """Raises ModelError for inputs whose shape is not fixed."""
     constants = {init.name for init in model.graph.initializer}
@@ -76,14 +90,11 @@ def refuse_shapes(path: Path, model: Any) -> None:
             continue
         dims = value.type.tensor_type.shape.dim
         shape = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in dims)
-        first_dynamic = len(shape) > 1 and not isinstance(shape[0], int) and all(isinstance(d, int) for d in shape[1:])
         if any(not isinstance(d, int) or d <= 0 for d in shape):
-            what = "batch" if first_dynamic else "shape"
-            fixed = tuple(1 if i == 0 else d for i, d in enumerate(shape)) if first_dynamic else shape
             raise ModelError(
-                f"{path}: input {value.name!r} has the dynamic {what} {shape}; fix it, for instance with "
+                f"{path}: input {value.name!r} has the dynamic shape {shape}; fix it, for instance with "
                 f"onnxruntime.tools.make_dynamic_shape_fixed --input_name {value.name} --input_shape "
-                + ",".join(str(d) for d in fixed)
+                + ",".join(str(d) for d in shape)
             )
 
 
