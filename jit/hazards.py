@@ -1,8 +1,8 @@
 """From memory accesses to tokens: orders the engines exactly where their accesses conflict.
 
-Instructions are added in program order. For each one the tracker finds, per other engine, the last
-instruction that must have completed before it may issue: read after write, write after read and write after
-write on single units, and two readers or two writers of one bank. Vector clocks drop what is already
+Instructions are collected in program order. For each one, :meth:`HazardTracker.finish` finds, per other engine, the
+last instruction that must have completed before it may issue: read after write, write after read and write
+after write on single units, and two readers or two writers of one bank. Vector clocks drop what is already
 implied; what remains becomes one push on the earlier instruction and one pop on the later one.
 
 An ALU read too close behind the ALU write it depends on gets a WAIT in front of it.
@@ -10,7 +10,6 @@ An ALU read too close behind the ALU write it depends on gets a WAIT in front of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,18 +20,27 @@ from tilewright.isa.codec import Instruction
 from tilewright.isa.effects import Access, Addresses, effects
 from tilewright.isa.spec import MEMORIES, Engine, Memory, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
-from tilewright.isa.uops import Block
+from tilewright.isa.uops import Block, Column
 from tilewright.sim.compiled import compiled
 
-_ENGINES = range(len(Engine))
-_BITS = [[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine]
+_BITS = np.array([[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine], np.uint8)
+_OWN = {m.memory: m for m in MEMORIES.values()}  #: an alias is the memory that it names
+_NUMBER = {memory: number for number, memory in enumerate(_OWN)}
+_DRAM = len(_OWN)
+_LONG_AGO = -(1 << 40)
+_ALU = int(Engine.ALU)
+#: columns of the table of accesses: the place in the memory, and what the access is
+_MEMORY, _COLUMN, _READS, _WRITES, _PLACE = range(5)
+_PLACE_FIELDS = 8  #: arguments of :func:`_addresses` behind ``offsets``
+#: columns of the table of memories
+_FIRST, _DEPTH, _FIRST_BANK, _BANK_UNITS, _TIMED = range(5)
 
 
 @compiled
-def _addresses(
-    offsets: Any, base: int, outer: int, o: int, inner: int, i: int, span: int, wrap_base: int, wrap_size: int
-) -> Any:
+def _addresses(offsets: Any, place: Any) -> Any:
     """The addresses of an :class:`Access`: shape (vectors, span)."""
+    base, outer, o, inner, i = place[0], place[1], place[2], place[3], place[4]
+    span, wrap_base, wrap_size = place[5], place[6], place[7]
     found = np.empty((outer * inner * len(offsets), span), np.int64)
     vector = 0
     for a in range(outer):
@@ -51,7 +59,7 @@ def _addresses(
 def _conflicts(last: Any, banks: Any, bank_units: int, addresses: Any, write: int, needed: Any) -> None:
     """Raise ``needed`` (per engine) to the last instruction that an access must come after."""
     bank = -1
-    for address in addresses:
+    for address in addresses.ravel():
         if address < 0 or address >= len(last):
             raise IndexError("an access outside its memory")
         for e in range(4):
@@ -66,163 +74,164 @@ def _conflicts(last: Any, banks: Any, bank_units: int, addresses: Any, write: in
 
 @compiled
 def _record(last: Any, banks: Any, bank_units: int, addresses: Any, write: int, engine: int, index: int) -> None:
-    for address in addresses:
+    for address in addresses.ravel():
         last[address, write, engine] = index
         banks[address // bank_units, write, engine] = index
 
 
 @compiled
-def _latest_need(alu_slot: Any, addresses: Any) -> int:
-    """The first slot from which an ALU instruction may start, for all that it reads (slots, addresses of each)."""
-    found = -(1 << 40)
+def _earliest(written: Any, addresses: Any) -> int:
+    """The first slot from which an ALU instruction may start that reads ``addresses`` (slots, addresses of each)."""
+    found = _LONG_AGO
     for position in range(addresses.shape[0]):
         for k in range(addresses.shape[1]):
-            found = max(found, alu_slot[addresses[position, k]] + ALU_DISTANCE - position)
+            found = max(found, written[addresses[position, k]] + ALU_DISTANCE - position)
     return found
 
 
 @compiled
-def _fill_slots(alu_slot: Any, addresses: Any, first: int) -> None:
-    for position in range(addresses.shape[0]):
-        for k in range(addresses.shape[1]):
-            alu_slot[addresses[position, k]] = first + position
+def _order(
+    engines: Any, begins: Any, accesses: Any, offsets: Any, columns: Any, memories: Any, bits: Any
+) -> tuple[Any, Any, Any]:
+    """(``pop``, ``push``, cycles to wait before it) of every instruction.
 
-
-class _MemoryState:
-    """Last reader [0] and last writer [1] of every address and bank of one memory, by engine, as instruction indices.
-
-    Compiled loops over the addresses: an instruction touches hundreds, and a network has ten thousands of instructions.
-    ``alu_slot``: when ALU last wrote each address, in issue slots; None for memories that ALU does not write.
+    ``engines`` of the instructions, and the first of their ``accesses``; ``columns``: the first of their ``offsets``;
+    ``memories``: theirs in one array of addresses and one of banks.
     """
-
-    def __init__(self, depth: int, bank_units: int, timed: bool = False) -> None:
-        self.bank_units = bank_units
-        self.last = np.full((depth, 2, len(Engine)), -1, np.int64)
-        self.banks = np.full((-(-depth // bank_units), 2, len(Engine)), -1, np.int64)
-        self.alu_slot = np.full(depth, -(1 << 40), np.int64) if timed else None
-
-    def conflicts(self, touch: _Touch, needed: Addresses) -> None:
-        """Raise ``needed`` to what an access must come after."""
-        for write in touch.ways:
-            _conflicts(self.last, self.banks, self.bank_units, touch.flat, write, needed)
-
-    def record(self, engine: Engine, index: int, touch: _Touch) -> None:
-        for write in touch.ways:
-            _record(self.last, self.banks, self.bank_units, touch.flat, write, int(engine), index)
-
-
-class _Touch:
-    """Addresses of a memory that an instruction reads (way 0), writes (way 1) or both, shape (vectors, span).
-
-    For ALU instructions the first axis is the issue slot, in order.
-    """
-
-    __slots__ = ("addresses", "flat", "memory", "reads", "ways", "writes")
-
-    def __init__(self, memory: _MemoryState, addresses: Addresses, reads: bool, writes: bool) -> None:
-        self.memory, self.addresses, self.flat = memory, addresses, addresses.ravel()
-        self.reads, self.writes = reads, writes
-        self.ways = (0, 1) if reads and writes else (int(writes),)
-
-
-_NOTHING = np.zeros((0, 1), np.int64)
+    count, kinds = len(engines), bits.shape[0]
+    end = memories[-1]
+    #: last reader [0] and last writer [1] of every address and bank, by engine
+    last = np.full((end[_FIRST] + end[_DEPTH], 2, kinds), -1, np.int64)
+    banks = np.full((end[_FIRST_BANK] + -(-end[_DEPTH] // end[_BANK_UNITS]), 2, kinds), -1, np.int64)
+    written = np.full(len(last), _LONG_AGO, np.int64)  #: the issue slot in which ALU wrote an address last
+    clock, completed = np.full((kinds, kinds), -1, np.int64), np.empty((count, kinds), np.int64)
+    pop, push, waits = np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count, np.int64)
+    needed, slots = np.empty(kinds, np.int64), 0
+    for index in range(count):
+        engine = engines[index]
+        needed[:] = -1
+        span, earliest = 0, slots
+        for n in range(begins[index], begins[index + 1]):
+            access, own = accesses[n], memories[accesses[n, _MEMORY]]
+            found = _addresses(offsets[columns[access[_COLUMN]] : columns[access[_COLUMN] + 1]], access[_PLACE:])
+            lasts, first_bank = last[own[_FIRST] : own[_FIRST] + own[_DEPTH]], banks[own[_FIRST_BANK] :]
+            for write in range(2):
+                if access[_READS + write]:
+                    _conflicts(lasts, first_bank, own[_BANK_UNITS], found, write, needed)
+            if engine == _ALU and access[_READS] and own[_TIMED]:
+                earliest = max(earliest, _earliest(written[own[_FIRST] :], found))
+            span = max(span, len(found))
+        current = clock[engine].copy()
+        for _ in range(kinds):  # the latest first: it may imply the others
+            other = np.argmax(needed)
+            if other != engine and needed[other] > current[other]:
+                push[needed[other]] |= bits[other, engine]
+                pop[index] |= bits[engine, other]
+                current = np.maximum(current, completed[needed[other]])
+            needed[other] = -1
+        current[engine] = index
+        clock[engine] = completed[index] = current
+        if engine == _ALU:
+            waits[index] = earliest - slots
+        for n in range(begins[index], begins[index + 1]):
+            access, own = accesses[n], memories[accesses[n, _MEMORY]]
+            found = _addresses(offsets[columns[access[_COLUMN]] : columns[access[_COLUMN] + 1]], access[_PLACE:])
+            for write in range(2):
+                if access[_READS + write]:
+                    lasts, first_bank = last[own[_FIRST] :], banks[own[_FIRST_BANK] :]
+                    _record(lasts, first_bank, own[_BANK_UNITS], found, write, engine, index)
+            if engine == _ALU and access[_WRITES] and own[_TIMED]:
+                for position in range(found.shape[0]):
+                    for k in range(found.shape[1]):
+                        written[own[_FIRST] + found[position, k]] = earliest + position
+        if engine == _ALU:
+            slots = earliest + span
+    return pop, push, waits
 
 
 @dataclass
 class HazardTracker:
-    """Collects a program's instructions and the token edges between them."""
+    """Collects a program's instructions and orders them; ``scratch_beats``: DRAM that is both written and read."""
 
     config: Config
     scratch_beats: int = 0
-    instructions: list[Instruction] = field(default_factory=list)
-    layers: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        c = self.config
-        self._memories: dict[Memory | None, _MemoryState] = {
-            m.memory: _MemoryState(m.depth(c), m.bank_units(c), Engine.ALU in m.writers) for m in MEMORIES.values()
-        }
-        self._memories[None] = _MemoryState(max(1, self.scratch_beats), 1 << 40)
-        self._clock = [[-1] * len(Engine) for _ in Engine]
-        self._completed: list[list[int]] = []
-        self._needed = np.empty(len(Engine), np.int64)
-        self._pop: list[int] = []
-        self._push: list[int] = []
-        self._alu_slots = 0
+        self._instructions: list[Instruction] = []
+        self._layers: list[int] = []
+        self._begins = [0]
+        self._accesses: list[tuple[int, ...]] = []
+        self._columns: list[Addresses] = []
+        self._column_of: dict[tuple[int, bool], int] = {}
 
-    def add(self, instruction: Instruction, uops: Block | None, layer: int, dram: Addresses | None = None) -> int:
-        """Append an instruction that runs these micro-ops; returns its index.
+    def add(self, instruction: Instruction, uops: Block | None, layer: int, dram: Addresses | None = None) -> None:
+        """Append an instruction that runs these micro-ops.
 
         ``dram``: numbers for what it reads or writes in DRAM; None for what is not both read and written.
         """
         alu = instruction.engine == Engine.ALU
-        touches = [self._touch(access, alu, dram) for access in effects(instruction.row, uops, self.config)]
-        if alu:
-            delay = self._alu_delay(touches)
-            if delay > 0:
-                self._append(Instruction(Opcode.WAIT, {"engine": int(Engine.ALU), "cycles": delay}), [], layer)
-                self._alu_slots += delay
-        index = self._append(instruction, touches, layer)
-        if alu:
-            self._advance_alu(touches)
-        return index
+        for access in effects(instruction.row, uops, self.config):
+            if access.memory is not None:
+                self._accesses.append(self._row(access, access.memory, alu))
+            elif dram is not None:
+                self._columns.append(dram.ravel())
+                place = (0, 1, 0, 1, 0, 1, 0, 0)
+                self._accesses.append((_DRAM, len(self._columns) - 1, access.reads, access.writes, *place))
+        self._begins.append(len(self._accesses))
+        self._instructions.append(instruction)
+        self._layers.append(layer)
 
-    def _touch(self, access: Access, alu: bool, dram: Addresses | None) -> _Touch:
-        memory = self._memories[access.memory]
-        if access.memory is None:
-            addresses = _NOTHING if dram is None else dram
-        else:
-            (outer, o), (inner, i) = access.outer, access.inner
-            if not alu:  # in no order: what a step of 0 repeats is the same
-                outer, inner = outer if o else 1, inner if i else 1
-            offsets = access.column.offsets if alu else access.column.distinct
-            addresses = _addresses(
-                offsets, access.base, outer, o, inner, i, access.span, access.wrap_base, access.wrap_size
-            )
-        return _Touch(memory, addresses, access.reads, access.writes)
+    def _row(self, access: Access, memory: Memory, alu: bool) -> tuple[int, ...]:
+        (outer, o), (inner, i) = access.outer, access.inner
+        if not alu:  # in no order: what a step of 0 repeats is the same
+            outer, inner = outer if o else 1, inner if i else 1
+        return (
+            _NUMBER[memory], self._column(access.column, alu), access.reads, access.writes,
+            access.base, outer, o, inner, i, access.span, access.wrap_base, access.wrap_size,
+        )  # fmt: skip
 
-    def finish(self) -> list[Instruction]:
-        """The instructions with their ``pop`` and ``push`` masks filled in."""
-        return [
-            Instruction(i.opcode, {**i.fields, "pop": self._pop[n], "push": self._push[n]})
-            for n, i in enumerate(self.instructions)
-        ]
+    def _column(self, column: Column, alu: bool) -> int:
+        key = (column.serial, alu)
+        if key not in self._column_of:
+            self._column_of[key] = len(self._columns)
+            self._columns.append(column.offsets if alu else column.distinct)
+        return self._column_of[key]
 
-    def _append(self, instruction: Instruction, touches: Sequence[_Touch], layer: int) -> int:
-        engine, index = instruction.engine, len(self.instructions)
-        needed = self._needed
-        needed.fill(-1)
-        for touch in touches:
-            touch.memory.conflicts(touch, needed)
-        last: list[int] = needed.tolist()
-        clock = self._clock[engine]
-        pop = 0
-        for other in sorted(_ENGINES, key=last.__getitem__, reverse=True):
-            if other == engine or last[other] <= clock[other]:
-                continue
-            self._push[last[other]] |= _BITS[other][engine]
-            pop |= _BITS[engine][other]
-            clock = [*map(max, clock, self._completed[last[other]])]
-        for touch in touches:
-            touch.memory.record(engine, index, touch)
-        clock = [index if e == engine else before for e, before in enumerate(clock)]
-        self._clock[engine] = clock
-        self._completed.append(clock)
-        self.instructions.append(instruction)
-        self.layers.append(layer)
-        self._pop.append(pop)
-        self._push.append(0)
-        return index
+    def finish(self) -> tuple[list[Instruction], list[int]]:
+        """The instructions, with their ``pop`` and ``push`` masks and the WAITs that they need, and their layers."""
+        pops, pushes, waits = (found.tolist() for found in self._ordered())
+        instructions: list[Instruction] = []
+        layers: list[int] = []
+        for instruction, layer, pop, push, wait in zip(
+            self._instructions, self._layers, pops, pushes, waits, strict=True
+        ):
+            if wait:
+                fields = {"engine": _ALU, "cycles": wait, "pop": 0, "push": 0}
+                instructions.append(Instruction(Opcode.WAIT, fields))
+                layers.append(layer)
+            instructions.append(Instruction(instruction.opcode, {**instruction.fields, "pop": pop, "push": push}))
+            layers.append(layer)
+        return instructions, layers
 
-    def _alu_delay(self, touches: Sequence[_Touch]) -> int:
-        earliest = self._alu_slots
-        for touch in touches:
-            if touch.reads and touch.memory.alu_slot is not None:
-                earliest = max(earliest, _latest_need(touch.memory.alu_slot, touch.addresses))
-        return earliest - self._alu_slots
+    def _ordered(self) -> tuple[Any, Any, Any]:
+        lengths = [0, *map(len, self._columns)]
+        width = _PLACE + _PLACE_FIELDS
+        return _order(
+            np.array([i.engine for i in self._instructions], np.int64),
+            np.array(self._begins, np.int64),
+            np.array(self._accesses, np.int64).reshape(-1, width),
+            np.concatenate([np.zeros(0, np.int64), *self._columns]),
+            np.cumsum(lengths),
+            self._memories(),
+            _BITS,
+        )
 
-    def _advance_alu(self, touches: Sequence[_Touch]) -> None:
-        for touch in touches:
-            if touch.writes and touch.memory.alu_slot is not None:
-                _fill_slots(touch.memory.alu_slot, touch.addresses, self._alu_slots)
-        self._alu_slots += max(len(touch.addresses) for touch in touches)
+    def _memories(self) -> Addresses:
+        c = self.config
+        sizes = [(m.depth(c), m.bank_units(c), Engine.ALU in m.writers) for m in _OWN.values()]
+        sizes.append((max(1, self.scratch_beats), 1 << 40, False))
+        rows, first, bank = [], 0, 0
+        for depth, bank_units, timed in sizes:
+            rows.append((first, depth, bank, bank_units, timed))
+            first, bank = first + depth, bank - (-depth // bank_units)
+        return np.array(rows, np.int64)

@@ -87,9 +87,7 @@ class InstructionWriter:
 
     def program(self, segments: Sequence[Segment], meta: dict[str, Any]) -> Program:
         """The finished program; ``segments`` follow the constants."""
-        instructions, layers = bound_tokens(
-            self._tracker.finish(), self._tracker.layers, self.config.token_depth
-        )  # fmt: skip
+        instructions, layers = bound_tokens(*self._tracker.finish(), self.config.token_depth)
         constants = Segment("constants", "constant", whole_pages(max(len(self._constants), 1)))
         constants = Segment(constants.name, constants.kind, constants.size, bytes(self._constants))
         meta = {**meta, "instruction_layer": layers, "uops": self.uop_count}

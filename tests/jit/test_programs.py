@@ -102,8 +102,9 @@ def test_no_more_memories_are_tried_after_enough_instructions(
 @pytest.mark.parametrize("address", [-1, 1 << 40])
 def test_no_access_lies_outside_its_memory(address: int) -> None:
     tracker = HazardTracker(PYNQ)
+    tracker.add(Instruction(Opcode.FILL, {"sram": address, "wrap_size": 2 * abs(address)}), None, 0)
     with pytest.raises(IndexError, match="outside"):
-        tracker.add(Instruction(Opcode.FILL, {"sram": address, "wrap_size": 2 * abs(address)}), None, 0)
+        tracker.finish()
 
 
 def test_what_only_a_plan_in_groups_fits_is_one_program(monkeypatch: pytest.MonkeyPatch) -> None:

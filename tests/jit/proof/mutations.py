@@ -14,14 +14,12 @@ import pytest
 
 from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import Memory
-from tilewright.jit import lower, programs, tensors, writer
+from tilewright.jit import edges, graph, hazards, lower, tensors, writer
 from tilewright.jit.emitter import Emitter
-from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
 from tilewright.jit.layout import Buffer
-from tilewright.jit.plan import slicing
 from tilewright.jit.schedule import Scheduler
-from tilewright.jit.uops import UopCache
+from tilewright.jit.uops import Resident
 from tilewright.jit.writer import InstructionWriter
 
 Replace = Callable[[Any], Any]
@@ -86,8 +84,8 @@ mutation(Buffer, "wrap", "a row short")(lambda old: lambda b: {**old(b), "wrap_s
 mutation(Buffer, "wrap", "a row on")(lambda old: lambda b: {**old(b), "wrap_base": b.base + b.stride})
 mutation(Emitter, "_row_in_dram", "the row after")(lambda old: lambda e, b, t, row: old(e, b, t, row + (row > 1)))
 mutation(Emitter, "_row_in_dram", "every second row")(lambda old: lambda e, b, t, row: old(e, b, t, row // 2 * 2))
-mutation(programs, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
-mutation(programs, "Image", "slices as wide as the tensor")(
+mutation(edges, "Image", "a unit on")(lambda old: lambda offset, units: old(offset + (offset > 0) * 4, units))
+mutation(edges, "Image", "slices as wide as the tensor")(
     lambda old: lambda offset, units: old(offset // 64 * 64, units)
 )
 
@@ -108,7 +106,7 @@ result(conv, "prm_entries", "the next channel's bias", lambda p, *_: np.dstack([
 result(conv, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
 result(window, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
 result(elementwise, "prm_entries", "another shift", lambda p, *_: p + np.array([0, 0, 0, 1], np.int32))
-result(slicing, "_channels", "the first slice's", lambda r, q, a, b: replace(r, bias=q.bias[: b - a]))
+result(graph.Requant, "of", "the first slice's", lambda r, q, _: replace(r, bias=q.bias[: len(r.bias)]))
 result(lower, "expand_groups", "groups exchanged", lambda w, op: np.roll(w, op.weight.shape[3], 3))
 result(conv.ConvNode, "weight_blocks", "kernel upside down", lambda blocks, node: _flipped(blocks, node))
 result(window.WindowNode, "_weight_entries", "taps backwards", lambda w, node: _backwards(w, node.taps.shape))
@@ -192,7 +190,7 @@ def _swapped(uops: Any) -> Any:
     return [(u[0], s, *u[2:]) for u, s in zip(uops, sources, strict=True)]
 
 
-@mutation(UopCache, "find", "any sequence as long")
+@mutation(Resident, "find", "any sequence as long")
 def _find_by_length(old: Any) -> Any:
     def broken(cache: Any, uops: Any) -> int | None:
         return next((at for known, at in cache._resident.items() if len(known) == len(uops)), None)
@@ -269,12 +267,16 @@ def _no_waiting(old: Any) -> Any:
     return lambda self, states: True if self._after is not None else old(self, states)
 
 
-mutation(HazardTracker, "add", "no tokens for constants")(
-    lambda old: lambda t, i, accesses, layer: old(t, i, [a for a in accesses if a.memory not in ("wgt", "prm")], layer)
-)
-mutation(HazardTracker, "add", "no tokens for act")(
-    lambda old: lambda t, i, accesses, layer: old(t, i, [a for a in accesses if a.memory != "act"], layer)
-)
+def no_tokens(label: str, *memories: Memory) -> None:
+    """Register accesses to ``memories`` that order nothing."""
+    result(
+        hazards, "effects", f"no tokens for {label}",
+        lambda accesses, *_: [access for access in accesses if access.memory not in memories],
+    )  # fmt: skip
+
+
+no_tokens("constants", Memory.WGT, Memory.PRM)
+no_tokens("act", Memory.ACT)
 
 # -- what the host packs and unpacks ---------------------------------------------------------------------
 
@@ -287,7 +289,7 @@ mutation(tensors, "PackStep", "lanes beyond the channels hold 1")(
     lambda old: lambda **f: old(**{**f, "channel_pad": 1})
 )
 mutation(tensors, "PackStep", "another padding")(lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1}))
-mutation(programs, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
-mutation(programs, "UnpackStep", "turned")(
+mutation(edges, "UnpackStep", "a page on")(lambda old: lambda **f: old(**{**f, "offset": 0 if f["offset"] else 64}))
+mutation(edges, "UnpackStep", "turned")(
     lambda old: lambda **f: old(**{**f, "shape": (1, f["shape"][2], f["shape"][1], f["shape"][3])})
 )

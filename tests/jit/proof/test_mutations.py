@@ -96,10 +96,14 @@ def test_unbroken(case: Case) -> None:
     assert unbroken(case)
 
 
+def test_what_mutations_replace_is_there() -> None:
+    assert len({m.label for m in MUTATIONS}) == len(MUTATIONS) >= 40
+    assert not [m.label for m in MUTATIONS if m.name not in m.owner.__dict__]
+
+
 @pytest.mark.slow
 def test_no_mistake_escapes() -> None:
     """Counted by mistake: refused by the proof if one of its programs was, else by the verifier, else harmless."""
-    assert len({m.label for m in MUTATIONS}) == len(MUTATIONS) >= 40
     counts: Counter[str] = Counter()
     table = []
     for mutation in MUTATIONS:
