@@ -20,7 +20,7 @@ from tilewright.jit import graph as g
 from tilewright.jit.dense_weights import diagonal, expand_groups, mostly_zeros, side_by_side
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
-from tilewright.jit.kernels.base import Node, int8_parts
+from tilewright.jit.kernels.base import Node, int8_parts, require_bits
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
@@ -94,6 +94,8 @@ class _Lowering:
                     self._declare(name, self.graph.tensors[name].shape)
                 if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
                     self.lower(op)
+                if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)) and self.config.weight_bits < 8:
+                    require_bits(op.weight, self.config.weight_bits, op.name)
             except PlaceError as error:
                 if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
                     found[op.name] = error

@@ -35,7 +35,7 @@ from tilewright.isa.uops import Block
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import HazardTracker
-from tilewright.jit.kernels.base import Uop, split_evenly
+from tilewright.jit.kernels.base import Uop, require_bits, split_evenly
 from tilewright.jit.tokens import bound_tokens
 from tilewright.jit.uops import Resident, UopCache
 
@@ -50,12 +50,7 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
     """Weight blocks as wgt holds them: row-major, little-endian, ``bits`` each."""
     if bits == 8:
         return weights.tobytes()
-    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    if weights.size and (weights.min() < low or weights.max() > high):
-        raise PlaceError(
-            f"{name}: weights from {weights.min()} to {weights.max()} do not fit weight_bits = {bits}; "
-            f"use a config with weight_bits = 8"
-        )
+    require_bits(weights, bits, name)
     per_byte = 8 // bits
     fields = (weights.reshape(-1, per_byte).astype(np.int64) & ((1 << bits) - 1)) << (bits * np.arange(per_byte))
     return fields.sum(axis=1).astype(np.uint8).tobytes()

@@ -11,10 +11,12 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
+from tilewright.fuzz.flatbuffer import NARROW, packed
+
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
 _FIRST_VERSION = ("DEPTH_TO_SPACE", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
-_CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0}
+_CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0, "int4": 17, "int2": 19}
 
 
 @dataclass
@@ -55,11 +57,15 @@ class TfliteBuilder:
         value = np.asarray(value)
         return self.tensor(list(value.shape), dtype=str(value.dtype), data=value)
 
-    def weights(self, shape: list[int], axis: int | None, scale: float = 0.01) -> tuple[int, NDArray[np.float32]]:
-        values = self.rng.integers(-127, 128, shape).astype(np.int8)
+    def weights(
+        self, shape: list[int], axis: int | None, scale: float = 0.01, dtype: str = "int8"
+    ) -> tuple[int, NDArray[np.float32]]:
+        """Over the whole range, but for the -128 of int8."""
+        half = 1 << NARROW.get(dtype, 8) - 1
+        values = self.rng.integers(-half + (dtype == "int8"), half, shape).astype(np.int8)
         count = 1 if axis is None else shape[axis]
         scales = (scale * self.rng.uniform(0.3, 1.7, count)).astype(np.float32)
-        return self.tensor(shape, scales, data=values, axis=axis or 0), scales
+        return self.tensor(shape, scales, dtype=dtype, data=values, axis=axis or 0), scales
 
     def bias(self, x: int, scales: NDArray[np.float32], channels: int) -> int:
         values = self.rng.integers(-3000, 3000, channels).astype(np.int32)
@@ -72,7 +78,8 @@ class TfliteBuilder:
         for entry in self.tensors:
             index = 0
             if entry["data"] is not None:
-                buffers.append(self._buffer(b, entry["data"]))
+                narrow = NARROW.get(entry["dtype"])
+                buffers.append(self._buffer(b, packed(entry["data"], narrow) if narrow else entry["data"]))
                 index = len(buffers) - 1
             tensors.append(self._tensor(b, entry, index))
         names = sorted({entry["name"] for entry in self.operators})

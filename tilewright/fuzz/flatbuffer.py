@@ -24,8 +24,10 @@ _VERSIONS = {
 }  # fmt: skip
 _CODES = {
     "float32": "FLOAT32", "int32": "INT32", "uint8": "UINT8", "int64": "INT64", "int16": "INT16", "int8": "INT8",
-    "bool": "BOOL",
+    "bool": "BOOL", "int4": "INT4", "int2": "INT2",
 }  # fmt: skip
+#: types of which several numbers share a byte, and their bits
+NARROW = {"int4": 4, "int2": 2}
 
 
 class FormatError(TilewrightError):
@@ -43,7 +45,7 @@ def schema() -> Any:
 
 @dataclass
 class StoredTensor:
-    """One tensor of the file; ``data`` makes it a constant, ``variable`` a state."""
+    """One tensor of the file; ``data`` makes it a constant (of the types int4 and int2: int8), ``variable`` a state."""
 
     name: str
     shape: tuple[int, ...]
@@ -89,6 +91,14 @@ def write_tflite(
     return path
 
 
+def packed(values: Array, bits: int) -> Array:
+    """Integers of ``bits`` bits as bytes, the first in the lowest bits, zeros behind the last."""
+    each = 8 // bits
+    flat = values.reshape(-1).astype(np.int64) & ((1 << bits) - 1)
+    rows = np.append(flat, np.zeros(-flat.size % each, np.int64)).reshape(-1, each)
+    return np.asarray((rows << (bits * np.arange(each))).sum(axis=1), np.uint8)
+
+
 def _code(s: Any, name: str) -> Any:
     code = s.OperatorCodeT()
     code.builtinCode = getattr(s.BuiltinOperator, name)
@@ -105,7 +115,8 @@ def _tensor(s: Any, stored: StoredTensor, buffers: list[Any]) -> Any:
     tensor.buffer = 0
     if stored.data is not None:
         buffer = s.BufferT()
-        buffer.data = np.frombuffer(np.ascontiguousarray(stored.data).tobytes(), np.uint8)
+        data = packed(stored.data, NARROW[stored.dtype]) if stored.dtype in NARROW else stored.data
+        buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
         buffers.append(buffer)
         tensor.buffer = len(buffers) - 1
     if stored.scales is not None:

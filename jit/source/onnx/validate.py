@@ -105,9 +105,11 @@ def unshare_zero_points(model: Any) -> None:
     zero point that several weights share (as PyTorch's exporter writes it) it makes the new one twice, and fails.
     """
     initial = {tensor.name: tensor for tensor in model.graph.initializer}
+    widened = {node.output[0] for node in model.graph.node if node.op_type == "Cast" and node.input[0] in initial}
     used: set[str] = set()
     for number, node in enumerate(model.graph.node):
-        if node.op_type != "DequantizeLinear" or len(node.input) < 3 or node.input[0] not in initial:
+        constant = node.op_type == "DequantizeLinear" and (node.input[0] in initial or node.input[0] in widened)
+        if not constant or len(node.input) < 3:
             continue
         name = node.input[2]
         if name in used and name in initial:

@@ -15,10 +15,12 @@ from tilewright.jit.graph import Reshape
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
 
+_TYPES = ("int8", "uint8", "int4", "uint4", "int2", "uint2")
+
 
 def centred(values: NDArray[Any], zero_point: NDArray[Any], axis: int) -> NDArray[np.int16]:
-    """8-bit weights less their zero points, of which there is one or one per index of ``axis``."""
-    if values.dtype not in (np.int8, np.uint8) or zero_point.dtype != values.dtype:
+    """Weights of 8 bits or fewer less their zero points, of which there is one or one per index of ``axis``."""
+    if values.dtype.name not in _TYPES or zero_point.dtype != values.dtype:
         raise Unsupported(f"weights of type {values.dtype.name} with zero points of type {zero_point.dtype.name}")
     along = [1] * values.ndim
     if zero_point.size > 1:

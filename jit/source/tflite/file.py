@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,16 +15,21 @@ from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import Quantisation
 from tilewright.jit.source.tflite.validate import validated
 
-#: TensorType of the schema -> NumPy type; types that NumPy lacks (strings, resources, packed) have none
+#: TensorType of the schema -> NumPy type; types that NumPy lacks (strings, resources) have none
 DTYPES = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8",
     10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
 }  # fmt: skip
+#: TensorType of the schema -> signed integers of which several share a byte, and their bits
+PACKED = {17: ("int4", 4), 19: ("int2", 2)}
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the main subgraph; ``dtype`` is "" where NumPy has none; ``data`` for constants."""
+    """A tensor of the main subgraph; ``dtype`` is "" where NumPy has none; ``data`` for constants.
+
+    Constants of the types ``int4`` and ``int2`` have int8 ``data``; nothing else is of these types.
+    """
 
     index: int
     name: str
@@ -127,8 +133,11 @@ class File:
         dtype = DTYPES.get(tensor.type, "")
         stored = self.model.buffers[tensor.buffer].data if tensor.buffer < len(self.model.buffers) else None
         data = None
-        if stored is not None and len(stored) and dtype and not tensor.sparsity and not tensor.isVariable:
-            data = np.asarray(stored, np.uint8).view(dtype).reshape(shape)
+        packed, bits = PACKED.get(tensor.type, ("", 0))
+        if stored is not None and len(stored) and (dtype or packed) and not tensor.sparsity and not tensor.isVariable:
+            content = np.asarray(stored, np.uint8)
+            data = unpacked(content, bits, shape) if packed else content.view(dtype).reshape(shape)
+            dtype = dtype or packed
         quantisation = tensor.quantization
         scales = _list(quantisation.scale) if quantisation is not None else []
         zero_points = _list(quantisation.zeroPoint) if quantisation is not None else []
@@ -154,6 +163,16 @@ class File:
             op.builtinOptions,
             (code.customCode or b"").decode("utf-8", "replace"),
         )
+
+
+def unpacked(content: NDArray[np.uint8], bits: int, shape: tuple[int, ...]) -> NDArray[np.int8]:
+    """Signed integers of ``bits`` bits, of which several share a byte, the first in its lowest bits.
+
+    Raises ValueError where there are too few of them.
+    """
+    fields = (content[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) << np.uint8(8 - bits)
+    signed = fields.astype(np.uint8).view(np.int8) >> (8 - bits)
+    return signed.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 def _kinds(schema: Any, model: Any) -> list[str]:

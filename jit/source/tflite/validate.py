@@ -11,8 +11,9 @@ import numpy as np
 from tilewright.jit.errors import ModelError
 
 _IDENTIFIER = b"TFL3"
-#: bytes per element of the tensor types that may hold constants; 0: variable or packed, not checked
-_TYPE_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 9: 1, 10: 8}
+#: bits per element of the tensor types that may hold constants; others are of no fixed size, and not checked
+_TYPE_BITS = {0: 32, 1: 16, 2: 32, 3: 8, 4: 64, 6: 8, 7: 16, 9: 8, 10: 64, 17: 4, 19: 2, 20: 4}
+_QUANTISED = (3, 9, 17, 19, 20)  #: types of 8 bits and fewer
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,11 @@ class _Checker:
         self.require(all(0 <= d < 1 << 31 for d in shape), f"{label} has shape {shape}")
         self.require(0 <= tensor.Buffer() < max(1, len(sizes)), f"{label} uses buffer {tensor.Buffer()}")
         stored = sizes[tensor.Buffer()] if sizes else 0
-        width = _TYPE_BYTES.get(tensor.Type(), 0)
-        if stored and width and not tensor.Sparsity():
+        bits = _TYPE_BITS.get(tensor.Type(), 0)
+        if stored and bits and not tensor.Sparsity():
             elements = int(np.prod(np.array(shape, object))) if shape else 1
-            self.require(stored == elements * width, f"{label} has {stored} bytes for shape {shape}")
+            of = f" of {bits} bits each" if bits < 8 else ""
+            self.require(stored == -(-elements * bits // 8), f"{label} has {stored} bytes for shape {shape}{of}")
         quantisation = tensor.Quantization()
         if quantisation is not None and quantisation.ScaleLength():
             self.count(quantisation.ScaleLength(), f"scales of {label}")
@@ -126,16 +128,12 @@ def validated(path: Path, data: bytes, *, quantised: bool = True) -> Any:
 
 def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:
     """Float models (or those that are quantised already) and dynamic shapes, said before something less clear is."""
-    import tflite
-
     subgraph = model.Subgraphs(0)
     quantised = False
     for i in range(subgraph.TensorsLength()):
         tensor = subgraph.Tensors(i)
         quantisation = tensor.Quantization()
-        quantised |= tensor.Type() in (tflite.TensorType.INT8, tflite.TensorType.UINT8) and bool(
-            quantisation is not None and quantisation.ScaleLength()
-        )
+        quantised |= tensor.Type() in _QUANTISED and quantisation is not None and quantisation.ScaleLength() > 0
     if quantised and not wanted:
         raise ModelError(f"{path}: is quantised already; compile it as it is")
     if wanted and not quantised:

@@ -9,10 +9,11 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand
 from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
+from tilewright.jit.source.tflite.file import PACKED
 from tilewright.jit.source.tflite.site import Site
 
 SAME, VALID = 0, 1
-_MOST_BIAS = 1 << 31
+_NARROW = tuple(name for name, _ in PACKED.values())
 
 
 def conv_2d(site: Site) -> str:
@@ -96,7 +97,8 @@ def read_weight(site: Site, position: int, image: int, axis: int) -> tuple[NDArr
     """(weights without their zero point, scale per output channel) of the operands ``position`` and ``image``."""
     site.same_kind(image)
     tensor, values = site.tensor(position), site.constant(position)
-    if tensor.dtype != site.tensor(image).dtype:
+    narrow = tensor.dtype in _NARROW and site.tensor(image).dtype == "int8"  # which the kernels widen first
+    if tensor.dtype != site.tensor(image).dtype and not narrow:
         raise Unsupported(f"{tensor.dtype or 'packed'} weights under {site.tensor(image).dtype} activations")
     count = values.shape[axis] if values.ndim > axis else 0
     scales, zero_points = tensor.scales.astype(np.float64), tensor.zero_points
@@ -107,8 +109,8 @@ def read_weight(site: Site, position: int, image: int, axis: int) -> tuple[NDArr
     if not (np.isfinite(scales).all() and (scales >= 0).all()):
         raise Unsupported("weight scales that are no numbers")
     moved = int(zero_points[0]) if zero_points.size else 0
-    if tensor.dtype == "int8" and zero_points.any():
-        raise Unsupported("int8 weights with a zero point")
+    if tensor.dtype != "uint8" and zero_points.any():
+        raise Unsupported(f"{tensor.dtype} weights with a zero point")
     if tensor.dtype == "uint8" and scales.size > 1:
         raise Unsupported("uint8 weights with scales per channel")
     return values.astype(np.int16) - moved, np.broadcast_to(scales, (count,))

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+from ml_dtypes import iinfo
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
+_IR_VERSIONS = {21: 10, 25: 13}  #: by the first opset that needs them
 F = np.float32
 
 
@@ -89,15 +91,24 @@ class NetBuilder:
         return self.pair(name, shape, scale, int(self.rng.integers(-40, 40)), spread)
 
     def weight(
-        self, shape: tuple[int, ...], axis: int = 0, per_channel: bool = True, dtype: str = "int8", zero_point: int = 0
+        self,
+        shape: tuple[int, ...],
+        axis: int = 0,
+        per_channel: bool = True,
+        dtype: str = "int8",
+        zero_point: int = 0,
+        cast: str = "",
     ) -> tuple[str, NDArray[Any]]:
-        """(dequantised weights, their scales)."""
-        info = np.iinfo(dtype)
+        """(dequantised weights, their scales). ``cast``: the type that they become first."""
+        info = iinfo(dtype)
         values = self.rng.integers(info.min + 1, info.max + 1, shape).astype(dtype)
         scales = self.rng.uniform(0.002, 0.006, shape[axis] if per_channel else ()).astype(F)
-        zeros = np.full(scales.shape, zero_point, dtype)
+        zeros = np.full(scales.shape, zero_point, cast or dtype)
         extra = {"axis": axis} if per_channel else {}
-        return self.dequantise(self.constant(values), scales, zeros, **extra), scales
+        stored = self.constant(values)
+        if cast:
+            stored = self.op("Cast", [stored], to=_TYPES[cast])
+        return self.dequantise(stored, scales, zeros, **extra), scales
 
     def bias(self, x: Tensor, scales: NDArray[Any], channels: int) -> str:
         values = self.rng.integers(-3000, 3000, channels).astype(np.int32)
@@ -121,7 +132,8 @@ class NetBuilder:
     def save(self, path: Path) -> Path:
         graph = helper.make_graph(self.nodes, "net", self.inputs, self.outputs, self.constants)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+        ir_version = max([8, *(ir for opset, ir in _IR_VERSIONS.items() if self.opset >= opset)])
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=ir_version), str(path))
         return path
 
 

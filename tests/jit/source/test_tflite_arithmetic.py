@@ -57,8 +57,12 @@ def tensor(b: TfliteBuilder, shape: list[int], dtype: str, like: int | None = No
 
 
 def weighted(kind: str, dtype: str, per_channel: bool, seed: int, path: Path, few_bits: bool) -> int:
-    """One weight of 1 a channel: the accumulator is the bias, next to a tie of the float64 product of the scales."""
+    """One weight of 1 a channel: the accumulator is the bias, next to a tie of the float64 product of the scales.
+
+    ``dtype``: of the weights; of the activations too, unless it is int4.
+    """
     b = TfliteBuilder(seed)
+    stored, dtype = dtype, "int8" if dtype == "int4" else dtype
     if few_bits:
         sx, sw, sy = F(2.0**-9), F(2.0**-13), F(1)
     else:
@@ -76,7 +80,7 @@ def weighted(kind: str, dtype: str, per_channel: bool, seed: int, path: Path, fe
     shape = shapes[kind]
     scales: Any = np.full(CHANNELS, sw, F) if per_channel else sw
     axis = 3 if kind.startswith("DEPTHWISE") else 0
-    w = b.tensor(shape, scales, zero(dtype), dtype, np.full(shape, 1 + zero(dtype), dtype), axis)
+    w = b.tensor(shape, scales, zero(dtype), stored, np.full(shape, 1 + zero(dtype), dtype), axis)
     sb: Any = np.full(CHANNELS, sx * sw, F) if per_channel else F(sx * sw)
     offset = int(b.rng.integers(-20, 20))
     y = b.tensor([1, CHANNELS] if dense else [1, 1, 1, CHANNELS], sy, offset + zero(dtype), dtype)
@@ -91,7 +95,9 @@ def weighted(kind: str, dtype: str, per_channel: bool, seed: int, path: Path, fe
 
 
 @pytest.mark.parametrize("few_bits", [False, True])
-@pytest.mark.parametrize("dtype,per_channel", [("int8", True), ("int8", False), ("uint8", False)])
+@pytest.mark.parametrize(
+    "dtype,per_channel", [("int8", True), ("int8", False), ("uint8", False), ("int4", True), ("int4", False)]
+)
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
 def test_weighted_layers_at_their_ties(
     kind: str, dtype: str, per_channel: bool, few_bits: bool, tmp_path: Path

@@ -26,7 +26,7 @@ def conv(b: TfliteBuilder, x: int, channels: int, shape: list[int], scale: float
     return b.op("CONV_2D", operands, y, "Conv2DOptions", Padding=SAME, FusedActivationFunction=NONE, **steps)
 
 
-def assert_equal(path: Path, seed: int = 0, count: int = 3, config: str = "tiny") -> Any:
+def assert_equal(path: Path, seed: int = 0, count: int = 3, config: str | tw.Config = "tiny") -> Any:
     """Compile, run some random inputs, compare every output with LiteRT; returns the artifact."""
     exe = tw.compile(path, config, cache=False)
     rng = np.random.default_rng(seed)
