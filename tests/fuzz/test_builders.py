@@ -108,6 +108,23 @@ def test_operator_form(tmp_path: Path) -> None:
     check(net, net.save(tmp_path / "net.onnx", [y], stored=True), [y])
 
 
+def test_narrow_weights_of_tflite(tmp_path: Path) -> None:
+    """As few bits as each kernel takes."""
+    net = TfliteNet(seed=2, weight_bits=2)
+    x = net.input((1, 8, 8, 6), zero_point=3)
+    y = net.fully_connected(net.transpose_conv(net.depthwise(net.conv(x, 8)), 4), 9)
+    check(net, net.save(tmp_path / "net.tflite", [y]), [y])
+    assert [t.dtype for t in net.tensors if t.name.startswith("w")] == ["int4", "int4", "int8", "int2"]
+
+
+@pytest.mark.parametrize("cast", [False, True])
+def test_narrow_weights_of_onnx(cast: bool, tmp_path: Path) -> None:
+    net = OnnxNet(seed=2, dtype="uint8", opset=21, weight_bits=4, weight_cast=cast)
+    y = net.conv(net.input((1, 6, 8, 8), zero_point=131), 6, weight_dtype="uint8", weight_zero_point=128)
+    y = net.matmul(net.flatten(y), 5, form="qlinear")
+    check(net, net.save(tmp_path / "net.onnx", [y], stored=True), [y])
+
+
 def test_lstm(tmp_path: Path) -> None:
     net = TfliteNet(seed=2)
     y = net.lstm(net.input((1, 7, 9), zero_point=-3), 5)

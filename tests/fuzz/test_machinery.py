@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from tilewright.cli.app import main
@@ -17,7 +18,7 @@ from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
 from tilewright.fuzz.compare import first_difference
 from tilewright.fuzz.expose import computed_in_float, expose
 from tilewright.fuzz.recipe import Step
-from tilewright.fuzz.seeds import RANDOM
+from tilewright.fuzz.seeds import RANDOM, seed_bits
 from tilewright.fuzz.shrink import failure_class, write_shrunk
 from tilewright.fuzz.workers import Result, Task
 from tilewright.jit.source import open_source
@@ -44,6 +45,24 @@ def test_random_configs_are_valid_and_differ() -> None:
     assert len({c.fingerprint for c in configs}) > 30
     assert {c.block_in for c in configs} >= {4, 8, 16, 32}
     assert seed_config("tiny", "onnx", 5) == PRESETS["tiny"]
+
+
+@pytest.mark.parametrize("frontend", ["tflite", "onnx"])
+def test_one_network_in_seven_has_weights_of_four_or_two_bits(frontend: str, tmp_path: Path) -> None:
+    """Mostly on a Config that packs them."""
+    bits = {seed: seed_bits(frontend, seed) for seed in range(200)}
+    assert 0.08 < np.mean([b < 8 for b in bits.values()]) < 0.25
+    assert set(bits.values()) == {8, 4, 2}
+    narrow = [seed for seed in bits if bits[seed] < 8]
+    assert sum(seed_config(RANDOM, frontend, seed).weight_bits < 8 for seed in narrow) > len(narrow) / 2
+    stored = set()
+    for seed in narrow:
+        recipe, path, _ = draw_network(frontend, seed, "small", tmp_path)
+        if frontend == "tflite":
+            stored |= {t.dtype for t in build(recipe, path).net.tensors}
+        else:
+            stored |= {t.data_type for t in onnx.load(str(path)).graph.initializer}
+    assert stored >= ({"int4"} if frontend == "tflite" else {onnx.TensorProto.INT4, onnx.TensorProto.UINT4})
 
 
 def test_networks_are_of_many_kinds(tmp_path: Path) -> None:

@@ -29,14 +29,16 @@ class OnnxDrawer(Drawer):
         return "qlinear" if self.forms and self.chance(0.6) else "qdq"
 
 
-def draw_onnx(rng: np.random.Generator, size: Size) -> Recipe:
-    """One random network."""
+def draw_onnx(rng: np.random.Generator, size: Size, weight_bits: int = 8) -> Recipe:
+    """One random network; ``weight_bits`` below 8: with weights of 4 bits."""
     options = {
         "dtype": str(rng.choice(["int8", "uint8"], p=[0.5, 0.5])),
         "power_of_two": bool(rng.random() < 0.25),
         "opset": int(rng.choice([13, 17, 18])),
         "dedicated_pairs": bool(rng.random() < 0.3),
     }
+    if weight_bits < 8:
+        options |= {"weight_bits": 4, "weight_cast": bool(rng.random() < 0.6), "opset": 21}
     d = OnnxDrawer(rng, size, options)
     for _ in range(d.pick([1, 2, 3], [0.75, 0.2, 0.05])):
         shape = d.input_shape(d.pick([4, 2, 3], [0.88, 0.07, 0.05]), channels_last=False)

@@ -13,11 +13,12 @@ from tilewright.fuzz.tensors import limits
 ACTIVATIONS = ["none", "relu", "relu6", "relu_n1_to_1"]
 
 
-def draw_tflite(rng: np.random.Generator, size: Size) -> Recipe:
-    """One random network."""
+def draw_tflite(rng: np.random.Generator, size: Size, weight_bits: int = 8) -> Recipe:
+    """One random network; weights of ``weight_bits`` where its kernels take them."""
     options = {
         "dtype": str(rng.choice(["int8", "uint8"], p=[0.75, 0.25])),
         "power_of_two": bool(rng.random() < 0.25),
+        **({} if weight_bits == 8 else {"dtype": "int8", "weight_bits": weight_bits}),
     }
     d = Drawer("tflite", rng, size, options)
     for _ in range(d.pick([1, 2, 3], [0.75, 0.2, 0.05])):

@@ -16,7 +16,8 @@ _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
 
 class OnnxBase:
     """Nodes by name. ``dtype``: int8 or uint8, that of activations; ``dedicated_pairs`` gives each consumer of a
-    tensor a DequantizeLinear of its own, as some exporters do.
+    tensor a DequantizeLinear of its own, as some exporters do. ``weight_bits``: 8, or 4 (opset 21), then with
+    ``weight_cast`` behind a Cast to 8 bits.
 
     Every operator that computes ends in a QuantizeLinear and DequantizeLinear pair whose ``scale`` and
     ``zero_point`` are chosen where they are not given (times ``gain``); ``pair=False`` leaves the pair out.
@@ -29,12 +30,15 @@ class OnnxBase:
         power_of_two: bool = False,
         opset: int = 17,
         dedicated_pairs: bool = False,
+        weight_bits: int = 8,
+        weight_cast: bool = False,
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.dtype = dtype
         self.power_of_two = power_of_two
         self.opset = opset
         self.dedicated_pairs = dedicated_pairs
+        self.weight_bits, self.weight_cast = weight_bits, weight_cast
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Tensor] = []
@@ -198,7 +202,7 @@ class OnnxBase:
         graph = helper.make_graph(self._used_nodes(names), "network", self.graph_inputs, infos, self.constants)
         opsets = [helper.make_opsetid("", self.opset), *([helper.make_opsetid(CONTRIB, 1)] if self._contrib else [])]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="tilewright")
-        model.ir_version = 8
+        model.ir_version = 8 if self.opset < 21 else 10
         onnx.save(model, str(path))
         return Path(path)
 
@@ -206,6 +210,10 @@ class OnnxBase:
         """The nodes without DequantizeLinear that nothing reads."""
         read = names | {name for node in self.nodes for name in node.input}
         return [n for n in self.nodes if n.op_type != "DequantizeLinear" or n.output[0] in read]
+
+    def narrows(self, dequantise: bool) -> bool:
+        """Whether weights have 4 bits; operators that take integers have kernels for 8 alone."""
+        return self.weight_bits == 4 and (dequantise or self.weight_cast)
 
     @staticmethod
     def _need_rank(kind: str, x: Tensor, rank: int) -> None:
@@ -215,11 +223,17 @@ class OnnxBase:
     def _weight(
         self, data: Array, scales: Array, zero_point: int, axis: int | None, dequantise: bool = True
     ) -> list[str]:
-        """A weight behind a DequantizeLinear, or its three names for a QLinear operator."""
+        """A weight behind a DequantizeLinear, or its three names for a QLinear operator; ``data``: int8 or uint8."""
         one = scales.size == 1 and axis is None
         scale = np.float32(scales.ravel()[0]) if one else scales.astype(np.float32)
         zero = np.array(zero_point, data.dtype) if one else np.full(scales.shape, zero_point, data.dtype)
-        names = [self.constant(data), self.constant(scale), self.constant(zero)]
+        if self.narrows(dequantise):
+            data = data.astype(data.dtype.name.replace("8", "4"))  # types that onnx brings
+            zero = zero if self.weight_cast else zero.astype(data.dtype)
+        stored = self.constant(data)
+        if self.narrows(dequantise) and self.weight_cast:
+            stored = self.node("Cast", [stored], to=_TYPES[zero.dtype.name])
+        names = [stored, self.constant(scale), self.constant(zero)]
         if not dequantise:
             return names
         attributes: dict[str, Any] = {} if one else {"axis": axis}

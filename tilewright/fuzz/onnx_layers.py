@@ -213,6 +213,8 @@ class Layers(OnnxBase):
         if dequantise is False and x.scale is None:
             raise BuildError("a QLinear operator: its input is not quantised")
         channels = shape[axis]
+        if self.narrows(dequantise):
+            dtype, zero_point = dtype.replace("8", "4"), zero_point >> 4
         data = random_weights(self.rng, shape, dtype, zero_point)
         rows = np.moveaxis(data, axis, 0).reshape(channels, -1).astype(np.float64) - zero_point
         taps = rows.shape[1] // groups

@@ -34,6 +34,10 @@ _VARIED = {
 }  # fmt: skip
 
 
+#: bits of weights -> share of the networks; a random Config has as many then, or 8
+_WEIGHT_BITS = {8: 0.85, 4: 0.12, 2: 0.03}
+
+
 class SeedError(TilewrightError):
     """No network of a seed is accepted by the reference interpreter."""
 
@@ -52,11 +56,22 @@ def draw_config(rng: np.random.Generator) -> Config:
             continue
 
 
+def seed_bits(frontend: str, seed: int) -> int:
+    """Bits of the weights in the network of a seed."""
+    rng = np.random.default_rng([list(DRAWS).index(frontend), seed, 1 << 21])
+    return int(rng.choice(list(_WEIGHT_BITS), p=list(_WEIGHT_BITS.values())))
+
+
 def seed_config(name: str, frontend: str, seed: int) -> Config:
     """The Config of a seed: ``random``, or a preset's name or file for all."""
-    if name == RANDOM:
-        return draw_config(np.random.default_rng([list(DRAWS).index(frontend), seed, 1 << 20]))
-    return load_config(name)
+    if name != RANDOM:
+        return load_config(name)
+    rng = np.random.default_rng([list(DRAWS).index(frontend), seed, 1 << 20])
+    config, bits = draw_config(rng), seed_bits(frontend, seed)
+    try:
+        return config if bits == 8 or rng.random() < 0.2 else config.replace(weight_bits=bits)
+    except ConfigError:  # blocks of so few bytes that the bus has none so narrow
+        return config
 
 
 def draw_network(frontend: str, seed: int, size: str | Size, folder: str | Path) -> tuple[Recipe, Path, int]:
@@ -66,7 +81,7 @@ def draw_network(frontend: str, seed: int, size: str | Size, folder: str | Path)
     for attempt in range(ATTEMPTS):
         rng = np.random.default_rng([list(DRAWS).index(frontend), seed, attempt])
         try:
-            recipe = DRAWS[frontend](rng, chosen)
+            recipe = DRAWS[frontend](rng, chosen, seed_bits(frontend, seed))
             inputs = recipe_inputs(recipe, path)
         except BuildError:
             continue

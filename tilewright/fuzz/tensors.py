@@ -65,8 +65,14 @@ class Range:
     high: float = math.inf
 
 
+#: smallest and largest value of the types that NumPy lacks; arrays of them are of int8 or uint8
+_NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1)}
+
+
 def limits(dtype: str) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
+    if dtype in _NARROW:
+        return _NARROW[dtype]
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 
@@ -135,20 +141,20 @@ def window_output(name: str, size: int, kernel: int, stride: int, dilation: int 
 def random_weights(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: str, zero_point: int = 0, symmetric: bool = True
 ) -> Array:
-    """Stored weights: mostly bell-shaped, sometimes flat, sparse, or at the ends of the range."""
+    """Stored weights (int8 or uint8): mostly bell-shaped, sometimes flat, sparse, or at the ends of the range."""
     low, high = limits(dtype)
     if symmetric and dtype == "int8":
         low = -127
     style = rng.choice(["normal", "flat", "sparse", "ends"], p=[0.7, 0.15, 0.1, 0.05])
     if style == "normal":
-        values = np.rint(rng.normal(zero_point, 40, shape))
+        values = np.rint(rng.normal(zero_point, 40 if dtype in ("int8", "uint8") else (high - low) / 4, shape))
     elif style == "flat":
         values = rng.integers(low, high + 1, shape).astype(np.float64)
     elif style == "sparse":
         values = np.where(rng.random(shape) < 0.7, zero_point, rng.integers(low, high + 1, shape))
     else:
         values = np.where(rng.random(shape) < 0.5, low, high)
-    return np.clip(values, low, high).astype(dtype)
+    return np.clip(values, low, high).astype("uint8" if dtype.startswith("u") else "int8")
 
 
 def weight_scales(

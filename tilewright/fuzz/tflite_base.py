@@ -28,12 +28,14 @@ class TfliteBase:
 
     Every operator that computes takes ``scale`` and ``zero_point`` of its output; what is not given is chosen so that
     the values fit, times ``gain``. With ``power_of_two`` all scales chosen here are powers of two, which gives ties.
+    ``weight_bits``: 8, or 4 or 2 of layers between int8 tensors, as few as LiteRT's kernel of the layer takes.
     """
 
-    def __init__(self, seed: int = 0, dtype: str = "int8", power_of_two: bool = False) -> None:
+    def __init__(self, seed: int = 0, dtype: str = "int8", power_of_two: bool = False, weight_bits: int = 8) -> None:
         self.rng = np.random.default_rng(seed)
         self.dtype = dtype
         self.power_of_two = power_of_two
+        self.weight_bits = weight_bits
         self.tensors: list[StoredTensor] = []
         self.operators: list[StoredOperator] = []
         self.inputs: list[Tensor] = []

@@ -57,7 +57,7 @@ class Layers(TfliteBase):
         (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
         weight_shape = (channels, kh, kw, depth // groups)
         code, limit = self._fused(activation)
-        w, b, values = self._weights(x, weight_shape, 0, per_channel, bias, weight_zero_point, limit)
+        w, b, values = self._weights(x, weight_shape, 0, per_channel, bias, weight_zero_point, limit, least=4)
         y = self._output(shape, values, x.dtype, **out)
         self.macs += y.size * math.prod(weight_shape[1:])
         self.op(
@@ -86,7 +86,7 @@ class Layers(TfliteBase):
         shape = self._window_shape("DEPTHWISE_CONV_2D", x, channels, kernel, stride, dilation, padding)
         (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
         code, limit = self._fused(activation)
-        w, b, values = self._weights(x, (1, kh, kw, channels), 3, per_channel, bias, weight_zero_point, limit)
+        w, b, values = self._weights(x, (1, kh, kw, channels), 3, per_channel, bias, weight_zero_point, limit, least=4)
         y = self._output(shape, values, x.dtype, **out)
         self.macs += y.size * kh * kw
         self.op(
@@ -148,7 +148,7 @@ class Layers(TfliteBase):
         if keep_num_dims and depth != x.shape[-1]:
             raise BuildError(f"FULLY_CONNECTED: {x.shape} cannot keep its axes over {depth} values")
         code, limit = self._fused(activation)
-        w, b, values = self._weights(x, (channels, depth), 0, per_channel, bias, weight_zero_point, limit)
+        w, b, values = self._weights(x, (channels, depth), 0, per_channel, bias, weight_zero_point, limit, least=2)
         y = self._output(shape, values, x.dtype, **out)
         self.macs += rows * depth * channels
         self.op(
@@ -176,22 +176,27 @@ class Layers(TfliteBase):
         bias: bool,
         weight_zero_point: int | None,
         limit: tuple[float, float],
+        least: int = 8,
     ) -> tuple[int, int, Range]:
-        """Constants of a layer, and the range of its sums; the bias has a scale of its own per channel."""
+        """Constants of a layer, and the range of its sums; the bias has a scale of its own per channel.
+
+        ``least``: bits of the narrowest weights that the kernel takes.
+        """
         self._need_quantised("a layer", x)
         channels = shape[axis]
         low, high = limits(x.dtype)
         zero = weight_zero_point if weight_zero_point is not None else (0 if x.dtype == "int8" else 128)
         if x.dtype == "int8":
             zero = 0
-        stored = random_weights(self.rng, shape, x.dtype, min(high, max(low, zero)))
+        dtype = f"int{max(self.weight_bits, least)}" if x.dtype == "int8" else x.dtype
+        stored = random_weights(self.rng, shape, dtype, min(high, max(low, zero)))
         rows = np.moveaxis(stored, axis, 0).reshape(channels, -1).astype(np.float64) - zero
         one_scale = not per_channel or x.dtype == "uint8"
         scales = weight_scales(self.rng, rows, rows.shape[1], x, 1 if one_scale else channels, self.power_of_two)
         real = rows * scales[:, None]
         w = self._store(
             StoredTensor(
-                f"w{len(self.tensors)}", shape, x.dtype, scales, np.array([zero]), 0 if one_scale else axis, stored
+                f"w{len(self.tensors)}", shape, dtype, scales, np.array([zero]), 0 if one_scale else axis, stored
             )
         )
         offsets: Array = np.zeros(channels)
