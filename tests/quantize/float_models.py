@@ -58,7 +58,7 @@ def two_inputs(path: Path) -> Path:
 
 
 def float_tflite(path: Path) -> Path:
-    """Convolution, mean over the image and a classifier."""
+    """Convolution, depthwise convolution, mean over the image and a classifier."""
     rng = np.random.default_rng(4)
     tensors: list[StoredTensor] = []
 
@@ -73,11 +73,19 @@ def float_tflite(path: Path) -> Path:
     x, image, mean, y = (
         tensor(*spec) for spec in (("x", (1, 8, 8, 3)), ("image", (1, 8, 8, 8)), ("mean", (1, 8)), ("y", (1, 5)))
     )
+    moved = tensor("moved", (1, 8, 8, 8))
     axes = tensor("axes", (2,), np.array([1, 2], np.int32))
     steps = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1, "fusedActivationFunction": 1}
     operators = [
         StoredOperator("CONV_2D", [x, weight("w", 8, 3, 3, 3), weight("b", 8)], [image], "Conv2DOptions", steps),
-        StoredOperator("MEAN", [image, axes], [mean], "ReducerOptions", {"keepDims": False}),
+        StoredOperator(
+            "DEPTHWISE_CONV_2D",
+            [image, weight("d", 1, 3, 3, 8), weight("e", 8)],
+            [moved],
+            "DepthwiseConv2DOptions",
+            {**steps, "depthMultiplier": 1},
+        ),
+        StoredOperator("MEAN", [moved, axes], [mean], "ReducerOptions", {"keepDims": False}),
         StoredOperator("FULLY_CONNECTED", [mean, weight("v", 5, 8), weight("c", 5)], [y], "FullyConnectedOptions"),
     ]
     return write_tflite(path, tensors, operators, [x], [y])

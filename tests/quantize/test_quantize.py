@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tests.jit.onnx_models import QdqBuilder
@@ -18,6 +20,7 @@ from tests.quantize.float_models import float_onnx, float_tflite, two_inputs
 from tilewright.checking import reference_outputs
 from tilewright.cli.app import main
 from tilewright.errors import TilewrightError
+from tilewright.jit.source.tflite.file import File
 from tilewright.quantize import litert, quantize_file
 from tilewright.quantize.base import Layer
 from tilewright.quantize.loss import layer_losses
@@ -32,9 +35,10 @@ def images(path: Path, shape: tuple[int, ...], count: int = 12) -> Path:
     return path
 
 
-def exact_on_the_accelerator(model: Path, x: np.ndarray[Any, Any], kinds: int) -> None:
-    """Compiles and compares with the interpreter; all ``kinds`` layers with products run on the accelerator."""
-    exe = tw.compile(model, config="tiny", cache=False)
+def exact_on_the_accelerator(model: Path, x: np.ndarray[Any, Any], kinds: int, bits: int = 8) -> None:
+    """Compiles and compares with the interpreter; all ``kinds`` layers with products run on the accelerator, which has
+    weights of ``bits``."""
+    exe = tw.compile(model, config=tw.PRESETS["tiny"].replace(weight_bits=bits), cache=False)
     np.testing.assert_array_equal(exe(x), reference_outputs(model, [x])[0])
     weighted = [o for o in exe.artifact.options["operators"] if o["macs"]]
     assert [o["place"] for o in weighted] == ["accelerator"] * kinds
@@ -58,7 +62,7 @@ def test_float_onnx(opset: int, tmp_path: Path) -> None:
     assert result.accuracy[0] == 1.0
     assert result.accuracy[1] > 0.8
     assert list(dict.fromkeys(seen)) == [
-        "calibrating", "choosing scales", "comparing layers", "float accuracy", "8-bit accuracy",
+        "calibrating", "choosing scales", "comparing layers", "float accuracy", "quantised accuracy",
     ]  # fmt: skip
     lost = [layer.lost for layer in result.layers]
     assert lost == sorted(lost, reverse=True)
@@ -68,15 +72,47 @@ def test_float_onnx(opset: int, tmp_path: Path) -> None:
     exact_on_the_accelerator(tmp_path / "quantised.onnx", x[:3], 3)
 
 
+@pytest.mark.parametrize("opset", [11, 17, 21])
+def test_float_onnx_to_four_bits(opset: int, tmp_path: Path) -> None:
+    """Packed in the file, in the memories, and proven; numbers that are no weights keep 8 bits."""
+    data = images(tmp_path / "x.npy", (3, 8, 8))
+    result = quantize_file(float_onnx(tmp_path / "float.onnx", opset), data, bits=4)
+    assert all(15 < layer.after < 50 for layer in result.layers)
+    result.save(tmp_path / "quantised.onnx")
+    types = {t.name: t.data_type for t in onnx.load(str(tmp_path / "quantised.onnx")).graph.initializer}
+    assert list(types.values()).count(onnx.TensorProto.INT4) == 3
+    for bits in (4, 8):
+        exact_on_the_accelerator(tmp_path / "quantised.onnx", np.load(data)[:3], 3, bits)
+
+
+def test_constants_of_other_operators_keep_eight_bits(tmp_path: Path) -> None:
+    inputs = [helper.make_tensor_value_info("x", 1, [1, 2, 4, 4])]
+    constant = numpy_helper.from_array(np.random.default_rng(2).normal(0, 1, (1, 2, 4, 4)).astype(np.float32), "c")
+    weight = numpy_helper.from_array(np.random.default_rng(3).normal(0, 1, (3, 2, 1, 1)).astype(np.float32), "w")
+    nodes = [helper.make_node("Add", ["x", "c"], ["a"], "sum"), helper.make_node("Conv", ["a", "w"], ["y"], "conv")]
+    outputs = [helper.make_tensor_value_info("y", 1, [1, 3, 4, 4])]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, [constant, weight])
+    path = tmp_path / "float.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), str(path))
+    content = quantize_file(path, images(tmp_path / "x.npy", (2, 4, 4)), bits=4).content
+    types = {t.name: t.data_type for t in onnx.load_from_string(content).graph.initializer}
+    assert types["c_quantized"] == onnx.TensorProto.INT8
+    assert types["w_quantized"] == onnx.TensorProto.INT4
+
+
 @LITERT
-def test_float_tflite(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits,least", [(8, 15), (4, 12)])
+def test_float_tflite(bits: int, least: int, tmp_path: Path) -> None:
     data = images(tmp_path / "x.npy", (8, 8, 3), 20)
-    result = quantize_file(float_tflite(tmp_path / "float.tflite"), data)
-    assert sorted(layer.name for layer in result.layers) == ["op000_CONV_2D", "op001_MEAN", "op002_FULLY_CONNECTED"]
-    assert all(15 < layer.after < 60 for layer in result.layers)
+    result = quantize_file(float_tflite(tmp_path / "float.tflite"), data, bits=bits)
+    names = ["op000_CONV_2D", "op001_DEPTHWISE_CONV_2D", "op002_MEAN", "op003_FULLY_CONNECTED"]
+    assert sorted(layer.name for layer in result.layers) == names
+    assert all(least < layer.after < 60 for layer in result.layers)
     result.save(tmp_path / "quantised.tflite")
+    types = [t.dtype for t in File(tmp_path / "quantised.tflite").tensors if t.name in ("w", "d", "v")]
+    assert types == [f"int{bits}"] * 3
     x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
-    exact_on_the_accelerator(tmp_path / "quantised.tflite", x, 2)
+    exact_on_the_accelerator(tmp_path / "quantised.tflite", x, 3, bits)
 
 
 def test_float_pt2(tmp_path: Path) -> None:
@@ -163,7 +199,7 @@ def test_wrong_models(tmp_path: Path) -> None:
     builder = QdqBuilder(seed=4)
     assert "is quantised already" in refused(builder.save(tmp_path / "q.onnx", *conv_relu(builder)), data)
     assert "dynamic shape" in refused(float_onnx(tmp_path / "open.onnx", batch=0), data)
-    assert "--bits 4: the compiler has no layers with 4-bit" in refused(float_onnx(tmp_path / "f.onnx"), data, bits=4)
+    assert "--bits 3: weights are quantised to 8 or 4" in refused(float_onnx(tmp_path / "f.onnx"), data, bits=3)
 
 
 def test_without_litert_quantiser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +222,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ".onnx models become .onnx files" in capsys.readouterr().err
     assert main([*arguments, str(tmp_path / "gone" / "quantised.onnx")]) == 2
     assert "there is no directory" in capsys.readouterr().err
-    assert main([*arguments, str(tmp_path / "four.onnx"), "--bits", "4"]) == 2
-    assert "4-bit weights" in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "two.onnx"), "--bits", "2"]) == 2
+    assert "8 or 4 bits" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["float.onnx", "labels.npy", "quantised.onnx", "x.npy"]
     assert main(["quantize", "--help"]) == 0
     assert "Example: tilewright quantize" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""``tilewright quantize``: a float model in, an 8-bit one out."""
+"""``tilewright quantize``: a float model in, one of integers out."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def quantize(
     labels: Annotated[
         Path | None, typer.Option(metavar="L.npy", help="The right class of each input, to measure accuracy with.")
     ] = None,
-    bits: Annotated[int, typer.Option(help="Bits of a weight.")] = 8,
+    bits: Annotated[int, typer.Option(metavar="8|4", help="Bits of a weight.")] = 8,
     all_layers: Annotated[bool, typer.Option("--all", help=f"List every layer, not the worst {SHOWN} alone.")] = False,
 ) -> None:
-    """Quantise a float model to 8 bits and show what each layer loses, worst first."""
+    """Quantise a float model and show what each layer loses, worst first."""
     from tilewright.quantize import quantize_file
     from tilewright.terminal import ProgressReporter, output_console
 

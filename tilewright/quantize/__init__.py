@@ -1,4 +1,4 @@
-"""Post-training quantisation: a float model and example inputs in, an 8-bit model that the compiler takes out.
+"""Post-training quantisation: a float model and example inputs in, a model of integers that the compiler takes out.
 
 The quantisers are ONNX Runtime's and LiteRT's own; what is added is one way to call both, and what quantising cost,
 layer by layer.

@@ -44,7 +44,7 @@ class Quantiser(ABC):
 
     @abstractmethod
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
-        """The 8-bit model, its ranges those of ``data``: for each input an array (N, *shape)."""
+        """The quantised model, its ranges those of ``data``: for each input an array (N, *shape)."""
 
     @abstractmethod
     def tensors(self, quantised: bytes | None) -> Tensors:

@@ -16,6 +16,7 @@ from tilewright.quantize.result import Quantised
 __all__ = ["QuantizeError", "open_quantiser", "quantize_file"]
 
 COMPARED = 16  #: inputs that layers are compared on
+BITS = (8, 4)  #: of a weight
 
 
 def quantize_file(
@@ -26,18 +27,15 @@ def quantize_file(
     bits: int = 8,
     progress: Progress = silent,
 ) -> Quantised:
-    """Quantise a float ``.onnx``, ``.pt2`` or ``.tflite`` file to 8 bits, its ranges those that ``data`` shows.
+    """Quantise a float ``.onnx``, ``.pt2`` or ``.tflite`` file, its ranges those that ``data`` shows.
 
-    ``data``: as :func:`tilewright.quantize.data.load_data` takes it; all of it is seen. ``labels``: a ``.npy`` file
-    with the right class of each input, for the accuracy of both models. Raises :class:`TilewrightError` naming the
-    file.
+    ``bits``: of a weight, 8 or 4; activations have 8. ``data``: as :func:`tilewright.quantize.data.load_data` takes it;
+    all of it is seen. ``labels``: a ``.npy`` file with the right class of each input, for the accuracy of both models.
+    Raises :class:`TilewrightError` naming the file.
     """
-    if bits != 8:
-        raise QuantizeError(
-            f"--bits {bits}: the compiler has no layers with {bits}-bit weights from model files, they would all run "
-            "on the CPU; use --bits 8"
-        )
-    quantiser = open_quantiser(Path(model))
+    if bits not in BITS:
+        raise QuantizeError(f"--bits {bits}: weights are quantised to {' or '.join(map(str, BITS))} bits")
+    quantiser = open_quantiser(Path(model), bits)
     arrays = load_data(Path(data), quantiser.inputs)
     count = arrays[0].shape[0]
     right = None if labels is None else load_labels(Path(labels), count)
@@ -49,14 +47,14 @@ def quantize_file(
     if right is not None:
         shares = [
             _accuracy(quantiser.answer(form), samples(arrays, count), right, what, progress)
-            for form, what in ((None, "float accuracy"), (content, "8-bit accuracy"))
+            for form, what in ((None, "float accuracy"), (content, "quantised accuracy"))
         ]
         accuracy = shares[0], shares[1]
     return Quantised(content, losses, count, accuracy)
 
 
-def open_quantiser(path: Path) -> Quantiser:
-    """The quantiser for a float model file. Raises :class:`TilewrightError`."""
+def open_quantiser(path: Path, bits: int) -> Quantiser:
+    """The quantiser for a float model file, to weights of ``bits``. Raises :class:`TilewrightError`."""
     if path.is_dir():
         raise QuantizeError(f"{path}: is a folder; give the model file in it")
     if not path.exists():
@@ -65,16 +63,16 @@ def open_quantiser(path: Path) -> Quantiser:
     if suffix == ".tflite":
         from tilewright.quantize.litert import LitertQuantiser
 
-        return LitertQuantiser(path)
+        return LitertQuantiser(path, bits)
     if suffix == ".onnx":
         from tilewright.quantize.onnx_runtime import OnnxQuantiser, read_float
 
-        return OnnxQuantiser(path, read_float(path))
+        return OnnxQuantiser(path, read_float(path, bits), bits)
     if suffix == ".pt2":
         from tilewright.jit.source.pytorch import program_to_onnx, read_program
         from tilewright.quantize.onnx_runtime import OnnxQuantiser, parse_float
 
-        return OnnxQuantiser(path, parse_float(path, program_to_onnx(read_program(path), str(path))))
+        return OnnxQuantiser(path, parse_float(path, program_to_onnx(read_program(path), str(path)), bits), bits)
     raise QuantizeError(f"{path}: unknown kind of model {path.suffix!r}; give a float .onnx, .pt2 or .tflite file")
 
 

@@ -24,16 +24,16 @@ _CHUNK = 16  #: inputs between two reports of progress
 
 
 class LitertQuantiser(Quantiser):
-    """A float ``.tflite`` file."""
+    """A float ``.tflite`` file, to be quantised to weights of ``bits``."""
 
     suffix = ".tflite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, bits: int) -> None:
         if find_spec("ai_edge_quantizer") is None:
             raise QuantizeError(
                 f"{path}: quantising .tflite files needs ai-edge-quantizer: pip install 'tilewright[quantize]'"
             )
-        self.path = path
+        self.path, self.bits = path, bits
         self._content = read_bytes(path)
         file = File(path, quantised=False)
         self._real = _interpreter(path, self._content)
@@ -53,14 +53,14 @@ class LitertQuantiser(Quantiser):
         ]  # fmt: skip
 
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
-        from ai_edge_quantizer import quantizer, recipe
+        from ai_edge_quantizer import quantizer
 
         examples = [{f"x{i}": x for i, x in enumerate(one)} for one in samples(data, data[0].shape[0])]
         ranges: Any = None
         try:
             with _quiet():
                 tool = quantizer.Quantizer(_signed(self._content))
-                tool.load_quantization_recipe(recipe.static_wi8_ai8())
+                tool.load_quantization_recipe(_recipe(self.bits))
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
                 with _quiet():
@@ -97,6 +97,26 @@ class LitertQuantiser(Quantiser):
             return _dequantised(first, interpreter.get_tensor(first["index"]))
 
         return run
+
+
+def _recipe(bits: int) -> Any:
+    """Everything of 8 bits, but for the weights of layers that have some: ``bits``, a scale for each channel."""
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+    kinds = qtyping.TFLOperationName
+    made = recipe_manager.RecipeManager()
+    made.add_static_config(".*", kinds.ALL_SUPPORTED, activation_num_bits=8, weight_num_bits=8)
+    if bits == 8:
+        return made.get_quantization_recipe()
+    config = qtyping.OpQuantizationConfig(
+        activation_tensor_config=qtyping.TensorQuantizationConfig(8, symmetric=False),
+        weight_tensor_config=qtyping.TensorQuantizationConfig(bits, granularity=qtyping.QuantGranularity.CHANNELWISE),
+        compute_precision=qtyping.ComputePrecision.INTEGER,
+        skip_checks=True,  # which know of no narrow weights of depthwise layers; LiteRT's kernel takes them
+    )
+    for kind in (kinds.CONV_2D, kinds.DEPTHWISE_CONV_2D, kinds.FULLY_CONNECTED):
+        made.add_quantization_config(".*", kind, config, algorithm_manager.AlgorithmName.OCTAV)
+    return made.get_quantization_recipe()
 
 
 def _interpreter(path: Path, content: bytes) -> Any:

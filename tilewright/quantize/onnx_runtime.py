@@ -19,59 +19,62 @@ from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
 from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors
+from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.provable import make_provable
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
-_PER_CHANNEL_OPSET = 13  #: the first whose DequantizeLinear has an axis
-_OPSET = 17
+#: bits of a weight -> the first opset that has them by channel, and the one that files of an earlier are converted to
+_OPSETS = {8: (13, 17), 4: (21, 21)}
 #: of the quantiser's names for what a tensor's readers read
 _READ = "{}_DequantizeLinear_Output"
 
 
-def read_float(path: Path) -> Any:
-    """The protobuf of a float ``.onnx`` file. Raises TilewrightError."""
-    return _usable(path, validate.read(path))
+def read_float(path: Path, bits: int) -> Any:
+    """The protobuf of a float ``.onnx`` file, of an opset for weights of ``bits``. Raises TilewrightError."""
+    return _usable(path, validate.read(path), bits)
 
 
-def parse_float(path: Path, content: bytes) -> Any:
+def parse_float(path: Path, content: bytes, bits: int) -> Any:
     """The protobuf of a float model that was made from ``path``. Raises QuantizeError."""
     import onnx
 
-    return _usable(path, onnx.load_from_string(content))
+    return _usable(path, onnx.load_from_string(content), bits)
 
 
-def _usable(path: Path, model: Any) -> Any:
+def _usable(path: Path, model: Any, bits: int) -> Any:
     if validate.is_quantised(model):
         raise QuantizeError(f"{path}: is quantised already; compile it as it is")
     validate.fix_batch(model)
     validate.refuse_shapes(path, model)
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _OPSET)
-    if opset < _PER_CHANNEL_OPSET:
-        model = _converted(path, model, opset)
+    least, target = _OPSETS[bits]
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), target)
+    if opset < least:
+        model = _converted(path, model, opset, bits)
     pool_means(model)
     return model
 
 
-def _converted(path: Path, model: Any, opset: int) -> Any:
+def _converted(path: Path, model: Any, opset: int, bits: int) -> Any:
     from onnx import version_converter
 
+    least, target = _OPSETS[bits]
     try:
-        return version_converter.convert_version(model, _OPSET)
+        return version_converter.convert_version(model, target)
     except Exception as error:  # the converter raises kinds of its own
         raise QuantizeError(
-            f"{path}: of opset {opset}, which has no scales per channel, and does not convert to {_OPSET} "
-            f"({interpreters.first_line(error)}); export it again with opset {_PER_CHANNEL_OPSET} or newer"
+            f"{path}: of opset {opset}, which has no weights of {bits} bits with scales per channel, and does not "
+            f"convert to {target} ({interpreters.first_line(error)}); export it again with opset {least} or newer"
         ) from error
 
 
 class OnnxQuantiser(Quantiser):
-    """A float ONNX model; ``model`` is its protobuf, of fixed shapes."""
+    """A float ONNX model, to be quantised to weights of ``bits``; ``model`` is its protobuf, of fixed shapes."""
 
     suffix = ".onnx"
 
-    def __init__(self, path: Path, model: Any) -> None:
-        self.path = path
+    def __init__(self, path: Path, model: Any, bits: int) -> None:
+        self.path, self.bits = path, bits
         self.model = self._prepared(model)
         graph = self.model.graph
         constants = {t.name for t in graph.initializer}
@@ -90,16 +93,22 @@ class OnnxQuantiser(Quantiser):
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
             onnx.save(self.model, str(source))
+            exceptions: dict[str, Any] = {}
+            if self.bits == 4:
+                others = other_constants(self.model)
+                exceptions = {"TensorQuantOverrides": {name: [{"quant_type": QuantType.QInt8}] for name in others}}
             try:
                 quantize_static(
                     source, target, _Reader(self.inputs, data, progress), quant_format=QuantFormat.QDQ,
-                    per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+                    per_channel=True, activation_type=QuantType.QUInt8,
+                    weight_type=QuantType.QInt8 if self.bits == 8 else QuantType.QInt4,
+                    extra_options=exceptions,
                 )  # fmt: skip
             except Exception as error:  # the quantiser raises whatever protobuf, NumPy and ONNX Runtime do
                 raise QuantizeError(
                     f"{self.path}: ONNX Runtime cannot quantise it: {interpreters.first_line(error)}"
                 ) from error
-            content = target.read_bytes()
+            content = widened(target.read_bytes())
         return make_provable(self.path, content, progress)
 
     def tensors(self, quantised: bytes | None) -> Tensors:

@@ -11,7 +11,7 @@ from tilewright.quantize.loss import LayerLoss
 
 @dataclass(frozen=True)
 class Quantised:
-    """The 8-bit model file, what each layer lost (most first), and the shares of right answers before and after.
+    """The quantised model file, what each layer lost (most first), and the shares of right answers before and after.
 
     ``accuracy``: None without labels. ``inputs``: how many were seen.
     """
