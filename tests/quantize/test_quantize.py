@@ -7,10 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from onnx import helper, numpy_helper
 
 import tilewright as tw
@@ -113,6 +115,20 @@ def test_float_tflite(bits: int, least: int, tmp_path: Path) -> None:
     assert types == [f"int{bits}"] * 3
     x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
     exact_on_the_accelerator(tmp_path / "quantised.tflite", x, 3, bits)
+
+
+@LITERT
+def test_a_float_file_of_an_old_converter(tmp_path: Path) -> None:
+    """Its operators' codes are in the old field alone."""
+    path, data = float_tflite(tmp_path / "float.tflite"), images(tmp_path / "x.npy", (8, 8, 3))
+    wanted = quantize_file(path, data)
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    for code in model.operatorCodes:
+        code.builtinCode = 0
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    assert quantize_file(path, data).layers == wanted.layers
 
 
 def test_float_pt2(tmp_path: Path) -> None:

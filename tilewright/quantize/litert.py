@@ -148,11 +148,16 @@ def _dequantised(detail: Any, value: Array) -> Array:
 
 
 def _signed(content: bytes) -> bytes:
-    """The model with one signature, by which the quantiser runs it, whatever signatures it has."""
+    """The model with one signature, by which the quantiser runs it, whatever signatures it has.
+
+    Files of old converters have their operators' codes in the field of old alone, where the quantiser does not look.
+    """
     import flatbuffers  # type: ignore[import-untyped]
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    for code in model.operatorCodes:
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
     main = model.subgraphs[0]
     signature = schema.SignatureDefT()
     signature.signatureKey, signature.subgraphIndex = _SIGNATURE, 0
