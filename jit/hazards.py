@@ -10,7 +10,7 @@ An ALU read too close behind the ALU write it depends on gets a WAIT in front of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
