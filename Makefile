@@ -4,6 +4,7 @@
 #   make setup     .venv with all that the project uses
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
+#   make docs      the documentation site, in build/docs/index.html
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
 #   make rtl-report   synthesis and timing of every preset whose RTL has changed (hours); results in hw/reports
 #   make calibrate    the LUT and FF models fitted anew on Yosys runs (an hour or more; goes on where it stopped)
@@ -32,7 +33,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check-machine setup demo test test-all lint bench bitstream rtl-report calibrate clean
+.PHONY: help check-machine setup demo test test-all lint docs bench bitstream rtl-report calibrate clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -70,6 +71,10 @@ test-all: setup
 lint: setup
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \
 	  echo "$$check"; $(VENV)/bin/$$check || failed=1; done; exit $$failed
+
+# Warnings are errors: a link that leads nowhere, a docstring that is no reStructuredText.
+docs: setup
+	$(PY) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 
 # Each bench/bench_*.py is a script of its own and prints what it measured.
 bench: setup

@@ -2,7 +2,7 @@
 
 An entry is a name, a code, its meaning as an expression and a sentence for the reference page. The reference, the
 simulator, the hardware's lanes (RTL and HLS), random programs, coverage and the page are made from it, and there is
-no entry without a meaning. ``docs/add_alu_function.md`` adds one.
+no entry without a meaning. ``docs/tutorials/add_alu_function.md`` adds one.
 """
 
 from __future__ import annotations

@@ -62,6 +62,8 @@ class _Options(TypedDict, total=False):
     operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]
     moved: tuple[tuple[str, str], ...]
     rejected: tuple[str, ...]
+    model_suffix: Annotated[str, OneOf(("", ".tflite", ".onnx", ".pt2"))]
+    model_sha256: str
 
 
 Layer = Annotated[dict[str, Any], Holds(_Layer)]

@@ -121,6 +121,19 @@ def test_check_reports_differences_with_exit_code_1(shell: Shell, toy: Path, mon
     assert shell(*arguments) == 1
     assert "2 of 64 elements in 1 of 2 outputs differ from the reference, by at most 2 LSB" in shell.out
 
+    # an artifact knows its model by name and content
+    assert shell("compile", toy, "--config", "tiny", "-o", "toy.twa") == 0
+    check = ("run", "toy.twa", "--inputs", 2, "--check")
+    assert shell(*check) == 1
+    wrong[:] = 0
+    assert shell(*check) == 0
+    toy.rename("moved.tflite")
+    assert "toy.tflite is not beside it; name it by --reference" in shell.fails(*check)
+    assert shell(*check, "--reference", "moved.tflite") == 0
+    toy.write_bytes(b"TFL3 another")
+    assert "toy.tflite: is not the model that toy.twa was compiled from" in shell.fails(*check)
+    assert "--reference: names the model of an artifact" in shell.fails("run", toy, "--check", "--reference", toy)
+
 
 def test_bad_inputs_are_one_line_each(shell: Shell, artifact: Path) -> None:
     good = images(2)
@@ -171,7 +184,7 @@ def test_bad_artifacts_are_one_line_each(shell: Shell, artifact: Path) -> None:
     assert "cut.twa: truncated" in shell.fails("inspect", "cut.twa")
     line = shell.fails("run", artifact, "--config", "pynq-z2", "--output", "y.npy")
     assert "toy: compiled for config tiny, but the requested config is pynq-z2 (block_in: 4 != 16;" in line
-    assert "--check needs the model file" in shell.fails("run", artifact, "--check")
+    assert "--check needs the model, and toy is not beside it" in shell.fails("run", artifact, "--check")
     assert "compiled without intermediates" in shell.fails("run", artifact, "--keep-intermediates", "d")
 
 

@@ -1,109 +1,112 @@
-"""``docs/add_alu_function.md`` carried out on a copy of the repository: patches applied, commands run, as they stand.
+"""The tutorials and the quick start, carried out: their commands and Python lines run, and print what the page shows.
 
-Then functions and rounding modes of all shapes that a lane takes, more of them than the fields of today hold.
+Blocks marked ``console`` hold commands behind ``$`` and what they print, blocks marked ``python`` are doctests; both
+share a folder, Python lines also their names. ``...`` stands for anything.
 """
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
-import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "add_alu_function.md"
-#: entries, and how the tests state them, behind those of the page
-SHAPES = (
-    (
-        '    ABS = 6, abs(x), "the absolute value; of -2^31 itself, for 2^31 wraps"\n',
-        '    SHL = 7, shift_right(~x, -(y & 31)), ""\n    MEAN = 8, (x + y) >> 1, ""\n    TIMES = 9, y * x, ""\n'
-        '    SEVEN = 10, constant(7), ""\n    BYTE = 11, signed(y, 8) | (x & 256), ""\n',
-    ),
-    (
-        '    TRUNCATE = 4, select(negative, half - (shift > 0), -half), False, "toward zero"\n',
-        '    AWAY = 5, -(negative & (shift > 0)), False, ""\n    DOWN = 6, -half, True, ""\n',
-    ),
-)
-STATED = (
-    (
-        '    "ABS": lambda a, b: abs(a),\n',
-        '    "SHL": lambda a, b: ~a << (b & 31),\n    "MEAN": lambda a, b: (a + b) // 2,\n'
-        '    "TIMES": lambda a, b: a * b,\n    "SEVEN": lambda a, b: 7,\n'
-        '    "BYTE": lambda a, b: ((b + 128) % 256 - 128) | (a & 256),\n',
-    ),
-    (
-        '    "TRUNCATE": lambda product, shift: int(Fraction(product, 1 << shift)),\n',
-        '    "AWAY": lambda product, shift: half_away(Fraction(product, 1 << shift)),\n'
-        '    "DOWN": lambda product, shift: product >> shift & (-1 if product % (1 << shift) or not shift else -2),\n',
-    ),
-)
-NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "results", "out")
+DOCS = REPOSITORY / "docs"
+RULES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+#: pages, and the packages beyond those of the tests that they need
+PAGES = {
+    "start.md": (),
+    "tutorials/own_model.md": (),
+    "tutorials/parameter.md": (),
+    "tutorials/explore.md": (),
+    "tutorials/pytorch_to_board.md": ("torch", "torchao", "onnxscript"),
+}
 
 
-def blocks(kind: str) -> list[str]:
-    """The contents of the page's code blocks of a kind."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the examples and a ``tilewright`` on the path, and the working directory."""
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "tilewright"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tilewright "$@"\n')
+    command.chmod(0o755)
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    )
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(folder)
+    return folder
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository with all patches of the page applied."""
-    if shutil.which("git") is None:
-        pytest.skip("git, which applies the patches, is not installed")
-    root = tmp_path_factory.mktemp("tutorial") / "tilewright"
-    shutil.copytree(REPOSITORY, root, symlinks=True, ignore=NOT_COPIED)
-    for patch in blocks("diff"):
-        subprocess.run(["git", "apply", "-"], cwd=root, input=patch, text=True, check=True)
-    return root
+def blocks(page: str, *kinds: str) -> Iterator[tuple[str, str]]:
+    """Kind and content of the page's code blocks of these kinds, in order."""
+    for kind, body in re.findall(r"^```([^\n]*)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S):
+        if kind in kinds:
+            yield kind, body
 
 
-def run(copy: Path, command: str) -> str:
-    """Run one command of the page in the copy, with caches of its own; what it printed."""
-    environment = {
-        **os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.pathsep.join(
-            [str(Path(sys.executable).parent), os.environ["PATH"]]
-        ),
-        "TILEWRIGHT_CACHE": str(copy.parent / "cache"), "NUMBA_CACHE_DIR": str(copy.parent / "cache"),
-        "PYTEST_ADDOPTS": "-p no:cacheprovider",
-    }  # fmt: skip
-    done = subprocess.run(command, shell=True, cwd=copy, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+def commands(body: str) -> Iterator[tuple[str, str]]:
+    """Each command of a ``console`` block with what it is to print."""
+    for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        command, _, expected = part.partition("\n")
+        yield command, expected
 
 
-def test_the_new_entries_are_known_everywhere_at_once(copy: Path) -> None:
-    for block in blocks("sh"):
-        for command in block.splitlines():
-            run(copy, command)
-    page = (copy / "docs" / "isa.md").read_text()
-    assert "| ABS | `(0 - x) if (x < 0) else x` |" in page
-    assert "| TRUNCATE | " in page
-    assert "| rounding | 189:187 | 3 | Rounding |" in page
+def run(command: str, expected: str) -> None:
+    """One command: succeeds, or fails as the page shows, and prints what the page shows."""
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    refused = expected.startswith("tilewright: ")
+    assert (done.returncode == 2) is refused, f"{command}\n{done.stdout}\n{done.stderr}"
+    assert refused or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    printed = done.stderr if refused else "\n" + done.stdout
+    wanted = expected if refused else "\n" + expected
+    assert doctest.OutputChecker().check_output(wanted, printed, RULES), f"{command}\n{printed}"
+
+
+def run_python(page: str, body: str, names: dict[str, Any]) -> None:
+    """The lines of a ``python`` block."""
+    test = doctest.DocTestParser().get_doctest(body, names, page, str(DOCS / page), 0)
+    assert test.examples
+    report: list[str] = []
+    test.globs = names
+    failed = doctest.DocTestRunner(optionflags=RULES, verbose=False).run(test, out=report.append, clear_globs=False)
+    assert failed.failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_tutorial_does_what_it_says(page: str, clone: Path) -> None:
+    if missing := [name for name in PAGES[page] if find_spec(name) is None]:
+        pytest.skip(f"needs {', '.join(missing)}: pip install 'tilewright[torch]'")
+    names: dict[str, Any] = {}
+    for kind, body in blocks(page, "console", "python"):
+        if kind == "python":
+            run_python(page, body, names)
+        else:
+            for command, expected in commands(body):
+                run(command, expected)
 
 
 @pytest.mark.slow
-def test_simulator_rtl_and_hls_agree_on_the_new_entries(copy: Path) -> None:
-    for block in blocks("sh slow"):
-        for command in block.splitlines():
-            assert " passed" in run(copy, command)
+def test_the_changed_parameter_in_rtl(clone: Path, toolchain: None) -> None:
+    page = "tutorials/parameter.md"
+    for _, body in blocks(page, "console", "console slow"):
+        for command, expected in commands(body):
+            run(command, expected)
 
 
-@pytest.mark.slow
-def test_every_shape_that_a_lane_takes_agrees_everywhere(copy: Path) -> None:
-    """This test comes last: it changes the copy."""
-    for name, entries in (("isa/functions.py", SHAPES), ("tests/isa/test_functions.py", STATED)):
-        content = (copy / name).read_text()
-        for after, more in entries:
-            assert content.count(after) == 1
-            content = content.replace(after, after + more)
-        (copy / name).write_text(content)
-    for tests in (
-        "tests/isa/test_functions.py tests/sim/test_functional.py tests/sim/test_functions.py",
-        "tests/hw/test_engines.py tests/hw/test_hls.py -k extreme",
-    ):
-        assert " passed" in run(copy, f"python -m pytest -q {tests}")
+def test_every_tutorial_is_carried_out() -> None:
+    here = {path.name for path in (DOCS / "tutorials").glob("*.md")} - {"add_alu_function.md"}
+    assert here == {Path(page).name for page in PAGES if page.startswith("tutorials/")}

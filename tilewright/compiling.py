@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -101,7 +102,9 @@ def compile(
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
-    artifact = dataclasses.replace(artifact, name=path.stem, config=config)
+    # which model it was, so that --check of an artifact finds it
+    known = {"model_suffix": _suffix(path), "model_sha256": hashlib.sha256(data).hexdigest()}
+    artifact = dataclasses.replace(artifact, name=path.stem, config=config, options=artifact.options | known)
     executable = Executable(artifact, target, verified=not cached)
     executable.cached = cached
     return executable
@@ -116,6 +119,11 @@ def _bound(arguments: tuple[Any, ...], named: dict[str, Any], config: Any) -> tu
         raise TypeError(f"compile takes {' and '.join(names)} after the model, each once")
     found = {**named, "config": config, **given}
     return found.get("example"), DEFAULT_CONFIG if found["config"] is None else found["config"]
+
+
+def _suffix(path: Path) -> str:
+    """The kind of a model file by its name; empty for one by another name than its kind has."""
+    return path.suffix if path.suffix in (".tflite", ".onnx", ".pt2") else ""
 
 
 def _exported(module: Any, example: Any, progress: Progress) -> tuple[Path, bytes]:

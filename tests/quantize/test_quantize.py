@@ -102,6 +102,15 @@ def test_constants_of_other_operators_keep_eight_bits(tmp_path: Path) -> None:
     assert types["w_quantized"] == onnx.TensorProto.INT4
 
 
+def test_onnx_of_a_newer_file_version_than_onnxruntime_reads(tmp_path: Path) -> None:
+    path = float_onnx(tmp_path / "float.onnx", 17)
+    model = onnx.load(path)
+    model.ir_version = onnx.IR_VERSION
+    onnx.save(model, str(path))
+    made = quantize_file(path, images(tmp_path / "x.npy", (3, 8, 8), 4))
+    assert onnx.load_from_string(made.content).ir_version < onnx.IR_VERSION
+
+
 @LITERT
 @pytest.mark.parametrize("bits,least", [(8, 15), (4, 12)])
 def test_float_tflite(bits: int, least: int, tmp_path: Path) -> None:

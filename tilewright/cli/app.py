@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     global _verbose
     _verbose = False
     try:
-        result = app(args=arguments, standalone_mode=False)
+        result = app(args=arguments, prog_name="tilewright", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except TilewrightError as error:
         if _verbose:

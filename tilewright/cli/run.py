@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +76,10 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the reference; exit 1 on any difference.")
     ] = False,
+    reference: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="With --check of an artifact: its model, if that is not beside it."),
+    ] = None,
     keep_intermediates: Annotated[
         Path | None, typer.Option(metavar="D", help="Store every operator's output as .npy in this folder.")
     ] = None,
@@ -110,10 +115,9 @@ def run(
     files = Outputs(output, report, trace, html, keep_intermediates)
     data = read_bytes(model)
     compiled = is_artifact(data) or model.suffix == ".twa"
-    if compiled and check:
-        raise UsageProblem(
-            f"{model}: --check needs the model file, an artifact does not hold it; run the model instead"
-        )
+    if reference is not None and not (compiled and check):
+        raise UsageProblem("--reference: names the model of an artifact, for --check; a model file is its own")
+    judge = model_of(Artifact.from_bytes(data, str(model)), model, reference) if compiled and check else model
     if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
     if compiled and (fast_host or proven_only):
@@ -147,7 +151,7 @@ def run(
         y, result = executable.run(x, progress=advance, keep_intermediates=keep_intermediates)
         finished = 0
         difference = (
-            _compare(executable, model, x, y, lambda n: advance(n * executable.artifact.batch, "checking"))
+            _compare(executable, judge, x, y, lambda n: advance(n * executable.artifact.batch, "checking"))
             if check
             else None
         )
@@ -207,6 +211,20 @@ def load_artifact(data: bytes, source: str, config: str | None, device: str | De
     artifact.check_config(wanted, "the requested config")
     chosen = open_device(device, wanted) if isinstance(device, str) else device
     return Executable(dataclasses.replace(artifact, config=wanted), chosen)
+
+
+def model_of(artifact: Artifact, path: Path, given: Path | None) -> Path:
+    """The model file that an artifact was made from: as given, or of its name beside it, and of the same content."""
+    known = artifact.options.get("model_sha256")
+    name = Path(artifact.name).name + artifact.options.get("model_suffix", "")
+    model = path.with_name(name or path.name) if given is None else given
+    if given is None and (known is None or not model.is_file()):
+        raise UsageProblem(f"{path}: --check needs the model, and {name} is not beside it; name it by --reference")
+    if known is not None and hashlib.sha256(read_bytes(model)).hexdigest() != known:
+        raise UsageProblem(
+            f"{model}: is not the model that {path} was compiled from; compile it again, or name that one"
+        )
+    return model
 
 
 def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:

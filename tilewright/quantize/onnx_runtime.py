@@ -26,6 +26,7 @@ from tilewright.runtime.steps import TensorSpec
 
 #: bits of a weight -> the first opset that has them by channel, and the one that files of an earlier are converted to
 _OPSETS = {8: (13, 17), 4: (21, 21)}
+_IR_VERSION = 10  #: of files as ONNX Runtime reads them; onnx writes newer ones than the Runtime of the same year knows
 #: of the quantiser's names for what a tensor's readers read
 _READ = "{}_DequantizeLinear_Output"
 
@@ -52,6 +53,7 @@ def _usable(path: Path, model: Any, bits: int) -> Any:
     if opset < least:
         model = _converted(path, model, opset, bits)
     pool_means(model)
+    model.ir_version = min(model.ir_version, _IR_VERSION)
     return model
 
 
