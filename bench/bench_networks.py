@@ -2,7 +2,9 @@
 
 ``python bench/bench_networks.py [--config NAME|FILE ...] [--models DIR] [--json FILE]`` runs each ``NAME.tflite`` of
 the folder, and of the ``zoo`` in it, for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``, ...,
-stacked). Without the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``) the digits network is measured.
+stacked); without that file, four seeded random inputs against the reference interpreter (``tilewright models fetch all
+-d DIR`` gets the networks that the README quotes). Without the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``) the
+digits network is measured.
 
 ``--built small|medium|full [--network NAME ...] [--seed N]`` builds those of ``bench/networks`` instead, and compares
 one seeded input with LiteRT's reference kernels (full takes hours on ``tiny``).
@@ -32,6 +34,7 @@ from bench.common import DIGITS, keep_rows, machine, options_of
 from bench.networks import NETWORKS, SIZES, build, example
 from tilewright.checking import reference_outputs
 from tilewright.runtime.artifact import placed_macs, unproven
+from tilewright.runtime.random_inputs import random_inputs
 
 INPUT_SEED = 2027  #: another picture than the one that the scales of built networks were measured on
 Arrays = list[NDArray[Any]]
@@ -71,10 +74,13 @@ def lively(distinct: int, saturated: float, size: int) -> bool:
 
 
 def measure(model: Path, inputs: Arrays, expected: Arrays, config: str) -> dict[str, Any]:
-    """One row: compile, run all inputs, compare with the expected outputs, of which there may be none."""
+    """One row: compile, run all inputs (random ones if none are given), compare with the expected outputs if any."""
     start, cpu_start = time.perf_counter(), time.process_time()
     executable = tw.compile(model, config=config, cache=False)
     compile_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
+    if not inputs:
+        inputs = random_inputs(executable.inputs, INPUT_SEED, 4)
+        expected = reference_outputs(model, inputs)
     start = time.perf_counter()
     outputs, expected, report = run(executable, inputs, expected)
     here, everywhere = placed_macs(executable.artifact)
@@ -112,10 +118,10 @@ def show(row: dict[str, Any]) -> None:
 def found(folder: Path) -> Iterator[tuple[Path, Arrays, Arrays]]:
     """The networks of a folder with their inputs and outputs; else that of the digits example."""
     paths = [path for place in (folder, folder / "zoo") for path in sorted(place.glob("*.tflite"))]
-    cases = [(path, path.with_suffix(".npz")) for path in paths if path.with_suffix(".npz").exists()]
-    for path, beside in cases:
-        yield path, *stored(beside)
-    if not cases:
+    for path in paths:
+        beside = path.with_suffix(".npz")
+        yield path, *(stored(beside) if beside.exists() else ([], []))
+    if not paths:
         print("no networks found; measuring the digits example")
         images = np.load(DIGITS / "digits_test.npz")
         yield DIGITS / "digits.onnx", [next(images[k] for k in images if images[k].ndim == 4)], []

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tilewright import fetch
+from tilewright.cli import models
+from tilewright.cli.app import main
 from tilewright.errors import TilewrightError
 from tilewright.fetch import RemoteModel, fetch_model
 
@@ -155,3 +157,13 @@ def test_registry_matches_the_shared_networks(shared_models):
     for name, model in fetch.MODELS.items():
         content = (shared_models / f"{name}.tflite").read_bytes()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (model.size, model.sha256), name
+
+
+def test_the_command_fetches_all(server, tmp_path, monkeypatch, capsys):
+    second = RemoteModel(MODEL.path, MODEL.sha256, MODEL.size, "another", url(server, "ok"))
+    monkeypatch.setattr(fetch, "MODELS", {"fake": MODEL, "other": second})
+    monkeypatch.setattr(models, "MODELS", fetch.MODELS)
+    assert main(["models", "fetch", "other", "-d", str(tmp_path)]) == 0
+    assert main(["models", "fetch", "all", "-d", str(tmp_path), "--base-url", url(server, "ok")]) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"fake.tflite", "other.tflite"}
+    assert capsys.readouterr().out.split() == [str(tmp_path / f"{name}.tflite") for name in ("other", "fake", "other")]

@@ -117,38 +117,62 @@ def test_every_component_has_a_version_and_a_licence_without_its_text(inventory:
         assert {"license": {"name": stated}} in next(c for c in bill["components"] if c["name"] == name)["licenses"]
 
 
-@pytest.mark.slow
-def test_wheel_and_sdist_install_and_run_in_a_clean_environment(tmp_path: Path) -> None:
-    """Built from what is committed, in pip's own build environment; run from elsewhere, with NumPy alone."""
-    source = tmp_path / "source"
+def interpreter(version: str) -> str | None:
+    """A Python of this version: on the path, or one that pyenv or uv keep; None if the machine has none."""
+    places = [Path.home() / ".pyenv" / "versions", Path.home() / ".local" / "share" / "uv" / "python"]
+    kept = [str(path) for place in places for path in place.glob(f"*{version}.*/bin/python{version}")]
+    for candidate in [shutil.which(f"python{version}"), *kept]:
+        if (
+            candidate
+            and not subprocess.run([candidate, "-c", "import venv, ensurepip"], capture_output=True).returncode
+        ):
+            return candidate
+    return None
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Wheel and sdist of what is committed, made in pip's own build environment."""
+    folder = tmp_path_factory.mktemp("packages")
+    source = folder / "source"
     source.mkdir()
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
     subprocess.run(["tar", "-x"], cwd=source, input=archive, check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path / "wheels"), str(source)], check=True)
-    builder, wanted = tmp_path / "builder", tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(source)], check=True)
+    builder, wanted = folder / "builder", tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
     subprocess.run([sys.executable, "-m", "venv", builder], check=True)
     subprocess.run([str(builder / "bin" / "python"), *pip[1:], "install", *wanted["requires"]], check=True)
-    build = "from setuptools import build_meta; build_meta.build_sdist('../sdist')"
+    build = "from setuptools import build_meta; build_meta.build_sdist('..')"
     subprocess.run([str(builder / "bin" / "python"), "-c", build], cwd=source, check=True, capture_output=True)
-    (wheel,) = (tmp_path / "wheels").glob("*.whl")
-    (sdist,) = (tmp_path / "sdist").glob("*.tar.gz")
-    model = KEPT[-1]
-    for number, package in enumerate((wheel, sdist)):
-        home = tmp_path / f"environment{number}"
-        subprocess.run([sys.executable, "-m", "venv", home], check=True)
-        python = home / "bin" / "python"
-        subprocess.run([str(python), *pip[1:], "install", f"{package}[compile]"], check=True)
-        code = (
-            "import numpy as np, tilewright as tw; k = np.load('x.npz');"
-            f"y, r = tw.load({str(model)!r}).run(k['x']); assert np.array_equal(y, k['y']); r.save_html('r.html');"
-            "assert tw.__file__.startswith(" + repr(str(home)) + ")"
-        )
-        place = tmp_path / f"elsewhere{number}"
-        place.mkdir()
-        shutil.copy(model.with_suffix(".npz"), place / "x.npz")
-        clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        subprocess.run([python, "-c", code], cwd=place, check=True, env=clean)
-        command = [str(home / "bin" / "tilewright"), "--version"]
-        shown = subprocess.run(command, cwd=place, env=clean, capture_output=True, text=True)
-        assert tw.__version__ in shown.stdout, shown.stderr
+    return {"wheel": next(folder.glob("*.whl")), "sdist": next(folder.glob("*.tar.gz"))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("package", "version"), [("sdist", "3.11"), *(("wheel", f"3.{n}") for n in (11, 12, 13))])
+def test_package_installs_and_runs_in_a_clean_environment(
+    packages: dict[str, Path], package: str, version: str, tmp_path: Path
+) -> None:
+    """A kept artifact with its integers, and a model file compiled and compared, from a folder elsewhere."""
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} here")
+    home, place, model = tmp_path / "environment", tmp_path / "elsewhere", KEPT[-1]
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TILEWRIGHT", "NUMBA"))}
+    clean["TILEWRIGHT_CACHE"] = str(tmp_path / "cache")
+    subprocess.run([python, "-m", "venv", home], check=True, env=clean)
+    install = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q", "install"]
+    subprocess.run([*install, f"{packages[package]}[compile]"], check=True, env=clean)
+    place.mkdir()
+    shutil.copy(model.with_suffix(".npz"), place / "x.npz")
+    code = (
+        "import numpy as np, tilewright as tw; k = np.load('x.npz');"
+        f"y, r = tw.load({str(model)!r}).run(k['x']); assert np.array_equal(y, k['y']); r.save_html('r.html');"
+        "assert tw.__file__.startswith(" + repr(str(home)) + ")"
+    )
+    subprocess.run([home / "bin" / "python", "-c", code], cwd=place, check=True, env=clean)
+    command, digits = str(home / "bin" / "tilewright"), str(REPOSITORY / "examples" / "digits" / "digits.onnx")
+    shown = subprocess.run([command, "--version"], cwd=place, env=clean, capture_output=True, text=True)
+    assert tw.__version__ in shown.stdout, shown.stderr
+    ran = subprocess.run([command, "run", digits, "--check"], cwd=place, env=clean, capture_output=True, text=True)
+    assert "all 10 elements of 1 outputs equal the reference" in ran.stdout, ran.stderr

@@ -1,4 +1,4 @@
-"""Download the MLPerf Tiny networks from their public repository, checked against their checksums.
+"""Download the networks that the README quotes from their public repositories, checked against their checksums.
 
 A file is first written beside its destination under another name and renamed when it is whole and right,
 so that whatever goes wrong, no partial or foreign file is left under a model's name.
@@ -22,9 +22,10 @@ from tilewright.progress import Progress, silent
 __all__ = ["BASE_URL", "BASE_URL_VARIABLE", "MODELS", "RemoteModel", "fetch_model"]
 
 BASE_URL = "https://raw.githubusercontent.com/mlcommons/tiny/v1.1/benchmark/training"
-BASE_URL_VARIABLE = "TILEWRIGHT_MODELS_URL"  #: environment variable that replaces :data:`BASE_URL`
+BASE_URL_VARIABLE = "TILEWRIGHT_MODELS_URL"  #: environment variable that replaces where the models are
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 14
+_CORAL = "https://raw.githubusercontent.com/google-coral/test_data/104342d2d3480b3e66203073dac24f4e2dbb4c41"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class RemoteModel:
     sha256: str
     size: int  #: bytes
     description: str
+    base_url: str = BASE_URL
 
 
 MODELS: dict[str, RemoteModel] = {
@@ -62,6 +64,13 @@ MODELS: dict[str, RemoteModel] = {
         276_976,
         "anomaly detection: autoencoder, 640 features",
     ),
+    "mobilenet_v2_imagenet": RemoteModel(
+        "tf2_mobilenet_v2_1.0_224_ptq.tflite",
+        "5d3137241276e79c86d14a74fe43581398ae0e815191d3dba45495b810840e8c",
+        4_070_174,
+        "image classification: MobileNetV2 1.0, ImageNet, 224x224x3",
+        _CORAL,
+    ),
 }
 
 
@@ -83,7 +92,7 @@ def fetch_model(
     destination = Path(directory) / f"{name}.tflite"
     if _is_right(destination, model):
         return destination
-    url = f"{(base_url or os.environ.get(BASE_URL_VARIABLE) or BASE_URL).rstrip('/')}/{model.path}"
+    url = f"{(base_url or os.environ.get(BASE_URL_VARIABLE) or model.base_url).rstrip('/')}/{model.path}"
     partial = destination.with_name(f".{destination.name}.{os.getpid()}.part")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("attack", fuzz.attack, "attack twa onnx --minutes 30 -o attack"),
 )  # fmt: skip
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]], ...] = (
-    ("models", "List and download the MLPerf Tiny networks.",
+    ("models", "List and download the networks that the README quotes.",
      (("list", models.list_models, ""), ("fetch", models.fetch, "resnet8_cifar10 --directory models"))),
     ("config", "Accelerator configurations: the presets, and .toml files.",
      (("list", isa.list_configs, ""), ("show", isa.show_config, "pynq-z2 > mine.toml"))),

@@ -18,13 +18,16 @@ def list_models() -> None:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `tilewright models list` shows.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names that `tilewright models list` shows, or: all.")
+    ],
     directory: Annotated[Path, typer.Option("--directory", "-d", metavar="D", help="Where to put it.")] = Path("."),
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="Take it from here instead.")] = None,
 ) -> None:
-    """Download a network, checked against its checksum."""
+    """Download networks, checked against their checksums."""
     from tilewright.terminal import ProgressReporter
 
-    with ProgressReporter() as progress:
-        path = fetch_model(name, directory, base_url, progress.update)
-    typer.echo(str(path))
+    for name in MODELS if names == ["all"] else names:
+        with ProgressReporter() as progress:
+            path = fetch_model(name, directory, base_url, progress.update)
+        typer.echo(str(path))

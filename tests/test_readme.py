@@ -1,0 +1,63 @@
+"""The README's numbers are those that were measured last and kept, each by a command that it names."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tests.conftest import REPOSITORY
+from tilewright.config import PRESETS
+from tilewright.fetch import MODELS
+
+README = (REPOSITORY / "README.md").read_text()
+WORDS = " ".join(README.split())
+
+
+def kept(name: str) -> Any:
+    return json.loads((REPOSITORY / name).read_text())
+
+
+def table() -> list[list[str]]:
+    """The rows of the table of networks, cell by cell."""
+    part = README.partition("## Results")[2].partition("\n\nThe clock")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("| `")
+    ]
+    assert len(rows) == 5
+    return rows
+
+
+def test_the_table_is_what_was_measured_last() -> None:
+    measured = {row["network"]: row for row in kept("bench/results/networks.json")["rows"]}
+    mhz = PRESETS["pynq-z2"].clock_mhz
+    for name, inputs, cycles, bound, ratio, time, rate, _ in table():
+        row = measured[name.split("`")[1]]
+        assert row["differing"] == 0
+        assert [inputs, cycles, bound] == [f"{row[key]:,}" for key in ("inputs", "cycles", "floor_cycles")], name
+        assert ratio == f"{row['cycles'] / row['floor_cycles']:.2f}"
+        micros = row["cycles"] / mhz
+        assert time == (f"{micros:.0f} µs" if micros < 1000 else f"{micros / 1000:.1f} ms")
+        assert rate == f"{1e6 / micros:,.0f}"
+
+
+def test_its_networks_can_be_had() -> None:
+    assert {name.split("`")[1] for name, *_ in table()} == set(MODELS)
+    assert "tilewright models fetch all" in README
+
+
+def test_the_designs_size_and_the_models_errors_are_the_kept_ones() -> None:
+    used = kept("hw/reports/whole/pynq-z2.json")["used"]
+    assert f"{used['LUT']:,.0f} LUT (" in WORDS
+    assert f"{used['DSP']:.0f} DSP (" in WORDS
+    assert f"{used['BRAM']:.0f} block RAMs (" in WORDS
+    error = kept("dse/data/area.json")["xc7"]["error"]
+    assert f"within {100 * error['lut']['worst']:.1f} % (LUT) and {100 * error['ff']['worst']:.1f} % (FF)" in WORDS
+
+
+def test_every_command_that_it_names_is_there() -> None:
+    for script in set(re.findall(r"bench/(\w+\.py)", README)):
+        assert (REPOSITORY / "bench" / script).exists(), script
+    targets = (REPOSITORY / "Makefile").read_text()
+    for target in set(re.findall(r"`make ([a-z-]+)", README)):
+        assert re.search(rf"^{target}:", targets, re.M), target
