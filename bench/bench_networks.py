@@ -3,8 +3,8 @@
 ``python bench/bench_networks.py [--config NAME|FILE ...] [--models DIR] [--json FILE]`` runs each ``NAME.tflite`` of
 the folder, and of the ``zoo`` in it, for all inputs of ``NAME.npz`` (``x``, ``x1``, ... and ``y``, ``y1``, ...,
 stacked); without that file, four seeded random inputs against the reference interpreter (``tilewright models fetch all
--d DIR`` gets the networks that the README quotes). Without the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``) the
-digits network is measured.
+-d DIR`` gets the networks that the README quotes). Without the folder (``../shared/models`` or ``TILEWRIGHT_MODELS``)
+the digits network is measured.
 
 ``--built small|medium|full [--network NAME ...] [--seed N]`` builds those of ``bench/networks`` instead, and compares
 one seeded input with LiteRT's reference kernels (full takes hours on ``tiny``).
