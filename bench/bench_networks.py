@@ -7,7 +7,7 @@ stacked); without that file, four seeded random inputs against the reference int
 the digits network is measured.
 
 ``--built small|medium|full [--network NAME ...] [--seed N]`` builds those of ``bench/networks`` instead, and compares
-one seeded input with LiteRT's reference kernels (full takes hours on ``tiny``).
+one seeded input with LiteRT's reference kernels, or ONNX Runtime (full takes hours on ``tiny``).
 
 Printed for each: cycles, their ratio to the lower bound, the network's multiply-accumulates and the share of them on
 the accelerator, the array's utilization, the operators that the interpreter keeps, distinct values of the first output
@@ -128,12 +128,13 @@ def found(folder: Path) -> Iterator[tuple[Path, Arrays, Arrays]]:
 
 
 def built(names: list[str], size: str, seed: int) -> Iterator[tuple[Path, Arrays, Arrays]]:
-    """Networks of ``bench/networks`` with an input and LiteRT's outputs."""
+    """Networks of ``bench/networks`` with an input and the interpreter's outputs."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         for name in names:
-            model = Path(folder) / f"{name}.tflite"
+            model, rng = Path(folder) / f"{name}{NETWORKS[name].suffix}", np.random.default_rng(INPUT_SEED)
             shape = build(model, name, size, seed).input_shape
-            inputs = [example(shape, np.random.default_rng(INPUT_SEED))[None]]
+            whole = rng.normal(size=shape).astype(np.float32) if model.suffix == ".onnx" else example(shape, rng)
+            inputs = [whole[None]]
             yield model, inputs, reference_outputs(model, inputs)
 
 

@@ -30,6 +30,7 @@ from tilewright.runtime.steps import (
     ReshapeStep,
     SoftmaxStep,
     Step,
+    TableSoftmaxStep,
     TransposeStep,
 )
 
@@ -164,8 +165,8 @@ def _host_reason(graph: Graph, op: Op) -> str | None:
     """Why an operator runs on the host; None if the accelerator takes it."""
     if isinstance(op, g.Interpreted):
         return op.reason
-    if isinstance(op, g.Softmax):
-        return "softmax is exact integer arithmetic on the host"
+    if isinstance(op, (g.Softmax, g.TableSoftmax)):
+        return "softmax is exact on the host"
     if isinstance(op, g.HOST_KINDS):
         return "change of representation"
     return _reshape_reason(graph, op) if isinstance(op, g.Reshape) else None
@@ -226,6 +227,8 @@ def host_step(graph: Graph, op: Op) -> Step:
     """The step of an operator that NumPy computes. Raises :class:`PlaceError` for any other."""
     if isinstance(op, g.Softmax):
         return SoftmaxStep(op.inputs[0], op.output, op.multiplier, op.left_shift, op.diff_min)
+    if isinstance(op, g.TableSoftmax):
+        return TableSoftmaxStep(op.inputs[0], op.output, op.table, op.factor, op.zero_point)
     if isinstance(op, g.HostCast):
         return CastStep(op.inputs[0], op.output, op.offset, op.dtype)
     if isinstance(op, g.Reshape):

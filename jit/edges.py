@@ -10,7 +10,6 @@ from tilewright.config import Config
 from tilewright.isa.program import PAGE, whole_pages
 from tilewright.jit.emitter import Image
 from tilewright.jit.graph import Graph
-from tilewright.jit.layout import Buffer
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.runtime.steps import PackStep, UnpackStep
@@ -52,16 +51,20 @@ def dram_layout(graph: Graph, lowered: Lowered, config: Config) -> DramLayout:
             images[part] = Image(places[parts] + first * config.act_unit_bytes, units)
             first += buffers[part].units
     return DramLayout(
-        lay_out(INPUT, {t: _full_size(buffers[t]) for t in lowered.packs}),
+        lay_out(INPUT, {t: pack.size // config.act_unit_bytes for t, pack in lowered.packs.items()}),
         {t: places[parts] for t, parts in held.items()},
         images,
-        lay_out(SCRATCH, {t: _full_size(buffers[t]) for t in dict.fromkeys(lowered.spills.values())}),
+        lay_out(
+            SCRATCH,
+            {t: buffers[t].rows * buffers[t].stride for t in dict.fromkeys(lowered.spills.values())}
+            | {
+                name: b.entries * config.wgt_entry_bytes // config.act_unit_bytes
+                for name, b in lowered.blocked.items()
+                if not b.packed
+            },
+        ),
         sizes,
     )
-
-
-def _full_size(buffer: Buffer) -> int:
-    return buffer.rows * buffer.stride
 
 
 def edges(

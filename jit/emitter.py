@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.program import Program, Segment
 from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, StoreRow
+from tilewright.jit.blocked import Blocked
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Node, Uop
 from tilewright.jit.layout import Buffer, duplicate
@@ -30,7 +31,7 @@ class Emitter:
     """Emits the actions of a schedule in order.
 
     ``offsets``: byte offset in DRAM of each input and spilled tensor; ``outputs``: the image of each output tensor;
-    ``spills``: copies loaded from DRAM and the stored tensors they come from.
+    ``spills``: copies loaded from DRAM and the stored tensors they come from; ``blocked``: tensors that are weights.
     """
 
     def __init__(
@@ -41,11 +42,12 @@ class Emitter:
         offsets: Mapping[str, int],
         outputs: Mapping[str, Image],
         spills: Mapping[str, str],
+        blocked: Mapping[str, Blocked],
         scratch_bytes: int,
     ) -> None:
         self.config = config
         self._nodes, self._buffers, self._offsets, self._outputs = nodes, buffers, offsets, outputs
-        self._spills = spills
+        self._spills, self._blocked = spills, blocked
         self._writer = InstructionWriter(config, scratch_bytes // config.beat_bytes)
         self._padded: set[str] = set()
         self._bases: dict[tuple[int, int], tuple[int, int]] = {}
@@ -79,6 +81,13 @@ class Emitter:
                 for piece in self._writer.pieces(uops):
                     self._writer.resident(tuple(piece))
         self._writer.load_weights(action.wgt, chunk.weights)
+        if chunk.streamed is not None:
+            blocked = self._blocked[chunk.streamed.name]
+            fields = blocked.loaded(chunk.streamed, self._offsets[blocked.name])
+            fields |= {"sram": action.wgt + len(chunk.weights), "segment": INPUT if blocked.packed else SCRATCH}
+            self._writer.load_blocks(
+                fields, None if blocked.packed else self._beats(fields, self.config.wgt_entry_bytes)
+            )
         if len(chunk.prm):  # behind the weights: the array works before ALU does
             self._writer.load_prm(action.prm, chunk.prm)
 
@@ -107,6 +116,10 @@ class Emitter:
                     **buffer.wrap, **self._row_in_dram(buffer, action.tensor, row), "segment": SCRATCH,
                 }  # fmt: skip
                 self._writer.store_tile(fields, self._beats(fields))
+        for blocked in self._blocked.values():
+            if blocked.tensor == action.tensor and not blocked.packed:
+                for fields in blocked.stored(buffer, action.row, self._offsets[blocked.name]):
+                    self._writer.store_tile({**fields, "segment": SCRATCH}, self._beats(fields))
         if action.tensor in self._outputs:
             image = self._outputs[action.tensor]
             pixel = image.pixel_units * self.config.act_unit_bytes // self.config.beat_bytes
@@ -128,10 +141,11 @@ class Emitter:
         beats = buffer.stride * self.config.act_unit_bytes // self.config.beat_bytes
         return {"offset": self._offsets[stored] // self.config.beat_bytes + row * beats}
 
-    def _beats(self, fields: Mapping[str, int]) -> NDArray[np.int64]:
-        """Beats of scratch that a row covers."""
-        beats = fields["cols"] * self.config.act_unit_bytes // self.config.beat_bytes
-        return np.arange(fields["offset"], fields["offset"] + beats)
+    def _beats(self, fields: Mapping[str, int], entry_bytes: int = 0) -> NDArray[np.int64]:
+        """Beats of scratch that rows of units, or of entries of so many bytes, cover."""
+        beats = fields["cols"] * (entry_bytes or self.config.act_unit_bytes) // self.config.beat_bytes
+        rows = np.arange(fields.get("rows", 1)) * fields.get("stride", 0)
+        return np.asarray((fields["offset"] + rows[:, None] + np.arange(beats)).ravel())
 
     def _run_task(self, action: RunTask) -> None:
         self._task_node = action.node

@@ -14,6 +14,7 @@ from tilewright.jit.footprint import input_bytes
 from tilewright.jit.kernels.base import Node, is_uniform, prm_entries
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import image_shape, lower
 from tilewright.jit.plan import strips
@@ -66,7 +67,8 @@ def _layer_floor(
     constants = sum(_parameter_bytes(n, seen) for n in nodes)
     if isinstance(op, g.Conv2D | g.DepthwiseConv2D):  # of other layers they are ones, alike in all of them
         constants += sum(n.constant_entries()[0] for n in nodes) * config.wgt_entry_bytes
-    read = sum(inputs.pop(t, 0) for n in nodes for t in n.inputs)
+    streamed = [n.weights for n in nodes if isinstance(n, MatMulNode)]
+    read = sum(inputs.pop(t, 0) for t in (*(t for n in nodes for t in n.inputs), *streamed))
     written = 0
     if op.output in graph.outputs:
         written = sum(math.prod(lowered.tensors[t]) for t in lowered.outputs[op.output]) * config.act_unit_bytes
@@ -94,6 +96,8 @@ def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
 def _array_cycles(node: Node, config: Config) -> int:
     if isinstance(node, ConvNode):
         return node.height * node.width * node.filled_blocks
+    if isinstance(node, MatMulNode):
+        return node.height * node.width * node.product_blocks
     if isinstance(node, WindowNode):
         return min(_window_cycles(node, config), _diagonal_cycles(node, config))
     if isinstance(node, GlobalPoolNode):
@@ -138,4 +142,7 @@ def layer_macs(graph: g.Graph, op: g.Op) -> int:
     if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
         _, height, width, _ = image_shape(graph.tensors[op.output].shape)
         return height * width * int(np.prod(op.weight.shape))
+    if isinstance(op, g.MatMul):
+        a, b = (image_shape(graph.tensors[t].shape) for t in op.inputs)
+        return math.prod(a) * b[2]
     return 0

@@ -114,6 +114,22 @@ class DepthwiseConv2D(Op):
 
 
 @dataclass(kw_only=True)
+class MatMul(Op):
+    """Products of rows of two tensors: ``acc[m, n] = sum over k of (a[m, k] - offsets[0]) * (b[n, k] - offsets[1])``.
+
+    ``b`` is read as weights are: a row of it for each channel of the result. There are ``heads`` such products beside
+    each other. Each operand has them as its rows, (1, heads, pixels, channels), or one behind the other in its
+    channels, (1, 1, pixels, heads * channels); the result has them as rows, or (``merged``) in its channels.
+    ``requant`` is alike for all channels, of shape (N,).
+    """
+
+    heads: int
+    offsets: tuple[int, int]
+    requant: Requant
+    merged: bool = False
+
+
+@dataclass(kw_only=True)
 class Pairwise(Op):
     """``requant(scale_a(a) JOIN scale_b(b))``, element by element. The requant arrays have shape (C,).
 
@@ -229,6 +245,17 @@ class Softmax(Op):
 
 
 @dataclass(kw_only=True)
+class TableSoftmax(Op):
+    """ONNX Runtime's softmax of uint8 (here 128 less) over the last axis, on the host: each value's place below the
+    row's greatest is looked up in ``table``, of 256 float32, and its share of the sum times ``factor`` is rounded;
+    ``zero_point`` as of uint8."""
+
+    table: tuple[float, ...]
+    factor: float
+    zero_point: int
+
+
+@dataclass(kw_only=True)
 class HostCast(Op):
     """Host-side change of representation, e.g. uint8 <-> int8 (``x - 128``): ``y = (x + offset)`` as ``dtype``."""
 
@@ -279,7 +306,7 @@ class Interpreted(Op):
 
 
 #: computed on the host in NumPy or by an interpreter, never on the accelerator
-HOST_KINDS = (Softmax, HostCast, QuantizeFloat, DequantizeFloat, Transpose, Interpreted)
+HOST_KINDS = (Softmax, TableSoftmax, HostCast, QuantizeFloat, DequantizeFloat, Transpose, Interpreted)
 
 
 @dataclass

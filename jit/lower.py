@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
+from tilewright.jit.blocked import Blocked
 from tilewright.jit.dense_weights import diagonal, expand_groups, mostly_zeros, side_by_side
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
@@ -27,6 +28,7 @@ from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.layout import units_for
+from tilewright.jit.lower_matmul import lower_matmul
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
@@ -51,6 +53,7 @@ class _Lowering:
         self.alias: dict[str, str] = {}
         self.specs: dict[str, TensorSpec] = {}
         self.packs: dict[str, PackStep] = {}
+        self.blocked: dict[str, Blocked] = {}
         self.copies: set[str] = set()
         self.layer = 0
         #: tensors that are a flattened image: name -> (H, W, C) of the image
@@ -67,9 +70,12 @@ class _Lowering:
         outputs = {t: [self.resolve(t)] for t in self.graph.tensors if self.resolve(t) in held}
         outputs |= {t: [self.resolve(part) for part in parts] for t, parts in self.sliced.parts.items()}
         rows_inputs = [t for t in self.graph.inputs if t in held]
-        stored = list(dict.fromkeys(self.resolve(t) for t in self.graph.outputs))
+        weights = [b.tensor for b in self.blocked.values() if not b.packed]
+        stored = list(dict.fromkeys([*(self.resolve(t) for t in self.graph.outputs), *weights]))
         copies = frozenset(self.copies)
-        return Lowered(self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored, copies)
+        return Lowered(
+            self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored, self.blocked, copies
+        )
 
     def lower(self, op: Op) -> None:
         """One operator's nodes. Raises :class:`PlaceError`."""
@@ -388,6 +394,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.DepthwiseConv2D: _Lowering.depthwise,
     g.AvgPool2D: _Lowering.average_pool,
     g.MaxPool2D: _Lowering.max_pool,
+    g.MatMul: lower_matmul,
     **dict.fromkeys((g.Add, g.Multiply, g.Maximum, g.Minimum), _Lowering.pairwise),
     g.Requantize: _Lowering.requantize,
     g.Pad: _Lowering.pad,

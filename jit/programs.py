@@ -302,7 +302,7 @@ def _emitted(forms: _Forms, lowered: Lowered, actions: list[Action]) -> Made:
     layout = dram_layout(forms.graph, lowered, config)
     emitter = Emitter(
         config, lowered.nodes, lowered.buffers, {**layout.inputs, **layout.scratch}, layout.images, lowered.spills,
-        layout.sizes[SCRATCH],
+        lowered.blocked, layout.sizes[SCRATCH],
     )  # fmt: skip
     emitter.run(actions)
     sizes = layout.sizes

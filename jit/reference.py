@@ -76,6 +76,25 @@ def _depthwise(op: g.DepthwiseConv2D, x: Array) -> Array:
     return apply_requant(acc, op.requant)
 
 
+def by_head(x: Array, heads: int) -> Array:
+    """A tensor of :class:`~tilewright.jit.graph.MatMul` as (heads, pixels, channels of a head), a view of it."""
+    _, rows, pixels, channels = x.shape
+    return x[0] if rows == heads else x.reshape(pixels, heads, channels // heads).transpose(1, 0, 2)
+
+
+def of_heads(x: Array, merged: bool) -> Array:
+    """The tensor of (heads, pixels, channels of a head)."""
+    return x.transpose(1, 0, 2).reshape(1, 1, x.shape[1], -1) if merged else x[None]
+
+
+def _matmul(op: g.MatMul, a: Array, b: Array) -> Array:
+    left, right = (
+        by_head(x, op.heads).astype(np.float64) - offset for x, offset in zip((a, b), op.offsets, strict=True)
+    )
+    result = apply_requant(wrap_int32((left @ right.transpose(0, 2, 1)).astype(np.int64)), op.requant)
+    return of_heads(result, op.merged)
+
+
 def _pairwise(join: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """What an operator of two tensors means, which it joins by ``join``."""
 
@@ -141,6 +160,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Multiply: _pairwise(np.multiply),
     g.Maximum: _pairwise(np.maximum),
     g.Minimum: _pairwise(np.minimum),
+    g.MatMul: _matmul,
     g.AvgPool2D: _average_pool,
     g.MaxPool2D: _max_pool,
     g.Requantize: _requantize,
@@ -150,6 +170,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Resample: lambda op, x: apply_requant(resampled(x, op.rows, op.columns, op.offset), op.requant),
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
+    g.TableSoftmax: lambda op, x: host.softmax_by_table(x, np.array(op.table, np.float32), op.factor, op.zero_point),
     g.HostCast: lambda op, x: host.cast(x, op.offset, op.dtype),
     g.QuantizeFloat: lambda op, x: host.quantize(x, op.scale, op.zero_point, op.dtype, op.rounding),
     g.DequantizeFloat: lambda op, x: host.dequantize(x, op.scale, op.zero_point),

@@ -19,7 +19,7 @@ from tilewright.isa.spec import Engine
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
 from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, ScheduleError, StoreRow
 from tilewright.jit.buffer_state import BufferState, find_place
-from tilewright.jit.kernels.base import Node, Task
+from tilewright.jit.kernels.base import Chunk, Node, Task
 from tilewright.jit.layout import duplicate, origin
 from tilewright.jit.memory import Pool
 from tilewright.jit.order import chunk_order, suffix_lowest
@@ -41,6 +41,7 @@ class Scheduler:
         self, config: Config, lowered: Lowered, policy: Policy, after: Mapping[str, Sequence[str]] | None = None
     ) -> None:
         nodes, spills = lowered.nodes, lowered.spills
+        self._weights = lowered.blocked
         self.config, self.nodes, self.policy = config, nodes, policy
         self.actions: list[Action] = []
         self._state: dict[str, BufferState] = {}
@@ -95,7 +96,7 @@ class Scheduler:
                     if self._after is not None:
                         self._time[Engine.LOAD] = max(bus, best[0])  # idle till now
                     self._run_task(best)
-                elif not self._load_row(patient=False):
+                elif not self._load_row(patient=False) and not self._load_chunk(patient=False):
                     break
         if any(n < len(node.tasks) for n, node in zip(self._next, self.nodes, strict=True)):
             raise self._stuck()
@@ -281,29 +282,47 @@ class Scheduler:
             return True
         return False
 
-    def _load_chunk(self) -> bool:
+    def _load_chunk(self, patient: bool = True) -> bool:
+        """Load the next chunk of constants, or of a tensor as weights, as :meth:`_load_row` does: once it is stored."""
         if not self._chunk_queue:
             return False
         node, index = self._chunk_queue[0]
         chunk = self.nodes[node].chunks[index]
-        wgt = self._wgt.take(len(chunk.weights), chunk.align) if len(chunk.weights) else 0
+        source = self._weights_state(chunk)
+        arrival = 0.0
+        if source is not None:
+            if source.complete < source.buffer.height:
+                return False
+            arrival = source.times[-1] + chunk.entries * self.config.wgt_entry_bytes / self.config.beat_bytes
+            arrival += self.config.dram_latency
+            if patient and arrival > self._time[Engine.LOAD]:
+                return False
+        wgt = self._wgt.take(chunk.entries, chunk.align) if chunk.entries else 0
         if wgt is None:
             self._memory_fault = ("wgt", self.nodes[node].name)
             return False
         prm = self._prm.take(len(chunk.prm)) if len(chunk.prm) else 0
         if prm is None:
-            if len(chunk.weights):
-                self._wgt.release(wgt, len(chunk.weights))
+            if chunk.entries:
+                self._wgt.release(wgt, chunk.entries)
             self._memory_fault = ("prm", self.nodes[node].name)
             return False
+        while source is not None and source.unstored:
+            self._store_row()
+        self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
         self._chunk_queue.pop(0)
         self._loaded = max(self._loaded, node)
         self._chunk_at[node, index] = (wgt, prm)
-        size = len(chunk.weights) * self.config.wgt_entry_bytes + len(chunk.prm) * self.config.prm_entry_bytes
+        size = chunk.entries * self.config.wgt_entry_bytes + len(chunk.prm) * self.config.prm_entry_bytes
         self._bus_bytes[0] += size
         self._chunk_time[node, index] = self._transfer(size)
         self.actions.append(LoadChunk(node, index, wgt, prm))
         return True
+
+    def _weights_state(self, chunk: Chunk) -> BufferState | None:
+        """The tensor made on the chip of which a chunk takes weights; None for constants and what the host packs."""
+        blocked = self._weights.get(chunk.streamed.name) if chunk.streamed is not None else None
+        return None if blocked is None or blocked.packed else self._state[blocked.tensor]
 
     def _transfer(self, size: int) -> float:
         self._time[Engine.LOAD] += size / self.config.beat_bytes
@@ -312,8 +331,8 @@ class Scheduler:
     def _free_chunk(self, node: int, index: int) -> None:
         chunk = self.nodes[node].chunks[index]
         wgt, prm = self._chunk_at[node, index]
-        if len(chunk.weights):
-            self._wgt.release(wgt, len(chunk.weights))
+        if chunk.entries:
+            self._wgt.release(wgt, chunk.entries)
         if len(chunk.prm):
             self._prm.release(prm, len(chunk.prm))
 

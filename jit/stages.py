@@ -200,7 +200,7 @@ def idle_islands(graph: Graph) -> dict[int, str]:
         for tensor in op.inputs:
             if tensor in parent:
                 parent[root(tensor)] = root(op.output)
-    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D))}
+    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D, g.MatMul))}
     touching = {root(op.output) for op in own if op.output in taken or given & set(op.inputs)}
     reason = "no multiply-accumulates, between operators of the interpreter"
     idle = touching - working

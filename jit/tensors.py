@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.config import Config
+from tilewright.jit.blocked import Blocked
 from tilewright.jit.graph import TensorSpec
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.layout import Buffer, duplicate, units_for
@@ -26,6 +27,7 @@ class Lowered:
     specs: dict[str, TensorSpec]
     rows_inputs: list[str]  #: graph inputs that are packed row by row
     stored: list[str]  #: on-chip tensors that hold the graph's outputs
+    blocked: dict[str, Blocked]  #: by name, tensors that are read as weights
     copies: frozenset[str] = frozenset()  #: tensors that are nothing but copies of others, padded otherwise
     buffers: dict[str, Buffer] = field(default_factory=dict)
     spills: dict[str, str] = field(default_factory=dict)  #: on-chip copy loaded from DRAM -> tensor stored there

@@ -98,6 +98,10 @@ class InstructionWriter:
             count = min(WEIGHTS_OF_LOAD, len(weights) - start)
             self._load(Memory.WGT, base + start, count, data[start * size : (start + count) * size])
 
+    def load_blocks(self, fields: Mapping[str, int], dram: NDArray[np.int64] | None) -> None:
+        """LOAD of blocks of weights that are no constants; ``dram``: what it reads there, None for inputs."""
+        self._add(Opcode.LOAD, {"memory": int(Memory.WGT), "wrap_size": 1, **fields}, dram=dram)
+
     def load_prm(self, base: int, prm: NDArray[np.int32]) -> None:
         """Load entries (entries, BLOCK_OUT, 4) to prm."""
         self._load(Memory.PRM, base, len(prm), prm.astype("<i4").tobytes())

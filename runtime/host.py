@@ -1,7 +1,7 @@
 """Host steps in pure NumPy: what a board computes beside the accelerator, without TVM.
 
-Sources: TFLite ``reference_ops::Softmax`` (int8) and gemmlowp's ``fixedpoint.h``. All arithmetic is int32
-fixed point, held in int64 so that the products of the gemmlowp primitives cannot overflow.
+Sources: TFLite ``reference_ops::Softmax`` (int8) and gemmlowp's ``fixedpoint.h``, whose int32 fixed point is held in
+int64 so that the products of the gemmlowp primitives cannot overflow; ONNX Runtime's ``qlinear_softmax.cc``.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def softmax_int8(x: NDArray[np.int8], multiplier: int, left_shift: int, diff_min
     rows = np.asarray(x, np.int64)
     difference = rows - rows.max(axis=-1, keepdims=True)
     used = difference >= diff_min
-    scaled = doubling_high_mul(np.where(used, difference, 0) << left_shift, multiplier)
-    exponential = _exp_of_negative(scaled)
+    every = -np.arange(min(256, 1 - diff_min), dtype=np.int64)  # what differences come to
+    exponential = _exp_of_negative(doubling_high_mul(every << left_shift, multiplier))[-np.where(used, difference, 0)]
     total = np.where(used, rounding_divide_by_pot(exponential, _SUM_INTEGER_BITS), 0).sum(axis=-1, keepdims=True)
     if total.size and total.max() > -_INT32_MIN:
         raise OverflowError(f"softmax: the sum over {x.shape[-1]} elements exceeds int32")
@@ -82,6 +82,21 @@ def softmax_int8(x: NDArray[np.int8], multiplier: int, left_shift: int, diff_min
     shift = _SUM_INTEGER_BITS - leading_zeros + 31 - 8
     result = rounding_divide_by_pot(doubling_high_mul(exponential, reciprocal), shift) - 128
     return np.where(used, np.clip(result, -128, 127), -128).astype(np.int8)
+
+
+def softmax_by_table(
+    x: NDArray[np.int8], table: NDArray[np.float32], factor: float, zero_point: int
+) -> NDArray[np.int8]:
+    """ONNX Runtime's QLinearSoftmax of uint8 over the last axis, bit for bit; x and the result are 128 less.
+
+    x: any shape. ``table``: an exponential, (256,), that grows to its last entry, which the row's maximum is looked up
+    as. Sums are float32, element after element; shares of them, times ``factor``, are rounded with ties to even.
+    """
+    places = 255 + np.asarray(x, np.int64) - x.max(axis=-1, keepdims=True)
+    exponential = np.asarray(table, np.float32)[places]
+    total = np.add.accumulate(exponential, axis=-1)[..., -1:]
+    share = np.rint(exponential * np.float32(factor) / total).astype(np.int64)
+    return (np.minimum(share + zero_point, 255) - 128).astype(np.int8)
 
 
 def cast(x: NDArray[np.generic], offset: int, dtype: str) -> NDArray[np.generic]:

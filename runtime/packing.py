@@ -43,7 +43,9 @@ class PackStep(Step):
       lane ``c % lanes``; channels beyond C hold ``channel_pad``;
     * ``patches``: for each output position of a ``kernel`` = (KH, KW) window with ``strides`` and ``dilation``
       over the padded image, the KH*KW*C values in (ky, kx, c) order, then ``channel_pad`` up to
-      ``units * lanes``: units ``[oy][ox][unit][batch][lane]``.
+      ``units * lanes``: units ``[oy][ox][unit][batch][lane]``;
+    * ``blocks``: as ``rows``, but ``block`` units of all pixels of a row before the next: units
+      ``[h][block][w][unit of the block][batch][lane]``.
 
     Batch row 0 carries the image; the others are zero.
     """
@@ -54,7 +56,7 @@ class PackStep(Step):
     shape: Image
     lanes: Extent
     units: Extent
-    layout: Literal["rows", "patches"] = "rows"
+    layout: Literal["rows", "patches", "blocks"] = "rows"
     program: Index = 0
     offset: Count = 0
     batch: Extent = 1
@@ -66,13 +68,14 @@ class PackStep(Step):
     kernel: tuple[Extent, Extent] = (1, 1)
     strides: tuple[Extent, Extent] = (1, 1)
     dilation: tuple[Extent, Extent] = (1, 1)
+    block: Extent = 1
 
     @property
     def positions(self) -> tuple[int, int]:
-        """Rows and columns of the packed data: H' x W' for ``rows``, OH x OW for ``patches``."""
+        """Rows and columns of the packed data: H' x W' for ``rows`` and ``blocks``, OH x OW for ``patches``."""
         top, left, bottom, right = self.padding
         height, width = self.shape[1] + top + bottom, self.shape[2] + left + right
-        if self.layout == "rows":
+        if self.layout != "patches":
             return height, width
         reach_y, reach_x = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
         return (height - reach_y) // self.strides[0] + 1, (width - reach_x) // self.strides[1] + 1
@@ -93,6 +96,7 @@ class PackStep(Step):
         self.refuse(rows >= 1 and columns >= 1, f"a {self.kernel} window does not fit the image {self.shape}")
         width = self.units * self.lanes
         self.refuse(channels <= width, f"{channels} values do not fit {self.units} units of {self.lanes}")
+        self.refuse(self.units % self.block == 0, f"{self.units} units are no whole blocks of {self.block}")
 
     @property
     def size(self) -> int:
@@ -115,18 +119,20 @@ class PackStep(Step):
         What :meth:`apply` does but for ``value_offset`` and the check for int8.
         """
         image = self._image(x)
-        values = image if self.layout == "rows" else self._patches(image)
+        values = self._patches(image) if self.layout == "patches" else image
         count, rows, columns, channels = values.shape
         width = self.units * self.lanes
         if channels > width:
             raise StepError(f"pack {self.tensor}: {channels} values do not fit {self.units} units of {self.lanes}")
         packed = np.full((count, rows, columns, width), self.channel_pad, x.dtype)
         packed[..., :channels] = values
+        batched = packed.reshape(count, rows, columns, self.units, 1, self.lanes)
         if self.batch > 1:
             batched = np.zeros((count, rows, columns, self.units, self.batch, self.lanes), x.dtype)
             batched[..., 0, :] = packed.reshape(count, rows, columns, self.units, self.lanes)
-            return batched.reshape(count, -1)
-        return packed.reshape(count, -1)
+        if self.layout == "blocks":
+            batched = batched.reshape(count, rows, columns, self.units // self.block, -1).transpose(0, 1, 3, 2, 4)
+        return batched.reshape(count, -1)
 
     def _image(self, x: Array) -> Array:
         """The NHWC image, padded: (N, H', W', C)."""

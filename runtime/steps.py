@@ -42,8 +42,8 @@ from tilewright.schema import OneOf, Range, SchemaError, parse
 
 __all__ = [
     "STEP_TYPES", "CastStep", "DequantizeStep", "Form", "HostStep", "InterpreterStep", "LaunchStep", "PackStep",
-    "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError", "TensorSpec", "TransposeStep", "UnpackStep",
-    "form_of", "step_from_dict", "step_to_dict",
+    "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError", "TableSoftmaxStep", "TensorSpec",
+    "TransposeStep", "UnpackStep", "form_of", "step_from_dict", "step_to_dict",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -90,6 +90,27 @@ class SoftmaxStep(HostStep):
 
     def apply(self, x: Array) -> Array:
         return host.softmax_int8(x, self.multiplier, self.left_shift, self.diff_min)
+
+
+@dataclass(frozen=True)
+class TableSoftmaxStep(HostStep):
+    """ONNX Runtime's 8-bit softmax over the last axis, by a ``table`` (parameters as in ``jit.graph.TableSoftmax``)."""
+
+    kind: ClassVar[str] = "table_softmax"
+    table: tuple[Annotated[float, Range(0.0, float(np.finfo(np.float32).max))], ...]
+    factor: Scale
+    zero_point: Annotated[int, Range(0, 255)]
+
+    def result(self, form: Form) -> Form:
+        self.refuse(form.dtype == "int8" and form.elements > 0 and len(form.shape) > 0, f"{form} is no int8 vector")
+        self.refuse(len(self.table) == 256, f"a table of {len(self.table)} values, not 256")
+        most = self.table[-1] * max(self.factor, form.shape[-1])
+        sound = 0 < most < float(np.finfo(np.float32).max) and max(self.table) == self.table[-1]
+        self.refuse(sound, "a table whose last value is not the greatest, or whose sums leave float32")
+        return form
+
+    def apply(self, x: Array) -> Array:
+        return host.softmax_by_table(x, np.array(self.table, np.float32), self.factor, self.zero_point)
 
 
 @dataclass(frozen=True)
@@ -201,8 +222,8 @@ class InterpreterStep(Step):
 STEP_TYPES: dict[str, type[Step]] = {
     cls.kind: cls
     for cls in (
-        PackStep, LaunchStep, UnpackStep, SoftmaxStep, CastStep, QuantizeStep, DequantizeStep, ReshapeStep,
-        TransposeStep, InterpreterStep,
+        PackStep, LaunchStep, UnpackStep, SoftmaxStep, TableSoftmaxStep, CastStep, QuantizeStep, DequantizeStep,
+        ReshapeStep, TransposeStep, InterpreterStep,
     )
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Well-known networks as int8 ``.tflite`` files with seeded weights and calibrated scales.
+"""Well-known networks as int8 ``.tflite`` files (transformers: QDQ ``.onnx``), seeded weights and calibrated scales.
 
 Topologies are those of the papers that each module names; what departs from them is said there. The weights are
 random: these networks classify nothing, they load a compiler with the shapes and values of real ones.
@@ -18,6 +18,7 @@ from bench.networks.mobilenet_v3 import mobilenet_v3
 from bench.networks.resnet50 import resnet50
 from bench.networks.shufflenet import shufflenet
 from bench.networks.squeezenet import squeezenet
+from bench.networks.transformer import keyword_transformer, transformer_block
 from bench.networks.unet import unet
 
 __all__ = ["NETWORKS", "SIZES", "Built", "Network", "build", "example"]
@@ -27,13 +28,20 @@ __all__ = ["NETWORKS", "SIZES", "Built", "Network", "build", "example"]
 class Network:
     """How to draw a network, and its sizes: pixels (or steps) and divisor of the channels.
 
-    ``medium`` has all channels on a smaller image: what a Config with 16 multipliers compiles in minutes.
+    ``medium`` has all channels on a smaller image: what a Config with 16 multipliers compiles in minutes. ``write``
+    draws one as ``.onnx``.
     """
 
-    draw: Callable[[Calibrated, int, int], list[Value]]
+    draw: Callable[[Calibrated, int, int], list[Value]] | None
     full: tuple[int, int]
     medium: tuple[int, int]
     small: tuple[int, int]
+    write: Callable[[Path, int, int, int], tuple[int, tuple[int, ...]]] | None = None
+
+    @property
+    def suffix(self) -> str:
+        """Of its files."""
+        return ".tflite" if self.write is None else ".onnx"
 
     def size(self, name: str) -> tuple[int, int]:
         """One of :data:`SIZES`."""
@@ -50,6 +58,8 @@ NETWORKS = {
     "mobilenet_v3": Network(mobilenet_v3, (224, 1), (64, 1), (48, 4)),
     "unet": Network(unet, (128, 1), (32, 1), (16, 8)),
     "lstm": Network(lstm, (49, 1), (12, 1), (6, 4)),
+    "transformer_block": Network(None, (128, 1), (48, 1), (16, 2), transformer_block),
+    "keyword_transformer": Network(None, (98, 1), (48, 4), (16, 4), keyword_transformer),
 }
 
 
@@ -63,7 +73,10 @@ class Built:
 
 def build(path: Path, name: str, size: str = "full", seed: int = 0) -> Built:
     """Write a network."""
-    net = Calibrated(seed)
     network = NETWORKS[name]
+    if network.write is not None:
+        return Built(*network.write(path, *network.size(size), seed))
+    assert network.draw is not None
+    net = Calibrated(seed)
     net.save(path, network.draw(net, *network.size(size)))
     return Built(net.macs, net.input_shape)

@@ -26,16 +26,39 @@ NO_ROW = 1 << 40  #: below every row that a task reads of an input that it does 
 
 
 @dataclass(frozen=True)
+class Streamed:
+    """Blocks of weights out of a tensor in DRAM, the form ``name`` (:class:`~tilewright.jit.blocked.Blocked`) of it:
+    of vectors of pixels [lo, hi) the blocks [block, block + blocks), one vector's behind another's."""
+
+    name: str
+    block: int
+    blocks: int
+    lo: int
+    hi: int
+
+    @property
+    def entries(self) -> int:
+        return (self.hi - self.lo) * self.blocks
+
+
+@dataclass(frozen=True)
 class Chunk:
     """Constants that are loaded, and freed, together.
 
     ``weights``: int8 (entries, BLOCK_OUT, BLOCK_IN); ``prm``: int32 (entries, BLOCK_OUT, 4), columns bias,
-    multiplier, offset, shift. The first entry of the weights lies at a multiple of ``align``.
+    multiplier, offset, shift. The first entry of the weights lies at a multiple of ``align``. ``streamed``: further
+    weights behind them, which are no constants.
     """
 
     weights: NDArray[np.int8]
     prm: NDArray[np.int32]
     align: int = 1
+    streamed: Streamed | None = None
+
+    @property
+    def entries(self) -> int:
+        """Entries of wgt."""
+        return len(self.weights) + (self.streamed.entries if self.streamed is not None else 0)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tilewright.jit.proof.algebra import (
     extreme,
     reduce,
     symbol,
+    times,
 )
 from tilewright.jit.proof.blocks import add_products
 from tilewright.jit.proof.machine import Machine
@@ -72,11 +73,24 @@ def _emit(
         entry, row = first + odd, c - odd + result
         wgt = entry * s.block_in * s.block_out
         total = 0.0
+        for t in range(s.block_in if x.taps[entry] < 0 else 0):
+            act = recent[(newest - t) & (len(recent) - 1)]
+            if act >= 0:
+                total = reduce(total + times(x.act[act + c], x.data[wgt + t * s.block_out + row]))
         for t in range(x.taps[entry]):
             act = recent[(newest - t) & (len(recent) - 1)]
             if act >= 0:
                 total += x.act[act + c] * x.weights[wgt + t * s.block_out + row]
         _add(acc + c, total, x.selects[entry * s.block_out + row], keep, x)
+
+
+@compiled
+def _add_data(total: Any, act: int, entry: int, x: Machine, s: Shape) -> None:
+    """``total`` and the products with an entry of data, reduced."""
+    first = entry * s.block_in * s.block_out
+    for o in range(s.block_out):
+        for k in range(s.block_in):
+            total[o] = reduce(total[o] + times(x.act[act + k], x.data[first + k * s.block_out + o]))
 
 
 @compiled
@@ -102,9 +116,11 @@ def gemm(row: Any, x: Machine, s: Shape) -> None:
                         terms = 0
                     if terms == 0:
                         place, joins = acc, uop[3]
-                    add_products(
-                        total_at, act_at + 8 * act, wgt_at + entry * s.block_in * s.block_out, s.block_in, s.block_out
-                    )
+                    if x.taps[entry] < 0:
+                        _add_data(total, act, entry, x, s)
+                    else:
+                        wgt = wgt_at + entry * s.block_in * s.block_out
+                        add_products(total_at, act_at + 8 * act, wgt, s.block_in, s.block_out)
                     for lane in range(s.block_out):
                         weights[lane] += x.selects[entry * s.block_out + lane]
                     terms += s.block_in

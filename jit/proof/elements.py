@@ -19,6 +19,9 @@ from tilewright.jit.proof.algebra import (
 )
 from tilewright.jit.proof.native import compiled
 
+#: the halves of an element are at most 2^16; so many products of a half and an element add up below 2^53
+_PART, _PART_TERMS = float(1 << 17), 16
+
 
 @compiled
 def requantize_elements(
@@ -63,6 +66,20 @@ def multiply_elements(a: Any, b: Any, out: Any) -> None:
     """``out[n] = a[n] * b[n]``; 1-D."""
     for n in range(len(a)):
         out[n] = times(reduce(a[n]), reduce(b[n]))
+
+
+def product_of_elements(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``a @ b.T`` over the field, reduced, of reduced (M, K) and (N, K): by parts of ``b`` whose products are exact."""
+    total = np.zeros((len(a), len(b)))
+    high = np.rint(b / _PART)
+    for first in range(0, a.shape[1], _PART_TERMS):
+        terms = slice(first, first + _PART_TERMS)
+        for part, factor in ((high, _PART), (b - high * _PART, 1.0)):
+            product = a[:, terms] @ part[:, terms].T
+            reduce_elements(product.reshape(-1))
+            total += product * factor
+            reduce_elements(total.reshape(-1))
+    return total
 
 
 @compiled

@@ -16,10 +16,11 @@ from tilewright.jit.proof.elements import (
     map_elements,
     members,
     multiply_elements,
+    product_of_elements,
     reduce_elements,
     requantize_elements,
 )
-from tilewright.jit.reference import apply_scale, pad, sliced, valid_counts, windows
+from tilewright.jit.reference import apply_scale, by_head, of_heads, pad, sliced, valid_counts, windows
 
 Elements = NDArray[np.float64]
 
@@ -91,6 +92,15 @@ def _products(patches: Elements, kernel: Elements) -> Elements:
             reduce_elements(part.reshape(-1))
         total += part
     return total
+
+
+def _matmul(op: g.MatMul, seed: int, a: Elements, b: Elements) -> Elements:
+    sides = zip((a, b), op.offsets, strict=True)
+    left, right = (np.ascontiguousarray(by_head(x, op.heads)) - offset for x, offset in sides)
+    for side in (left, right):
+        reduce_elements(side.reshape(-1))
+    heads = [product_of_elements(x, y) for x, y in zip(left, right, strict=True)]
+    return of_heads(_requantize(np.stack(heads), LINEAR, op.requant, seed), op.merged)
 
 
 def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
@@ -227,6 +237,7 @@ _RULES: dict[type[g.Op], Callable[..., Elements]] = {
     g.Multiply: _multiply,
     g.Maximum: _extreme,
     g.Minimum: _extreme,
+    g.MatMul: _matmul,
     g.AvgPool2D: _average_pool,
     g.MaxPool2D: _max_pool,
     g.Requantize: lambda op, seed, x: _rescaled(x, op.scale, op.requant, seed),

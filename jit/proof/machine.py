@@ -21,7 +21,8 @@ from tilewright.sim.state import Memories, Shape, make_shape
 class Machine(NamedTuple):
     """Memories of the symbolic run; act, acc and dram hold elements, one per int8 (acc: int32).
 
-    ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT], ``taps``:
+    ``kind`` says of each lane of acc what it holds. ``weights``: entries [BLOCK_IN][BLOCK_OUT], ``data`` likewise the
+    elements of those that were loaded from data, whose ``taps`` are -1; ``taps``:
     for each entry one more than its last input that has a weight, ``selects``: for each of its outputs 0 where all
     weights are zero, 1 where they are but for a single 1, else 2. ``dram`` holds all segments but the constant ones,
     an element per byte, output segments first; ``base`` is where each segment starts, -1 for constant ones, whose bytes
@@ -35,6 +36,7 @@ class Machine(NamedTuple):
     acc: NDArray[np.float64]
     kind: NDArray[np.uint8]
     weights: NDArray[np.int8]
+    data: NDArray[np.float64]
     taps: NDArray[np.int64]
     selects: NDArray[np.int64]
     dram: NDArray[np.float64]
@@ -87,6 +89,7 @@ def make_machine(program: Program, seed: int, generator: np.random.Generator) ->
         acc=random_elements(generator, shape.acc_depth * shape.lanes),
         kind=np.zeros(shape.acc_depth * shape.lanes, np.uint8),
         weights=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out, np.int8),
+        data=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out),
         taps=np.zeros(shape.wgt_depth, np.int64),
         selects=np.zeros(shape.wgt_depth * shape.block_out, np.int64),
         dram=random_elements(generator, size),

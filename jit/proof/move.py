@@ -57,13 +57,32 @@ def _load_constants(row: Any, address: int, x: Machine, s: Shape) -> None:
 
 
 @compiled
+def _load_data(row: Any, x: Machine, s: Shape) -> None:
+    """wgt from data: entries of BLOCK_OUT rows of BLOCK_IN bytes."""
+    size = s.block_in * s.block_out
+    for r in range(row.rows):
+        source = x.base[row.segment] + (row.offset + r * row.stride) * s.beat_bytes
+        for c in range(row.cols):
+            entry = (row.sram + r * row.sram_row + c * row.sram_col) & (s.wgt_depth - 1)
+            x.taps[entry] = -1
+            x.selects[entry * s.block_out : (entry + 1) * s.block_out] = 2
+            for o in range(s.block_out):
+                for k in range(s.block_in):
+                    x.data[entry * size + k * s.block_out + o] = x.dram[source + o * s.block_in + k]
+            source += size
+
+
+@compiled
 def load(row: Any, x: Machine, s: Shape) -> int:
     """LOAD; returns why it cannot be followed, or FOLLOWED."""
     memory, segment = row.memory, row.segment
     constant = x.base[segment] < 0
     if memory != ACT and memory != ACC and memory != ACC8:
         if not constant:
-            return DATA_AS_CONSTANTS
+            if memory != WGT or s.weight_bits < 8:
+                return DATA_AS_CONSTANTS
+            _load_data(row, x, s)
+            return FOLLOWED
         _load_constants(row, x.constants[segment], x, s)
         return FOLLOWED
     if memory == ACC and not constant:

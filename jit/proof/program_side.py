@@ -37,7 +37,7 @@ LOAD, FILL, STORE, GEMM, ALU, REQUANTIZE, RESCALE = (int(op) for op in Opcode if
 
 #: why an instruction cannot be followed
 REASONS = {
-    DATA_AS_CONSTANTS: "it loads weights, parameters or micro-ops that the program did not bring along",
+    DATA_AS_CONSTANTS: "it loads parameters, micro-ops, tables or packed weights that the program did not bring along",
     DATA_AS_INT32: "it loads int32 numbers from data, whose elements are bytes",
     NONLINEAR_ALU: "ALU's MAX, MIN, SHR and products of two accumulators are not linear",
     EXTREME_OF_SUMS: "RESCALE joins by MAX or MIN what are not plain int8 values",

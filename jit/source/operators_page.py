@@ -32,6 +32,7 @@ COSTS: dict[str, str] = {
     "resample": "ALU: 2 (nearest), 2 to 5 (bilinear)",
     "spread": "GEMM: as a convolution on the image spread by the strides; ALU: 2 for spreading",
     "host": "on the host, in NumPy",
+    "products": "GEMM: ceil(K / BLOCK_IN); of two activations as much again for each zero point other than 0",
 }
 TFLITE: dict[str, str] = {
     **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), "table"),
@@ -50,14 +51,15 @@ TFLITE: dict[str, str] = {
 }  # fmt: skip
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),
-    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"), "convolution"),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv"), "convolution"),
+    "QLinearMatMul": "products",
     **dict.fromkeys(functions.KINDS, "table"),
     **dict.fromkeys(("Add", "Max", "Min", "QLinearAdd", "Sub"), "sum"),
     **dict.fromkeys(("Mul", "QLinearMul"), "product"),
     **dict.fromkeys(("Concat", "QLinearConcat", "Pad"), "copy"),
     **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "average"),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), "average"),
-    "MaxPool": "window",
+    "MaxPool": "window", "QLinearSoftmax": "host",
 }  # fmt: skip
 
 

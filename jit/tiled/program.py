@@ -45,8 +45,8 @@ class TiledProgram:
 
     def __init__(self, graph: Graph, lowered: Lowered, config: Config) -> None:
         self.lowered, self._config = lowered, config
-        self._stored, self.offsets, self._sizes = _lay_out(graph, lowered, config)
         self._forms = tiled_forms(lowered, config)
+        self._stored, self.offsets, self._sizes = _lay_out(graph, lowered, config)
         self._shapes = [[chain_shape(form, lowered) for form in forms] for forms in self._forms]
         self._choices: dict[Config, Choice] = {}
 

@@ -13,9 +13,9 @@ from tilewright.runtime.steps import CastStep, LaunchStep, PackStep, ReshapeStep
 from tilewright.sim import initial_segments, simulate
 
 
-def run_compiled(compiled: CompiledGraph, x: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
+def run_compiled(compiled: CompiledGraph, *inputs: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
     """All tensors that the steps leave behind, and the cycles of all launches together."""
-    values = {compiled.graph.inputs[0]: x[None]}
+    values = {name: x[None] for name, x in zip(compiled.graph.inputs, inputs, strict=True)}
     segments = [initial_segments(p) for p in compiled.programs]
     cycles = 0
     for step in compiled.steps:
@@ -44,16 +44,16 @@ def assert_exact(graph: Graph, config: Config, seed: int = 0, policies: tuple[Po
     Both ways: with every operator's output stored, which says where a difference begins, and as users compile, with
     the graph's outputs alone, where tensors die on the chip.
     """
-    shape = graph.tensors[graph.inputs[0]].shape
-    x = np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
-    expected = evaluate(graph, {graph.inputs[0]: x}, keep=True)
+    rng = np.random.default_rng(seed)
+    inputs = [rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8) for name in graph.inputs]
+    expected = evaluate(graph, dict(zip(graph.inputs, inputs, strict=True)), keep=True)
     cycles = 0
     for keep in (True, False):
         compiled = compile_graph(graph, config, keep_intermediates=keep, policies=policies)
         assert not compiled.rejected
         host = [op.name for op in graph.ops if compiled.placement[op.name][0] == "host"]
         assert not [n for n in host if not n.endswith("reshape")], "fits, so it is not left to the host"
-        values, cycles = run_compiled(compiled, x)
+        values, cycles = run_compiled(compiled, *inputs)
         for tensor in [op.output for op in graph.ops if op.output in values]:
             got = values[tensor][0]
             same = np.array_equal(got, expected[tensor].reshape(got.shape))

@@ -244,7 +244,7 @@ def test_what_is_not_claimed_says_why(tmp_path: Path) -> None:
     y = builder.quantised(builder.node("Softmax", [y], axis=1), 1 / 256, -128)
     model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 5, 4, 4]))
     reasons = {name.rstrip("0123456789"): reason for name, reason in model.host_ops}
-    assert "Softmax has no exact integer form on the accelerator" in reasons["softmax"]
+    assert "a softmax over axis 1" in reasons["softmax"]
     assert "conv" not in reasons
 
 

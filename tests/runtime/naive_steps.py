@@ -46,18 +46,19 @@ def pack(step: PackStep, x: Array, segment: Array) -> None:
 
     rows, columns = step.positions
     position = step.offset
+    blocks = [*range(0, step.units, step.block)] if step.layout == "blocks" else [0]
     for oy in range(rows):
-        for ox in range(columns):
-            if step.layout == "rows":
-                values = [pixel(oy, ox, c) for c in range(step.shape[3])]
-            else:
+        for block, ox in ((block, ox) for block in blocks for ox in range(columns)):
+            if step.layout == "patches":
                 values = [
                     pixel(oy * step.strides[0] + ky * step.dilation[0], ox * step.strides[1] + kx * step.dilation[1], c)
                     for ky in range(step.kernel[0]) for kx in range(step.kernel[1]) for c in range(step.shape[3])
                 ]  # fmt: skip
+            else:
+                values = [pixel(oy, ox, c) for c in range(step.shape[3])]
             assert len(values) <= step.units * step.lanes
             values += [step.channel_pad] * (step.units * step.lanes - len(values))
-            for unit in range(step.units):
+            for unit in range(block, block + step.block) if step.layout == "blocks" else range(step.units):
                 for row in range(step.batch):
                     for lane in range(step.lanes):
                         value = values[unit * step.lanes + lane] if row == 0 else 0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.runtime.naive_steps import pack as naive_pack
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
+    Form,
     InterpreterStep,
     LaunchStep,
     PackStep,
@@ -18,6 +21,7 @@ from tilewright.runtime.steps import (
     SoftmaxStep,
     Step,
     StepError,
+    TableSoftmaxStep,
     TransposeStep,
     UnpackStep,
     step_from_dict,
@@ -96,11 +100,33 @@ def test_values_that_do_not_fit_are_refused() -> None:
         PackStep("x", 0, (1, 1, 1, 5), lanes=4, units=1).apply(np.zeros((1, 1, 5), np.int8))
 
 
+def test_blocks_of_channels_lie_one_behind_the_other() -> None:
+    """Rows of two blocks of two units, and zeros up to four pixels and eight channels."""
+    step = PackStep("x", 0, (1, 2, 3, 6), lanes=2, units=4, layout="blocks", block=2, padding=(0, 0, 0, 1))
+    x = np.arange(1, 37).astype(np.int8).reshape(1, 1, 2, 3, 6)
+    packed = step.apply(x).view(np.int8).reshape(2, 2, 4, 4)
+    for row, block, pixel, channel in np.ndindex(2, 2, 4, 4):
+        inside = pixel < 3 and block * 4 + channel < 6
+        assert packed[row, block, pixel, channel] == (x[0, 0, row, pixel, block * 4 + channel] if inside else 0)
+    memory = np.zeros(step.size, np.int64)
+    naive_pack(step, x[0], memory)
+    assert np.array_equal(memory.astype(np.int8), packed.ravel())
+    with pytest.raises(StepError, match="are no whole blocks of 3"):
+        replace(step, block=3).check(Form((1, 2, 3, 6), "int8"))
+
+
+@pytest.mark.parametrize("table", [(1.0, 0.5) * 128, (0.0,) * 256, (1.0,) * 10, (3e38,) * 256])
+def test_tables_that_softmax_cannot_use_are_refused(table: tuple[float, ...]) -> None:
+    with pytest.raises(StepError):
+        TableSoftmaxStep("x", "y", table, 256.0, 0).result(Form((1, 4), "int8"))
+
+
 STEPS: list[Step] = [
     PackStep("x", 1, (1, 2, 3, 4), 4, 1, permutation=(0, 2, 3, 1)),
     LaunchStep(),
     UnpackStep("y", 2, (1, 1, 1, 4), (1, 4), 4, 1),
     SoftmaxStep("y", "p", 1073741824, 22, -100),
+    TableSoftmaxStep("p", "p2", (0.0, 0.5) * 128, 256.0, 3),
     CastStep("p", "q", 128, "uint8"),
     QuantizeStep("a", "b", 0.1, -3),
     DequantizeStep("b", "c", 0.1, -3),

@@ -38,10 +38,32 @@ def weighted_requant(
     """
     folded = bias - x.zero_point * weight.astype(np.int64).sum(axis=1)
     low, high = reachable(weight.T, folded)
+    return sum_requant(
+        layer, x.scale, weight_scales, folded, low, high, tail, rounding=rounding, float_product=float_product
+    )
+
+
+def sum_requant(
+    layer: Layer,
+    scale: float,
+    weight_scales: NDArray[np.float64],
+    folded: NDArray[np.int64],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    tail: Output,
+    *,
+    rounding: Rounding,
+    float_product: bool = False,
+) -> Requant:
+    """Requant of sums of products of the scales ``scale`` and ``weight_scales`` (OC,).
+
+    ``folded``: the bias of each channel; ``low``, ``high``: what sum and bias can come to. The rest as for
+    :func:`weighted_requant`.
+    """
     if layer.semantics != LITERT:
-        scales32 = np.float32(x.scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
+        scales32 = np.float32(scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
         return float_requant(layer, scales32, folded, low, high, tail)
-    product = np.float64(x.scale) * weight_scales
+    product = np.float64(scale) * weight_scales
     if float_product:
         product = product.astype(np.float32).astype(np.float64)
     scales = product / np.float64(tail.quantisation.scale)

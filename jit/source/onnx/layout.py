@@ -14,6 +14,7 @@ _IMAGE = (
     "Conv", "FusedConv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "QLinearAveragePool",
     "GlobalAveragePool", "QLinearGlobalAveragePool",
 )  # fmt: skip
+_MATRICES = ("MatMul", "QLinearMatMul", "Softmax", "QLinearSoftmax")
 #: results have the layout of what is read
 _KEPT = (
     *KINDS, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Concat", "QLinearConcat",
@@ -41,6 +42,8 @@ def orders(prepared: Prepared) -> dict[str, tuple[int, ...] | None]:
                     parent[find(name)] = find(node.makes[0])
         elif node.kind in _IMAGE and not node.attribute("channels_last", 0):
             first += [*read[:1], *node.makes[:1]]
+        elif node.kind in _MATRICES:  # the last two axes of each are a matrix
+            last += [*read, *node.makes]
         elif node.kind == "Transpose" and _permutation(node) in (TO_FIRST, TO_LAST):
             inward = _permutation(node) == TO_FIRST
             last += read[:1] if inward else node.makes[:1]

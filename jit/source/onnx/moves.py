@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder
 from tilewright.jit.graph import Reshape
 from tilewright.jit.source.onnx.prepared import Node
@@ -13,17 +12,19 @@ from tilewright.jit.source.values import FileTensor
 def hand_on(builder: GraphBuilder, values: PreparedValues, node: Node, source: object, result: object) -> None:
     """``result`` is ``source`` under another shape or, for Transpose, with its axes in another order.
 
-    Nothing is computed where the accelerator's layout of both is the same. Raises Unsupported for transposes that
-    move elements in that layout.
+    Nothing is computed where the accelerator's layout of both is the same, and nothing before somebody asks for it.
     """
     before, after = values.specs[source], values.specs[result]
     if node.kind == "Transpose":
         permutation = tuple(node.attribute("perm", tuple(reversed(range(len(before.shape))))))
-        if tuple(permutation[a] for a in _axes(after)) != _axes(before):
-            raise Unsupported(f"a transpose {permutation} that moves elements")
-        values.chips[result] = values.chip(source).name
-        return
-    if before.shape == after.shape and _axes(before) == _axes(after):
+        moves = tuple(permutation[a] for a in _axes(after)) != _axes(before)
+        if moves or source in values.arranged or values.is_pending(source):
+            values.set_arranged(result, source, permutation)
+        else:
+            values.chips[result] = values.chip(source).name
+    elif source in values.arranged:
+        values.set_arranged(result, source, None)
+    elif before.shape == after.shape and _axes(before) == _axes(after):
         values.chips[result] = values.chip(source).name
     elif _keeps_order(before) and _keeps_order(after) and not values.is_pending(source):
         x, shape = values.chip(source), after.chip_shape()

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import add_table, multiply_table
-from tilewright.jit.frontend.builder import Operand, Output
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, pairwise, pool
+from tilewright.jit.frontend.layers.matmul import Side, matmul
+from tilewright.jit.frontend.layers.per_channel import shifted
 from tilewright.jit.frontend.layers.pool import Window
-from tilewright.jit.graph import Concat, Pad
+from tilewright.jit.graph import Concat, Pad, TableSoftmax
+from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
 from tilewright.jit.source.onnx.units import PASSIVE
+from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
+from tilewright.jit.source.values import FileTensor
+from tilewright.runtime import host, interpreters
 
 
 def qlinear_conv(site: Site) -> str:
@@ -59,7 +66,9 @@ def qgemm(site: Site) -> str:
 
 
 def qlinear_matmul(site: Site) -> str:
-    """QLinearMatMul(a, sa, za, b, sb, zb, sy, zy) with constant b."""
+    """QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)."""
+    if site.input(3) not in site.prepared.constants:
+        return multiply(site, (0, 1, 2), (3, 4, 5), site.output(6, 7))
     values = site.constant(3)
     if values.ndim != 2:
         raise Unsupported(f"weights of shape {values.shape}")
@@ -70,10 +79,117 @@ def qlinear_matmul(site: Site) -> str:
     return fully_connect(site, name, numbers, weight, scales, integer_bias(None, count), site.output(6, 7))
 
 
+def multiply(site: Site, a: tuple[int, int, int], b: tuple[int, int, int], out: Output) -> str:
+    """Matrices of two activations: positions of each one's tensor, scale and zero point."""
+    sides: list[Side] = []
+    for name, (_, scale, zero_point) in ((site.input(a[0]), a), (site.input(b[0]), b)):
+        numbers = site.quantisation(scale, zero_point, site.prepared.types[name][0])
+        sides.append(matrices(site.values, name, numbers, transposed=len(sides) == 1))
+    return matmul(site, sides[0], sides[1], out, merged=merges(site))
+
+
+def matrices(values: PreparedValues, key: object, numbers: Quantisation, *, transposed: bool) -> Side:
+    """A tensor as matrices of its last two axes; ``transposed``: whose columns are multiplied."""
+    tensor, positions = values.places(key)
+    if positions.ndim < 2:
+        raise Unsupported(f"a product with a vector of {positions.size}")
+    spec, turned = values.specs[key], (*range(positions.ndim - 2), positions.ndim - 1, positions.ndim - 2)
+    if transposed:
+        positions = positions.transpose(turned)
+
+    def made() -> str:
+        if not transposed:
+            return values.chip(key).name
+        own = (key, "transposed")
+        if own not in values.specs:
+            shape = tuple(spec.shape[axis] for axis in turned)
+            values.specs[own] = FileTensor(f"{spec.name}_transposed", shape, spec.dtype, numbers)
+            values.set_arranged(own, key, turned)
+        return values.chip(own).name
+
+    return Side(numbers, (tensor, positions.reshape(-1, *positions.shape[-2:])), made)
+
+
+def merges(site: Site) -> bool:
+    """Whether all that read the node's result put its heads beside each other in the channels."""
+    result = site.node.outputs[0]
+    rank = len(site.shape(result))
+    swap = (*range(rank - 3), rank - 2, rank - 3, rank - 1)
+    readers = site.prepared.readers.get(result, [])
+    swaps = [n.kind == "Transpose" and tuple(n.attribute("perm", ())) == swap for n in readers]
+    return rank > 2 and bool(swaps) and all(swaps) and result not in site.prepared.outputs
+
+
+def qlinear_softmax(site: Site) -> str:
+    """QLinearSoftmax(x, sx, zx, sy, zy) of uint8 over the last axis: a float32 table of exponentials."""
+    name, node = site.input(0), site.node
+    spec, rank, opset = site.values.specs[name], len(site.shape(name)), int(node.attribute("opset"))
+    axis = int(node.attribute("axis", -1 if opset >= 13 else 1)) % max(1, rank)
+    if spec.dtype != "uint8" or site.is_signed():
+        raise Unsupported("a softmax of int8, whose results ONNX Runtime lets wrap")
+    if rank == 0 or axis != rank - 1 or spec.order is not None:
+        raise Unsupported(f"a softmax over axis {axis} of shape {site.shape(name)}")
+    x, out, scale = site.operand(0), site.output(3, 4), np.float32(site.constant(1).reshape(()))
+    table = exponentials(scale, site.shape(name)[-1])
+    factor = float(np.floor(np.float32(1) / np.float32(out.quantisation.scale)))
+    zero_point = out.quantisation.zero_point + 128
+    if not 0 < float(table[-1]) * max(factor, site.shape(name)[-1]) < np.finfo(np.float32).max:
+        raise Unsupported("a softmax whose sums leave float32")
+    _compare_softmax(site, table, factor, zero_point)
+    site.report_exact(x.shape[3])
+    return site.emit(
+        TableSoftmax, [x.name], x.shape, out.quantisation, table=tuple(table.tolist()), factor=factor,
+        zero_point=zero_point,
+    )  # fmt: skip
+
+
+def _compare_softmax(site: Site, table: np.ndarray, factor: float, zero_point: int) -> None:
+    """Raises Unsupported unless ONNX Runtime's kernel gives the same for rows of any spread."""
+    name, result = site.input(0), site.node.outputs[0]
+    run = interpreters.load("onnxruntime", cut(site.prepared, [site.node], [name], [result], {}), site.name)
+    rng, shape = np.random.default_rng(0), site.shape(name)
+    for spread in (256, 32, 1):
+        low = rng.integers(0, 257 - spread, (*shape[:-1], 1))
+        x = (low + rng.integers(0, spread, shape)).astype(np.uint8)
+        wanted = run([x])[0] ^ np.uint8(128)
+        if (host.softmax_by_table((x ^ 128).view(np.int8), table, factor, zero_point) != wanted.view(np.int8)).any():
+            raise Unsupported("a softmax whose float32 sums are not known")
+
+
+def exponentials(scale: np.float32, count: int) -> np.ndarray:
+    """``exp((i - 255) * scale)`` for i = 0 .. 255, times what keeps sums of ``count`` of them well within float32."""
+    room = max(0.0, math.log(float(np.finfo(np.float32).max / np.float32(count))) - 5) / float(scale)
+    return np.array([math.exp((i - 255 + room) * float(scale)) for i in range(256)]).astype(np.float32)
+
+
 def qlinear_add(site: Site) -> str:
-    """QLinearAdd(a, sa, za, b, sb, zb, sy, zy)."""
+    """QLinearAdd(a, sa, za, b, sb, zb, sy, zy); one of a and b may be numbers per channel."""
+    if not {site.input(0), site.input(3)}.isdisjoint(site.prepared.constants):
+        return add_numbers(site)
     a, b, out = *pair(site, 0, 3), site.output(6, 7)
-    return pairwise.add_fitted(site, a, b, out, table_of_add(a, b, out, unsigned=not site.is_signed()))
+    table = table_of_add(a.quantisation, b.quantisation, out.quantisation, unsigned=not site.is_signed())
+    return pairwise.add_fitted(site, a, b, out, table)
+
+
+def add_numbers(site: Site) -> str:
+    """A tensor and constant numbers, which are alike for all its pixels."""
+    out, result, swapped = site.output(6, 7), site.node.outputs[0], site.input(0) in site.prepared.constants
+    at, other = (3, 0) if swapped else (0, 3)
+    x, values = site.operand(at), site.constant(other)
+    numbers = site.quantisation(other + 1, other + 2, values.dtype.name)
+    spec = site.values.specs[result]
+    if site.shape(site.input(at)) != spec.shape or site.values.specs[site.input(at)].order != spec.order:
+        raise Unsupported("a sum with more numbers than the tensor has elements, or in another layout")
+    spread = np.broadcast_to(values, spec.shape).transpose(spec.order or range(len(spec.shape)))
+    pixels = spread.reshape(-1, spread.shape[-1])
+    if (pixels != pixels[:1]).any():
+        raise Unsupported("a sum with a number for each pixel")
+    index = pixels[0].astype(np.int64) + (0 if values.dtype == np.uint8 else 128)
+    y = out.quantisation
+    a, b = (numbers, x.quantisation) if swapped else (x.quantisation, numbers)
+    pairs = table_of_add(a, b, y, unsigned=not site.is_signed())
+    wanted = pairs.T[:, index] if swapped else pairs[:, index]
+    return shifted(site, x, np.clip(wanted, out.lo, out.hi), x.scale / y.scale, out)
 
 
 def qlinear_mul(site: Site) -> str:
@@ -99,9 +215,8 @@ def require_alike(site: Site, first: object, second: object) -> None:
         raise Unsupported(f"{site.node.kind} of tensors of different ranks or layouts")
 
 
-def table_of_add(a: Operand, b: Operand, out: Output, *, unsigned: bool) -> np.ndarray:
+def table_of_add(a: Quantisation, b: Quantisation, q: Quantisation, *, unsigned: bool) -> np.ndarray:
     """QLinearAdd's results for all pairs, as int8."""
-    q = out.quantisation
     return add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point), unsigned=unsigned)
 
 
@@ -224,6 +339,7 @@ RULES: dict[str, Callable[[Site], str]] = {
     "QLinearGlobalAveragePool": qlinear_global_average_pool,
     "QLinearMatMul": qlinear_matmul,
     "QLinearMul": qlinear_mul,
+    "QLinearSoftmax": qlinear_softmax,
 }
 
 
@@ -236,4 +352,4 @@ def lower(site: Site) -> None:
     rule = RULES.get(node.kind)
     if rule is None:
         raise Unsupported(f"{node.kind} has no exact integer form on the accelerator")
-    site.values.set_chip(node.outputs[0], rule(site))
+    site.values.set_result(node.outputs[0], rule(site))

@@ -1,0 +1,171 @@
+"""Products of two activations: a dense GEMM whose weights are a tensor that came through DRAM.
+
+A block of weights is BLOCK_OUT x BLOCK_IN bytes, a row for each output: just what BLOCK_OUT neighbouring pixels of a
+tensor hold in BLOCK_IN of their channels. So a tensor that is stored block of channels by block of channels
+(:class:`Blocked`) *is* a row of blocks of weights, and LOAD brings them to wgt as it does constants. What the zero
+points of both sides ask for beside the product is two more GEMMs: the other side's blocks times a pixel that holds
+nothing but the negated zero point, which is padding of the ring, and the pixels times a block of constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arithmetic import wrap_int32
+from tilewright.jit.graph import Requant
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Streamed, Task, Uop, split_evenly, uniform_prm
+from tilewright.jit.layout import Buffer
+from tilewright.jit.plan import tables as t
+
+
+def int8_terms(value: int) -> tuple[int, int]:
+    """(x, n) with ``n * x == value`` and x an int8: 128, the negative of the least zero point, is twice 64."""
+    return (value, 1) if value < 128 else (64, 2)
+
+
+@dataclass(kw_only=True)
+class MatMulNode(Node):
+    """``requant(sum (a - offsets[0]) * (b - offsets[1]))``: one head a row of ``out``, from head ``head`` on.
+
+    ``inputs`` is ``a`` alone; ``weights`` names the blocked form of ``b``. ``depth``: channels that are summed;
+    ``blocks`` of BLOCK_IN of them. ``in_rows``: whether the heads of ``a`` are its rows, else they lie one behind the
+    other in its channels.
+    """
+
+    weights: str
+    depth: int
+    blocks: int
+    head: int
+    in_rows: bool
+    in_width: int
+    in_units: int
+    offsets: tuple[int, int]
+    requant: Requant
+
+    @cached_property
+    def _terms(self) -> list[tuple[int, int]]:
+        """Of each side, what stands for its zero point and how often; 0 times where that is 0."""
+        return [int8_terms(-offset) if offset else (0, 0) for offset in self.offsets]
+
+    @property
+    def _vectors(self) -> int:
+        return self.out_units // self.config.out_units
+
+    @property
+    def product_blocks(self) -> int:
+        """Blocks of weights that a pixel of the result meets, without what the zero points ask for."""
+        return self._vectors * self.blocks
+
+    @property
+    def whole_requant(self) -> Requant:
+        """With the product of the zero points in the bias."""
+        bias = wrap_int32(self.requant.bias.astype(np.int64) + self.depth * self.offsets[0] * self.offsets[1])
+        return replace(self.requant, bias=bias.astype(np.int32))
+
+    def extents(self) -> tuple[int, ...]:
+        each = self.blocks * (1 + self._terms[0][1] + self._terms[1][1])
+        return (
+            t.CONV, self.height, self.width, self.out_units, 1, 1, self.in_units, self.in_width, self.padding(0)[3],
+            1, 1, 1, 0, 0, 0, 0, 1, self.blocks + len(self._offset_blocks), each * self._vectors,
+        )  # fmt: skip
+
+    def reads(self, index: int) -> tuple[int, int, int]:
+        return (1, self.head, 1) if self.in_rows else (0, 0, 1)
+
+    def padding(self, index: int) -> tuple[int, int, int, int]:
+        return (0, 0, 0, int(self.offsets[0] != 0))
+
+    def pad_value(self, index: int) -> int | None:
+        return self._terms[0][0] if self.offsets[0] else None
+
+    # -- cut -------------------------------------------------------------------------------------------
+
+    def cut(self, row: Sequence[int]) -> None:
+        """Every row is another head, with weights of its own."""
+        super().cut(row)
+        self.tasks, self._chunks = [], []
+        for number in range(self.height):
+            for lo, hi in self.ranges:
+                chunk = len(self._chunks)
+                self._chunks.append(replace(self.constants(lo, hi), streamed=self._streamed(number, lo, hi)))
+                parts = split_evenly(hi - lo, self._row[t.N_ROOM])
+                self.tasks += [Task(number, lo + a, lo + b, chunk, hi == self._vectors) for a, b in parts]
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        return self._chunks
+
+    def _streamed(self, row: int, lo: int, hi: int) -> Streamed:
+        return Streamed(self.weights, (self.head + row) * self.blocks, self.blocks, lo, hi)
+
+    def constant_entries(self) -> tuple[int, int]:
+        return len(self._offset_blocks), 1
+
+    def constants(self, lo: int, hi: int) -> Chunk:
+        r = self.whole_requant
+        bias, multiplier, offset, shift = (int(values[0]) for values in (r.bias, r.multiplier, r.offset, r.shift))
+        return Chunk(self._offset_blocks, uniform_prm(bias, multiplier, offset, shift, self.config))
+
+    @cached_property
+    def _offset_blocks(self) -> NDArray[np.int8]:
+        """A block of the negated zero point of ``b``, and one for the last channels if they fill no block."""
+        c, (value, times) = self.config, self._terms[1]
+        found = np.full((1 + (self.depth % c.block_in > 0), c.block_out, c.block_in), value, np.int8)
+        if len(found) > 1:
+            found[1, :, self.depth % c.block_in :] = 0
+        return found if times else found[:0]
+
+    def gemm_cycles(self, task: Task) -> int:
+        return (task.hi - task.lo) * self.width * self.blocks * (1 + self._terms[0][1] + self._terms[1][1])
+
+    # -- emission --------------------------------------------------------------------------------------
+
+    def _uops(self, entries: Sequence[int], begins: bool, times: int = 1) -> list[Uop]:
+        """Over all blocks of a pixel, with these blocks of weights."""
+        places = [(k * self.config.in_units, entry) for k, entry in enumerate(entries)] * times
+        return [(0, src, entry, int(n > 0 or not begins)) for n, (src, entry) in enumerate(places)]
+
+    def _sequences(self) -> list[list[Uop]]:
+        """The product; the pixel of padding times ``b``; ``a`` times the block of constants."""
+        own = range(self.blocks)
+        offset = [len(self._offset_blocks) - 1 if k == self.blocks - 1 else 0 for k in own]
+        return [
+            self._uops(own, True), self._uops(own, False, self._terms[0][1]),
+            self._uops(offset, False, self._terms[1][1]),
+        ]  # fmt: skip
+
+    def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
+        return [uops for uops in self._sequences() if uops]
+
+    def emit(self, task: Task, e: Emit, acc: int) -> None:
+        c, source = self.config, e.buffer(self.inputs[0])
+        vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
+        pixel, constants = vectors * c.out_units, e.weight_base(task.chunk)
+        head = self.head + task.row
+        row, unit = (head, 0) if self.in_rows else (0, head * self.blocks * c.in_units)
+        product, column, pixels = self._sequences()
+        common = {
+            "outer": vectors, "inner": self.width, "dst": acc, "dst_outer": c.out_units, "dst_inner": pixel,
+            **source.wrap,
+        }  # fmt: skip
+        blocks = {
+            "wgt": constants + len(self._offset_blocks) + (task.lo - start) * self.blocks, "wgt_outer": self.blocks
+        }  # fmt: skip
+        place = {"src": source.offset(row, 0, unit), "src_inner": source.units}
+        e.gemm(product, **common, **place, **blocks)
+        if column:
+            e.gemm(column, **common, src=source.offset(row, source.width, unit), **blocks)
+        if pixels:
+            e.gemm(pixels, **common, **place, wgt=constants)
+        for out in e.outputs(self.output):
+            e.requantize(
+                self.whole_requant, out,
+                outer=vectors, inner=self.width, src=acc, src_outer=c.out_units, src_inner=pixel,
+                dst=out.offset(task.row, 0, self.first_unit + task.lo * c.out_units), dst_outer=c.out_units,
+                dst_inner=out.units, prm=e.prm_base(task.chunk),
+            )  # fmt: skip

@@ -1,0 +1,168 @@
+"""Products of two activations: whatever the heads, zero points and sizes, exact on the accelerator, and proven."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.jit.execute import assert_exact
+from tests.jit.random_graphs import random_config
+from tilewright.config import PRESETS
+from tilewright.isa.functions import Rounding
+from tilewright.jit import graph as g
+from tilewright.jit.compiler import compile_graph
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.floor import layer_floors
+from tilewright.jit.kernels.matmul import int8_terms
+from tilewright.jit.lower import lower
+from tilewright.jit.reference import evaluate
+
+PYNQ = PRESETS["pynq-z2"]
+ZERO_POINTS = (0, 0, 5, -7, -128, -127, 127)
+
+
+class Products:
+    """A graph of 1x1 convolutions and products, with random constants."""
+
+    def __init__(self, seed: int, **inputs: tuple[int, ...]) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.tensors = {name: g.TensorSpec(name, shape) for name, shape in inputs.items()}
+        self.inputs: list[str] = list(inputs)
+        self.ops: list[g.Op] = []
+
+    def graph(self, *outputs: str) -> g.Graph:
+        return g.Graph("products", self.inputs, list(outputs), self.tensors, self.ops)
+
+    def project(self, x: str, name: str, channels: int) -> str:
+        """A 1x1 convolution."""
+        *before, depth = self.tensors[x].shape
+        self.tensors[name] = g.TensorSpec(name, (*before, channels))
+        shift = np.full(channels, 35 + int(np.log2(depth)), np.int32)
+        bias, multiplier = self.rng.integers(-999, 999, channels), self.rng.integers(1 << 30, 1 << 31, channels)
+        requant = g.Requant(
+            bias.astype(np.int32), multiplier.astype(np.int32), shift, np.zeros(channels, np.int32), Rounding.DOUBLE,
+            int(self.rng.integers(-9, 9)),
+        )  # fmt: skip
+        weight = self.rng.integers(-127, 128, (channels, 1, 1, depth)).astype(np.int8)
+        self.ops.append(g.Conv2D(name=name, inputs=[x], output=name, weight=weight, requant=requant))
+        return name
+
+    def multiply(self, a: str, b: str, name: str, heads: int, offsets: tuple[int, int], merged: bool = False) -> str:
+        """The products of the rows of two tensors, whose heads are as their shapes say."""
+        (pixels, depth), (count, _) = (self._head(t, heads) for t in (a, b))
+        self.tensors[name] = g.TensorSpec(name, (1, 1, pixels, heads * count) if merged else (1, heads, pixels, count))
+        one = np.ones(count, np.int32)
+        shift = 37 + int(np.log2(depth))
+        requant = g.Requant(7 * one, (3 << 29) * one, shift * one, 0 * one, Rounding.DOUBLE, -3)
+        self.ops.append(
+            g.MatMul(
+                name=name, inputs=[a, b], output=name, heads=heads, offsets=offsets, requant=requant, merged=merged
+            )
+        )
+        return name
+
+    def _head(self, tensor: str, heads: int) -> tuple[int, int]:
+        """(pixels, channels) of a head."""
+        _, rows, pixels, channels = self.tensors[tensor].shape
+        return pixels, channels if rows == heads else channels // heads
+
+
+def scores(heads: int, depth: int, pixels: int, offsets: tuple[int, int], seed: int = 0) -> g.Graph:
+    """Two projections of one tensor, and the products of their rows."""
+    net = Products(seed, x=(1, 1, pixels, 32))
+    q, k = (net.project("x", name, heads * depth) for name in "qk")
+    return net.graph(net.multiply(q, k, "s", heads, offsets))
+
+
+@pytest.mark.parametrize(
+    ("heads", "depth", "pixels", "offsets"),
+    [
+        (1, 16, 16, (0, 0)), (2, 16, 32, (5, 0)), (2, 32, 32, (0, -7)), (3, 16, 20, (-128, -128)), (2, 8, 24, (127, 3)),
+        (1, 10, 7, (-128, 9)), (4, 16, 48, (-1, 127)),
+    ],
+)  # fmt: skip
+def test_projections_are_multiplied_in_one_program(
+    heads: int, depth: int, pixels: int, offsets: tuple[int, int]
+) -> None:
+    graph = scores(heads, depth, pixels, offsets)
+    assert len(compile_graph(graph, PYNQ).programs) == 1
+    assert_exact(graph, PYNQ)
+
+
+def test_both_products_of_an_attention_block() -> None:
+    """Weighted values: scores come from the host, as softmax does, and values transposed; projected behind."""
+    net = Products(1, p=(1, 4, 32, 32), v=(1, 1, 64, 32))
+    net.tensors["v"] = g.TensorSpec("v", (1, 4, 16, 32))
+    out = net.project(net.multiply("p", "v", "o", 4, (-128, 3), merged=True), "y", 64)
+    graph = net.graph(out)
+    assert len(compile_graph(graph, PYNQ).programs) == 1
+    assert_exact(graph, PYNQ)
+
+
+def _random(seed: int) -> g.Graph:
+    rng = np.random.default_rng([9, seed])
+    heads, depth, count, pixels = (int(rng.integers(1, high)) for high in (4, 40, 40, 40))
+    rows = [bool(rng.integers(2)) for _ in range(2)]
+    shapes = [
+        (1, heads, n, depth) if by_row else (1, 1, n, heads * depth)
+        for n, by_row in zip((pixels, count), rows, strict=True)
+    ]
+    net = Products(seed, a=shapes[0], b=shapes[1])
+    a, b = (
+        net.project(t, f"{t}2", shape[3]) if rng.integers(2) else t for t, shape in zip("ab", shapes, strict=True)
+    )  # fmt: skip
+    offsets = (int(rng.choice(ZERO_POINTS)), int(rng.choice(ZERO_POINTS)))
+    merged = bool(rng.integers(2))
+    out = net.multiply(a, b, "s", heads, offsets, merged)
+    if rng.integers(2):
+        out = net.project(out, "y", int(rng.integers(1, 40)))
+    return net.graph(out)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_products_are_exact(seed: int) -> None:
+    """Inputs and tensors made on the chip on either side, heads as rows and in channels, sizes that fill no block."""
+    config = random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % len(PRESETS)]
+    entry, lanes = config.block_in * config.block_out, min(config.block_in, config.block_out)
+    config = config.replace(
+        batch=1, weight_bits=8, axi_bits=min(config.axi_bits, 8 * lanes), act_bytes=max(config.act_bytes, 1 << 14),
+        wgt_bytes=max(config.wgt_bytes, 16 * entry), acc_bytes=max(config.acc_bytes, 1 << 15),
+    )  # fmt: skip
+    assert_exact(_random(seed), config, seed)
+
+
+def test_a_tensor_times_itself() -> None:
+    net = Products(3, x=(1, 1, 24, 32))
+    assert_exact(net.graph(net.multiply("x", "x", "s", 2, (4, 4))), PYNQ)
+
+
+def test_weights_of_fewer_bits_are_no_activations() -> None:
+    for changed in ({"weight_bits": 4}, {"batch": 2}):
+        with pytest.raises(PlaceError, match="activations as weights need weight_bits = 8 and batch = 1"):
+            lower(scores(2, 16, 16, (0, 0)), PYNQ.replace(**changed))
+
+
+def test_the_definition() -> None:
+    """The reference against the sums written out."""
+    graph = scores(2, 8, 5, (3, -4))
+    x = np.random.default_rng(0).integers(-128, 128, (1, 1, 5, 32)).astype(np.int8)
+    values = evaluate(graph, {"x": x}, keep=True)
+    q, k = (values[name].astype(int)[0, 0] for name in "qk")
+    for head, m, n in np.ndindex(2, 5, 5):
+        total = sum((q[m, c] - 3) * (k[n, c] + 4) for c in range(8 * head, 8 * head + 8))
+        wanted = np.clip(round((total + 7) * (3 << 29) / 2**40) - 3, -128, 127)
+        assert abs(values["s"][0, head, m, n] - wanted) <= 1  # ties of two roundings
+
+
+def test_negated_zero_points_are_int8_terms() -> None:
+    for zero_point in range(-128, 128):
+        value, times = int8_terms(-zero_point)
+        assert value * times == -zero_point
+        assert -128 <= value <= 127
+
+
+def test_the_floor_counts_the_product_alone() -> None:
+    graph = scores(4, 16, 128, (5, 5))
+    floor = layer_floors(graph, PYNQ)[-1]
+    assert floor.array_cycles == 4 * 128 * 8
+    assert floor.macs == 4 * 128 * 128 * 16
