@@ -1,16 +1,17 @@
 """What the boards' parts hold: LUT, flip-flops, DSP slices, block RAM in 36 Kbit blocks (AMD DS190, DS891, DS987).
 
 ``axi_bits`` is the width of the memory ports to the processor's DRAM (UG585: 64 on Zynq-7000, UG1085: 128 on Zynq
-UltraScale+); wider masters would need converters.
+UltraScale+); wider masters would need converters. ``axi_ports`` is how many there are: HP0 to HP3, on UltraScale+ also
+HPC0 and HPC1, which pass by the processor's caches for what is not marked to be looked up there.
 """
 
 from __future__ import annotations
 
 PARTS: dict[str, dict[str, int]] = {
-    "XC7Z020": {"lut": 53200, "ff": 106400, "dsp": 220, "bram36": 140, "axi_bits": 64},
-    "XCZU3EG": {"lut": 70560, "ff": 141120, "dsp": 360, "bram36": 216, "axi_bits": 128},
-    "XCZU7EV": {"lut": 230400, "ff": 460800, "dsp": 1728, "bram36": 312, "axi_bits": 128},
-    "XCK26": {"lut": 117120, "ff": 234240, "dsp": 1248, "bram36": 144, "axi_bits": 128},
+    "XC7Z020": {"lut": 53200, "ff": 106400, "dsp": 220, "bram36": 140, "axi_bits": 64, "axi_ports": 4},
+    "XCZU3EG": {"lut": 70560, "ff": 141120, "dsp": 360, "bram36": 216, "axi_bits": 128, "axi_ports": 6},
+    "XCZU7EV": {"lut": 230400, "ff": 460800, "dsp": 1728, "bram36": 312, "axi_bits": 128, "axi_ports": 6},
+    "XCK26": {"lut": 117120, "ff": 234240, "dsp": 1248, "bram36": 144, "axi_bits": 128, "axi_ports": 6},
 }
 
 #: part of each board

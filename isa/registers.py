@@ -2,6 +2,9 @@
 
 All registers are 32 bits. Writes to read-only or unknown addresses are ignored; unknown addresses read 0.
 While a program runs, only CONTROL may be written.
+
+A design of several cores has the whole map once for each, :data:`CORE_STRIDE` bytes apart from core 0 at 0 on, and
+:data:`SHARED` behind the place of the last core that a design may have, so that nothing moves with their number.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-from tilewright.config import Config
+from tilewright.config import PARAMETERS, Config
 from tilewright.isa.spec import Engine, others
 
-ADDRESS_BITS = 12  #: bytes of the register window: 4 KiB
+ADDRESS_BITS = 12  #: bytes of a core's register window: 4 KiB
+CORE_STRIDE = 1 << ADDRESS_BITS  #: bytes from a register of a core to that of the next one
 DRAM_ADDRESS_BITS = 40  #: width of a DRAM byte address on the AXI4 master
 TAG_BITS = 24  #: width of an instruction index in FAULT_INSTRUCTION and the trace FIFO
 TRACE_DEPTH = 256  #: entries of the trace FIFO; further ones are dropped and counted
@@ -86,6 +90,18 @@ GLOBAL: tuple[Register, ...] = (
     Register("TRACE_CYCLE", 0x06C, "ro", "oldest entry: retire cycle; reading it removes the entry"),
 )
 
+SHARED_BASE = CORE_STRIDE * PARAMETERS["cores"].high
+#: registers that a design of several cores has once, for all of them
+SHARED: tuple[Register, ...] = (
+    Register("CORES", SHARED_BASE, "ro", "how many cores there are", bits=4),
+    Register("INTERRUPTS", SHARED_BASE + 4, "ro", "bit c: core c interrupts; irq is high if any does", bits=8),
+)
+
+
+def window_bits(config: Config) -> int:
+    """Address bits of a design's whole register window: all cores, and what they share."""
+    return ADDRESS_BITS if config.cores == 1 else (2 * SHARED_BASE - 1).bit_length()
+
 
 def segment_registers(index: int) -> tuple[Register, ...]:
     """The registers of one DRAM segment."""
@@ -114,12 +130,13 @@ def counter_registers(engine: Engine) -> tuple[Register, ...]:
 
 
 def register_map(config: Config) -> tuple[Register, ...]:
-    """Every register of a config, by offset."""
+    """Every register of a core, by offset in its window."""
     counters = tuple(r for engine in Engine for r in counter_registers(engine))
     segments = tuple(r for k in range(config.segments) for r in segment_registers(k))
     return tuple(sorted(GLOBAL + counters + segments, key=lambda r: r.offset))
 
 
-def offsets(config: Config) -> dict[str, int]:
-    """Byte offset of every register by name."""
-    return {r.name: r.offset for r in register_map(config)}
+def offsets(config: Config, core: int = 0) -> dict[str, int]:
+    """Byte offset of every register of a core by name, and of those that the cores share."""
+    own = {r.name: core * CORE_STRIDE + r.offset for r in register_map(config)}
+    return own | {r.name: r.offset for r in SHARED if config.cores > 1}

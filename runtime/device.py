@@ -30,11 +30,9 @@ def open_device(name: str, config: Config, **options: Any) -> Device:
 
     A name with ``://`` is the address of another machine's device (``pynq://HOST``, ``tilewright.runtime.remote``).
     ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's. Raises :class:`ConfigError`
-    for several cores on another device than ``sim``.
+    for several cores on the ``hls`` device.
     """
     check_device(name)
-    if name != "sim":
-        config.check_one_core(f"device {name}")
     if "://" in name:
         from tilewright.runtime.remote.client import RemoteDevice
 

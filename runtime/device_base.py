@@ -49,8 +49,8 @@ class Counters:
     """What a device counted in the last launch, per inference. ``cycles`` is 0 on a device that counts none.
 
     ``stalls`` maps counter names (``engine.cause``) to cycles. ``events`` is None on a device that cannot give them.
-    ``cores``: accelerators of the device, ``interval``: cycles from one result to the next while all of them are busy
-    (None: as for one core, ``cycles``).
+    ``cores``: accelerators that had a share of the launch (on ``sim``: that there are), ``interval``: cycles from one
+    result to the next while all of them are busy (None: as for one core, ``cycles``).
     """
 
     cycles: int

@@ -18,11 +18,12 @@ from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
-from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, fault
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, fault
 from tilewright.runtime.pynq.board import Board
 from tilewright.runtime.pynq.buffers import BufferPool, SegmentBuffers, place_segments
 from tilewright.runtime.pynq.manifest import Manifest, find_overlay
 from tilewright.runtime.pynq.registers import Registers, Word
+from tilewright.runtime.segments import shares, side_by_side
 from tilewright.runtime.stalls import register_stalls
 
 WATCHDOG_FACTOR = 8  #: real DRAM is slower than the contract's: refreshes, and the processor beside it
@@ -32,7 +33,7 @@ SPIN_SECONDS = 200e-6  #: STATUS is looked at without pause first: an interrupt 
 POLL_SECONDS = (20e-6, 1e-3)  #: first and longest pause between looks at STATUS
 KEPT_PROGRAMS = 4  #: programs whose memory is kept for their next allocation
 
-DONE, FAULT = 1 << Status.DONE, 1 << Status.FAULT
+FAULT = 1 << Status.FAULT
 
 _log = logging.getLogger("tilewright.pynq")
 
@@ -42,13 +43,13 @@ class _State:
     """One allocation: memory, the registers that describe it, and the counters of the last launch."""
 
     buffers: SegmentBuffers
-    words: tuple[Word, ...]
     watchdog: int
-    counters: dict[str, int] = field(default_factory=dict)
+    words: dict[tuple[int, int], tuple[Word, ...]] = field(default_factory=dict)  #: by core and its first inference
+    counters: dict[int, dict[str, int]] = field(default_factory=dict)  #: by core
 
 
 class PynqDevice(Device):
-    """Runs programs on a board.
+    """Runs programs on a board. Of several cores each takes its share of a launch's inferences.
 
     ``overlay``: a ``.bit`` file with its manifest, or a folder of them (default: ``TILEWRIGHT_OVERLAY``), or a
     :class:`Manifest`. ``download``: False attaches to the overlay that is loaded already. ``interrupt``: False polls.
@@ -71,13 +72,18 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
-        self.registers: Registers = self.board.registers
+        self._running: list[int] = []  # cores that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
         self._timeout = timeout
-        self._repeat = self.registers.word("REPEAT", 0)[0]
+        self._repeat = [registers.word("REPEAT", 0)[0] for registers in self.board.cores]
         self._pool = BufferPool(self.board.allocate)
         self._kept: OrderedDict[tuple[int, int], tuple[Program, _State]] = OrderedDict()
         self._close = weakref.finalize(self, _quiesce, self.board)
+
+    @property
+    def registers(self) -> Registers:
+        """Those of core 0, which there always is."""
+        return self.board.cores[0]
 
     def close(self) -> None:
         """End what is running and free all memory that nobody holds."""
@@ -92,31 +98,32 @@ class PynqDevice(Device):
         if kept is not None:
             kept[1].buffers.clear()
             return kept[1]
+        cores = min(len(self.board.cores), inferences)
         try:
-            buffers = place_segments(program, inferences, self._pool)
+            buffers = place_segments(program, inferences, self._pool, cores)
         except DeviceError:
             if not self._kept:
                 raise
             self._forget_kept()  # memory is short
-            buffers = place_segments(program, inferences, self._pool)
-        watchdog = min(WATCHDOG_FACTOR * cycle_bound(program), LONGEST)
-        return _State(buffers, self._words(program, buffers, watchdog), watchdog)
+            buffers = place_segments(program, inferences, self._pool, cores)
+        return _State(buffers, min(WATCHDOG_FACTOR * cores * cycle_bound(program), LONGEST))
 
-    def _words(self, program: Program, buffers: SegmentBuffers, watchdog: int) -> tuple[Word, ...]:
-        """All registers of a launch but CONTROL and REPEAT."""
-        registers, beat = self.registers, self.config.beat_bytes
+    def _words(self, program: Program, state: _State, core: int, inference: int) -> tuple[Word, ...]:
+        """All registers of a launch but CONTROL and REPEAT, of a core whose share begins with an inference."""
+        registers, beat, buffers = self.board.cores[core], self.config.beat_bytes, state.buffers
         words: list[Word] = [
             *registers.wide_words("PROGRAM", buffers.code),
             registers.word("PROGRAM_INSTRUCTIONS", program.instruction_count),
             registers.word("PROGRAM_BEATS", -(-len(program.instructions) // beat)),
-            registers.word("WATCHDOG", watchdog),
+            registers.word("WATCHDOG", state.watchdog),
             registers.word("INTERRUPT_ENABLE", 1),
         ]
         for index in range(self.config.segments):
             used = index < len(program.segments)
             size, stride = (program.segments[index].size, program.segments[index].repeat_stride) if used else (0, 0)
+            base = buffers.address(index, core) + inference * stride if used else 0
             words += [
-                *registers.wide_words(f"SEGMENT{index}_BASE", buffers.address(index) if used else 0),
+                *registers.wide_words(f"SEGMENT{index}_BASE", base),
                 registers.word(f"SEGMENT{index}_LIMIT", size // beat),
                 registers.word(f"SEGMENT{index}_STRIDE", stride),
             ]
@@ -159,9 +166,17 @@ class PynqDevice(Device):
         state: _State = allocation.state
         for group in state.buffers.groups:
             group.before_launch()
-        self.registers.update(state.words)
-        self.registers.change(self._repeat, inferences)
-        self.registers.command(Control.START)
+        chosen = list(enumerate(shares(inferences, len(self.board.cores))))
+        for core, (first, count) in chosen:
+            registers = self.board.cores[core]
+            if (core, first) not in state.words:
+                state.words[core, first] = self._words(allocation.program, state, core, first)
+            registers.update(state.words[core, first])
+            registers.change(self._repeat[core], count)
+        state.counters = {}
+        for core, _ in chosen:
+            self.board.cores[core].command(Control.START)
+        self._running = [core for core, _ in chosen]
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for the interrupt, or look at STATUS now and then. A launch that hangs or is interrupted is ended."""
@@ -170,9 +185,16 @@ class PynqDevice(Device):
         if allowed is None:
             allowed = LAUNCH_SLACK_SECONDS + state.watchdog * inferences / (self.config.clock_mhz * 1e6)
         begin, reported, pause = time.monotonic(), 0, POLL_SECONDS[0]
+        started, fault_found = list(self._running), None
         try:
-            while not (status := self.registers.status()) & DONE and (now := time.monotonic()) < begin + allowed:
-                if progress is not None and (finished := self.registers.read("COMPLETED")) > reported:
+            while True:
+                for core in self.board.ended(self._running):
+                    found = self._finish(allocation.program, state, core)
+                    fault_found = fault_found or found
+                    self._running.remove(core)
+                if not self._running or (now := time.monotonic()) >= begin + allowed:
+                    break
+                if progress is not None and (finished := self._completed(started)) > reported:
                     progress(finished - reported)
                     reported = finished
                 if now < begin + SPIN_SECONDS:
@@ -185,41 +207,50 @@ class PynqDevice(Device):
         except BaseException:
             self._recover()
             raise
-        if not status & DONE:
+        if self._running:
             raise DeviceError(f"{self}: no end after {allowed:.1f} seconds; {self._recover()}")
-        self._finish(allocation.program, state, status)
+        if fault_found is not None:
+            raise fault_found
         if progress is not None and inferences > reported:
             progress(inferences - reported)
+
+    def _completed(self, cores: list[int]) -> int:
+        return sum(self.board.cores[core].read("COMPLETED") for core in cores)
 
     def _wait_for_interrupt(self) -> None:
         line = self.board.interrupt
         assert line is not None
         # the second wait: the end may have come while the first one gave up
-        if line.wait(INTERRUPT_SECONDS) or not self.registers.status() & DONE or line.wait(INTERRUPT_SECONDS / 10):
+        ended = self.board.ended
+        if line.wait(INTERRUPT_SECONDS) or not ended(self._running) or line.wait(INTERRUPT_SECONDS / 10):
             return
         self.polling = f"a run has ended, but no interrupt came on {self.board.manifest.interrupt}"
         _log.warning("%s: polls from now on: %s", self, self.polling)
 
-    def _finish(self, program: Program, state: _State, status: int) -> None:
-        """Keep the counters, lower the interrupt line. Raises the fault that the run ended with."""
-        registers = self.registers
-        if status & FAULT:
+    def _finish(self, program: Program, state: _State, core: int) -> DeviceFault | None:
+        """Keep a core's counters and lower its interrupt; the fault that its run ended with."""
+        registers, found = self.board.cores[core], None
+        if registers.status() & FAULT:
             code, instruction = registers.read("FAULT_CODE"), registers.read("FAULT_INSTRUCTION")
-            registers.command(Control.ACKNOWLEDGE)
             name = FaultCode(code).name if code in list(FaultCode) else f"code {code}"
-            raise fault(self, program, name, instruction, FAULT_DETAIL.get(code, "").format(watchdog=state.watchdog))
-        state.counters = registers.counters()
+            found = fault(self, program, name, instruction, FAULT_DETAIL.get(code, "").format(watchdog=state.watchdog))
+        else:
+            state.counters[core] = registers.counters()
         registers.command(Control.ACKNOWLEDGE)
+        return found
 
     def _counters(self, allocation: Allocation) -> Counters:
-        """Cycles, traffic and stalls of the latest inference; no events."""
-        read: dict[str, int] = allocation.state.counters
-        beat = self.config.beat_bytes
+        """Cycles, traffic and stalls of core 0's latest inference; no events."""
+        counted: dict[int, dict[str, int]] = allocation.state.counters
+        cycles = [read["CYCLES_HIGH"] << 32 | read["CYCLES_LOW"] for read in counted.values()]
+        read, beat = counted[0], self.config.beat_bytes
         return Counters(
             cycles=read["CYCLES_HIGH"] << 32 | read["CYCLES_LOW"],
             read_bytes=(read["FETCH_BEATS"] + read["LOAD_BEATS"]) * beat,
             write_bytes=read["STORE_BEATS"] * beat,
             stalls=register_stalls(read),
+            cores=len(counted),
+            interval=side_by_side(cycles) if len(counted) > 1 else None,
         )
 
     def _cancel(self, allocation: Allocation) -> None:
@@ -227,7 +258,8 @@ class PynqDevice(Device):
 
     def _recover(self) -> str:
         """Make the accelerator ready for the next launch, by abort, else by loading the bitstream anew; says which."""
-        if self.board.stop():
+        running, self._running = self._running, []
+        if self.board.stop(running):
             return "the run was ended by abort"
         self.board.reload()
         return "nor did it end by abort (is the memory port connected?): the bitstream was loaded anew"
@@ -241,5 +273,4 @@ FAULT_DETAIL: dict[int, str] = {
 
 def _quiesce(board: Board) -> None:
     """Nothing may write to memory that is given back: end what is running."""
-    if board.registers.status() >> Status.BUSY & 1:
-        board.stop()
+    board.stop(board.busy())

@@ -1,4 +1,7 @@
-"""The ``rtl`` device: the Verilated design behind the :class:`Device` interface, built on first use."""
+"""The ``rtl`` device: the Verilated design behind the :class:`Device` interface, built on first use.
+
+Of several cores each takes its share of a launch's inferences, all before one DRAM with the Config's limit.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver, RunResult
-from tilewright.hw.verilated.limits import cycle_bound
+from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import Program
+from tilewright.isa.registers import Control
 from tilewright.progress import Advance, Progress, on_error_stream
 from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, Events, fault
-from tilewright.runtime.segments import segment_memories
+from tilewright.runtime.segments import own_scratch, segment_memories, shares, side_by_side
 from tilewright.runtime.stalls import register_stalls
 
 LOOK_CYCLES = 1 << 17  #: cycles between looks at how many inferences are finished
@@ -25,10 +29,10 @@ LOOK_CYCLES = 1 << 17  #: cycles between looks at how many inferences are finish
 
 @dataclass
 class _State:
-    """One allocation: whole segments, all inferences, and the result of the last launch."""
+    """One allocation: whole segments, all inferences, as each core sees them, and the results of the last launch."""
 
-    memories: list[NDArray[np.uint8]]
-    result: RunResult | None = field(default=None)
+    memories: list[list[NDArray[np.uint8]]]
+    results: dict[int, RunResult] = field(default_factory=dict)  #: by core
 
 
 class RtlDevice(Device):
@@ -54,7 +58,7 @@ class RtlDevice(Device):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
         library = design_library(config, kind, build_progress or on_error_stream(self.name))
         self._model = DesignModel(library, config.dram_latency)
-        self._driver = Driver(self._model, config)
+        self._drivers = [Driver(self._model, config, core) for core in range(config.cores)]
         if disturbance is not None:
             self._model.disturb(disturbance)
         if wave is not None:
@@ -65,45 +69,65 @@ class RtlDevice(Device):
         self._model.close()
 
     def _allocate(self, program: Program, inferences: int) -> _State:
-        return _State(segment_memories(program, inferences))
+        memories = segment_memories(program, inferences)
+        others = range(1, min(self.config.cores, inferences))
+        return _State([memories, *(own_scratch(program, memories) for _ in others)])
 
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
         state: _State = self._held(allocation)
-        return state.memories[segment]
+        return state.memories[0][segment]
 
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Write the registers and start; the clock runs in :meth:`wait`."""
         state: _State = allocation.state
-        self._driver.start(allocation.program, state.memories, inferences, cycle_bound(allocation.program))
+        program, cores = allocation.program, self.config.cores
+        state.results = {}
+        if cores > 1:
+            self._model.limit(self.config.dram_bandwidth)
+        watchdog = min(cores * cycle_bound(program), LONGEST)  # at worst the cores move their beats in turns
+        chosen = list(zip(self._drivers, state.memories, shares(inferences, cores)))
+        for driver, memories, (first, count) in chosen:
+            views = [m[first * s.repeat_stride :] for s, m in zip(program.segments, memories)]
+            driver.prepare(program, views, count, watchdog)
+        for driver, _, _ in chosen:
+            driver.write("CONTROL", 1 << Control.START)
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Clock the design until the launch has finished. An interruption resets it."""
-        reported = 0
+        reported, results = 0, allocation.state.results
+        working = self._drivers[: len(shares(inferences, self.config.cores))]
         try:
-            while not self._driver.finish(LOOK_CYCLES):
-                finished = self._driver.read("COMPLETED")
-                if progress is not None and finished > reported:
-                    progress(finished - reported)
-                    reported = finished
-            result = self._driver.result(allocation.program)
+            while len(results) < len(working):
+                pending = [driver for driver in working if driver.core not in results]
+                if self._model.run(LOOK_CYCLES):
+                    ended = [driver for driver in pending if driver.interrupts()]
+                    results |= {driver.core: driver.result(allocation.program) for driver in ended}
+                elif progress is not None:
+                    finished = sum(r.completed for r in results.values()) + sum(d.read("COMPLETED") for d in pending)
+                    if finished > reported:
+                        progress(finished - reported)
+                        reported = finished
         except BaseException:
             self._model.reset()  # the next launch starts afresh
             raise
-        if result.fault is not None:
-            raise fault(self, allocation.program, result.fault.name, result.fault_instruction)
-        allocation.state.result = result
+        for _, result in sorted(results.items()):
+            if result.fault is not None:
+                raise fault(self, allocation.program, result.fault.name, result.fault_instruction)
         if progress is not None and inferences > reported:
             progress(inferences - reported)
 
     def _counters(self, allocation: Allocation) -> Counters:
-        """Cycles, traffic and stalls of the latest inference, events of the first."""
-        result = allocation.state.result
+        """Cycles, traffic and stalls of core 0's latest inference, events of its first."""
+        results = allocation.state.results
+        result: RunResult = results[0]
         return Counters(
             cycles=result.cycles,
             read_bytes=result.read_bytes,
             write_bytes=result.write_bytes,
             stalls=register_stalls(result.counters),
             events=Events(result.dispatch, result.issue, result.retire),
+            cores=len(results),
+            interval=side_by_side([r.cycles for r in results.values()]) if len(results) > 1 else None,
         )
 
     def _cancel(self, allocation: Allocation) -> None:

@@ -1,11 +1,15 @@
-"""Buffers for a program's DRAM segments, as every device with memory of its own in this process wants them."""
+"""Buffers for a program's DRAM segments, as every device with memory of its own in this process wants them.
+
+Several cores, or threads of the simulator, divide the inferences of a launch among them and share all segments but
+those that every inference writes anew.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.program import Program
+from tilewright.isa.program import Program, Segment
 
 
 def segment_memories(program: Program, inferences: int) -> list[NDArray[np.uint8]]:
@@ -20,3 +24,25 @@ def segment_memories(program: Program, inferences: int) -> list[NDArray[np.uint8
                 memory[k * segment.repeat_stride :][: content.size] = content
         memories.append(memory)
     return memories
+
+
+def own_scratch(program: Program, memories: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    """The memories with copies of what all inferences share and write: a legal program reads none of it before that."""
+    return [m.copy() if is_scratch(segment) else m for segment, m in zip(program.segments, memories)]
+
+
+def is_scratch(segment: Segment) -> bool:
+    """Whether all inferences write the same bytes of a segment, so that whoever runs beside others needs its own."""
+    return not segment.repeat_stride and segment.kind != "constant"
+
+
+def shares(inferences: int, cores: int) -> list[tuple[int, int]]:
+    """(first, how many) of the inferences for each core that gets any, as even as can be."""
+    each, more = divmod(inferences, cores)
+    counts = [each + (core < more) for core in range(min(inferences, cores))]
+    return [(sum(counts[:core]), count) for core, count in enumerate(counts)]
+
+
+def side_by_side(cycles: list[int]) -> float:
+    """Cycles from one result to the next of cores that take so many each."""
+    return 1 / sum(1 / max(c, 1) for c in cycles)

@@ -17,7 +17,7 @@ from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
 from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault
-from tilewright.runtime.segments import segment_memories
+from tilewright.runtime.segments import own_scratch, segment_memories
 from tilewright.sim import Fault, Functional, Run, TimingResult, simulate_cores, simulate_timing
 
 PREPARED_PROGRAMS = 16  #: programs kept ready, so that a device that lives long does not grow
@@ -83,7 +83,7 @@ class SimDevice(Device):
             machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]] = SimpleQueue()
             machines.put((state.prepared.functional, state.memories))
             for _ in range(1, min(self.jobs, inferences)):
-                machines.put((Functional(allocation.program), _own_scratch(allocation.program, state.memories)))
+                machines.put((Functional(allocation.program), own_scratch(allocation.program, state.memories)))
             runs = [pool.submit(partial(self._simulate, machines, k)) for k in range(inferences)]
             try:
                 for run in runs:
@@ -136,12 +136,6 @@ class SimDevice(Device):
 def _processors() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _own_scratch(program: Program, memories: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
-    """The memories with copies of what all inferences share and write: a legal program reads none of it before that."""
-    shared = [not s.repeat_stride and s.kind != "constant" for s in program.segments]
-    return [m.copy() if own else m for own, m in zip(shared, memories)]
 
 
 def _stalls(timing: TimingResult) -> dict[str, int]:

@@ -15,9 +15,7 @@ from tests.isa.strategies import configs
 from tilewright.config import COSMETIC, KIB, PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.config_page import PAGE, blocks
 from tilewright.dse.space import make_space
-from tilewright.hw.boards.board import load_board
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.rtl.generate import generate_verilog
 from tilewright.isa.spec import Memory, memory_depth
 from tilewright.pages import filled
 from tilewright.runtime.device import open_device
@@ -123,18 +121,15 @@ def test_toml_errors_name_the_file() -> None:
 @pytest.mark.parametrize(
     "use,who",
     [
-        (lambda config: open_device("rtl", config), "device rtl"),
-        (lambda config: open_device("pynq://host", config), "device pynq://host"),
-        (generate_verilog, "the RTL"),
+        (lambda config: open_device("hls", config), "the HLS design"),
         (config_header, "the HLS design"),
-        (load_board("pynq-z2").check, "a board's design"),
         (make_space, "a point of the explorer"),
     ],
 )
 def test_several_cores_are_refused_where_there_is_one(use: Callable[[Config], object], who: str) -> None:
     with pytest.raises(ConfigError) as caught:
         use(Config().replace(cores=2))
-    assert str(caught.value) == f"cores = 2: {who} has one core so far; set cores = 1, or use the sim device"
+    assert str(caught.value) == f"cores = 2: {who} has one core; set cores = 1"
 
 
 def test_fingerprint_is_pinned() -> None:

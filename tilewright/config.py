@@ -100,8 +100,8 @@ class Config:
     )
     # A program is one core's, and the limit is never one core's alone: neither changes programs or a core's own timing.
     cores: int = _parameter(
-        1, "accelerators in one design, each with its own control and memory port; so far on the `sim` device only",
-        "cores", 1, 8, power_of_two=False, cosmetic=True,
+        1, "accelerators in one design, each with its own control and memory port", "cores", 1, 8, power_of_two=False,
+        cosmetic=True,
     )  # fmt: skip
     dram_bandwidth: int = _parameter(
         0, "most that the DRAM moves over the ports of all cores, read and written, in simulation; 0: no limit",
@@ -203,10 +203,15 @@ class Config:
         shape = {k: v for k, v in dataclasses.asdict(self).items() if k not in COSMETIC}
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
+    @property
+    def hardware(self) -> str:
+        """What tells one design's Verilog from another's; programs depend on the fingerprint alone."""
+        return f"{self.fingerprint}-axi{self.axi_version}-cores{self.cores}"
+
     def check_one_core(self, who: str) -> None:
         """Raise :class:`ConfigError` unless the design has one core; ``who`` knows no others."""
         if self.cores > 1:
-            raise ConfigError(f"cores = {self.cores}: {who} has one core so far; set cores = 1, or use the sim device")
+            raise ConfigError(f"cores = {self.cores}: {who} has one core; set cores = 1")
 
     # -- conversions -----------------------------------------------------------------------------------
 

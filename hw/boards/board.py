@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.hw.parts import BOARDS, PARTS
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -33,12 +34,18 @@ class Board:
     interrupt_address: int  #: the interrupt controller's registers
     ps_config: dict[str, str]  #: settings of the PS core that PL and .hwh depend on
 
-    def check(self, config: Config) -> None:
-        """Raises :class:`BoardError` if the board cannot give what the config asks for.
+    @property
+    def axi_ports(self) -> int:
+        """How many memory ports the PS has for the PL."""
+        return PARTS[BOARDS[self.name]]["axi_ports"]
 
-        Of several cores, :class:`ConfigError`.
-        """
-        config.check_one_core("a board's design")
+    def check(self, config: Config) -> None:
+        """Raises :class:`BoardError` if the board cannot give what the config asks for."""
+        if config.cores > self.axi_ports:
+            raise BoardError(
+                f"cores = {config.cores}: each takes a memory port, and the PS of {self.title} has {self.axi_ports}; "
+                "lower cores in the config"
+            )
         if config.clock_mhz > self.max_clock_mhz:
             raise BoardError(
                 f"clock_mhz = {config.clock_mhz}: the PS of {self.title} gives the PL at most "

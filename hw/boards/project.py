@@ -15,8 +15,9 @@ from tilewright.hw.boards.board import HERE, Board, BoardError
 from tilewright.hw.hls.header import config_header
 from tilewright.hw.hls.join import KERNELS, MASTERS
 from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
+from tilewright.hw.rtl.ports import MASTER, outer_name
 from tilewright.hw.verilated.design import design_sources
-from tilewright.isa.registers import DRAM_ADDRESS_BITS
+from tilewright.isa.registers import DRAM_ADDRESS_BITS, window_bits
 
 Source = Literal["rtl", "hls"]
 #: of Vivado's implementation, each run to its end; the best is kept. The last two are for crowded parts
@@ -45,14 +46,24 @@ def design_settings(board: Board, config: Config, source: Source, ila: bool = Fa
         "memory_axi": board.memory_axi,
         "axi_bits": config.axi_bits,
         "protocol": protocol,
-        "masters": ["m_axi"] if source == "rtl" else list(MASTERS.values()),
+        "ports": _ports(config, source),
         "kernels": [] if source == "rtl" else list(KERNELS),
         "clock_mhz": config.clock_mhz,
         "strategies": STRATEGIES,
         "ila": int(ila),
         "control_address": f"0x{board.control_address:08X}",
+        "control_bytes": 1 << window_bits(config),
         "interrupt_address": f"0x{board.interrupt_address:08X}",
     }
+
+
+def _ports(config: Config, source: Source) -> list[list[str]]:
+    """The masters at each memory port of the PS, from the first port on."""
+    if source == "hls":
+        return [list(MASTERS.values())]
+    if config.cores == 1:
+        return [[MASTER.rstrip("_")]]
+    return [[outer_name(MASTER, core).rstrip("_")] for core in range(config.cores)]
 
 
 def tcl(value: object) -> str:

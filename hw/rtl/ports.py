@@ -1,18 +1,20 @@
-"""The ports of the top module, declared as data: name, direction, width."""
+"""The ports of a core and of the top module, declared as data: name, direction, width."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tilewright.config import AXI_BURST_BEATS, Config
-from tilewright.isa.registers import ADDRESS_BITS, DRAM_ADDRESS_BITS
+from tilewright.isa.registers import ADDRESS_BITS, DRAM_ADDRESS_BITS, window_bits
 from tilewright.isa.spec import bits_for
+
+MASTER, EVENTS = "m_axi_", "ev_"  #: what the names of a core's own ports begin with
 
 
 @dataclass(frozen=True)
 class Port:
-    """One port of the top module, beside clk and rst (active high, synchronous)."""
+    """One port, beside clk and rst (active high, synchronous)."""
 
     name: str
     direction: Literal["in", "out"]
@@ -22,7 +24,7 @@ class Port:
     @property
     def is_event(self) -> bool:
         """Whether only simulation looks at it."""
-        return self.name.startswith("ev_")
+        return self.name.startswith(EVENTS)
 
 
 def _channel(prefix: str, direction: Literal["in", "out"], names: dict[str, int]) -> list[Port]:
@@ -41,6 +43,30 @@ def length_bits(config: Config) -> int:
 
 
 def ports(config: Config) -> list[Port]:
+    """The top module's: a core's; of several cores each one's memory port and events, numbered, and one control."""
+    inner = core_ports(config)
+    if config.cores == 1:
+        return inner
+    wide = {f"s_axil_{channel}addr": window_bits(config) for channel in ("aw", "ar")}
+    shared = [p for p in inner if not p.name.startswith((MASTER, EVENTS))]
+    return [
+        *(replace(p, width=wide.get(p.name, p.width), doc=p.doc and "level: that of any core") for p in shared),
+        *(
+            replace(p, name=outer_name(p.name, core))
+            for core in range(config.cores) for p in inner if p.name.startswith((MASTER, EVENTS))
+        ),
+    ]  # fmt: skip
+
+
+def outer_name(name: str, core: int) -> str:
+    """A port of a core as the top module of several calls it: ``m_axi_0_araddr``, ``ev_1_start``."""
+    for prefix in (MASTER, EVENTS):
+        if name.startswith(prefix):
+            return f"{prefix}{core}_{name.removeprefix(prefix)}"
+    return name
+
+
+def core_ports(config: Config) -> list[Port]:
     """AXI3 or AXI4 master, AXI4-Lite slave, interrupt, and event outputs for simulation.
 
     AXI3 has a two-bit AxLOCK, names the burst of each write beat in WID, and knows no AxQOS.

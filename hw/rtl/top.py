@@ -1,4 +1,4 @@
-"""The accelerator: all modules, wired."""
+"""A core of the accelerator: all modules, wired."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.hw.rtl.issue import Issue
 from tilewright.hw.rtl.load import Load
 from tilewright.hw.rtl.load_data import LoadData
 from tilewright.hw.rtl.memories import Memories
-from tilewright.hw.rtl.ports import ports
+from tilewright.hw.rtl.ports import core_ports
 from tilewright.hw.rtl.read_channel import ReadChannel
 from tilewright.hw.rtl.sequencer import delay
 from tilewright.hw.rtl.store import Store
@@ -24,12 +24,11 @@ from tilewright.isa.timing import FAULT_LATENCY
 
 
 class Tilewright(Elaboratable):
-    """The top module. ``port[name]``: the signals of :func:`tilewright.hw.rtl.ports.ports`."""
+    """One core, which alone is the whole design. ``port[name]``: the signals of ``core_ports``."""
 
     def __init__(self, config: Config) -> None:
-        config.check_one_core("the RTL")
         self.config = config
-        self.port = {p.name: Signal(p.width, name=p.name) for p in ports(config)}
+        self.port = {p.name: Signal(p.width, name=p.name) for p in core_ports(config)}
         self.fetch = Fetch(config)
         self.dispatch = Dispatch(config)
         self.read = ReadChannel(config)

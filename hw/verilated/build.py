@@ -29,7 +29,7 @@ from tilewright.hw.verilated.toolchain import (
 from tilewright.progress import Progress, silent
 
 HERE = Path(__file__).parent
-HARNESS = ("harness.cpp", "dram.hpp", "fallback/lz4.h")
+HARNESS = ("harness.cpp", "core.hpp", "dram.hpp", "fallback/lz4.h")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")  #: Verilator's own, the same for every design
 WAVES = {"": (), "fst": ("verilated_fst_c.cpp",), "vcd": ("verilated_vcd_c.cpp",)}
 UNIT_BYTES = 1 << 19  #: generated C++ that is worth a translation unit of its own

@@ -38,12 +38,8 @@ def generator_key() -> str:
 
 
 def design_sources(config: Config, events: bool = True) -> dict[str, str]:
-    """Verilog text by file name, from the cache or generated now (seconds); ``events`` as for the generator.
-
-    Raises ConfigError for several cores, of which the fingerprint that names what is cached knows nothing.
-    """
-    config.check_one_core("the RTL")
-    name = f"{config.fingerprint}-axi{config.axi_version}-{generator_key()}{'' if events else '-silent'}"
+    """Verilog text by file name, from the cache or generated now (seconds); ``events`` as for the generator."""
+    name = f"{config.hardware}-{generator_key()}{'' if events else '-silent'}"
     path = cache_directory() / f"{name}.json"
     with locked(cache_directory(), name):
         if path.exists():

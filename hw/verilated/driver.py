@@ -42,11 +42,16 @@ class RunResult:
 
 
 class Driver:
-    """Runs programs of one Config on a model of its design. Raises :class:`ModelError` if the design is another's."""
+    """Runs programs of one Config on a core of a model of its design.
 
-    def __init__(self, model: DesignModel, config: Config) -> None:
-        self.model, self.config = model, config
-        self._offsets = registers.offsets(config)
+    Raises :class:`ModelError` if the design is another's.
+    """
+
+    def __init__(self, model: DesignModel, config: Config, core: int = 0) -> None:
+        self.model, self.config, self.core = model, config, core
+        if model.cores != config.cores:
+            raise ModelError(f"the design has {model.cores} cores, its config {config.cores}")
+        self._offsets = registers.offsets(config, core)
         found = self.read("ID")
         if found != registers.ID_VALUE:
             raise ModelError(f"register ID holds {found:#010x}, not {registers.ID_VALUE:#010x}: no Tilewright design")
@@ -101,12 +106,20 @@ class Driver:
                 writable = program.segments[index].kind != "constant"
                 regions.append((base, segments[index], writable))
                 base += whole_pages(segments[index].size) + PAGE  # an unmapped page catches what runs over
-        self.model.set_regions(regions)
-        self.model.record(program.instruction_count)
+        self.model.set_regions(regions, self.core)
+        self.model.record(program.instruction_count, self.core)
 
     def finish(self, limit: int) -> bool:
         """Run for at most ``limit`` cycles; whether the program has ended."""
-        return self.model.run(limit)
+        end = self.model.cycle + limit
+        while (left := end - self.model.cycle) > 0 and self.model.run(left):
+            if self.interrupts():
+                return True
+        return False
+
+    def interrupts(self) -> bool:
+        """Whether the interrupt line, which is high, is so for this core."""
+        return self.config.cores == 1 or bool(self.read("INTERRUPTS") >> self.core & 1)
 
     def abort(self) -> bool:
         """End a running program by force; whether it has ended."""
@@ -115,7 +128,7 @@ class Driver:
 
     def result(self, program: Program) -> RunResult:
         """Events and registers after the end; acknowledges it."""
-        seen = self.model.recorded()
+        seen = self.model.recorded(self.core)
         status, beat = self.read("STATUS"), self.config.beat_bytes
         code = self.read("FAULT_CODE") if status >> Status.FAULT & 1 else 0
         count = program.instruction_count
@@ -148,8 +161,8 @@ class Driver:
     def run_together(drivers: Sequence[Driver], bandwidth: int, delays: Sequence[int], limit: int) -> None:
         """Start what was prepared on several designs, that of driver c in cycle ``delays[c]``, and run all to the end.
 
-        The designs stand for the cores of one: they share a DRAM of ``bandwidth`` bytes a cycle. Raises
-        :class:`ModelError` if one has not ended after ``limit`` cycles.
+        The designs, of one core each, stand for the cores of one: they share a DRAM of ``bandwidth`` bytes a cycle.
+        Raises :class:`ModelError` if one has not ended after ``limit`` cycles.
         """
         models = [driver.model for driver in drivers]
         control = drivers[0]._offsets["CONTROL"]

@@ -29,7 +29,7 @@ from tilewright.config import Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.program import PAGE, whole_pages
-from tilewright.isa.registers import ADDRESS_BITS, Control, Status, offsets
+from tilewright.isa.registers import Control, Status, offsets, window_bits
 from tilewright.progress import Progress, silent
 
 CACHE_LINE = 64  #: bytes; 32 on a Cortex-A9, where forgetting does less harm
@@ -87,15 +87,39 @@ class _Region:
     synced: Bytes  #: what it saw when it was last in step with memory
     memory: Bytes  #: what the design sees
 
+    outdated: NDArray[np.bool_] = field(init=False)  #: lines that the design has written since
+
+    def __post_init__(self) -> None:
+        self.outdated = np.zeros(self.cached.size // CACHE_LINE, np.bool_)
+
     def dirty(self) -> NDArray[np.bool_]:
         """Which cache lines the processor has written since."""
-        lines: NDArray[np.bool_] = (self.cached != self.synced).reshape(-1, CACHE_LINE).any(axis=1)
-        return lines
+        return self._differing(self.synced)
 
-    def write_back(self) -> None:
-        lines = self.dirty()
+    def write_back(self, lines: NDArray[np.bool_]) -> None:
+        """Make memory what the processor sees of some lines."""
         self.memory.reshape(-1, CACHE_LINE)[lines] = self.cached.reshape(-1, CACHE_LINE)[lines]
         self.synced[:] = self.cached
+
+    def invalidate(self) -> None:
+        """Make what the processor sees what is in memory."""
+        self.cached[:] = self.memory
+        self.synced[:] = self.memory
+        self.outdated[:] = False
+
+    def end(self) -> None:
+        """A run has ended: dirty lines are evicted, at the worst moment."""
+        self.write_back(self.dirty())
+        self.outdated |= self._differing(self.memory)
+
+    def flush(self) -> None:
+        """Write back what the processor has written: of an outdated line it may be what stood there before."""
+        self.write_back(self.dirty() | self.outdated)
+        self.outdated[:] = False
+
+    def _differing(self, other: Bytes) -> NDArray[np.bool_]:
+        lines: NDArray[np.bool_] = (self.cached != other).reshape(-1, CACHE_LINE).any(axis=1)
+        return lines
 
 
 class Facade:
@@ -128,11 +152,9 @@ class Facade:
         self._next_address = MEMORY_BASE
         self._regions: list[_Region] = []
         self._model: DesignModel | None = None
-        self._running = False
+        self._running: set[int] = set()  # cores
         self._seen: list[tuple[_Region, Bytes, Bytes]] = []
         self._lock = threading.RLock()
-        self._status = offsets(config)["STATUS"]
-        self._control = offsets(config)["CONTROL"]
 
     # -- what PYNQ offers ------------------------------------------------------------------------------
 
@@ -176,11 +198,17 @@ class Facade:
     def load(self, config: Config) -> None:
         """Put a design onto the board; what ran there is gone."""
         with self._lock:
-            if self._model is not None:
+            model = DesignModel(design_library(config, "", self._build_progress), config.dram_latency)
+            if self._model is not None:  # until here: a driver that is collected meanwhile still looks at it
                 self._model.close()
-            self._model = DesignModel(design_library(config, "", self._build_progress), config.dram_latency)
-            self._running = False
+            self._model = model
+            self._running = set()
             self.downloads += 1
+            maps = [offsets(config, core) for core in range(config.cores)]
+            self._control = {at["CONTROL"]: core for core, at in enumerate(maps)}
+            while_running = {"STATUS": 1 << Status.BUSY, "INTERRUPTS": 0}
+            self._looks = {at[name]: value for at in maps for name, value in while_running.items() if name in at}
+            self._loaded = config
 
     def free(self, region: _Region) -> None:
         """Unmap a region."""
@@ -194,26 +222,25 @@ class Facade:
         """``flush`` or ``invalidate``."""
         with self._lock:
             if to_memory and self.defects.flush:
-                region.write_back()
+                region.flush()
             if not to_memory and self.defects.invalidate:
-                region.cached[:] = region.memory
-                region.synced[:] = region.memory
+                region.invalidate()
 
     def read_register(self, offset: int) -> int:
-        """An AXI4-Lite read; while a program runs, time passes before one of STATUS."""
+        """An AXI4-Lite read; while a program runs, time passes before one that looks for its end."""
         with self._lock:
-            if offset == self._status:
+            if offset in self._looks:
                 self._advance(LOOK_CYCLES)
                 if not self.defects.clock and self._running:
-                    return 1 << Status.BUSY
+                    return self._looks[offset]
             return self.defects.registers.get(offset, self.model.read(offset))
 
     def write_register(self, offset: int, value: int) -> None:
         """An AXI4-Lite write."""
         with self._lock:
-            if offset == self._control and value >> Control.START & 1:
-                self._begin()
-            if offset != self._control or self.defects.clock:
+            if offset in self._control and value >> Control.START & 1:
+                self._begin(self._control[offset])
+            if offset not in self._control or self.defects.clock:
                 self.model.write(offset, value)
 
     def interrupt_line(self) -> bool:
@@ -230,9 +257,12 @@ class Facade:
         finally:
             self.defects = before
 
-    def _begin(self) -> None:
-        """A run starts: this is the memory that it sees."""
-        self._running, self._seen = True, []
+    def _begin(self, core: int) -> None:
+        """A run starts: this is the memory that it sees, and what starts before it has ended."""
+        running, self._running = self._running, self._running | {core}
+        if running:
+            return
+        self._seen = []
         regions = []
         if self.defects.mapped:
             for region in self._regions:
@@ -243,8 +273,11 @@ class Facade:
                     self._seen.append((region, seen, seen.copy()))
                 regions.append((region.address, seen, True))
         self.model.disturb(self.defects.disturbance)
-        self.model.set_regions(regions)
-        self.model.record(0)
+        if self.model.cores > 1:
+            self.model.limit(self._loaded.dram_bandwidth)
+        for each in range(self.model.cores):
+            self.model.set_regions(regions, each)
+            self.model.record(0, each)
 
     def _advance(self, cycles: int) -> bool:
         """Let time pass while a program runs; whether the interrupt line is high."""
@@ -254,19 +287,22 @@ class Facade:
             return False
         high = self.model.run(cycles)
         if high:
-            self._end()
+            ended = self.model.read(offsets(self._loaded)["INTERRUPTS"]) if self.model.cores > 1 else 1
+            self._running -= {core for core in self._running if ended >> core & 1}
+            if not self._running:
+                self._end()
         return high
 
     def _end(self) -> None:
-        """A run has ended: its writes are in memory, and caches evict what they held back."""
-        self._running = False
-        self.model.recorded()  # raises if a bus rule was broken
+        """The last run has ended: all writes are in memory, and caches evict what they held back."""
+        for core in range(self.model.cores):
+            self.model.recorded(core)  # raises if a bus rule was broken
         for region, seen, before in self._seen:
             changed = seen != before
             if not self.defects.writes_lost:
                 region.memory[changed] = seen[changed]
         for region in self._regions:
-            region.write_back()
+            region.end()
 
 
 class LoadedOverlay:
@@ -293,7 +329,7 @@ class Window:
     """Stands for ``pynq.MMIO``: ``array[word]`` reads and writes 32 bits."""
 
     def __init__(self, facade: Facade, base_addr: int, length: int) -> None:
-        if base_addr != REGISTER_BASE or length > 1 << ADDRESS_BITS:
+        if base_addr != REGISTER_BASE or length > 1 << window_bits(facade._loaded):
             raise RuntimeError("Bus error")
         self._facade = facade
         self.array = self

@@ -2,9 +2,10 @@
 // hw/verilated/model.py is its only caller and documents what each function means.
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "Vdesign.h"
-#include "dram.hpp"
+#include "core.hpp"
 #include "verilated.h"
 #if defined(TRACE_FST)
 #include "verilated_fst_c.h"
@@ -17,46 +18,14 @@ using Wave = VerilatedVcdC;
 namespace {
 
 using namespace tilewright;
-constexpr int ENGINES = 4;
 constexpr int REGISTER_TIMEOUT = 1000;  // cycles that a register access may take
-
-// AXI3 names the burst of each write beat; AXI4 has no such port, and all ids are then taken for 0.
-template <class Top> constexpr bool AXI3 = requires(Top& top) { top.m_axi_wid; };
-
-template <class Top> uint32_t address_id(const Top& top) {
-    if constexpr (AXI3<Top>) return top.m_axi_awid;
-    return 0;
-}
-
-template <class Top> uint32_t data_id(const Top& top) {
-    if constexpr (AXI3<Top>) return top.m_axi_wid;
-    return 0;
-}
-
-struct Events {
-    size_t limit = 0;  // events kept per list; later ones are counted only
-    std::vector<int64_t> dispatch, dispatch_engine, issue[ENGINES], retire[ENGINES];
-
-    void clear(size_t keep) {
-        limit = keep;
-        dispatch.clear();
-        dispatch_engine.clear();
-        for (int e = 0; e < ENGINES; e++) {
-            issue[e].clear();
-            retire[e].clear();
-        }
-    }
-    void add(std::vector<int64_t>& list, int64_t value) const {
-        if (list.size() < limit) list.push_back(value);
-    }
-};
 
 struct Model {
     VerilatedContext context;
     std::unique_ptr<Vdesign> top;
-    Dram dram;
-    Events events;
-    int64_t now = 0, started = -1;
+    Core cores[CORES];
+    Limit limit;
+    int64_t now = 0;
     bool irq = false, aw = false, w = false, b = false, ar = false, r = false;  // handshakes of the last cycle
 #if defined(TRACE_FST) || defined(TRACE_VCD)
     std::unique_ptr<Wave> wave;
@@ -74,24 +43,38 @@ struct Model {
         context.traceEverOn(true);
 #endif
         top = std::make_unique<Vdesign>(&context, "tilewright");
-        dram.beat_bytes = sizeof(top->m_axi_rdata);  // 4, 8, or whole 32-bit words: the bus width exactly
-        dram.clear();
+        for (Core& core : cores) {
+            core.dram.beat_bytes = sizeof(PortsOf<0>::rdata(*top));  // 4, 8, or whole 32-bit words: the bus width exactly
+            core.dram.clear();
+        }
         top->s_axil_bready = top->s_axil_rready = 1;
     }
 
+    // Call `what.operator()<P>(core)` for each core with its ports P.
+    template <class What> void each(What what) {
+        [&]<int... N>(std::integer_sequence<int, N...>) {
+            (what.template operator()<PortsOf<N>>(cores[N]), ...);
+        }(std::make_integer_sequence<int, CORES>());
+    }
+
+    void share(bool on) {
+        for (Core& core : cores) core.dram.shared = on;
+    }
+
+    void add_channels(std::vector<Limit::Channel>& channels) {
+        each([&]<class P>(Core& core) {
+            channels.push_back({&core.dram, false, core.dram.has_read(now)});
+            channels.push_back({&core.dram, true, bool(P::wvalid(*top))});
+        });
+    }
+
     void step() {
-        dram.drive(now);
-        top->m_axi_arready = dram.ar_ready;
-        top->m_axi_awready = dram.aw_ready;
-        top->m_axi_wready = dram.w_ready;
-        top->m_axi_rvalid = dram.r_valid;
-        top->m_axi_bvalid = dram.b_valid;
-        top->m_axi_bresp = dram.b_response;
-        if (dram.r_valid) {
-            top->m_axi_rlast = dram.r_last;
-            top->m_axi_rresp = dram.r_response;
-            std::memcpy(&top->m_axi_rdata, dram.r_data.data(), dram.beat_bytes);
+        if (limit.bandwidth) {
+            std::vector<Limit::Channel> channels;
+            add_channels(channels);
+            limit.allow(channels);
         }
+        each([&]<class P>(Core& core) { core.template drive<P>(*top, now); });
         top->clk = 0;
         top->eval();
         dump(0);
@@ -110,25 +93,7 @@ struct Model {
         ar = top->s_axil_arvalid && top->s_axil_arready;
         r = top->s_axil_rvalid && top->s_axil_rready;
         if (top->rst) return;
-        const Address read{top->m_axi_araddr, top->m_axi_arlen, top->m_axi_arsize, top->m_axi_arburst};
-        dram.read_address(now, top->m_axi_arvalid, read);
-        dram.read_data(top->m_axi_rready);
-        const Address write{top->m_axi_awaddr, top->m_axi_awlen, top->m_axi_awsize, top->m_axi_awburst,
-                            address_id(*top)};
-        dram.write_address(top->m_axi_awvalid, write);
-        dram.write_data(top->m_axi_wvalid, reinterpret_cast<const uint8_t*>(&top->m_axi_wdata), top->m_axi_wstrb,
-                        top->m_axi_wlast, data_id(*top), now);
-        dram.write_response(top->m_axi_bready);
-        if (top->ev_start && started < 0) started = now;
-        if (top->ev_dispatch) {
-            events.add(events.dispatch, now);
-            events.add(events.dispatch_engine, top->ev_dispatch_engine);
-        }
-        if (top->ev_issue | top->ev_retire)
-            for (int e = 0; e < ENGINES; e++) {
-                if (top->ev_issue >> e & 1) events.add(events.issue[e], now);
-                if (top->ev_retire >> e & 1) events.add(events.retire[e], now);
-            }
+        each([&]<class P>(Core& core) { core.template sample<P>(*top, now); });
     }
 
     // A register write that goes on while the design is clocked; it is not waited for.
@@ -150,7 +115,7 @@ struct Model {
         top->s_axil_awvalid = top->s_axil_wvalid = top->s_axil_arvalid = 0;
         for (int i = 0; i < cycles; i++) step();
         top->rst = 0;
-        dram.clear();
+        for (Core& core : cores) core.dram.clear();
     }
 
     // Both return the response code, or -1 if the design does not answer.
@@ -206,7 +171,7 @@ extern "C" {
 
 void* tw_new(uint32_t latency, uint32_t seed) {
     Model* m = new Model(seed);
-    m->dram.latency = latency;
+    for (Core& core : m->cores) core.dram.latency = latency;
     return m;
 }
 
@@ -216,20 +181,32 @@ void tw_delete(void* handle) {
     delete m;
 }
 
+int tw_cores() { return CORES; }
+
 void tw_reset(void* handle, int cycles) { static_cast<Model*>(handle)->reset(cycles); }
 
-void tw_clear_regions(void* handle) { static_cast<Model*>(handle)->dram.clear_regions(); }
+void tw_clear_regions(void* handle, int core) { static_cast<Model*>(handle)->cores[core].dram.clear_regions(); }
 
-void tw_add_region(void* handle, uint64_t base, uint64_t size, uint8_t* bytes, int writable) {
-    static_cast<Model*>(handle)->dram.add_region({base, size, bytes, writable != 0});
+void tw_add_region(void* handle, int core, uint64_t base, uint64_t size, uint8_t* bytes, int writable) {
+    static_cast<Model*>(handle)->cores[core].dram.add_region({base, size, bytes, writable != 0});
 }
 
 void tw_disturb(void* handle, uint32_t stall, uint64_t seed, int64_t fail_read, int64_t fail_write) {
-    Dram& dram = static_cast<Model*>(handle)->dram;
-    dram.stall = stall;
-    dram.random.state = seed | 1;
-    dram.fail_read = fail_read;
-    dram.fail_write = fail_write;
+    for (Core& core : static_cast<Model*>(handle)->cores) {
+        core.dram.stall = stall;
+        core.dram.random.state = seed | 1;
+        core.dram.fail_read = fail_read;
+        core.dram.fail_write = fail_write;
+        seed += 0x9E3779B97F4A7C15;  // ports pause independently
+    }
+}
+
+// All ports together move so many bytes a cycle from here on; 0: each what it asks for.
+void tw_limit(void* handle, uint32_t bandwidth) {
+    Model* m = static_cast<Model*>(handle);
+    m->limit.bandwidth = bandwidth;
+    m->limit.rest(m->cores[0].dram.beat_bytes);
+    m->share(bandwidth != 0);
 }
 
 int tw_write(void* handle, uint32_t address, uint32_t data) {
@@ -240,14 +217,13 @@ int tw_read(void* handle, uint32_t address, uint32_t* data) {
     return static_cast<Model*>(handle)->read_register(address, data);
 }
 
-// Begin to record: what was counted and recorded is forgotten.
-void tw_record(void* handle, uint64_t keep) {
-    Model* m = static_cast<Model*>(handle);
-    m->events.clear(keep);
-    m->started = -1;
-    Dram& dram = m->dram;
-    dram.read_bursts = dram.write_bursts = dram.read_beats = dram.write_beats = 0;
-    dram.violation.clear();
+// Begin to record: what was counted and recorded of a core is forgotten.
+void tw_record(void* handle, int core, uint64_t keep) {
+    Core& c = static_cast<Model*>(handle)->cores[core];
+    c.events.clear(keep);
+    c.started = -1;
+    c.dram.read_bursts = c.dram.write_bursts = c.dram.read_beats = c.dram.write_beats = 0;
+    c.dram.violation.clear();
 }
 
 // Run until the interrupt or for `limit` cycles; returns 1 on the interrupt, 0 otherwise.
@@ -260,59 +236,52 @@ int tw_run(void* handle, int64_t limit) {
     return 0;
 }
 
-// Clock several designs in step before one DRAM, which moves `bandwidth` bytes a cycle (docs/timing.md, Several cores).
-// Core c is told to start in cycle delays[c]. Returns 1 once all have raised their interrupts, 0 after `limit` cycles.
-int tw_run_together(void** handles, int cores, uint32_t bandwidth, uint32_t address, uint32_t data,
+// Clock several designs in step before one DRAM, which moves `bandwidth` bytes a cycle for all. Design k is told to
+// start in cycle delays[k]. Returns 1 once all have raised their interrupts, 0 after `limit` cycles.
+int tw_run_together(void** handles, int count, uint32_t bandwidth, uint32_t address, uint32_t data,
                     const int64_t* delays, int64_t limit) {
     std::vector<Model*> models;
-    for (int c = 0; c < cores; c++) models.push_back(static_cast<Model*>(handles[c]));
-    const uint32_t beat = models[0]->dram.beat_bytes;
-    for (Model* m : models) m->dram.shared = true;
-    uint32_t left = beat - 1;
-    int turn = 0, done = 0;
-    std::vector<bool> ended(cores, false);
-    for (int64_t t = 0; t < limit && done < cores; t++) {
-        uint32_t budget = left + bandwidth;
-        const int first = turn;
-        for (int k = 0; k < 2 * cores; k++) {
-            const int channel = (first + k) % (2 * cores);
-            Model* m = models[channel / 2];
-            const bool has = channel % 2 ? m->top->m_axi_wvalid : m->dram.has_read(m->now);
-            const bool may = has && budget >= beat;
-            (channel % 2 ? m->dram.may_write : m->dram.may_read) = may;
-            if (!may) continue;
-            budget -= beat;
-            turn = (channel + 1) % (2 * cores);
-        }
-        left = std::min(budget, beat - 1);
-        for (int c = 0; c < cores; c++) {
-            if (t == delays[c]) models[c]->ring(address, data);
-            models[c]->step_ringing();
-            if (models[c]->irq && !ended[c]) {
-                ended[c] = true;
+    for (int k = 0; k < count; k++) models.push_back(static_cast<Model*>(handles[k]));
+    for (Model* m : models) m->share(true);
+    Limit together{bandwidth};
+    together.rest(models[0]->cores[0].dram.beat_bytes);
+    int done = 0;
+    std::vector<bool> ended(count, false);
+    for (int64_t t = 0; t < limit && done < count; t++) {
+        std::vector<Limit::Channel> channels;
+        for (Model* m : models) m->add_channels(channels);
+        together.allow(channels);
+        for (int k = 0; k < count; k++) {
+            if (t == delays[k]) models[k]->ring(address, data);
+            models[k]->step_ringing();
+            if (models[k]->irq && !ended[k]) {
+                ended[k] = true;
                 done++;
             }
         }
     }
-    for (Model* m : models) m->dram.shared = false;
-    return done == cores;
+    for (Model* m : models) m->share(m->limit.bandwidth != 0);
+    return done == count;
 }
 
 // values: now, start, read bursts, write bursts, read beats, write beats, DRAM idle
-void tw_status(void* handle, int64_t* values) {
+void tw_status(void* handle, int core, int64_t* values) {
     const Model* m = static_cast<Model*>(handle);
-    const Dram& d = m->dram;
-    const int64_t status[] = {m->now, m->started, int64_t(d.read_bursts), int64_t(d.write_bursts),
+    const Core& c = m->cores[core];
+    const Dram& d = c.dram;
+    const int64_t status[] = {m->now, c.started, int64_t(d.read_bursts), int64_t(d.write_bursts),
                               int64_t(d.read_beats), int64_t(d.write_beats), d.idle()};
     std::copy(std::begin(status), std::end(status), values);
 }
 
-const char* tw_violation(void* handle) { return static_cast<Model*>(handle)->dram.violation.c_str(); }
+const char* tw_violation(void* handle, int core) {
+    return static_cast<Model*>(handle)->cores[core].dram.violation.c_str();
+}
 
 // list: 0 dispatch cycles, 1 dispatch engines, 2..5 issue by engine, 6..9 retire by engine. Copies at most
 // `room` values and returns how many there are.
-int64_t tw_events(void* handle, int list, int64_t* values, int64_t room) {
-    const Events& e = static_cast<Model*>(handle)->events;
+int64_t tw_events(void* handle, int core, int list, int64_t* values, int64_t room) {
+    const Events& e = static_cast<Model*>(handle)->cores[core].events;
     const std::vector<int64_t>& from = list == 0   ? e.dispatch
                                        : list == 1 ? e.dispatch_engine
                                        : list < 6  ? e.issue[list - 2]

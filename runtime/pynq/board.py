@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from tilewright.isa.registers import ADDRESS_BITS, ID_VALUE, Control, Status
+from tilewright.isa.registers import ID_VALUE, Control, Status, window_bits
 from tilewright.runtime.pynq.interrupt import InterruptLine
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError
 from tilewright.runtime.pynq.registers import Registers
@@ -29,7 +30,7 @@ def import_pynq() -> Any:
 
 
 class Board:
-    """A loaded overlay. ``registers``: the accelerator's; ``interrupt``: its line, or None and ``no_interrupt`` why.
+    """A loaded overlay. ``cores``: each core's registers; ``interrupt``: their line, or None and ``no_interrupt`` why.
 
     ``pynq``: the package, or what stands for it in tests. ``download``: False attaches to the overlay that is loaded
     already, which must be the same one. Raises :class:`OverlayError`.
@@ -45,12 +46,13 @@ class Board:
                 f"{manifest.bitstream}: PYNQ cannot load it: {type(error).__name__}: {error}; run on the board, as "
                 "root, with the files of one build"
             ) from error
-        self.registers = Registers(self._window(), manifest.config)
+        window = self._window()
+        self.cores = [Registers(window, manifest.config, core) for core in range(manifest.config.cores)]
         self._check_identity()
         self.interrupt: InterruptLine | None = None
         self.no_interrupt: str | None = None
         self._open_interrupt()
-        if self.registers.status() >> Status.BUSY & 1 and not self.stop():
+        if not self.stop(self.busy()):
             raise OverlayError(f"{manifest.bitstream}: a run of another process goes on and cannot be ended; reboot")
 
     @property
@@ -64,15 +66,29 @@ class Board:
         """``size`` bytes of contiguous memory, cached by the processor. Raises what PYNQ raises when there is none."""
         return self._pynq.allocate((size,), "u1", cacheable=1)
 
-    def stop(self) -> bool:
-        """End the run under way; whether that worked. The accelerator can start anew then."""
-        self.registers.command(Control.ABORT)
+    def busy(self) -> list[int]:
+        """The cores that run a program."""
+        return [core for core, registers in enumerate(self.cores) if registers.status() >> Status.BUSY & 1]
+
+    def ended(self, cores: Iterable[int]) -> list[int]:
+        """Those of the cores, which have been started, that have ended."""
+        if len(self.cores) == 1:
+            return [core for core in cores if self.cores[core].status() >> Status.DONE & 1]
+        interrupts = self.cores[0].read("INTERRUPTS")
+        return [core for core in cores if interrupts >> core & 1]
+
+    def stop(self, cores: Iterable[int]) -> bool:
+        """End what runs on these cores; whether that worked. They can start anew then."""
+        running = [self.cores[core] for core in cores]
+        for registers in running:
+            registers.command(Control.ABORT)
         end = time.monotonic() + SETTLE_SECONDS
-        while not self.registers.status() >> Status.DONE & 1:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.001)
-        self.registers.command(Control.ACKNOWLEDGE)
+        for registers in running:
+            while not registers.status() >> Status.DONE & 1:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(0.001)
+            registers.command(Control.ACKNOWLEDGE)
         return True
 
     def reload(self) -> None:
@@ -84,7 +100,8 @@ class Board:
                 f"{self.manifest.bitstream}: cannot be loaded anew ({type(error).__name__}: {error}); close all "
                 "devices and open one again, or reboot"
             ) from error
-        self.registers.forget()
+        for registers in self.cores:
+            registers.forget()
         self._check_identity()
         self._open_interrupt()
 
@@ -100,31 +117,41 @@ class Board:
                 "copy the .hwh of the same build"
             )
         base, size = int(found[name]["phys_addr"]), int(found[name]["addr_range"])
-        if size < 1 << ADDRESS_BITS:
+        needed = 1 << window_bits(self.manifest.config)
+        if size < needed:
             raise OverlayError(
                 f"{self.manifest.bitstream}: the address range of {name} has {size} bytes, the registers need "
-                f"{1 << ADDRESS_BITS}; correct it in the block design's address editor"
+                f"{needed}; correct it in the block design's address editor"
             )
         try:
-            return self._pynq.MMIO(base, 1 << ADDRESS_BITS).array
+            return self._pynq.MMIO(base, needed).array
         except PYNQ_ERRORS as error:
             raise OverlayError(
                 f"{self.manifest.bitstream}: registers at {base:#x} cannot be mapped: {error}; run as root"
             ) from error
 
     def _check_identity(self) -> None:
-        found, config = self.registers.read("ID"), self.manifest.config
-        if found != ID_VALUE:
+        config = self.manifest.config
+        for core, registers in enumerate(self.cores):
+            found = registers.read("ID")
+            if found != ID_VALUE:
+                place = f"{self.manifest.ip}" + (f", core {core}," if core else "")
+                raise OverlayError(
+                    f"{self.manifest.bitstream}: register ID of {place} holds {found:#010x}, not "
+                    f"{ID_VALUE:#010x}: no Tilewright at this address, or its clock or reset is not connected"
+                )
+            low_half, high_half = registers.read("FINGERPRINT_LOW"), registers.read("FINGERPRINT_HIGH")
+            fingerprint = f"{high_half:08x}{low_half:08x}"
+            if fingerprint != config.fingerprint:
+                raise OverlayError(
+                    f"{self.manifest.bitstream}: the hardware is of config {fingerprint}, the manifest says "
+                    f"{config.name} ({config.fingerprint}): a wrong bitstream, or the manifest of another one; copy "
+                    "all three files again"
+                )
+        if config.cores > 1 and (count := self.cores[0].read("CORES")) != config.cores:
             raise OverlayError(
-                f"{self.manifest.bitstream}: register ID of {self.manifest.ip} holds {found:#010x}, not "
-                f"{ID_VALUE:#010x}: no Tilewright at this address, or its clock or reset is not connected"
-            )
-        low_half, high_half = self.registers.read("FINGERPRINT_LOW"), self.registers.read("FINGERPRINT_HIGH")
-        fingerprint = f"{high_half:08x}{low_half:08x}"
-        if fingerprint != config.fingerprint:
-            raise OverlayError(
-                f"{self.manifest.bitstream}: the hardware is of config {fingerprint}, the manifest says {config.name} "
-                f"({config.fingerprint}): a wrong bitstream, or the manifest of another one; copy all three files again"
+                f"{self.manifest.bitstream}: the hardware has {count} cores, the manifest says {config.cores}: a wrong "
+                "bitstream, or the manifest of another one; copy all three files again"
             )
 
     def _open_interrupt(self) -> None:

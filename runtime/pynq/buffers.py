@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
 from tilewright.runtime.device_base import DeviceError
+from tilewright.runtime.segments import is_scratch
 
 POOL_BUFFERS = 16  #: most free buffers kept
 POOL_WASTE = 4  #: a free buffer of up to so many times the size is taken
@@ -127,10 +128,14 @@ class Group:
 
 @dataclass
 class SegmentBuffers:
-    """The memory of one allocation. ``places``: group and byte of every segment; the program is at ``code``."""
+    """The memory of one allocation. ``places``: group and byte of every segment; the program is at ``code``.
+
+    ``apart``: bytes from where a core finds a segment to where the next core does; 0 where they share it.
+    """
 
     groups: list[Group]
     places: list[tuple[Group, int, int]] = field(default_factory=list)  #: (group, first byte, bytes)
+    apart: list[int] = field(default_factory=list)
     constants_changed: bool = False
 
     @property
@@ -138,10 +143,10 @@ class SegmentBuffers:
         """Address of the program: it comes first."""
         return self.groups[0].address
 
-    def address(self, segment: int) -> int:
-        """Address of a segment as the first inference sees it."""
+    def address(self, segment: int, core: int = 0) -> int:
+        """Address of a segment as the first inference sees it on a core."""
         group, first, _ = self.places[segment]
-        return group.address + first
+        return group.address + first + core * self.apart[segment]
 
     def memory(self, segment: int) -> NDArray[np.uint8]:
         """The bytes of a segment, all inferences, as the processor sees them."""
@@ -163,14 +168,16 @@ class SegmentBuffers:
 GROUP_KINDS: tuple[tuple[str, ...], ...] = (("constant",), ("input",), ("output",), ("scratch",))
 
 
-def place_segments(program: Program, inferences: int, pool: BufferPool) -> SegmentBuffers:
-    """Buffers for a program and its segments, zeroed, constants written.
+def place_segments(program: Program, inferences: int, pool: BufferPool, cores: int = 1) -> SegmentBuffers:
+    """Buffers for a program and its segments, zeroed, constants written; for ``cores`` that run it side by side.
 
     Raises :class:`DeviceError` where there is no memory, and has taken none then.
     """
     taken: list[Any] = []
     groups: list[Group] = []
     places: dict[int, tuple[Group, int, int]] = {}
+    spans = [whole_pages(_span(segment, inferences)) for segment in program.segments]
+    apart = [span if is_scratch(segment) else 0 for segment, span in zip(program.segments, spans)]
     try:
         for kinds in GROUP_KINDS:
             end = whole_pages(len(program.instructions)) if "constant" in kinds else 0
@@ -178,7 +185,7 @@ def place_segments(program: Program, inferences: int, pool: BufferPool) -> Segme
             for index, segment in enumerate(program.segments):
                 if segment.kind in kinds:
                     layout[index] = (end, _span(segment, inferences))
-                    end += whole_pages(layout[index][1])
+                    end += spans[index] + (cores - 1) * apart[index]
             if not end:
                 continue
             taken.append(pool.take(end))
@@ -189,7 +196,7 @@ def place_segments(program: Program, inferences: int, pool: BufferPool) -> Segme
         for buffer in taken:
             pool.give(buffer)
         raise
-    made = SegmentBuffers(groups, [places[index] for index in range(len(program.segments))])
+    made = SegmentBuffers(groups, [places[index] for index in range(len(program.segments))], apart)
     code = np.frombuffer(program.instructions, np.uint8)
     groups[0].bytes[: code.size] = code
     for index, segment in enumerate(program.segments):

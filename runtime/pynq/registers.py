@@ -18,14 +18,14 @@ RUN_COUNTERS = ("CYCLES_LOW", "CYCLES_HIGH", "FETCH_BEATS", "LOAD_BEATS", "STORE
 
 
 class Registers:
-    """Registers of one accelerator. Every access is one aligned 32-bit transfer, as AXI4-Lite wants it.
+    """Registers of one core, and those that all share. Every access is one aligned 32-bit transfer, as AXI4-Lite wants.
 
     ``window``: PYNQ's ``MMIO.array``, an array of 32-bit words.
     """
 
-    def __init__(self, window: Any, config: Config) -> None:
+    def __init__(self, window: Any, config: Config, core: int = 0) -> None:
         self._window = window
-        self._words = {name: offset // 4 for name, offset in register_map.offsets(config).items()}
+        self._words = {name: offset // 4 for name, offset in register_map.offsets(config, core).items()}
         self._known: dict[int, int] = {}  # what the hardware holds, as far as it was written from here
         self._last: object = None  # the set of the last update, which need not be looked at again
         self._control, self._status = self._words["CONTROL"], self._words["STATUS"]

@@ -184,7 +184,10 @@ class RemoteDevice(Device):
         if reply["events"]:
             dispatch, issue, retire = np.frombuffer(data, "<i8").astype(np.int64).reshape(3, -1)
             events = Events(dispatch, issue, retire)
-        return Counters(reply["cycles"], reply["read_bytes"], reply["write_bytes"], dict(reply["stalls"]), events)
+        return Counters(
+            reply["cycles"], reply["read_bytes"], reply["write_bytes"], dict(reply["stalls"]), events,
+            reply.get("cores", 1), reply.get("interval"),  # servers of one core did not say
+        )  # fmt: skip
 
     # -- talking -----------------------------------------------------------------------------------------
 

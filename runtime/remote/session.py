@@ -158,7 +158,8 @@ class Session:
     def _counters(self, request: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
         counters = self._device.counters(self._allocation(request))
         reply = {"cycles": int(counters.cycles), "read_bytes": int(counters.read_bytes),
-                 "write_bytes": int(counters.write_bytes),
+                 "write_bytes": int(counters.write_bytes), "cores": int(counters.cores),
+                 "interval": None if counters.interval is None else float(counters.interval),
                  "stalls": {name: int(cycles) for name, cycles in counters.stalls.items()},
                  "events": counters.events is not None}  # fmt: skip
         if counters.events is None:

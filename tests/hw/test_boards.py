@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.hw.tcl.netlist import write_netlists
 from tests.preflight import APT
-from tilewright.config import PRESETS, Config
+from tilewright.config import PRESETS, Config, ConfigError
 from tilewright.hw.boards import project
 from tilewright.hw.boards.__main__ import main
 from tilewright.hw.boards.board import BoardError, board_names, load_board
@@ -98,6 +98,35 @@ def test_rtl_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: st
         "facts.txt", "strategies.txt", "tilewright.bit", "tilewright.hwh", "timing.rpt", "utilization.rpt",
     ]  # fmt: skip
     assert "ev_" not in (tmp_path / "rtl" / "tilewright.v").read_text()
+
+
+@pytest.mark.parametrize(("board", "cores", "ila"), [("pynq-z2", 4, False), ("zcu104", 6, True), ("kv260", 2, False)])
+def test_every_core_has_a_memory_port_of_the_ps(
+    tclsh: str, shells: None, tmp_path: Path, board: str, cores: int, ila: bool
+) -> None:
+    write_project(load_board(board), PRESETS[board].replace(cores=cores), "rtl", tmp_path, ila)
+    done = vivado(tclsh, tmp_path)
+    assert done.returncode == 0, done.stdout
+    narrow = tmp_path / "narrow"  # through a SmartConnect each
+    write_project(load_board(board), PRESETS["tiny"].replace(cores=cores), "rtl", narrow)
+    done = vivado(tclsh, narrow)
+    assert done.returncode == 0, done.stdout
+    script = narrow / "tcl" / "block_design.tcl"
+    script.write_text(script.read_text().replace("foreach bus $buses {", "foreach bus [lrange $buses 0 end-1] {"))
+    assert f"clock memory_bus_{cores - 1}/aclk is not connected" in vivado(tclsh, narrow).stdout
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_more_cores_than_memory_ports_are_refused(tmp_path: Path, board: str) -> None:
+    most = {"zynq7": 4, "zynqmp": 6}[load_board(board).ps]
+    load_board(board).check(PRESETS[board].replace(cores=most))
+    with pytest.raises(BoardError, match=rf"cores = {most + 1}: each takes a memory port, and the PS of .* has {most}"):
+        write_project(load_board(board), PRESETS[board].replace(cores=most + 1), "rtl", tmp_path)
+
+
+def test_kernels_of_several_cores_are_refused(shells: None, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cores = 2: the HLS design has one core"):
+        write_project(load_board("pynq-z2"), PRESETS["pynq-z2"].replace(cores=2), "hls", tmp_path)
 
 
 def kept_strategy(folder: Path) -> str:
@@ -197,6 +226,7 @@ MUTATIONS = [
     ("package_ip", "concat s_axil $masters", "concat s_axi $masters", "no AXI interface s_axi"),
     ("package_ip", "rst xilinx.com:signal:reset_rtl", "reset xilinx.com:signal:reset_rtl", "no port reset"),
     ("package_ip", "POLARITY ACTIVE_HIGH", "POLARITY ACTIVE_LOW", "peripheral_reset is a high, tilewright_0/rst"),
+    ("zynq7", "S_AXI_HP0_ACLK", "S_AXI_HPO_ACLK", "cell ps has no pin 'S_AXI_HPO_ACLK'"),
     ("package_ip", "[dict get $design protocol]", "AXI4", "PROTOCOL of m_axi is AXI4, its ports are those of AXI3"),
     ("package_ip", "    ipx::save_core $core\n", "", "/ip' does not exist"),
     ("package_ip", "    close_project\n", "", "project package_ip is still open"),
@@ -211,14 +241,15 @@ MUTATIONS = [
     ("block_design", "    connect_pins reset/peripheral_reset tilewright_0/rst\n", "", "high .*/rst is not conn"),
     ("block_design", "reset/peripheral_reset ", "reset/peripheral_aresetn ", "takes a high"),
     ("block_design", "interrupts axi_intc {C_IRQ_CONNECTION 1}", "interrupts axi_intc {}", "has no pin 'irq'"),
-    ("block_design", "lappend pairs [dict get $ps_type width_setting] [dict get $design memory_bits]\n",
-     "lappend pairs [dict get $ps_type width_setting] 32\n", "width of .* is"),
+    ("block_design", "[dict get $port width] [dict get $design memory_bits]", "[dict get $port width] 32", "width of "),
     ("block_design", "    apply_bd_automation -rule [dict get $ps_type rule]",
      "    apply_bd_automation -rule xilinx.com:bd_rule:ps7", "no rule xilinx.com:bd_rule:ps7"),
-    ("block_design", "-range 4K", "-range 4Q", "size '4Q'"),
+    ("block_design", "/ 1024}]K", "/ 1024}]Q", "size '4Q'"),
+    ("block_design", "/ 1024}]K", "/ 2048}]K", "tilewright_0/s_axil/reg0 has 4096 bytes, its range 2048"),
+    ("package_ip", "range [dict get $design control_bytes]", "range 8192", "ports tell 4096 bytes apart"),
     ("block_design", "get_bd_addr_segs interrupts/S_AXI/Reg", "get_bd_addr_segs interrupts/S_AXI/reg", "no segment"),
     ("block_design", "    validate_bd_design\n", "", "has not been validated"),
-    ("zynq7", "PCW_USE_S_AXI_HP0 1", "PCW_USE_S_AXI_HPO 1", "no setting PCW_USE_S_AXI_HPO"),
+    ("zynq7", "PCW_USE_S_AXI_HP0 ", "PCW_USE_S_AXI_HPO ", "no setting PCW_USE_S_AXI_HPO"),
     ("zynq7", "        PCW_USE_FABRIC_INTERRUPT 1\n", "", "has no pin 'IRQ_F2P' with these settings"),
     ("implement", "tilewright.xdc", "tilewrong.xdc", "does not exist"),
     ("implement", "    generate_target all $bd\n", "", "have not been generated"),

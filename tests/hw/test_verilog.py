@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tilewright.cli.app import main
-from tilewright.config import PRESETS, Config, ConfigError
+from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.verilog import WAIVERS, describe, lint, write_verilog
 
@@ -99,7 +99,27 @@ def test_the_memories_hold_what_the_config_says(toolchain: None, name: str) -> N
     assert micro_ops == 8 * (config.uop_gemm_bytes + config.uop_alu_bytes)
 
 
-def test_several_cores_are_refused_even_where_the_verilog_of_one_is_kept() -> None:
-    assert design_sources(PRESETS["tiny"])
-    with pytest.raises(ConfigError, match=r"cores = 2: the RTL has one core so far"):
-        design_sources(PRESETS["tiny"].replace(cores=2))
+def test_several_cores_are_so_many_of_the_one(toolchain: None, tmp_path: Path) -> None:
+    one, three = PRESETS["tiny"], PRESETS["tiny"].replace(cores=3)
+    assert main(["hw", "verilog", "--config", "tiny", "-o", str(tmp_path / "one")]) == 0
+    write_verilog(three, tmp_path / "three")
+    assert lint(tmp_path / "three") == []
+    text = (tmp_path / "three" / "tilewright.v").read_text()
+    described = json.loads((tmp_path / "three" / "tilewright.json").read_text())
+    assert _header(text) == {port["name"] for port in described["ports"]}
+    width = {port["name"]: port["width"] for port in described["ports"]}
+    assert [width["s_axil_awaddr"], width["s_axil_araddr"]] == [16, 16]
+    assert {name for name in width if name.endswith("_araddr")} == {
+        "s_axil_araddr", *(f"m_axi_{core}_araddr" for core in range(3)),
+    }  # fmt: skip
+    assert described["fingerprint"] == one.fingerprint  # a program runs on any of them
+    assert len(described["memories"]) == 3 * len(describe(one)["memories"])
+    # a core is the design of one, but for its name; and one core is what it was before there were several
+    core = text[text.index("module tilewright_core(") :]
+    alone = design_sources(one)["tilewright.v"]
+    named = core.replace("tilewright_core", "tilewright")
+    assert _without_sources(named) == _without_sources(alone[alone.index("module tilewright(") :])
+
+
+def _without_sources(text: str) -> str:
+    return re.sub(r"\(\* src = .*\*\)", "", text)

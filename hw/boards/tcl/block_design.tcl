@@ -1,5 +1,5 @@
-# The block design: PS, accelerator, one clock, one reset, control through the PS's first master port, DRAM
-# through its first HP port, and the interrupt through an AXI interrupt controller, where PYNQ looks for it.
+# The block design: PS, accelerator, one clock, one reset, control through the PS's first master port, DRAM through a
+# memory port of the PS for each core, and the interrupt through an AXI interrupt controller, where PYNQ looks for it.
 
 # The newest version of an AMD core that this Vivado has; so no version stands in the scripts.
 proc newest_core {name} {
@@ -46,12 +46,19 @@ proc use_board_files {design} {
     return 1
 }
 
+# The PS's memory ports that the design has masters for, from the first one on.
+proc used_ports {design ps_type} {
+    return [lrange [dict get $ps_type ports] 0 [expr {[llength [dict get $design ports]] - 1}]]
+}
+
 proc add_ps {design ps_type preset} {
     set cell [create_bd_cell -type ip -vlnv [newest_core [dict get $ps_type core]] ps]
     apply_bd_automation -rule [dict get $ps_type rule] \
         -config [concat [dict get $ps_type automation] apply_board_preset $preset] $cell
     set pairs [concat [dict get $ps_type settings] [dict get $design ps_config]]
-    lappend pairs [dict get $ps_type width_setting] [dict get $design memory_bits]
+    foreach port [used_ports $design $ps_type] {
+        lappend pairs [dict get $port use] 1 [dict get $port width] [dict get $design memory_bits]
+    }
     lappend pairs [dict get $ps_type clock_setting] [dict get $design clock_mhz]
     set_property -dict [core_settings $pairs] $cell
     return $cell
@@ -60,27 +67,31 @@ proc add_ps {design ps_type preset} {
 # A master whose protocol and width are the port's is connected to it as it is; anything else goes through a
 # SmartConnect, which converts and, for several masters, arbitrates. Returns the cells that need a clock.
 proc connect_memory {design ps_type} {
-    set port ps/[dict get $ps_type memory]
-    set masters [dict get $design masters]
     set same [expr {[dict get $design axi_bits] == [dict get $design memory_bits]
         && [dict get $design protocol] eq "AXI[dict get $design memory_axi]"}]
-    if {$same && [llength $masters] == 1} {
-        connect_bus tilewright_0/[lindex $masters 0] $port
-        return {}
+    set buses {}
+    foreach masters [dict get $design ports] port [used_ports $design $ps_type] {
+        set port ps/[dict get $port name]
+        if {$same && [llength $masters] == 1} {
+            connect_bus tilewright_0/[lindex $masters 0] $port
+            continue
+        }
+        set bus memory_bus_[llength $buses]
+        add_core $bus smartconnect [list NUM_SI [llength $masters] NUM_MI 1]
+        set index 0
+        foreach master $masters {
+            connect_bus tilewright_0/$master $bus/[format S%02d_AXI $index]
+            incr index
+        }
+        connect_bus $bus/M00_AXI $port
+        lappend buses $bus
     }
-    add_core memory_bus smartconnect [list NUM_SI [llength $masters] NUM_MI 1]
-    set index 0
-    foreach master $masters {
-        connect_bus tilewright_0/$master memory_bus/[format S%02d_AXI $index]
-        incr index
-    }
-    connect_bus memory_bus/M00_AXI $port
-    return memory_bus
+    return $buses
 }
 
 # A logic analyser at the accelerator's buses, seen over JTAG. A monitor joins a connection that is there already.
 proc add_ila {design} {
-    set buses [concat s_axil [dict get $design masters]]
+    set buses [concat s_axil {*}[dict get $design ports]]
     set pairs [list C_MON_TYPE INTERFACE C_NUM_MONITOR_SLOTS [llength $buses] C_DATA_DEPTH 4096]
     set slot 0
     foreach bus $buses {
@@ -116,9 +127,12 @@ proc block_design {root design ps_type} {
     set buses [concat control_bus [connect_memory $design $ps_type]]
 
     set clock ps/[dict get $ps_type clock]
-    foreach pin [list ps/[dict get $ps_type control_clock] ps/[dict get $ps_type memory_clock] \
-            reset/slowest_sync_clk tilewright_0/clk interrupts/s_axi_aclk] {
+    foreach pin [list ps/[dict get $ps_type control_clock] reset/slowest_sync_clk tilewright_0/clk \
+            interrupts/s_axi_aclk] {
         connect_pins $clock $pin
+    }
+    foreach port [used_ports $design $ps_type] {
+        connect_pins $clock ps/[dict get $port clock]
     }
     connect_pins ps/[dict get $ps_type reset] reset/ext_reset_in
     connect_pins reset/peripheral_reset tilewright_0/rst
@@ -136,7 +150,7 @@ proc block_design {root design ps_type} {
     connect_pins interrupts/irq ps/[dict get $ps_type interrupt]
 
     set space [get_bd_addr_spaces ps/Data]
-    assign_bd_address -offset [dict get $design control_address] -range 4K \
+    assign_bd_address -offset [dict get $design control_address] -range [expr {[dict get $design control_bytes] / 1024}]K \
         -target_address_space $space [get_bd_addr_segs tilewright_0/s_axil/reg0] -force
     assign_bd_address -offset [dict get $design interrupt_address] -range 64K \
         -target_address_space $space [get_bd_addr_segs interrupts/S_AXI/Reg] -force

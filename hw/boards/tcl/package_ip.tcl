@@ -39,7 +39,7 @@ proc package_ip {root design} {
     bus_parameter $interrupt SENSITIVITY LEVEL_HIGH
     bus_parameter $clock ASSOCIATED_RESET rst
 
-    set masters [dict get $design masters]
+    set masters [concat {*}[dict get $design ports]]
     foreach name [concat s_axil $masters] {
         set interface [ipx::get_bus_interfaces -quiet $name -of_objects $core]
         if {[llength $interface] != 1} {
@@ -51,7 +51,7 @@ proc package_ip {root design} {
         bus_parameter [ipx::get_bus_interfaces $name -of_objects $core] PROTOCOL [dict get $design protocol]
     }
 
-    # one page of registers; the block's name is part of the segment's name in the block design
+    # the registers, one page for each core; the block's name is part of the segment's name in the block design
     set map [ipx::get_memory_maps -quiet s_axil -of_objects $core]
     if {[llength $map] == 0} {
         set map [ipx::add_memory_map s_axil $core]
@@ -61,7 +61,7 @@ proc package_ip {root design} {
     if {[llength $block] == 0} {
         set block [ipx::add_address_block reg0 $map]
     }
-    set_property range 4096 $block
+    set_property range [dict get $design control_bytes] $block
     set_property usage register $block
 
     ipx::create_xgui_files $core

@@ -267,7 +267,7 @@ namespace eval stub {
         set found [dict create]
         dict for {cell vlnv} $cells {
             if {[dict exists $packaged $vlnv]} {
-                foreach block [dict keys [dict get $packaged $vlnv blocks]] { dict set found $cell/$block 4096 }
+                dict for {block size} [dict get $packaged $vlnv blocks] { dict set found $cell/$block $size }
             } elseif {[dict exists $::catalog $vlnv segments]} {
                 dict for {segment shape} [dict get $::catalog $vlnv segments] { dict set found $cell/$segment [lindex $shape 1] }
             }
@@ -306,6 +306,8 @@ namespace eval stub {
         if {[kind $space] ne "space"} { fail "assign_bd_address: '$space' is no address space" }
         set offset [expr {[option $given -offset]}]
         set size [bytes [option $given -range]]
+        set needed [dict get [segments] [name $segment]]
+        if {$size < $needed} { fail "assign_bd_address: [name $segment] has $needed bytes, its range $size" }
         if {$offset % $size} { fail "assign_bd_address: [name $segment]: offset [option $given -offset] is no multiple of its range" }
         lassign [dict get $::catalog [dict get $cells [lindex [split [name $space] /] 0]] window] low high
         if {$offset < $low || $offset + $size - 1 > $high} {

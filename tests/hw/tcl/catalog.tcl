@@ -4,8 +4,9 @@
 set catalog {
     xilinx.com:ip:processing_system7:5.5 {
         settings {
-            PCW_USE_M_AXI_GP0 1 PCW_USE_M_AXI_GP1 0 PCW_USE_S_AXI_HP0 0 PCW_USE_S_AXI_HP1 0 PCW_USE_S_AXI_ACP 0
-            PCW_S_AXI_HP0_DATA_WIDTH 64 PCW_USE_FABRIC_INTERRUPT 0 PCW_IRQ_F2P_INTR 0 PCW_EN_CLK0_PORT 1
+            PCW_USE_M_AXI_GP0 1 PCW_USE_M_AXI_GP1 0 PCW_USE_S_AXI_HP0 0 PCW_USE_S_AXI_HP1 0 PCW_USE_S_AXI_HP2 0
+            PCW_USE_S_AXI_HP3 0 PCW_USE_S_AXI_ACP 0 PCW_S_AXI_HP0_DATA_WIDTH 64 PCW_S_AXI_HP1_DATA_WIDTH 64
+            PCW_S_AXI_HP2_DATA_WIDTH 64 PCW_S_AXI_HP3_DATA_WIDTH 64 PCW_USE_FABRIC_INTERRUPT 0 PCW_IRQ_F2P_INTR 0 PCW_EN_CLK0_PORT 1
             PCW_EN_RST0_PORT 1 PCW_FPGA0_PERIPHERAL_FREQMHZ 50 PCW_ACT_FPGA0_PERIPHERAL_FREQMHZ 50.000000
             PCW_CRYSTAL_PERIPHERAL_FREQMHZ 33.333333 {PCW_UIPARAM_DDR_PARTNO} {MT41J256M8 HX-15E}
             {PCW_UIPARAM_DDR_BUS_WIDTH} {32 Bit}
@@ -16,12 +17,18 @@ set catalog {
             M_AXI_GP0_ACLK  {in clock {PCW_USE_M_AXI_GP0 1}}
             M_AXI_GP1_ACLK  {in clock {PCW_USE_M_AXI_GP1 1}}
             S_AXI_HP0_ACLK  {in clock {PCW_USE_S_AXI_HP0 1}}
+            S_AXI_HP1_ACLK  {in clock {PCW_USE_S_AXI_HP1 1}}
+            S_AXI_HP2_ACLK  {in clock {PCW_USE_S_AXI_HP2 1}}
+            S_AXI_HP3_ACLK  {in clock {PCW_USE_S_AXI_HP3 1}}
             IRQ_F2P         {in interrupt {PCW_USE_FABRIC_INTERRUPT 1 PCW_IRQ_F2P_INTR 1}}
         }
         interfaces {
             M_AXI_GP0 {master AXI3 32 {PCW_USE_M_AXI_GP0 1}}
             M_AXI_GP1 {master AXI3 32 {PCW_USE_M_AXI_GP1 1}}
             S_AXI_HP0 {slave AXI3 PCW_S_AXI_HP0_DATA_WIDTH {PCW_USE_S_AXI_HP0 1}}
+            S_AXI_HP1 {slave AXI3 PCW_S_AXI_HP1_DATA_WIDTH {PCW_USE_S_AXI_HP1 1}}
+            S_AXI_HP2 {slave AXI3 PCW_S_AXI_HP2_DATA_WIDTH {PCW_USE_S_AXI_HP2 1}}
+            S_AXI_HP3 {slave AXI3 PCW_S_AXI_HP3_DATA_WIDTH {PCW_USE_S_AXI_HP3 1}}
         }
         rule        {xilinx.com:bd_rule:processing_system7 {make_external apply_board_preset Master Slave}}
         achieves    {PCW_FPGA0_PERIPHERAL_FREQMHZ PCW_ACT_FPGA0_PERIPHERAL_FREQMHZ}
@@ -30,7 +37,10 @@ set catalog {
     xilinx.com:ip:zynq_ultra_ps_e:3.5 {
         settings {
             PSU__USE__M_AXI_GP0 1 PSU__USE__M_AXI_GP1 1 PSU__USE__M_AXI_GP2 0 PSU__MAXIGP0__DATA_WIDTH 128
-            PSU__USE__S_AXI_GP0 0 PSU__USE__S_AXI_GP2 0 PSU__SAXIGP2__DATA_WIDTH 128 PSU__USE__IRQ0 0
+            PSU__USE__S_AXI_GP0 0 PSU__USE__S_AXI_GP1 0 PSU__USE__S_AXI_GP2 0 PSU__USE__S_AXI_GP3 0
+            PSU__USE__S_AXI_GP4 0 PSU__USE__S_AXI_GP5 0 PSU__SAXIGP0__DATA_WIDTH 128 PSU__SAXIGP1__DATA_WIDTH 128
+            PSU__SAXIGP2__DATA_WIDTH 128 PSU__SAXIGP3__DATA_WIDTH 128 PSU__SAXIGP4__DATA_WIDTH 128
+            PSU__SAXIGP5__DATA_WIDTH 128 PSU__USE__IRQ0 0
             PSU__FPGA_PL0_ENABLE 1 PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 100
             PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ 99.999001 PSU__PSS_REF_CLK__FREQMHZ 33.333
             PSU__HIGH_ADDRESS__ENABLE 0 PSU__DDR_HIGH_ADDRESS_GUI_ENABLE 0
@@ -40,13 +50,23 @@ set catalog {
             pl_resetn0        {out reset {}}
             maxihpm0_fpd_aclk {in clock {PSU__USE__M_AXI_GP0 1}}
             maxihpm1_fpd_aclk {in clock {PSU__USE__M_AXI_GP1 1}}
+            saxihpc0_fpd_aclk {in clock {PSU__USE__S_AXI_GP0 1}}
+            saxihpc1_fpd_aclk {in clock {PSU__USE__S_AXI_GP1 1}}
             saxihp0_fpd_aclk  {in clock {PSU__USE__S_AXI_GP2 1}}
+            saxihp1_fpd_aclk  {in clock {PSU__USE__S_AXI_GP3 1}}
+            saxihp2_fpd_aclk  {in clock {PSU__USE__S_AXI_GP4 1}}
+            saxihp3_fpd_aclk  {in clock {PSU__USE__S_AXI_GP5 1}}
             pl_ps_irq0        {in interrupt {PSU__USE__IRQ0 1}}
         }
         interfaces {
             M_AXI_HPM0_FPD {master AXI4 PSU__MAXIGP0__DATA_WIDTH {PSU__USE__M_AXI_GP0 1}}
             M_AXI_HPM1_FPD {master AXI4 128 {PSU__USE__M_AXI_GP1 1}}
+            S_AXI_HPC0_FPD {slave AXI4 PSU__SAXIGP0__DATA_WIDTH {PSU__USE__S_AXI_GP0 1}}
+            S_AXI_HPC1_FPD {slave AXI4 PSU__SAXIGP1__DATA_WIDTH {PSU__USE__S_AXI_GP1 1}}
             S_AXI_HP0_FPD  {slave AXI4 PSU__SAXIGP2__DATA_WIDTH {PSU__USE__S_AXI_GP2 1}}
+            S_AXI_HP1_FPD  {slave AXI4 PSU__SAXIGP3__DATA_WIDTH {PSU__USE__S_AXI_GP3 1}}
+            S_AXI_HP2_FPD  {slave AXI4 PSU__SAXIGP4__DATA_WIDTH {PSU__USE__S_AXI_GP4 1}}
+            S_AXI_HP3_FPD  {slave AXI4 PSU__SAXIGP5__DATA_WIDTH {PSU__USE__S_AXI_GP5 1}}
         }
         rule        {xilinx.com:bd_rule:zynq_ultra_ps_e {apply_board_preset}}
         achieves    {PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ}
@@ -74,6 +94,7 @@ set catalog {
             C_SLOT_0_INTF_ID xilinx.com:interface:aximm_rtl:1.0 C_SLOT_1_INTF_ID xilinx.com:interface:aximm_rtl:1.0
             C_SLOT_2_INTF_ID xilinx.com:interface:aximm_rtl:1.0 C_SLOT_3_INTF_ID xilinx.com:interface:aximm_rtl:1.0
             C_SLOT_4_INTF_ID xilinx.com:interface:aximm_rtl:1.0 C_SLOT_5_INTF_ID xilinx.com:interface:aximm_rtl:1.0
+            C_SLOT_6_INTF_ID xilinx.com:interface:aximm_rtl:1.0
         }
         pins       {clk {in clock {}} resetn {in reset {}}}
         interfaces {}

@@ -41,6 +41,15 @@ namespace eval stub {
         return $found
     }
 
+    # Bytes that a slave's address ports tell apart.
+    proc window {ports bus} { return [expr {1 << [lindex [dict get $ports ${bus}_araddr] 1]}] }
+
+    proc packager_range {object value} {
+        variable core
+        set real [dict get $core blocks [name $object]]
+        if {$value != $real} { fail "range of [name $object] is $value, its address ports tell $real bytes apart" }
+    }
+
     proc ipx_package_project {given} {
         variable core
         variable state
@@ -60,7 +69,7 @@ namespace eval stub {
             # a slave's memory map comes with it
             if {[lindex $shape 0] eq "slave"} {
                 dict set core maps $bus 1
-                dict set core blocks $bus/reg0 1
+                dict set core blocks $bus/reg0 [window $ports $bus]
             }
         }
         dict set state "core@current name" $top
@@ -167,7 +176,7 @@ namespace eval stub {
         variable core
         lassign [dict get $given positional] name map
         if {[kind $map] ne "map"} { fail "ipx::add_address_block: '$map' is no memory map" }
-        dict set core blocks [name $map]/$name 1
+        dict set core blocks [name $map]/$name [window [dict get $core ports] [name $map]]
         return block@[name $map]/$name
     }
 

@@ -127,6 +127,7 @@ namespace eval stub {
                 fail "property $key of a [kind $object] is read-only"
             }
             "param value" { packager_check $object $value }
+            "block range" { packager_range $object $value }
         }
         dict set state "$object $key" $value
     }

@@ -1,0 +1,112 @@
+"""The top module of a design with several cores: each core as it is alone, one register window, one interrupt."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Mux, ResetSignal, Signal, Value
+
+from tilewright.config import Config
+from tilewright.hw.rtl.ports import core_ports, outer_name, ports
+from tilewright.isa.registers import ADDRESS_BITS, SHARED
+
+CORE = "tilewright_core"  #: the module that is there ``cores`` times
+
+
+class Cores(Elaboratable):
+    """Instances of :data:`CORE`, and who of them a register access is for.
+
+    ``port[name]``: the signals of :func:`tilewright.hw.rtl.ports.ports`. ``events``: whether the cores have theirs.
+    """
+
+    def __init__(self, config: Config, events: bool) -> None:
+        self.config = config
+        self.port = {p.name: Signal(p.width, name=p.name) for p in ports(config)}
+        self._inner = [p for p in core_ports(config) if events or not p.is_event]
+
+    def elaborate(self, platform: object) -> Module:
+        """Memory ports and events go straight outside; accesses to registers through :meth:`_write`, :meth:`_read`."""
+        m = Module()
+        cores = [self._core(m, c) for c in range(self.config.cores)]
+        m.d.comb += self.port["irq"].eq(Cat(core["irq"] for core in cores).any())
+        self._write(m, cores)
+        self._read(m, cores)
+        return m
+
+    def _core(self, m: Module, number: int) -> dict[str, Signal]:
+        """Place a core; returns those of its ports that do not go straight outside."""
+        own: dict[str, Signal] = {}
+        wires: dict[str, Value] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+        for p in self._inner:
+            if outer_name(p.name, number) == p.name:
+                own[p.name] = wires[f"{p.direction[0]}_{p.name}"] = Signal(p.width, name=f"core_{number}_{p.name}")
+            else:
+                wires[f"{p.direction[0]}_{p.name}"] = self.port[outer_name(p.name, number)]
+        m.submodules[f"core_{number}"] = Instance(CORE, **wires)
+        for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
+            m.d.comb += own[f"s_axil_{name}"].eq(self.port[f"s_axil_{name}"][: len(own[f"s_axil_{name}"])])
+        return own
+
+    # One access in each direction is under way at a time. What is for no core is answered here.
+
+    def _write(self, m: Module, cores: list[dict[str, Signal]]) -> None:
+        p = self.port
+        meant = self._meant(p["s_axil_awaddr"])
+        busy, asked, taken = Signal(name="writing"), Signal(name="write_asked"), Signal(name="write_taken")
+        to = Signal(len(cores), name="write_to")
+        m.d.comb += [
+            asked.eq(p["s_axil_awvalid"] & p["s_axil_wvalid"] & ~busy),
+            taken.eq(asked & self._of(meant, cores, "awready", otherwise=1)),
+            p["s_axil_awready"].eq(taken), p["s_axil_wready"].eq(taken),
+            p["s_axil_bvalid"].eq(busy & self._of(to, cores, "bvalid", otherwise=1)), p["s_axil_bresp"].eq(0),
+        ]  # fmt: skip
+        for c, core in enumerate(cores):
+            m.d.comb += [
+                core["s_axil_awvalid"].eq(asked & meant[c]), core["s_axil_wvalid"].eq(asked & meant[c]),
+                core["s_axil_bready"].eq(busy & to[c] & p["s_axil_bready"]),
+            ]  # fmt: skip
+        with m.If(taken):
+            m.d.sync += [busy.eq(1), to.eq(meant)]
+        with m.Elif(p["s_axil_bvalid"] & p["s_axil_bready"]):
+            m.d.sync += busy.eq(0)
+
+    def _read(self, m: Module, cores: list[dict[str, Signal]]) -> None:
+        p = self.port
+        meant = self._meant(p["s_axil_araddr"])
+        busy, asked, taken = Signal(name="reading"), Signal(name="read_asked"), Signal(name="read_taken")
+        source, shared = Signal(len(cores), name="read_from"), Signal(32, name="shared_data")
+        # as in a core, an address is looked at in a register: what was acknowledged just before is no longer seen
+        found, looked = Signal(len(SHARED), name="shared_found"), Signal(name="shared_looked")
+        m.d.comb += [
+            asked.eq(p["s_axil_arvalid"] & ~busy),
+            taken.eq(asked & self._of(meant, cores, "arready", otherwise=1)),
+            p["s_axil_arready"].eq(taken),
+            p["s_axil_rvalid"].eq(busy & self._of(source, cores, "rvalid", otherwise=looked)), p["s_axil_rresp"].eq(0),
+            p["s_axil_rdata"].eq(self._of(source, cores, "rdata", otherwise=shared)),
+        ]  # fmt: skip
+        for c, core in enumerate(cores):
+            m.d.comb += [
+                core["s_axil_arvalid"].eq(asked & meant[c]),
+                core["s_axil_rready"].eq(busy & source[c] & p["s_axil_rready"]),
+            ]
+        values = {"CORES": Const(len(cores), 4), "INTERRUPTS": Cat(core["irq"] for core in cores)}
+        value: Value = Const(0, 32)
+        for k, register in enumerate(SHARED):
+            value = value | Mux(found[k], values[register.name], 0)
+        m.d.sync += looked.eq(busy)
+        with m.If(busy & ~looked):
+            m.d.sync += shared.eq(value)
+        with m.If(taken):
+            m.d.sync += [busy.eq(1), source.eq(meant), found.eq(Cat(p["s_axil_araddr"] == r.offset for r in SHARED))]
+        with m.Elif(p["s_axil_rvalid"] & p["s_axil_rready"]):
+            m.d.sync += [busy.eq(0), looked.eq(0)]
+
+    def _meant(self, address: Signal) -> Value:
+        """Bit c: the address is one of core c."""
+        return Cat(address[ADDRESS_BITS:] == c for c in range(self.config.cores))
+
+    @staticmethod
+    def _of(chosen: Value, cores: list[dict[str, Signal]], name: str, otherwise: int | Signal) -> Value:
+        """A port of the core whose bit is set; ``otherwise`` if none is."""
+        value: Value = Mux(chosen.any(), 0, otherwise)
+        for c, core in enumerate(cores):
+            value = value | Mux(chosen[c], core[f"s_axil_{name}"], 0)
+        return value

