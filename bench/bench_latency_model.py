@@ -190,7 +190,7 @@ def estimated(pairs: Iterable[Pair], models: Path) -> list[dict[str, Any]]:
         if network is None:
             continue
         config = pair.config
-        network.tables(config), network.tiles(config)  # once for a network and a block shape
+        network.tables(config), network.forms.tiles(config)  # once for a network and a block shape
         row: dict[str, Any] = {**asdict(pair), "estimated": None}
         start = time.perf_counter()
         try:

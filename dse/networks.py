@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from tilewright.config import Config
@@ -14,14 +14,12 @@ from tilewright.errors import TilewrightError
 from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
-from tilewright.jit.cost.tiles import AnyEstimate, fastest
+from tilewright.jit.cost.forms import Forms
+from tilewright.jit.cost.tiles import AnyEstimate
 from tilewright.jit.floor import Floor, layer_floors
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
-from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.plan.slicing import Sliced, slice_graph
-from tilewright.jit.tiled.shapes import TileTables, tile_tables
 
 PART = ":"  #: between a model's name and the number of its part
 
@@ -44,8 +42,6 @@ class Network:
     images: float = 1.0
     host_ops: tuple[tuple[str, str], ...] = ()  #: operators on the CPU and why; their time is not counted
     bits: tuple[int, str] = field(default=(2, ""))  #: least weight_bits that holds all weights, and the layer
-    _tables: dict[Hashable, NetworkTables] = field(default_factory=dict, compare=False, repr=False)
-    _tiles: dict[Hashable, TileTables] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -69,22 +65,7 @@ class Network:
 
         ``keep``: every layer's output is stored (``keep_intermediates``). Raises :class:`PlaceError`.
         """
-        return self._lowered(self._kept if keep else self._part, config, (keep,))
-
-    def sliced(self, config: Config) -> NetworkTables | None:
-        """The tables with wide tensors cut into slices, as the compiler cuts a network that does not stream whole.
-
-        None if the Config asks for no cut.
-        """
-        cut = slice_graph(self._part, config)
-        return self._lowered(cut, config, tuple(map(tuple, cut.parts.values()))) if cut.parts else None
-
-    def tiles(self, config: Config) -> TileTables:
-        """What the choice of tiles needs of the network, lowered once for every block shape."""
-        key = (config.block_in, config.block_out)
-        if key not in self._tiles:
-            self._tiles[key] = tile_tables(lower(self._part, config, tiled=True, joined=True), config)
-        return self._tiles[key]
+        return (self._kept if keep else self.forms).rows(config)
 
     def estimate(self, config: Config, policies: Sequence[Policy] = SCHEDULES, keep: bool = False) -> AnyEstimate:
         """Cycles of what the compiler would make of the network, by the cost model. Raises :class:`PlaceError`.
@@ -93,8 +74,7 @@ class Network:
         """
         if keep:
             return estimate(self.tables(config, keep=True), config, policies)
-        sliced, tiles = partial(self.sliced, config), partial(self.tiles, config)
-        return fastest(self.tables(config), config, sliced, tiles, policies)
+        return self.forms.estimate(config, policies)
 
     def bounds(self, config: Config) -> list[tuple[str, Floor]]:
         """Of each layer its name and what it cannot do without, as reports of a run have them. Raises
@@ -110,21 +90,15 @@ class Network:
         return hashlib.sha256(repr((shapes, self.images, self.bits)).encode()).hexdigest()
 
     @cached_property
-    def _part(self) -> Graph:
-        """What of the graph the accelerator takes, without the channels that nobody needs."""
-        return reduce_channels(accelerator_part(self.graph)).graph
+    def forms(self) -> Forms:
+        """Those of what the accelerator takes of the graph, without the channels that nobody needs."""
+        return Forms(reduce_channels(accelerator_part(self.graph)).graph)
 
     @cached_property
-    def _kept(self) -> Graph:
+    def _kept(self) -> Forms:
         """The same with every operator's output among its outputs, which keeps all channels."""
         part = accelerator_part(self.graph)
-        return dataclasses.replace(part, outputs=[op.output for op in part.ops])
-
-    def _lowered(self, graph: Graph | Sliced, config: Config, form: tuple[Hashable, ...]) -> NetworkTables:
-        key = (config.block_in, config.block_out, *form)
-        if key not in self._tables:
-            self._tables[key] = lower(graph, config).tables
-        return self._tables[key]
+        return Forms(dataclasses.replace(part, outputs=[op.output for op in part.ops]))
 
     def weight_reason(self, config: Config) -> str | None:
         """Why a Config's weights are too narrow for the network; None if they are not."""

@@ -14,34 +14,20 @@ from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import host_step, subgraph
-from tilewright.jit.cost.tiles import fastest
+from tilewright.jit.cost.forms import Forms
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower import image_shape, lower
+from tilewright.jit.lower import image_shape
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import PlacementError, Problem, members
-from tilewright.jit.plan.slicing import slice_graph
 from tilewright.jit.source import Source
-from tilewright.jit.tiled.shapes import tile_tables
 from tilewright.progress import Progress, silent
 from tilewright.runtime import interpreters
 from tilewright.runtime.host_steps import run_host_step
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
 
 MOST_IDEALS = 100  #: all pairs of them are estimated, which takes some 5 ms each
-
-
-def estimated_cycles(part: Graph, config: Config) -> int:
-    """Cycles of a graph of accelerator operators as one program, by the planner's model. Raises :class:`PlaceError`."""
-    cut = slice_graph(part, config)
-    found = fastest(
-        lower(part, config).tables,
-        config,
-        lambda: lower(cut, config).tables if cut.parts else None,
-        lambda: tile_tables(lower(part, config, tiled=True, joined=True), config),
-    )
-    return found.cycles
 
 
 def file_times(source: Source, times: HostTimes, progress: Progress = silent) -> dict[int, int]:
@@ -148,7 +134,7 @@ class Costs:
 
     def _program(self, part: Graph) -> int | None:
         try:
-            return estimated_cycles(part, self.config) + sum(self.moved(part))
+            return Forms(part).estimate(self.config).cycles + sum(self.moved(part))
         except PlaceError:
             return None
 

@@ -55,7 +55,7 @@ def test_a_network_that_fits_in_slices_alone_is_feasible() -> None:
     assert estimated.reason is None
     for name in ("latency", "energy"):
         assert estimated.values[name] == pytest.approx(confirmed.values[name], rel=0.25)
-    assert network.sliced(Config()) is None
+    assert network.forms.sliced(Config()) is None
 
 
 def test_the_simulator_gives_the_same_objectives_from_the_compiled_network() -> None:

@@ -77,7 +77,7 @@ def test_a_slow_bus_takes_longer_for_every_beat() -> None:
     network = Network.of(b.graph(b.conv("x", 1024, (1, 1), padding=(0, 0, 0, 0))))
     beats = 1024 * 1024 // PYNQ.beat_bytes
     slow, fast = (
-        in_tiles(network.tiles(c), c)
+        in_tiles(network.forms.tiles(c), c)
         for c in (PYNQ.replace(outstanding=n, burst_beats=8, dram_latency=64) for n in (2, 16))
     )
     assert slow is not None

@@ -12,7 +12,8 @@ from tests.conftest import REPOSITORY
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.place.costs import estimated_cycles, example
+from tilewright.jit.cost.forms import Forms
+from tilewright.jit.place.costs import example
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
 from tilewright.jit.place.problem import members
@@ -59,7 +60,7 @@ def test_a_slow_cpu_gets_what_it_must(objective: Objective, cores: int) -> None:
     part = placed.costs.part(mask)
     assert whole is not None
     assert part is not None
-    assert whole == estimated_cycles(part, CONFIG) + sum(placed.costs.moved(part))
+    assert whole == Forms(part).estimate(CONFIG).cycles + sum(placed.costs.moved(part))
     (program,) = compile_graph(part, CONFIG).programs
     assert program.meta["layers"]
     if objective == "throughput":
