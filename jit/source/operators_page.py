@@ -32,7 +32,7 @@ COSTS: dict[str, str] = {
     "resample": "ALU: 2 (nearest), 2 to 5 (bilinear)",
     "spread": "GEMM: as a convolution on the image spread by the strides; ALU: 2 for spreading",
     "host": "on the host, in NumPy",
-    "products": "GEMM: ceil(K / BLOCK_IN); of two activations as much again for each zero point other than 0",
+    "products": "GEMM: ceil(IC / BLOCK_IN); of two activations as much again for each zero point other than 0",
 }
 TFLITE: dict[str, str] = {
     **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), "table"),
@@ -44,7 +44,7 @@ TFLITE: dict[str, str] = {
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), "view"),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN", "SUM"), "average"),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), "resample"),
-    **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), "convolution"),
+    **dict.fromkeys(("BATCH_MATMUL", "FULLY_CONNECTED"), "products"), "CONV_2D": "convolution",
     **dict.fromkeys(("ADD", "SUB", "MAXIMUM", "MINIMUM"), "sum"),
     "MUL": "product", "PRELU": "slopes", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
     "CONCATENATION": "pad", "TRANSPOSE": "arranged", "TRANSPOSE_CONV": "spread",

@@ -14,6 +14,7 @@ from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, Requant, Requantize, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
+from tilewright.jit.source.tflite.matmul import batch_matmul, product_of_rows
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
 from tilewright.jit.source.values import Rearranged, View
@@ -52,6 +53,8 @@ def reshape(site: Site) -> str | Sequence[str | View | Rearranged]:
     shape = site.values.specs[site.result.index].chip_shape()
     if int(np.prod(shape)) != int(np.prod(x.shape)):
         raise Unsupported(f"a reshape of {x.shape} to {shape}")
+    if shape not in (x.shape, (1, 1, 1, shape[3])):  # pixels change their rows, or become channels
+        return moves.rearranged(site)
     return x.name if shape == x.shape else site.emit(Reshape, [x.name], shape, x.quantisation, shape=shape)
 
 
@@ -146,6 +149,11 @@ def activation(kind: int) -> Callable[[Site], str]:
     return rule
 
 
+def any_fully_connected(site: Site) -> str:
+    """FULLY_CONNECTED with ``weight`` (OC, IC), constant or not, on rows of IC elements, whatever the input's shape."""
+    return fully_connected(site) if site.is_constant(1) else product_of_rows(site)
+
+
 def softmax(site: Site) -> str:
     """SOFTMAX over the last axis."""
     site.same_kind(0)
@@ -162,11 +170,12 @@ RULES: dict[str, Callable[[Site], str | Sequence[str | View | Rearranged]]] = {
     **moves.RULES,
     **reduce.RULES,
     "AVERAGE_POOL_2D": average_pool_2d,
+    "BATCH_MATMUL": batch_matmul,
     "CONCATENATION": concatenation,
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "EXPAND_DIMS": reshape,
-    "FULLY_CONNECTED": fully_connected,
+    "FULLY_CONNECTED": any_fully_connected,
     "MAX_POOL_2D": max_pool_2d,
     "PAD": pad,
     "PADV2": pad,

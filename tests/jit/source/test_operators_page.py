@@ -79,6 +79,8 @@ def weighted(b: TfliteBuilder, kind: str, x: int) -> int:
         w, scales = b.weights([8, 8], None)
         options = {"KeepNumDims": True}
         return b.op(kind, [x, w, b.bias(x, scales, 8)], out, "FullyConnectedOptions", **options)
+    if kind == "BATCH_MATMUL":
+        return b.op(kind, [x, b.weights([8, 8], None)[0]], out, "BatchMatMulOptions", AdjX=False, AdjY=False)
     assert kind == "TRANSPOSE_CONV"
     w, scales = b.weights([8, 3, 3, 8], 0)
     shape = b.constant(np.array(SHAPE, np.int32))
