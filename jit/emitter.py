@@ -191,6 +191,10 @@ class Emitter:
         """Emit an ALU that multiplies accumulators with others of the same bank."""
         self._writer.multiply(**fields)
 
+    def add(self, **fields: int) -> None:
+        """Emit an ALU that adds others of the same bank to accumulators."""
+        self._writer.add(**fields)
+
     def rescale(self, source: Buffer, table: bytes | None, **fields: int) -> None:
         """Emit a RESCALE out of ``source``, looked up in ``table``."""
         self._writer.rescale(table=table, **fields, **source.wrap)

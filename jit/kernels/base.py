@@ -112,6 +112,9 @@ class Emit(Protocol):
     def multiply(self, **fields: int) -> None:
         """Emit an ALU that multiplies accumulators with others of the same bank."""
 
+    def add(self, **fields: int) -> None:
+        """Emit an ALU that adds others of the same bank to accumulators."""
+
     def rescale(self, source: Buffer, table: bytes | None, **fields: int) -> None:
         """Emit a RESCALE out of ``source``, looked up in ``table`` (made resident if it is not)."""
 

@@ -4,7 +4,8 @@ A block of weights is BLOCK_OUT x BLOCK_IN bytes, a row for each output: just wh
 tensor hold in BLOCK_IN of their channels. So a tensor that is stored block of channels by block of channels
 (:class:`Blocked`) *is* a row of blocks of weights, and LOAD brings them to wgt as it does constants. What the zero
 points of both sides ask for beside the product is two more GEMMs: the other side's blocks times a pixel that holds
-nothing but the negated zero point, which is padding of the ring, and the pixels times a block of constants.
+nothing but the negated zero point, which is padding of the ring, and the pixels times a block of constants. The former
+is alike for all pixels; where that is cheaper it is computed once, and ALU adds it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Streamed, Task, Uop, split_evenly, uniform_prm
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
+
+
+#: cycles of ALU that adds accumulators of one bank, for a vector
+ADD_CYCLES = 2
 
 
 def int8_terms(value: int) -> tuple[int, int]:
@@ -53,6 +58,21 @@ class MatMulNode(Node):
         return [int8_terms(-offset) if offset else (0, 0) for offset in self.offsets]
 
     @property
+    def _room(self) -> int:
+        """Vectors of a row that a bank of acc holds with one accumulator more for each."""
+        return self.config.acc_bank_units // ((self.width + 1) * self.config.out_units)
+
+    @property
+    def _adds(self) -> bool:
+        """Whether what the zero point of ``a`` asks for, alike for all pixels, is computed once and added by ALU."""
+        return self.blocks * self._terms[0][1] > ADD_CYCLES and self._room > 0
+
+    @property
+    def _passes(self) -> int:
+        """GEMMs of each pixel over its blocks."""
+        return 1 + self._terms[1][1] + (0 if self._adds else self._terms[0][1])
+
+    @property
     def _vectors(self) -> int:
         return self.out_units // self.config.out_units
 
@@ -68,7 +88,7 @@ class MatMulNode(Node):
         return replace(self.requant, bias=bias.astype(np.int32))
 
     def extents(self) -> tuple[int, ...]:
-        each = self.blocks * (1 + self._terms[0][1] + self._terms[1][1])
+        each = self.blocks * self._passes
         return (
             t.CONV, self.height, self.width, self.out_units, 1, 1, self.in_units, self.in_width, self.padding(0)[3],
             1, 1, 1, 0, 0, 0, 0, 1, self.blocks + len(self._offset_blocks), each * self._vectors,
@@ -93,7 +113,7 @@ class MatMulNode(Node):
             for lo, hi in self.ranges:
                 chunk = len(self._chunks)
                 self._chunks.append(replace(self.constants(lo, hi), streamed=self._streamed(number, lo, hi)))
-                parts = split_evenly(hi - lo, self._row[t.N_ROOM])
+                parts = split_evenly(hi - lo, self._room if self._adds else self._row[t.N_ROOM])
                 self.tasks += [Task(number, lo + a, lo + b, chunk, hi == self._vectors) for a, b in parts]
 
     @property
@@ -121,7 +141,11 @@ class MatMulNode(Node):
         return found if times else found[:0]
 
     def gemm_cycles(self, task: Task) -> int:
-        return (task.hi - task.lo) * self.width * self.blocks * (1 + self._terms[0][1] + self._terms[1][1])
+        once = self._terms[0][1] if self._adds else 0
+        return (task.hi - task.lo) * self.blocks * (self.width * self._passes + once)
+
+    def alu_cycles(self, task: Task) -> int:
+        return super().alu_cycles(task) + self._adds * ADD_CYCLES * self.width * (task.hi - task.lo)
 
     # -- emission --------------------------------------------------------------------------------------
 
@@ -135,7 +159,7 @@ class MatMulNode(Node):
         own = range(self.blocks)
         offset = [len(self._offset_blocks) - 1 if k == self.blocks - 1 else 0 for k in own]
         return [
-            self._uops(own, True), self._uops(own, False, self._terms[0][1]),
+            self._uops(own, True), self._uops(own, self._adds, self._terms[0][1]),
             self._uops(offset, False, self._terms[1][1]),
         ]  # fmt: skip
 
@@ -158,10 +182,18 @@ class MatMulNode(Node):
         }  # fmt: skip
         place = {"src": source.offset(row, 0, unit), "src_inner": source.units}
         e.gemm(product, **common, **place, **blocks)
-        if column:
-            e.gemm(column, **common, src=source.offset(row, source.width, unit), **blocks)
         if pixels:
             e.gemm(pixels, **common, **place, wgt=constants)
+        padding = source.offset(row, source.width, unit)
+        if self._adds:
+            behind = acc + self.width * pixel
+            e.gemm(column, **common | {"inner": 1, "dst": behind}, src=padding, **blocks)
+            e.add(
+                outer=vectors, inner=self.width, dst=acc, dst_outer=c.out_units, dst_inner=pixel, src=behind,
+                src_outer=c.out_units,
+            )  # fmt: skip
+        elif column:
+            e.gemm(column, **common, src=padding, **blocks)
         for out in e.outputs(self.output):
             e.requantize(
                 self.whole_requant, out,
