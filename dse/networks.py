@@ -20,6 +20,7 @@ from tilewright.jit.floor import Floor, layer_floors
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
+from tilewright.jit.weight_bits import WIDTHS, fits
 
 PART = ":"  #: between a model's name and the number of its part
 
@@ -61,7 +62,7 @@ class Network:
         return self.name.partition(PART)[0]
 
     def tables(self, config: Config, keep: bool = False) -> NetworkTables:
-        """What planning needs of the network, lowered once for every block shape.
+        """What planning needs of the network, lowered once for every shape of block and width of weight.
 
         ``keep``: every layer's output is stored (``keep_intermediates``). Raises :class:`PlaceError`.
         """
@@ -113,9 +114,7 @@ def _weight_bits(graph: Graph) -> tuple[int, str]:
     least = (2, "")
     for op in graph.ops:
         if isinstance(op, Conv2D | DepthwiseConv2D):
-            low, high = int(op.weight.min()), int(op.weight.max())
-            # weights beyond 8 bits are held as two of 8
-            bits = next((b for b in (2, 4, 8) if -(1 << b - 1) <= low and high < 1 << b - 1), 8)
+            bits = next(b for b in WIDTHS if fits(op.weight, b))
             least = max(least, (bits, op.name), key=lambda pair: pair[0])
     return least
 

@@ -21,7 +21,7 @@ from tilewright.jit.blocked import Blocked
 from tilewright.jit.dense_weights import diagonal, expand_groups, mostly_zeros, side_by_side
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
-from tilewright.jit.kernels.base import Node, int8_parts, require_bits
+from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
@@ -32,6 +32,7 @@ from tilewright.jit.lower_matmul import lower_matmul
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
+from tilewright.jit.weight_bits import fits, weight_parts
 from tilewright.runtime.steps import PackStep
 
 
@@ -100,8 +101,6 @@ class _Lowering:
                     self._declare(name, self.graph.tensors[name].shape)
                 if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
                     self.lower(op)
-                if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)) and self.config.weight_bits < 8:
-                    require_bits(op.weight, self.config.weight_bits, op.name)
             except PlaceError as error:
                 if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
                     found[op.name] = error
@@ -147,8 +146,9 @@ class _Lowering:
             pad, strides, dilation = (0, 0, 0, 0), (1, 1), (1, 1)
         if ic > sum(in_units) * self.config.lanes:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
-        if weight.dtype != np.int8:  # the input is read once for each part of the weights
-            parts = int8_parts(weight)
+        parts = weight_parts(weight, self.config.weight_bits, op.name)
+        weight = parts[0]
+        if len(parts) > 1:  # the input is read once for each part of the weights
             weight = side_by_side(parts, sum(in_units) * self.config.lanes)
             inputs, in_units = inputs * len(parts), in_units * len(parts)
         self.nodes.append(
@@ -161,7 +161,7 @@ class _Lowering:
 
     def depthwise(self, op: g.DepthwiseConv2D) -> None:
         kw = op.weight.shape[1]
-        wide = self.tiled and op.weight.dtype != np.int8  # tiles have no second pass over a window
+        wide = self.tiled and not fits(op.weight, self.config.weight_bits, 1)  # tiles have no second pass over a window
         if op.dilation[1] > 1 or kw > self.config.block_in or wide:
             dense = diagonal(op, op.weight, op.requant, op.strides)
             self.conv(replace(dense, dilation=op.dilation, padding=op.padding, pad_value=op.pad_value))

@@ -35,9 +35,10 @@ from tilewright.isa.uops import Block
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import HazardTracker
-from tilewright.jit.kernels.base import Uop, require_bits, split_evenly
+from tilewright.jit.kernels.base import Uop, split_evenly
 from tilewright.jit.tokens import bound_tokens
 from tilewright.jit.uops import Resident, UopCache
+from tilewright.jit.weight_bits import require_fit
 
 CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers
 WEIGHTS_OF_LOAD = 64  #: blocks of weights of one LOAD: long enough for the bus, short enough to start early
@@ -50,7 +51,7 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
     """Weight blocks as wgt holds them: row-major, little-endian, ``bits`` each."""
     if bits == 8:
         return weights.tobytes()
-    require_bits(weights, bits, name)
+    require_fit(weights, bits, name, parts=1)
     per_byte = 8 // bits
     fields = (weights.reshape(-1, per_byte).astype(np.int64) & ((1 << bits) - 1)) << (bits * np.arange(per_byte))
     return fields.sum(axis=1).astype(np.uint8).tobytes()

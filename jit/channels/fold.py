@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.channels.facts import Facts
 from tilewright.jit.graph import Conv2D
+from tilewright.jit.weight_bits import MOST_PARTS, WIDTHS, fits, weight_range
 
 _INT32 = np.iinfo(np.int32)
 
@@ -60,7 +61,6 @@ def _merged(op: Conv2D, x: Facts) -> Conv2D:
 
 
 def _range(weight: NDArray[np.integer]) -> tuple[int, int]:
-    """Weights that take no more bits (2, 4, 8), and no more parts of 8 bits, than the layer's own."""
-    least, most = int(weight.min()), int(weight.max())
-    ranges = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (2, 4, 8))
-    return next((r for r in ranges if r[0] <= least and most <= r[1]), (least, most))
+    """Weights that take no more bits (2, 4, 8), and no more parts of so many bits, than the layer's own."""
+    bits, parts = next((b, p) for b in WIDTHS for p in range(1, MOST_PARTS + 1) if fits(weight, b, p))
+    return weight_range(bits) if parts == 1 else (int(weight.min()), int(weight.max()))

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.layout import Buffer, units_for
 from tilewright.jit.plan import tables as t
@@ -243,26 +242,6 @@ class Node(ABC):
     @abstractmethod
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         """Emit a task's instructions; ``acc`` is the first unit of its part of acc."""
-
-
-def require_bits(weights: NDArray[np.integer], bits: int, name: str) -> None:
-    """Raises PlaceError, naming the layer, for weights that integers of ``bits`` bits cannot hold."""
-    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    if weights.size and (weights.min() < low or weights.max() > high):
-        raise PlaceError(
-            f"{name}: weights from {weights.min()} to {weights.max()} do not fit weight_bits = {bits}; "
-            f"use a config with weight_bits = 8"
-        )
-
-
-def int8_parts(weight: NDArray[np.integer]) -> list[NDArray[np.int8]]:
-    """Weights as the fewest int8 arrays whose sum they are: themselves, or what fits, and what fits of the rest."""
-    parts: list[NDArray[np.int8]] = []
-    rest = np.asarray(weight, np.int64)
-    while not parts or rest.any():
-        parts.append(rest.clip(-128, 127).astype(np.int8))
-        rest = rest - parts[-1]
-    return parts
 
 
 def prm_entries(requant: Requant, config: Config, vectors: int) -> NDArray[np.int32]:

@@ -22,7 +22,6 @@ from tilewright.jit.kernels.base import (
     Node,
     Task,
     Uop,
-    int8_parts,
     is_uniform,
     prm_entries,
     split_into,
@@ -30,6 +29,7 @@ from tilewright.jit.kernels.base import (
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import strips
 from tilewright.jit.plan import tables as t
+from tilewright.jit.weight_bits import weight_parts
 
 
 @dataclass(kw_only=True)
@@ -50,7 +50,8 @@ class WindowNode(Node):
 
     def __post_init__(self) -> None:
         _, kw, _ = self.taps.shape
-        self._parts = int8_parts(self.taps)  # those beyond int8 take a second pass over the same window
+        #: those beyond a weight's bits take further passes over the same window
+        self._parts = weight_parts(self.taps, self.config.weight_bits, self.name)
         self._columns, self._mode = min(self.strides[1], kw), strips.emit_mode(self.config)
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
         self._shared = self.taps.shape[2] == 1

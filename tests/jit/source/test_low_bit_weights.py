@@ -13,10 +13,12 @@ from tests.jit.source.onnx_nets import NetBuilder
 from tests.jit.source.onnx_run import compared
 from tests.jit.source.test_tflite_source import assert_equal
 from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
+from tilewright.checking import reference_outputs
 from tilewright.fuzz.flatbuffer import NARROW, packed
-from tilewright.jit.errors import ModelError
+from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Conv2D, Interpreted
 from tilewright.jit.source.tflite.file import unpacked
+from tilewright.jit.weight_bits import MOST_PARTS, weight_parts, weight_range
 
 STEPS = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
 CONVS = {"CONV_2D": "Conv2DOptions", "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions"}
@@ -169,6 +171,38 @@ def test_onnx_weights_that_are_cast_are_proven_exact(dtype: str, cast: str, tmp_
     weights = [op.weight for op in built.graph.ops if isinstance(op, Conv2D)]
     limit = 1 << NARROW[dtype.removeprefix("u")] - 1
     assert [int(np.abs(w).max()) <= limit for w in weights] == [True, True]
+
+
+@pytest.mark.parametrize("zero_point", [0, 3, 15])
+def test_weights_beyond_their_bits_are_sums(zero_point: int, tmp_path: Path) -> None:
+    """UINT4 less any zero point: two or three passes of 4 bits, dense and in window mode."""
+    b = NetBuilder(zero_point, opset=21)
+    x = b.real_input((1, 9, 6, 5), 0.03)
+    weight, scales = b.weight((9, 1, 3, 3), dtype="uint4", zero_point=zero_point, cast="uint8")
+    y = b.op("Conv", [x.name, weight, b.bias(x, scales, 9)], kernel_shape=[3, 3], group=9)
+    weight, _ = b.weight((7, 9, 3, 3), dtype="uint4", zero_point=zero_point, cast="uint8")
+    y = b.op("Conv", [b.pair(y, (1, 9, 4, 3), 0.06, 5).name, weight], kernel_shape=[3, 3], pads=[1] * 4)
+    b.output(b.pair(y, (1, 7, 4, 3), 0.2, 5).name, (1, 7, 4, 3))
+    path = b.save(tmp_path / "m.onnx")
+    exe = tw.compile(path, tw.PRESETS["tiny"].replace(weight_bits=4), cache=False)
+    given = np.random.default_rng(0).normal(0, 1.5, (3, 9, 6, 5)).astype(np.float32)
+    np.testing.assert_array_equal(exe(given), reference_outputs(path, [given])[0])
+    assert {o["place"] for o in exe.artifact.options["operators"] if o["op"] == "Conv"} == {"accelerator"}
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_parts_add_up_to_the_weights(bits: int) -> None:
+    low, high = weight_range(bits)
+    for parts in range(1, MOST_PARTS + 1):
+        weights = np.arange(max(-255, parts * low), min(255, parts * high) + 1)
+        found = weight_parts(weights, bits, "conv")
+        assert len(found) == -(-max(-weights[0] / -low, weights[-1] / high) // 1)
+        assert all(part.min() >= low and part.max() <= high for part in found)
+        np.testing.assert_array_equal(np.sum(found, axis=0, dtype=np.int64), weights)
+    if bits < 8:
+        for beyond in (MOST_PARTS * low - 1, MOST_PARTS * high + 1):
+            with pytest.raises(PlaceError, match=f"conv: weights from .* do not fit weight_bits = {bits}"):
+                weight_parts(np.array([beyond]), bits, "conv")
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
