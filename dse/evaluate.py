@@ -14,10 +14,11 @@ from typing import Any, Literal
 from tilewright.config import PARAMETERS, Config, ConfigError
 from tilewright.dse import clock
 from tilewright.dse.actions import Counts, count_estimated, count_program
+from tilewright.dse.built import built
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
 from tilewright.dse.networks import Network
 from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
-from tilewright.dse.resources import BOARDS, Resources, excess, limits, resources, shown
+from tilewright.dse.resources import BOARDS, Resources, excess, limits, shown
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
@@ -52,6 +53,8 @@ OBJECTIVES = {
     "ff": Objective("flip-flops", "flip-flops"),
 }
 
+#: percent of a board's LUTs that a design may take: what is fuller rarely routes at its clock
+MAX_LUT = 80.0
 ClockSource = Literal["config", "model"]
 CLOCKS: tuple[ClockSource, ...] = ("model", "config")
 #: a resource's name among the objectives -> in a Resources record and in a synthesis report
@@ -87,7 +90,8 @@ class Evaluator:
     """Objectives of a Config for a set of networks on a board (None: no limits).
 
     ``clock_source``: ``config`` takes every point at its ``clock_mhz``, ``model`` at what :mod:`tilewright.dse.clock`
-    expects of it on the board. ``table``: energies per action (the built-in ones if not given).
+    expects of it on the board. ``table``: energies per action (the built-in ones if not given). ``max_lut``: percent of
+    the board's LUTs that a point may take.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Evaluator:
         objectives: tuple[str, ...],
         clock_source: ClockSource = "config",
         table: EnergyTable | None = None,
+        max_lut: float = MAX_LUT,
     ) -> None:
         for name in objectives:
             if name not in OBJECTIVES:
@@ -112,8 +117,10 @@ class Evaluator:
         for name, needs in (("area", "is a share of a board's resources"), ("model", "depends on the board's part")):
             if board is None and name in (*objectives, str(clock_source)):
                 raise ObjectiveError(f"{name}: {needs}; name a board")
+        if not 0 < max_lut <= 100:
+            raise ObjectiveError(f"max_lut {max_lut:g}: must be above 0 and at most 100 percent")
         self.networks, self.board, self.objectives = networks, board, objectives
-        self.clock_source, self.table = clock_source, table or default_table()
+        self.clock_source, self.table, self.max_lut = clock_source, table or default_table(), max_lut
 
     @property
     def directions(self) -> list[str]:
@@ -122,7 +129,7 @@ class Evaluator:
 
     def identity(self) -> list[Any]:
         """What besides space and networks decides over values: plain data, equal for equal evaluators."""
-        known: list[Any] = [self.board, list(self.objectives)]
+        known: list[Any] = [self.board, list(self.objectives), self.max_lut]
         if self.clock_source != "config":
             known.append(self.clock_source)
         return known if self.table == default_table() else [*known, self.table.text]
@@ -144,7 +151,7 @@ class Evaluator:
             config = self.config(space, point)
         except ConfigError as error:
             return Outcome(None, reason=str(error))
-        counts = _counts(resources(config))
+        counts = _counts(self.used(config))
         over = self._over(counts, config)
         reason = self.unfit(config) if over else None
         try:
@@ -170,7 +177,11 @@ class Evaluator:
         widest = limits(self.board)["axi_bits"]
         if config.axi_bits > widest:
             return f"{self.board}: axi_bits = {config.axi_bits}: the board's memory ports have {widest}; lower axi_bits"
-        return excess(resources(config), self.board)
+        return excess(self.used(config), self.board, self.max_lut)
+
+    def used(self, config: Config) -> Resources:
+        """What a Config takes, the board's own logic included."""
+        return built(config, self.board)
 
     def confirm(self, config: Config, options: CompilerOptions | None = None) -> Outcome:
         """The second fidelity: every network compiled and run on the cycle simulator."""
@@ -187,7 +198,7 @@ class Evaluator:
             if spent is not None:
                 counts: Counts = sum((count_program(p, n) for p, n in zip(programs, each, strict=True)), Counts())
                 spent[network.name] = energy(counts, config, self.table)
-        return self._outcome(config, cycles, _counts(resources(config)), spent, None, 0.0)
+        return self._outcome(config, cycles, _counts(self.used(config)), spent, None, 0.0)
 
     def synthesise(self, config: Config) -> Outcome:
         """The third fidelity: resources by Yosys, for objectives that are resources; a kept report is used again.
@@ -195,7 +206,8 @@ class Evaluator:
         Raises :class:`ToolError` where Yosys is needed and missing.
         """
         report = synthesised(config)
-        counts = {name: float(report["used"][key]) for name, (_, key) in _RESOURCES.items()}
+        around = Resources({n: c for n, c in self.used(config).modules.items() if n.startswith("board.")})
+        counts = {name: float(report["used"][key]) + around.total(ours) for name, (ours, key) in _RESOURCES.items()}
         metrics = self._resource_metrics(counts)
         reason = self._too_large(counts, report["tool"])
         values = {name: metrics[name] for name in self.objectives if name in metrics}
@@ -228,7 +240,7 @@ class Evaluator:
         self, config: Config, cycles: Mapping[str, int], spent: Mapping[str, Energy] | None = None
     ) -> dict[str, float]:
         """All objectives that are known of a Config whose networks take ``cycles``."""
-        return self._metrics(config, cycles, _counts(resources(config)), spent)
+        return self._metrics(config, cycles, _counts(self.used(config)), spent)
 
     def _outcome(
         self, config: Config, cycles: dict[str, int], counts: Mapping[str, float],
@@ -263,16 +275,26 @@ class Evaluator:
     def _over(self, counts: Mapping[str, float], config: Config) -> float:
         """The largest share by which a limit is passed."""
         widest = config.axi_bits if self.board is None else limits(self.board)["axi_bits"]
-        return max(0.0, config.axi_bits / widest - 1, *(share - 1 for share in self._shares(counts).values()))
+        shares = (share / self._allowed(name) for name, share in self._shares(counts).items())
+        return max(0.0, config.axi_bits / widest - 1, *(share - 1 for share in shares))
+
+    def _allowed(self, name: str) -> float:
+        """The share of a resource that may be taken."""
+        return self.max_lut / 100 if name == "lut" else 1.0
 
     def _too_large(self, counts: Mapping[str, float], tool: str) -> str | None:
         shares = self._shares(counts)
-        worst = max(shares, key=shares.__getitem__, default=None)
-        if worst is None or shares[worst] <= 1:
+        worst = max(shares, key=lambda name: shares[name] / self._allowed(name), default=None)
+        if worst is None or shares[worst] <= self._allowed(worst):
             return None
         there = limits(str(self.board))[_RESOURCES[worst][0]]
         return (
             f"{self.board}: {shown(counts[worst])} {OBJECTIVES[worst].unit} are needed by {tool}, there are {there:g}"
+            + (
+                f", of which {self.max_lut:g} % may be used (--max-lut)"
+                if worst == "lut" and shares[worst] <= 1
+                else ""
+            )
         )
 
 

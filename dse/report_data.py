@@ -13,7 +13,7 @@ from tilewright.dse import clock
 from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
 from tilewright.dse.networks import Network
-from tilewright.dse.resources import limits, reported, resources, uncertainty
+from tilewright.dse.resources import limits, reported, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
 from tilewright.jit.floor import network_floor
@@ -33,6 +33,7 @@ def head(search: Search, everything: Sequence[Point]) -> dict[str, Any]:
     return {
         "board": evaluator.board,
         "limits": None if evaluator.board is None else limits(evaluator.board),
+        "max_lut": evaluator.max_lut,
         "objectives": {name: OBJECTIVES[name].unit for name in evaluator.objectives},
         "clock": evaluator.clock_source,
         "networks": {n.name: n.weight for n in evaluator.networks},
@@ -68,7 +69,7 @@ def front_rows(search: Search, points: Sequence[Point], progress: Progress = sil
 def _row(search: Search, point: Point) -> dict[str, Any]:
     config, options = search.config(point), search.space.options(point.params)
     evaluator: Evaluator = search.evaluator
-    used, layers = resources(config), evaluator.layers(config, options)
+    used, layers = evaluator.used(config), evaluator.layers(config, options)
     spent = evaluator.spent(config, layers, options)
     neighbours = what_if(evaluator, config, options)
     cycles = (point.simulated or {}).get("cycles") or point.cycles
@@ -83,7 +84,9 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "metrics": {**evaluator.metrics(config, cycles, spent), **point.best_values},
         "board": evaluator.unfit(config),
         "clock_model": dataclasses.asdict(clock.estimate(config, board)),
-        "modules": used.modules,
+        "modules": {
+            name: {kind: round(2 * n) / 2 for kind, n in found.items()} for name, found in used.modules.items()
+        },
         "synthesis": _synthesis(point, config),
         "layers": {
             name: [

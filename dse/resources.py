@@ -135,18 +135,21 @@ def limits(board: str) -> dict[str, int]:
     return PARTS[BOARDS[board]]
 
 
-def excess(used: Resources, board: str) -> str | None:
-    """Why a Config does not fit a board; None if it does."""
+def excess(used: Resources, board: str, max_lut: float = 100.0) -> str | None:
+    """Why a Config does not fit a board, of whose LUTs ``max_lut`` percent may be used; None if it does."""
     limit = limits(board)
     for name, what in (
         ("dsp", "DSP slices"), ("bram36", "36 Kbit block RAMs"), ("lut", "LUTs"), ("ff", "flip-flops"),
     ):  # fmt: skip
         count = used.total(name)
-        if count > limit[name]:
+        if count > limit[name] * (max_lut / 100 if name == "lut" else 1):
             largest = max(used.modules, key=lambda module: used.modules[module].get(name, 0.0))
             alone = used.modules[largest][name]
             needed, most = shown(count), shown(alone)
-            return f"{board}: {needed} {what} are needed, there are {limit[name]}; {largest} alone takes {most}"
+            there = f"there are {limit[name]}"
+            if count <= limit[name]:
+                there += f", of which {max_lut:g} % may be used (--max-lut)"
+            return f"{board}: {needed} {what} are needed, {there}; {largest} alone takes {most}"
     return None
 
 
@@ -156,8 +159,8 @@ def shown(count: float) -> str:
 
 
 def reported(config: Config, folder: Path = REPORTS) -> dict[str, Any] | None:
-    """LUT, FF, DSP and BRAM of a kept synthesis report of exactly this Config, with the tool; None without one."""
-    for path in sorted(folder.glob("*.json")):
+    """LUT, FF, DSP and BRAM of a kept report of exactly this Config, of the whole design if there is one; or None."""
+    for path in [*sorted((folder / "whole").glob("*.json")), *sorted(folder.glob("*.json"))]:
         report = json.loads(path.read_text())
         if report.get("fingerprint") == config.fingerprint and "LUT" in report.get("used", {}):
             return {**report["used"], "tool": report["tool"], "part": report["part"]}

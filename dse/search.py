@@ -83,7 +83,10 @@ class Search:
     def confirm_front(
         self, most: int, progress: Progress = silent, fidelity: str = SIMULATOR, watch: Watch | None = None
     ) -> list[Point]:
-        """Take up to ``most`` points of the front to a higher fidelity, first objective first; returns the front then.
+        """Take ``most`` points to a higher fidelity, the front's first; returns the front then.
+
+        A round takes points spread evenly over the front, its best by the first objective among them; where the front
+        has fewer than the round may take, those of the front behind it follow, and so on.
 
         The simulator sees the base Config on top of them, wherever its estimate puts it: it is what every user compares
         with, and must not lose to an answer that is worse. Points that fail there leave the front, with the reason
@@ -99,14 +102,12 @@ class Search:
         most += base is not None
         done = 0
         while done < most:
-            best = front(self.points(), names)
-            if base is not None and not done:
-                best = [base, *(p for p in best if p.number != base.number)]
-            chosen = [p for p in best if getattr(p, attribute) is None][: -(-(most - done) // 2)]
+            chosen = [base] if base is not None and not done else []
+            chosen += self._spread(-(-(most - done) // 2) - len(chosen), attribute, chosen)
             if not chosen:
                 break
             wanted = {p.number: p.params for p in chosen}
-            outcomes = self._evaluated(fidelity, wanted, known, 0, progress, min(most, done + len(best)), title, done)
+            outcomes = self._evaluated(fidelity, wanted, known, 0, progress, most, title, done)
             for point in chosen:
                 found: dict[str, Any] = {attribute: outcomes[point.number]}
                 self._points[point.number] = dataclasses.replace(point, **found)
@@ -114,6 +115,23 @@ class Search:
             if watch is not None:
                 watch(self.points())
         return front(self.points(), names)
+
+    def _spread(self, count: int, attribute: str, taken: list[Point]) -> list[Point]:
+        """Up to ``count`` feasible points without ``attribute``, layer by layer from the front back, each layer evenly.
+
+        Of points with equal values one is taken: the others differ in what the models do not see.
+        """
+        left = [p for p in self.points() if p.feasible and p not in taken]
+        seen = [p.values for p in (*taken, *left) if p in taken or getattr(p, attribute) is not None]
+        chosen: list[Point] = []
+        while left and len(chosen) < count:
+            layer = front(left, self.evaluator.objectives)
+            numbers = {p.number for p in layer}
+            left = [p for p in left if p.number not in numbers and p.values not in [q.values for q in layer]]
+            fresh = [p for p in layer if getattr(p, attribute) is None and p.values not in seen]
+            room = min(len(fresh), count - len(chosen))
+            chosen += [fresh[round(k * (len(fresh) - 1) / max(1, room - 1))] for k in range(room)]
+        return chosen
 
     def config(self, point: Point) -> Config:
         """The Config of a finished point."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.hw.parts import BOARDS, FAMILIES, PARTS, part_of
+from tilewright.hw.scratch import scratch
 from tilewright.hw.units import Unit, cut_script, instances, merge_equal_modules, plain_name, split, stub_rtlil, unit_of
 from tilewright.hw.verilated.build import cache_directory, locked
 from tilewright.hw.verilated.design import design_sources, unreferenced_sources
@@ -108,9 +109,9 @@ def map_units(units: Sequence[Unit], family: str, progress: Progress = silent) -
     done = 0
     for batch in _batches(missing):
         progress(f"Yosys ({family}): units", done, len(missing))
-        with locked(folder, f"batch-{tag}"), tempfile.TemporaryDirectory(prefix="yosys-", dir=folder) as scratch:
-            for key, result in _map_batch(batch, family, Path(scratch)).items():
-                part = Path(scratch) / f"{key}.part"
+        with locked(folder, f"batch-{tag}"), scratch(folder, "yosys-") as place:
+            for key, result in _map_batch(batch, family, place).items():
+                part = place / f"{key}.part"
                 part.write_text(json.dumps(result))
                 part.replace(paths[key])
         done += len(batch)
@@ -154,8 +155,8 @@ def _map_batch(units: Sequence[Unit], family: str, folder: Path) -> dict[str, di
 
 def _cut(config: Config) -> dict[str, list[str]]:
     """The modules of a Config's units as RTLIL lines (seconds)."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         sources = design_sources(config)
         for name, text in sources.items():
             (folder / name).write_text(merge_equal_modules(text))

@@ -79,6 +79,7 @@ def explore(
     storage: str | None = None,
     seed: int = 0,
     batch: int = 32,
+    max_lut: float = 80.0,
     workers: int | None = None,
     scheduler: str | None = None,
     simulate: int = 8,
@@ -108,7 +109,7 @@ def explore(
     chosen = sweep_space(board, space, values)
     table = None if energy_table is None else load_table(Path(energy_table))
     objectives = (objective,) if isinstance(objective, str) else tuple(objective)
-    evaluator = Evaluator([], board, objectives, clock, table)  # type: ignore[arg-type]
+    evaluator = Evaluator([], board, objectives, clock, table, max_lut)  # type: ignore[arg-type]
     if clock == "model" and "clock_mhz" in chosen.varied:
         raise ExploreProblem("clock_mhz varies, but --clock model sets it; use --clock config, or do not vary it")
     pool = make_pool(workers, scheduler)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.hw.hls.header import config_header
+from tilewright.hw.scratch import scratch
 from tilewright.hw.verilated import build as verilated
 from tilewright.hw.verilated.toolchain import ToolError, compiler, compiler_version, run
 from tilewright.progress import Progress, silent
@@ -76,9 +76,9 @@ def build_library(config: Config, progress: Progress = silent) -> Path:
             os.utime(target)
             return target
         progress(f"g++: compiling the HLS kernels for {config.name}", 0, 1)
-        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
-            built = Path(scratch) / "kernels.so"
-            compile_kernels(config, Path(scratch), ["-o", str(built)])
+        with scratch(folder) as place:
+            built = place / "kernels.so"
+            compile_kernels(config, place, ["-o", str(built)])
             os.replace(built, target)
         progress("the HLS kernels are compiled", 1, 1)
         (folder / f"{key}.lock").unlink(missing_ok=True)

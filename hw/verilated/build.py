@@ -6,13 +6,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.files import cache_root, sweep
+from tilewright.hw.scratch import scratch
 from tilewright.hw.verilated.toolchain import (
     CXX_FLAGS,
     FAST_FLAGS,
@@ -94,8 +94,8 @@ def build_library(
         if target.exists():
             os.utime(target)
             return target
-        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
-            built = _build(sources, top, wave, Path(scratch), progress, optimise)
+        with scratch(folder) as place:
+            built = _build(sources, top, wave, place, progress, optimise)
             os.replace(built, target)
         (folder / f"{key}.lock").unlink(missing_ok=True)
     prune(folder, "*.so")
@@ -171,10 +171,10 @@ def runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:
     folder = cache_directory() / name
     with locked(cache_directory(), name):
         if not folder.exists():
-            with tempfile.TemporaryDirectory(prefix="build-", dir=cache_directory()) as scratch:
-                compile_objects([(source, FAST_FLAGS) for source in sources], flags, Path(scratch))
-                shutil.copytree(scratch, Path(scratch) / "done")
-                os.replace(Path(scratch) / "done", folder)
+            with scratch(cache_directory()) as place:
+                compile_objects([(source, FAST_FLAGS) for source in sources], flags, place)
+                shutil.copytree(place, place / "done")
+                os.replace(place / "done", folder)
     return sorted(folder.glob("*.o"))
 
 

@@ -10,7 +10,7 @@ from tests.dse.networks import residual_network
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.dse.evaluate import simulated_cycles
-from tilewright.dse.resources import BOARDS, block_rams, excess, reported, resources
+from tilewright.dse.resources import BOARDS, block_rams, excess, resources
 from tilewright.hw.synthesis_report import load_reports
 from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
@@ -61,10 +61,7 @@ def test_infeasible_points_name_memory_layer_and_amount(change: dict[str, int], 
 
 @pytest.mark.parametrize("report", load_reports(), ids=lambda report: report["config"])
 def test_dsp_and_block_ram_equal_kept_synthesis_reports(report: dict[str, Any]) -> None:
-    config = PRESETS[report["config"]]
-    found = reported(config)
-    assert found is not None
-    used = resources(config)
+    used, found = resources(PRESETS[report["config"]]), report["used"]
     assert used.dsp == found["DSP"]
     assert used.bram36 == found["BRAM"]
 

@@ -257,6 +257,18 @@ def test_the_front_is_confirmed_by_the_simulator(tmp_path: Path) -> None:
     assert fastest.best_values["latency"] == pytest.approx(fastest.values["latency"], rel=0.15)
 
 
+def test_the_budget_of_simulations_is_spent_whole_and_spread(tmp_path: Path) -> None:
+    """Ends of the front first, then what lies behind it; equal estimates once."""
+    search = make_search(f"sqlite:///{tmp_path}/t.db", "random")
+    search._points = {
+        n: Point(n, {"x": n}, {"latency": float(latency), "dsp": float(dsp)})
+        for n, (latency, dsp) in enumerate([(1, 9), (2, 8), (3, 7), (4, 6), (5, 5), (2, 9), (3, 8), (2, 9), (9, 9)])
+    }
+    assert [p.number for p in search._spread(3, "simulated", [])] == [0, 2, 4]
+    assert [p.number for p in search._spread(7, "simulated", [])] == [0, 1, 2, 3, 4, 5, 6]
+    assert [p.number for p in search._spread(99, "simulated", [])] == [0, 1, 2, 3, 4, 5, 6, 8]
+
+
 def test_front_keeps_the_first_of_equal_points() -> None:
     def point(number: int, a: float, b: float, reason: str | None = None) -> Point:
         return Point(number, {}, {"latency": a, "dsp": b}, reason, {})

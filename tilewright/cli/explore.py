@@ -61,6 +61,9 @@ def explore(
     storage: Annotated[str | None, typer.Option(metavar="URL", help="Database (default: DIR/trials.db).")] = None,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal sweeps.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Points proposed at a time; part of what a sweep is.")] = 32,
+    max_lut: Annotated[
+        float, typer.Option(metavar="PERCENT", min=1, max=100, help="Share of the board's LUTs that a point may take.")
+    ] = 80.0,
     workers: Annotated[
         int | None, typer.Option(min=0, help="Worker processes (default: one per core; 0: none).")
     ] = None,
@@ -94,8 +97,9 @@ def explore(
         found = sweep(
             models, output, board=board, trials=trials, objective=objectives,
             weights=dict(_name_and_weight(text) for text in weight or []), clock=clock, sampler=sampler, space=space,
-            values=set_ or [], storage=storage, seed=seed, batch=batch, workers=workers, scheduler=scheduler,
-            simulate=simulate, synthesise=synthesise, energy_table=energy_table, progress=view.update, watch=view.watch,
+            values=set_ or [], storage=storage, seed=seed, batch=batch, max_lut=max_lut, workers=workers,
+            scheduler=scheduler, simulate=simulate, synthesise=synthesise,
+            energy_table=energy_table, progress=view.update, watch=view.watch,
         )  # fmt: skip
     _summary(found)
 
