@@ -1,4 +1,4 @@
-"""A graph in the forms that the compiler tries, lowered once for every shape of blocks and width of weights, and what the best of them costs."""
+"""A graph in the forms that the compiler tries, lowered once for Configs that share them, and what the best costs."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from tilewright.jit.kernels.base import Chunk, Emit, Node, Streamed, Task, Uop, 
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
 
-
 #: cycles of ALU that adds accumulators of one bank, for a vector
 ADD_CYCLES = 2
 
