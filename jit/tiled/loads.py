@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,12 +28,11 @@ _CACHED = 128  #: pieces whose weights are kept ready made
 class Lane:
     """Blocks of one kind, by the steps that want them; ``next``: the first step whose turn it is not yet.
 
-    ``holders``: steps for which blocks were fetched and not released yet; ``held``: how many of them, over all lanes
-    of the memory, want a block. ``full``: the step for which there was no room, and the memory's state then.
+    ``holders``: steps for which blocks were fetched and not released yet. ``full``: the step for which there was no
+    room, and the memory's state then.
     """
 
     memory: Residency
-    held: Counter[Hashable]
     find: Callable[[Step], list[Wanted]]
     next: int = 0
     holders: set[int] = field(default_factory=set)
@@ -65,10 +63,9 @@ class Loads:
         self._work: dict[Hashable, tuple[list[Run], NDArray[np.int8]]] = {}
         self._now = -1
         self._bus = self._array = self._before = 0.0  #: when the bus, GEMM, and GEMM's last step but one are done
-        act, held = Residency(self._next_use), Counter[Hashable]()
-        wgt, prm = Residency(self._next_use), Residency(self._next_use)
-        self.patches, self.results = Lane(act, held, self._patch), Lane(act, held, self._results)
-        self.weights, self.constants = Lane(wgt, Counter(), self._blocks), Lane(prm, Counter(), self._prm)
+        act, wgt, prm = (Residency(self._next_use) for _ in range(3))
+        self.patches, self.results = Lane(act, self._patch), Lane(act, self._results)
+        self.weights, self.constants = Lane(wgt, self._blocks), Lane(prm, self._prm)
         self._lanes = (self.patches, self.weights, self.results, self.constants)
         self._begun: dict[Hashable, int] = {}  #: weights that have a place, and how many of their entries are loaded
         self._uses: dict[Hashable, list[int]] = {}
@@ -169,7 +166,7 @@ class Loads:
 
         With ``must`` everything else makes way.
         """
-        taken = lane.memory.take(wanted, lane.held if not must else (), must)
+        taken = lane.memory.take(wanted, must)
         if taken is None:
             return None
         places, missing = taken
@@ -216,19 +213,14 @@ class Loads:
         """These blocks, fetched for a step, stay until they are released."""
         if step.number not in lane.holders:
             lane.holders.add(step.number)
-            lane.memory.state += 1
-            lane.held.update(block.key for block in wanted)
+            lane.memory.keep(block.key for block in wanted)
 
     def release(self, lane: Lane, step: Step) -> None:
         """A step is done with its blocks."""
         lane.next = max(lane.next, step.number + 1)
         if step.number in lane.holders:
             lane.holders.remove(step.number)
-            lane.memory.state += 1
-            for block in lane.wanted(step):
-                lane.held[block.key] -= 1
-                if not lane.held[block.key]:
-                    del lane.held[block.key]
+            lane.memory.release(block.key for block in lane.wanted(step))
 
     def ahead(self) -> None:
         """Load what next steps want, those that are next first."""

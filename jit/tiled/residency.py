@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 _NEVER = float("inf")
@@ -26,27 +27,40 @@ class Residency:
 
     Of the places whose blocks are wanted again equally late, the next one around the region is taken, so that the
     oldest block goes first (Belady's rule, with turns for ties). ``state`` is another number whenever blocks were
-    placed; who keeps blocks counts it on when those change: in the same state there is as little room as before.
+    placed, kept or released: in the same state there is as little room as before.
     """
 
     def __init__(self, next_use: Callable[[Hashable], float] = lambda _: 0.0) -> None:
         self._next_use = next_use
         self._held: dict[Hashable, tuple[int, int]] = {}
         self._turn: dict[tuple[int, int], int] = {}
+        self._kept: Counter[Hashable] = Counter()
         self.state = 0
 
-    def take(
-        self, wanted: Sequence[Wanted], keep: Collection[Hashable] = (), must: bool = False
-    ) -> tuple[dict[Hashable, int], list[Hashable]] | None:
+    def keep(self, keys: Iterable[Hashable]) -> None:
+        """These blocks stay until they are released as often as they were kept."""
+        self.state += 1
+        self._kept.update(keys)
+
+    def release(self, keys: Iterable[Hashable]) -> None:
+        """These blocks, kept before, may go."""
+        self.state += 1
+        for key in keys:
+            self._kept[key] -= 1
+            if not self._kept[key]:
+                del self._kept[key]
+
+    def take(self, wanted: Sequence[Wanted], must: bool = False) -> tuple[dict[Hashable, int], list[Hashable]] | None:
         """A place for every block: its first entry by key, and the keys of those that are not there yet.
 
-        Blocks named in ``keep`` stay. None if there is no room beside those; with ``must`` everything else then makes
-        way and all blocks are placed anew, which needs their sum to fit.
+        None if there is no room beside blocks that are kept; with ``must`` everything else then makes way and all
+        blocks are placed anew, which needs their sum to fit.
         """
         places = {block.key: self._held[block.key][0] for block in wanted if block.key in self._held}
         if len(places) == len(wanted):
             return places, []
-        kept = [self._held[key] for key in (*keep, *places) if key in self._held]
+        stay = places if must else (*self._kept, *places)
+        kept = [self._held[key] for key in stay if key in self._held]
         missing = [block for block in wanted if block.key not in places]
         for block in missing:
             start = self._find(block, kept)
