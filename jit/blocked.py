@@ -12,17 +12,18 @@ from tilewright.jit.layout import Buffer
 
 @dataclass(frozen=True)
 class Blocked:
-    """``tensor`` of ``height`` rows of ``width`` pixels in ``blocks`` blocks of BLOCK_IN channels:
-    ``[row][block][pixel][channel of the block]``, the pixels of a row rounded up to whole vectors of BLOCK_OUT.
+    """``tensor`` of ``height`` stacks of ``width`` pixels in ``blocks`` blocks of BLOCK_IN channels:
+    ``[stack][block][pixel][channel of the block]``, the pixels of a stack rounded up to whole vectors of BLOCK_OUT.
 
-    Such a vector of pixels in one block is an entry of wgt. ``packed``: the host packs the tensor so; else its rows are
-    stored so as they are made.
+    Such a vector of pixels in one block is an entry of wgt. ``packed``: the host packs the tensor so; else its rows,
+    ``parts`` to a stack, are stored so as they are made.
     """
 
     name: str
     tensor: str
     height: int
     width: int
+    parts: int
     blocks: int
     config: Config
     packed: bool
@@ -46,11 +47,12 @@ class Blocked:
         }  # fmt: skip
 
     def stored(self, buffer: Buffer, row: int, offset: int) -> Iterator[dict[str, int]]:
-        """Fields of the STOREs of a row out of act. Its first pixel stands for those behind the last one."""
-        c = self.config
+        """Fields of the STOREs of a row out of act. Its first pixel stands for those behind a stack's last one."""
+        c, (stack, part) = self.config, divmod(row, self.parts)
         unit, entry = c.act_unit_bytes // c.beat_bytes, c.wgt_entry_bytes // c.beat_bytes
-        first = offset // c.beat_bytes + row * self.blocks * self.vectors * entry
-        for column, count, step in (0, self.width, buffer.units), (self.width, -self.width % c.block_out, 0):
+        first, begin = offset // c.beat_bytes + stack * self.blocks * self.vectors * entry, part * buffer.width
+        behind = -self.width % c.block_out if part == self.parts - 1 else 0
+        for column, count, step in (begin, buffer.width, buffer.units), (self.width, behind, 0):
             place, source = first + column * c.in_units * unit, buffer.offset(row)
             if c.in_units == 1 and count:
                 yield {

@@ -32,6 +32,7 @@ from tilewright.jit.lower_matmul import lower_matmul
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
+from tilewright.jit.token_rows import folded, folds
 from tilewright.jit.weight_bits import fits, weight_parts
 from tilewright.runtime.steps import PackStep
 
@@ -50,6 +51,7 @@ class _Lowering:
     def __init__(self, sliced: Sliced, config: Config, tiled: bool, joined: bool) -> None:
         self.tiled, self.joined = tiled, joined
         self.sliced, self.graph, self.config = sliced, sliced.graph, config
+        self.folds = not tiled and folds(self.graph)
         self.nodes: list[Node] = []
         self.alias: dict[str, str] = {}
         self.specs: dict[str, TensorSpec] = {}
@@ -119,8 +121,12 @@ class _Lowering:
     def _declare(self, name: str, shape: tuple[int, ...]) -> TensorSpec:
         old = self.graph.tensors.get(name)
         zero, scale = (old.zero_point, old.scale) if old else (0, 1.0)
-        self.specs[name] = TensorSpec(name, image_shape(shape), "int8", scale, zero)
+        self.specs[name] = TensorSpec(name, self._image(shape), "int8", scale, zero)
         return self.specs[name]
+
+    def _image(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """A tensor's shape on the chip."""
+        return folded(image_shape(shape)) if self.folds else image_shape(shape)
 
     def output(self, op: Op) -> TensorSpec:
         """Declare an operator's output."""
@@ -321,7 +327,7 @@ class _Lowering:
 
     def reshape(self, op: g.Reshape) -> None:
         """Free where both shapes hold the same pixels; a flattened image is remembered for its consumer."""
-        before, after = self.spec(op.inputs[0]).shape, image_shape(self.graph.tensors[op.output].shape)
+        before, after = self.spec(op.inputs[0]).shape, self._image(self.graph.tensors[op.output].shape)
         if before != after:
             consumers = self.graph.consumers(op.output)
             if after[1:3] != (1, 1) or not all(isinstance(c, g.Conv2D) for c in consumers):

@@ -46,7 +46,6 @@ class _Side:
 
     tensor: str
     rows: bool
-    width: int
     channels: int  #: of a head
     count: int
 
@@ -62,9 +61,9 @@ def lower_matmul(at: Lowering, op: g.MatMul) -> None:
     name = f"{b.tensor}.blocks"
     units = units_for(at.specs[b.tensor].shape[3], c)
     packed = _is_packed(at, op.inputs[1]) and b.tensor == at.resolve(op.inputs[1])
-    blocked = at.blocked[name] = Blocked(
-        name, b.tensor, at.specs[b.tensor].shape[1], b.width, units // c.in_units, c, packed
-    )
+    _, stacks, pixels, _ = at.graph.tensors[op.inputs[1]].shape
+    parts = at.specs[b.tensor].shape[1] // stacks
+    blocked = at.blocked[name] = Blocked(name, b.tensor, stacks, pixels, parts, units // c.in_units, c, packed)
     if packed:
         at.packs[name] = _packing(at, b.tensor, units, blocked)
     rows = not op.merged
@@ -75,13 +74,15 @@ def lower_matmul(at: Lowering, op: g.MatMul) -> None:
         tensor = f"{op.output}.heads"
         at.specs[tensor] = TensorSpec(tensor, (*out.shape[:3], step * c.lanes * op.heads), "int8")
     part = out if rows else TensorSpec(op.output, (*out.shape[:3], count), "int8")
+    source = at.specs[a.tensor].shape
     for head in range(1 if rows else op.heads):
         at.nodes.append(
             MatMulNode(
                 name=op.name if rows else f"{op.name}.{head}", layer=at.layer, config=c, inputs=[a.tensor],
                 output=tensor, out=part, first_unit=head * step, weights=name, depth=a.channels,
-                blocks=a.count // c.block_in, head=head, in_rows=a.rows, in_width=a.width,
-                in_units=units_for(at.specs[a.tensor].shape[3], c), offsets=op.offsets, requant=op.requant,
+                blocks=a.count // c.block_in, head=head, parts=out.shape[1] // (op.heads if rows else 1),
+                in_rows=a.rows, in_height=source[1], in_width=source[2], in_units=units_for(source[3], c),
+                waits=not packed, offsets=op.offsets, requant=op.requant,
             )
         )  # fmt: skip
     if whole:
@@ -101,18 +102,18 @@ def _aligned(at: Lowering, op: g.MatMul, index: int) -> _Side:
     name = op.inputs[index]
     tensor, block = at.resolve(name), max(at.config.block_in, at.config.block_out)
     _, height, width, channels = at.spec(name).shape
-    rows = op.heads == 1 or height == op.heads
+    rows = op.heads == 1 or at.graph.tensors[name].shape[1] == op.heads
     own = channels if rows else channels // op.heads
     count = -(-own // block) * block
     if own == count or (rows and _is_packed(at, name)):
-        return _Side(tensor, rows, width, own, count)
+        return _Side(tensor, rows, own, count)
     heads = 1 if rows else op.heads
     chosen = [head * own + k if k < own else -1 for head in range(heads) for k in range(count)]
     aligned = f"{tensor}.{heads}heads"
     if aligned not in at.specs:
         at.specs[aligned] = TensorSpec(aligned, (1, height, width, len(chosen)), "int8")
         _select(at, f"{op.name}.{index}", tensor, aligned, chosen)
-    return _Side(aligned, rows, width, own, count)
+    return _Side(aligned, rows, own, count)
 
 
 def _select(at: Lowering, name: str, source: str, result: str, chosen: Sequence[int]) -> None:
@@ -133,8 +134,8 @@ def _select(at: Lowering, name: str, source: str, result: str, chosen: Sequence[
 
 def _packing(at: Lowering, tensor: str, units: int, blocked: Blocked) -> PackStep:
     """The step that packs an input in blocks, zeros behind the pixels and channels of each."""
-    c, shape = at.config, at.specs[tensor].shape
-    assert len(shape) == 4, "on-chip tensors are images"
+    c, channels = at.config, at.specs[tensor].shape[-1]
+    shape = (1, blocked.height, blocked.width, channels)
     return PackStep(
         tensor=tensor, segment=1, shape=shape, lanes=c.lanes, units=units, layout="blocks", block=c.in_units,
         padding=(0, 0, 0, -blocked.width % c.block_out),

@@ -34,20 +34,23 @@ def int8_terms(value: int) -> tuple[int, int]:
 
 @dataclass(kw_only=True)
 class MatMulNode(Node):
-    """``requant(sum (a - offsets[0]) * (b - offsets[1]))``: one head a row of ``out``, from head ``head`` on.
+    """``requant(sum (a - offsets[0]) * (b - offsets[1]))``: ``parts`` rows of ``out`` to a head, from ``head`` on.
 
     ``inputs`` is ``a`` alone; ``weights`` names the blocked form of ``b``. ``depth``: channels that are summed;
-    ``blocks`` of BLOCK_IN of them. ``in_rows``: whether the heads of ``a`` are its rows, else they lie one behind the
-    other in its channels.
+    ``blocks`` of BLOCK_IN of them. ``in_rows``: whether the heads of ``a`` lie one below the other, else one behind the
+    other in its channels. ``waits``: ``b`` is made on the chip; then all rows of ``a`` that are made before it stay.
     """
 
     weights: str
     depth: int
     blocks: int
     head: int
+    parts: int
     in_rows: bool
+    in_height: int
     in_width: int
     in_units: int
+    waits: bool
     offsets: tuple[int, int]
     requant: Requant
 
@@ -94,7 +97,20 @@ class MatMulNode(Node):
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
-        return (1, self.head, 1) if self.in_rows else (0, 0, 1)
+        if self.waits or (not self.in_rows and self.height > self.parts):
+            return 0, 0, self.in_height
+        return 1, self.head * self.parts if self.in_rows else 0, 1
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        row = self._source(task.row)[0]
+        return row, row
+
+    def _source(self, row: int) -> tuple[int, int]:
+        """The row of ``a`` that a row of the result is made of, and where in each pixel."""
+        head, part = self.head + row // self.parts, row % self.parts
+        if self.in_rows:
+            return head * self.parts + part, 0
+        return part, head * self.blocks * self.config.in_units
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return (0, 0, 0, int(self.offsets[0] != 0))
@@ -105,22 +121,28 @@ class MatMulNode(Node):
     # -- cut -------------------------------------------------------------------------------------------
 
     def cut(self, row: Sequence[int]) -> None:
-        """Every row is another head, with weights of its own."""
+        """Every head has weights of its own, which stay for all its rows."""
         super().cut(row)
         self.tasks, self._chunks = [], []
-        for number in range(self.height):
-            for lo, hi in self.ranges:
-                chunk = len(self._chunks)
-                self._chunks.append(replace(self.constants(lo, hi), streamed=self._streamed(number, lo, hi)))
-                parts = split_evenly(hi - lo, self._room if self._adds else self._row[t.N_ROOM])
-                self.tasks += [Task(number, lo + a, lo + b, chunk, hi == self._vectors) for a, b in parts]
+        room = self._room if self._adds else self._row[t.N_ROOM]
+        for number in range(self.height // self.parts):
+            first = len(self._chunks)
+            self._chunks += [
+                replace(self.constants(lo, hi), streamed=self._streamed(number, lo, hi)) for lo, hi in self.ranges
+            ]  # fmt: skip
+            self.tasks += [
+                Task(number * self.parts + part, lo + a, lo + b, first + piece, hi == self._vectors)
+                for part in range(self.parts)
+                for piece, (lo, hi) in enumerate(self.ranges)
+                for a, b in split_evenly(hi - lo, room)
+            ]  # fmt: skip
 
     @property
     def chunks(self) -> list[Chunk]:
         return self._chunks
 
-    def _streamed(self, row: int, lo: int, hi: int) -> Streamed:
-        return Streamed(self.weights, (self.head + row) * self.blocks, self.blocks, lo, hi)
+    def _streamed(self, number: int, lo: int, hi: int) -> Streamed:
+        return Streamed(self.weights, (self.head + number) * self.blocks, self.blocks, lo, hi)
 
     def constant_entries(self) -> tuple[int, int]:
         return len(self._offset_blocks), 1
@@ -169,8 +191,7 @@ class MatMulNode(Node):
         c, source = self.config, e.buffer(self.inputs[0])
         vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
         pixel, constants = vectors * c.out_units, e.weight_base(task.chunk)
-        head = self.head + task.row
-        row, unit = (head, 0) if self.in_rows else (0, head * self.blocks * c.in_units)
+        row, unit = self._source(task.row)
         product, column, pixels = self._sequences()
         common = {
             "outer": vectors, "inner": self.width, "dst": acc, "dst_outer": c.out_units, "dst_inner": pixel,

@@ -16,6 +16,7 @@ from tilewright.jit.floor import layer_floors
 from tilewright.jit.kernels.matmul import int8_terms
 from tilewright.jit.lower import lower
 from tilewright.jit.reference import evaluate
+from tilewright.jit.token_rows import folds, parts
 
 PYNQ = PRESETS["pynq-z2"]
 ZERO_POINTS = (0, 0, 5, -7, -128, -127, 127)
@@ -78,7 +79,8 @@ def scores(heads: int, depth: int, pixels: int, offsets: tuple[int, int], seed: 
     ("heads", "depth", "pixels", "offsets"),
     [
         (1, 16, 16, (0, 0)), (2, 16, 32, (5, 0)), (2, 32, 32, (0, -7)), (3, 16, 20, (-128, -128)), (2, 8, 24, (127, 3)),
-        (1, 10, 7, (-128, 9)), (4, 16, 48, (-1, 127)),
+        (1, 10, 7, (-128, 9)), (4, 16, 48, (-1, 127)), (2, 16, 64, (3, 0)), (3, 16, 130, (-128, 3)),
+        (1, 20, 96, (0, 9)),
     ],
 )  # fmt: skip
 def test_projections_are_multiplied_in_one_program(
@@ -102,6 +104,8 @@ def test_both_products_of_an_attention_block() -> None:
 def _random(seed: int) -> g.Graph:
     rng = np.random.default_rng([9, seed])
     heads, depth, count, pixels = (int(rng.integers(1, high)) for high in (4, 40, 40, 40))
+    if seed % 3 == 0:  # long enough for several rows
+        count, pixels = int(rng.choice([64, 66, 128])), int(rng.choice([64, 70, 96]))
     rows = [bool(rng.integers(2)) for _ in range(2)]
     shapes = [
         (1, heads, n, depth) if by_row else (1, 1, n, heads * depth)
@@ -125,10 +129,21 @@ def test_random_products_are_exact(seed: int) -> None:
     config = random_config(seed) if seed % 2 else list(PRESETS.values())[seed // 2 % len(PRESETS)]
     entry, lanes = config.block_in * config.block_out, min(config.block_in, config.block_out)
     config = config.replace(
-        batch=1, weight_bits=8, axi_bits=min(config.axi_bits, 8 * lanes), act_bytes=max(config.act_bytes, 1 << 14),
-        wgt_bytes=max(config.wgt_bytes, 16 * entry), acc_bytes=max(config.acc_bytes, 1 << 15),
+        batch=1, weight_bits=8, axi_bits=min(config.axi_bits, 8 * lanes), act_bytes=max(config.act_bytes, 1 << 18),
+        wgt_bytes=max(config.wgt_bytes, 128 * entry), acc_bytes=max(config.acc_bytes, 1 << 17),
     )  # fmt: skip
     assert_exact(_random(seed), config, seed)
+
+
+def test_long_sequences_are_several_rows() -> None:
+    """So that layers stream; a pool, say, looks at all pixels of a row."""
+    assert [parts(width) for width in (1, 63, 64, 98, 128, 197)] == [1, 1, 2, 2, 4, 1]
+    graph = scores(2, 16, 128, (0, 0))
+    assert {node.height for node in lower(graph, PYNQ).nodes} == {4, 8}
+    pool = g.MaxPool2D(name="p", inputs=["s"], output="p", kernel=(1, 2), strides=(1, 2), padding=(0, 0, 0, 0))
+    graph.ops.append(pool)
+    graph.tensors["p"] = g.TensorSpec("p", (1, 2, 128, 64))
+    assert not folds(graph)
 
 
 def test_a_tensor_times_itself() -> None:
