@@ -54,7 +54,7 @@ class _Writer(TfliteNet):
 
     chosen: tuple[Array, Array, Array]
 
-    def _weights(self, x: Tensor, shape: tuple[int, ...], axis: int, *_: Any) -> tuple[int, int, Range]:
+    def _weights(self, x: Tensor, shape: tuple[int, ...], axis: int, *_: Any, **__: Any) -> tuple[int, int, Range]:
         stored, scales, biases = self.chosen
         assert stored.shape == shape
         w = self._store(StoredTensor(f"w{len(self.tensors)}", shape, "int8", scales, np.zeros(1), axis, stored))

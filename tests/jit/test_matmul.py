@@ -152,9 +152,11 @@ def test_a_tensor_times_itself() -> None:
 
 
 def test_weights_of_fewer_bits_are_no_activations() -> None:
+    net = Products(3, x=(1, 1, 24, 32))
+    graph = net.graph(net.multiply("x", "x", "s", 2, (4, 4)))
     for changed in ({"weight_bits": 4}, {"batch": 2}):
         with pytest.raises(PlaceError, match="activations as weights need weight_bits = 8 and batch = 1"):
-            lower(scores(2, 16, 16, (0, 0)), PYNQ.replace(**changed))
+            lower(graph, PYNQ.replace(**changed))
 
 
 def test_the_definition() -> None:
