@@ -26,7 +26,8 @@ def shifted(layer: Layer, x: Operand, wanted: NDArray[np.int64], step: float, ou
     """
     zero_point, channels = out.quantisation.zero_point, wanted.shape[1]
     spread = max(256.0, float(np.abs(wanted - zero_point).max() + 1) / step + 128)
-    fraction = min(_FRACTION, 31 - _SPARE - int(np.ceil(np.log2(spread))))
+    steep = _STEEPEST + int(np.floor(np.log2(step))) - 31  # with more, the shift would be beyond
+    fraction = min(_FRACTION, 31 - _SPARE - int(np.ceil(np.log2(spread))), steep)
     if fraction < 0:
         raise Unsupported(f"a step of {step:.3g} between results")
     multiplier, shift = quantize_multiplier(step / (1 << fraction))
