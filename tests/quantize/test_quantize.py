@@ -140,7 +140,8 @@ def test_a_float_file_of_an_old_converter(tmp_path: Path) -> None:
     assert quantize_file(path, data).layers == wanted.layers
 
 
-def test_float_pt2(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits,least", [(8, 20), (4, 10)])
+def test_float_pt2(bits: int, least: int, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'tilewright[torch]'")
     torch.manual_seed(0)
     nn = torch.nn
@@ -150,10 +151,10 @@ def test_float_pt2(tmp_path: Path) -> None:
     program = torch.export.export(module.eval(), (torch.zeros(1, 3, 8, 8),))
     torch.export.save(program, str(tmp_path / "float.pt2"))
     data = images(tmp_path / "x.npy", (3, 8, 8))
-    result = quantize_file(tmp_path / "float.pt2", data)
-    assert [layer.after > 20 for layer in result.layers] == [True] * len(result.layers)
+    result = quantize_file(tmp_path / "float.pt2", data, bits=bits)
+    assert [layer.after > least for layer in result.layers] == [True] * len(result.layers)
     result.save(tmp_path / "quantised.onnx")
-    exact_on_the_accelerator(tmp_path / "quantised.onnx", np.load(data)[:3], 2)
+    exact_on_the_accelerator(tmp_path / "quantised.onnx", np.load(data)[:3], 2, bits)
 
 
 def test_losses_of_layers_by_hand() -> None:
