@@ -19,7 +19,7 @@ _LANE, _PACKED_DOT = {"xc7": 411 / 1249, "xcup": 0.432}, 282 / 688
 #: of the tables, by ALU lane: what they add to ALU and to the memories, and half a RAMB36
 _TABLES = {"alu": {"lut": 134 / 16}, "memories": {"lut": 128 / 16}, "table": {"bram36": 0.5}}
 #: Cores around the accelerator in ``hw/boards/tcl/block_design.tcl``: assumptions, rounded up, for no vendor tool has
-#: counted them. ``converter`` stands in front of a memory port of another width or protocol alone.
+#: counted them. ``converter`` stands in front of each memory port of another width or protocol alone.
 _AROUND = {
     "board.interconnect": {"lut": 1000.0, "ff": 1300.0},
     "board.interrupt": {"lut": 150.0, "ff": 200.0},
@@ -38,15 +38,15 @@ def built(config: Config, board: str | None) -> Resources:
     for name, more in _TABLES.items():
         counts = modules.setdefault(name, {})
         for kind, each in more.items():
-            counts[kind] = counts.get(kind, 0.0) + each * config.batch * config.block_out
+            counts[kind] = counts.get(kind, 0.0) + each * config.batch * config.block_out * config.cores
     if board is not None:
         modules |= {name: dict(counts) for name, counts in _AROUND.items()}
         if not _direct(config, board):
-            modules["board.converter"] = dict(_CONVERTER)
+            modules["board.converter"] = {kind: config.cores * count for kind, count in _CONVERTER.items()}
     return Resources(modules)
 
 
 def _direct(config: Config, board: str) -> bool:
-    """Whether the memory port takes the accelerator's master as it is (HP ports are AXI3 on Zynq-7000)."""
+    """Whether a memory port takes a core's master as it is (HP ports are AXI3 on Zynq-7000)."""
     part = part_of(board)
     return config.axi_version == (3 if FAMILIES[part] == "xc7" else 4) and config.axi_bits == PARTS[part]["axi_bits"]

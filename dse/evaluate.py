@@ -18,17 +18,18 @@ from tilewright.dse.built import built
 from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
 from tilewright.dse.networks import Network
 from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
-from tilewright.dse.resources import BOARDS, Resources, excess, limits, shown
+from tilewright.dse.resources import BOARDS, Resources, excess, limits, shared, shown
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import SCHEDULES as SCHEDULES_TRIED
+from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.cost.tiles import AnyEstimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.plan.policy import Policy
-from tilewright.sim import simulate_timing
+from tilewright.sim import simulate_timing, steady_interval
 
 __all__ = ["OBJECTIVES", "Evaluator", "Network", "Objective", "ObjectiveError", "Outcome", "cost"]
 
@@ -44,7 +45,9 @@ class Objective:
 
 OBJECTIVES = {
     "latency": Objective("us", "time of one run of every network, each times its weight"),
-    "throughput": Objective("images/s", "images a second when each network gets its weight's share of them", True),
+    "throughput": Objective(
+        "images/s", "images a second when each network gets its weight's share of them, all cores at work", True
+    ),
     "energy": Objective("uJ", "energy of one run of every network, each times its weight"),
     "area": Objective("% of the board", "largest share of the board's DSP, block RAM, LUT and FF that is taken"),
     "dsp": Objective("DSP slices", "DSP slices"),
@@ -161,7 +164,7 @@ class Evaluator:
             return Outcome(config, reason=str(error), excess=over)
         cycles = {name: e.cycles for name, e in found.items()}
         spent = self.spent(config, found, options) if "energy" in self.objectives else None
-        return self._outcome(config, cycles, counts, spent, reason, over)
+        return self._outcome(config, cycles, counts, spent, reason, over, self.intervals(config, cycles, found))
 
     def buildable(self, space: Space, point: Mapping[str, Value]) -> bool:
         """Whether a point contradicts nothing and fits the board; nothing is said about networks."""
@@ -174,7 +177,10 @@ class Evaluator:
         """Why a Config cannot be built on the board: its bus, or too few of a resource; None if it can."""
         if self.board is None:
             return None
-        widest = limits(self.board)["axi_bits"]
+        limit = limits(self.board)
+        if config.cores > limit["axi_ports"]:
+            return f"{self.board}: cores = {config.cores}: there are {limit['axi_ports']} memory ports; lower cores"
+        widest = limit["axi_bits"]
         if config.axi_bits > widest:
             return f"{self.board}: axi_bits = {config.axi_bits}: the board's memory ports have {widest}; lower axi_bits"
         return excess(self.used(config), self.board, self.max_lut)
@@ -187,6 +193,7 @@ class Evaluator:
         """The second fidelity: every network compiled and run on the cycle simulator."""
         options = options or CompilerOptions()
         cycles: dict[str, int] = {}
+        intervals: dict[str, float] = {}
         spent: dict[str, Energy] | None = {} if "energy" in self.objectives else None
         for network in self.networks:
             try:
@@ -195,19 +202,23 @@ class Evaluator:
                 return Outcome(config, reason=f"{network.name}: {error}")
             each = [simulate_timing(program).cycles for program in programs]
             cycles[network.name] = sum(each)
+            intervals[network.name] = sum(steady_interval(config, program) for program in programs)
             if spent is not None:
                 counts: Counts = sum((count_program(p, n) for p, n in zip(programs, each, strict=True)), Counts())
                 spent[network.name] = energy(counts, config, self.table)
-        return self._outcome(config, cycles, _counts(self.used(config)), spent, None, 0.0)
+        return self._outcome(config, cycles, _counts(self.used(config)), spent, None, 0.0, intervals)
 
     def synthesise(self, config: Config) -> Outcome:
         """The third fidelity: resources by Yosys, for objectives that are resources; a kept report is used again.
 
         Raises :class:`ToolError` where Yosys is needed and missing.
         """
-        report = synthesised(config)
+        report, more = synthesised(config.replace(cores=1)), Resources({"cores": shared(config.cores)})
         around = Resources({n: c for n, c in self.used(config).modules.items() if n.startswith("board.")})
-        counts = {name: float(report["used"][key]) + around.total(ours) for name, (ours, key) in _RESOURCES.items()}
+        counts = {
+            name: config.cores * float(report["used"][key]) + more.total(ours) + around.total(ours)
+            for name, (ours, key) in _RESOURCES.items()
+        }
         metrics = self._resource_metrics(counts)
         reason = self._too_large(counts, report["tool"])
         values = {name: metrics[name] for name in self.objectives if name in metrics}
@@ -236,26 +247,38 @@ class Evaluator:
         """Per network: energy of one inference, counted from the tables behind ``found`` (:meth:`layers`)."""
         return {n.name: energy(count_estimated(found[n.name]), config, self.table) for n in self.networks}
 
-    def metrics(
-        self, config: Config, cycles: Mapping[str, int], spent: Mapping[str, Energy] | None = None
+    def intervals(
+        self, config: Config, cycles: Mapping[str, int], found: Mapping[str, AnyEstimate]
     ) -> dict[str, float]:
-        """All objectives that are known of a Config whose networks take ``cycles``."""
-        return self._metrics(config, cycles, _counts(self.used(config)), spent)
+        """Per network that takes ``cycles`` on a core alone: cycles from one result to the next with all at work."""
+        if config.cores == 1:
+            return {name: float(one) for name, one in cycles.items()}
+        moved = {name: count_estimated(estimate)["dram_byte"] for name, estimate in found.items()}
+        return {name: shared_interval(config, one, moved[name]) for name, one in cycles.items()}
+
+    def metrics(
+        self, config: Config, cycles: Mapping[str, int], spent: Mapping[str, Energy] | None,
+        intervals: Mapping[str, float],
+    ) -> dict[str, float]:  # fmt: skip
+        """All objectives that are known of a Config whose networks take ``cycles``, and ``intervals`` of all cores."""
+        return self._metrics(config, cycles, _counts(self.used(config)), spent, intervals)
 
     def _outcome(
         self, config: Config, cycles: dict[str, int], counts: Mapping[str, float],
-        spent: Mapping[str, Energy] | None, reason: str | None, over: float,
+        spent: Mapping[str, Energy] | None, reason: str | None, over: float, intervals: Mapping[str, float],
     ) -> Outcome:  # fmt: skip
-        known = self._metrics(config, cycles, counts, spent)
+        known = self._metrics(config, cycles, counts, spent, intervals)
         return Outcome(config, {name: known[name] for name in self.objectives}, cycles, reason, over, known)
 
     def _metrics(
         self, config: Config, cycles: Mapping[str, int], counts: Mapping[str, float],
-        spent: Mapping[str, Energy] | None,
+        spent: Mapping[str, Energy] | None, intervals: Mapping[str, float],
     ) -> dict[str, float]:  # fmt: skip
-        time = sum(n.weight * cycles[n.name] for n in self.networks) / config.clock_mhz
+        latency, busy = (
+            sum(n.weight * each[n.name] for n in self.networks) / config.clock_mhz for each in (cycles, intervals)
+        )
         images = sum(n.weight * n.images for n in self.networks)
-        known = {"latency": round(time, 3), "throughput": round(1e6 * images / time, 3) if time else 0.0}
+        known = {"latency": round(latency, 3), "throughput": round(1e6 * images / busy, 3) if busy else 0.0}
         if spent is not None:
             known["energy"] = round(sum(n.weight * spent[n.name].total for n in self.networks), 4)
         return known | self._resource_metrics(counts)
@@ -274,9 +297,11 @@ class Evaluator:
 
     def _over(self, counts: Mapping[str, float], config: Config) -> float:
         """The largest share by which a limit is passed."""
-        widest = config.axi_bits if self.board is None else limits(self.board)["axi_bits"]
+        ports = {"axi_bits": config.axi_bits, "axi_ports": config.cores}
+        limit = ports if self.board is None else limits(self.board)
+        over = [ports[name] / limit[name] - 1 for name in ports]
         shares = (share / self._allowed(name) for name, share in self._shares(counts).items())
-        return max(0.0, config.axi_bits / widest - 1, *(share - 1 for share in shares))
+        return max(0.0, *over, *(share - 1 for share in shares))
 
     def _allowed(self, name: str) -> float:
         """The share of a resource that may be taken."""

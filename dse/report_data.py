@@ -73,6 +73,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
     spent = evaluator.spent(config, layers, options)
     neighbours = what_if(evaluator, config, options)
     cycles = (point.simulated or {}).get("cycles") or point.cycles
+    metrics = evaluator.metrics(config, cycles, spent, evaluator.intervals(config, cycles, layers))
     board = evaluator.board
     return {
         "trial": point.number,
@@ -81,7 +82,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "cycles": cycles,
         "analytical_cycles": point.cycles,
         "parameters": point.params,
-        "metrics": {**evaluator.metrics(config, cycles, spent), **point.best_values},
+        "metrics": {**metrics, **point.best_values},
         "board": evaluator.unfit(config),
         "clock_model": dataclasses.asdict(clock.estimate(config, board)),
         "modules": {

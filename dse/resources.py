@@ -65,7 +65,20 @@ class Resources:
 
 @lru_cache(maxsize=4096)
 def resources(config: Config) -> Resources:
-    """Resources of a Config. LUT and FF are off by about :func:`uncertainty`."""
+    """Resources of a Config, all cores together. LUT and FF are off by about :func:`uncertainty`."""
+    core = _core(config)
+    if config.cores == 1:
+        return Resources(core)
+    times = {name: {kind: config.cores * n for kind, n in counts.items()} for name, counts in core.items()}
+    return Resources(times | {"cores": shared(config.cores)})
+
+
+def shared(cores: int) -> dict[str, float]:
+    """What several cores share (``hw/rtl/cores.py``): who is spoken to, and the answer. As Yosys counts, to 20 LUTs."""
+    return {"lut": 11.0 + 28 * cores, "ff": 5.0 + 3 * cores} if cores > 1 else {"lut": 0.0, "ff": 0.0}
+
+
+def _core(config: Config) -> dict[str, dict[str, float]]:
     multipliers = config.batch * config.block_in * config.block_out // (2 if config.dsp_packing else 1)
     lanes = config.batch * config.block_out
     act_row = max(config.in_units, config.out_units)
@@ -84,7 +97,7 @@ def resources(config: Config) -> Resources:
         ("uop_alu", _uop_rams(config, Engine.ALU)),
     ):
         modules[name] = {"bram36": blocks}
-    return Resources(modules)
+    return modules
 
 
 def uncertainty(board: str) -> dict[str, float]:
@@ -159,7 +172,12 @@ def shown(count: float) -> str:
 
 
 def reported(config: Config, folder: Path = REPORTS) -> dict[str, Any] | None:
-    """LUT, FF, DSP and BRAM of a kept report of exactly this Config, of the whole design if there is one; or None."""
+    """LUT, FF, DSP and BRAM of a kept report of exactly this Config, of the whole design if there is one; or None.
+
+    Reports are of one core.
+    """
+    if config.cores > 1:
+        return None
     for path in [*sorted((folder / "whole").glob("*.json")), *sorted(folder.glob("*.json"))]:
         report = json.loads(path.read_text())
         if report.get("fingerprint") == config.fingerprint and "LUT" in report.get("used", {}):

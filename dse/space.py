@@ -44,8 +44,8 @@ DEFAULT_VARIED: dict[str, tuple[Value, ...]] = {
 }
 
 
-#: what the models know nothing of: they are of one core, which no limit holds up
-NOT_EXPLORED = ("cores", "dram_bandwidth")
+#: what is given and not chosen
+NOT_EXPLORED = ("dram_bandwidth",)
 
 
 class SpaceError(TilewrightError):
@@ -119,9 +119,8 @@ def make_space(base: Config, narrowed: Mapping[str, Any] | None = None) -> Space
     """The default space around ``base``, narrowed: a value fixes a parameter, a list says what to try.
 
     Where ``narrowed`` has lists, only those parameters vary; where it only fixes values, the others of the default
-    space do. Raises :class:`SpaceError`, and :class:`ConfigError` for a base of several cores.
+    space do. Raises :class:`SpaceError`.
     """
-    base.check_one_core("a point of the explorer")
     fixed: dict[str, Value] = {}
     lists: dict[str, tuple[Value, ...]] = {}
     for name, value in (narrowed or {}).items():

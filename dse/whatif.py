@@ -14,11 +14,11 @@ from tilewright.dse.evaluate import Evaluator, cost
 from tilewright.dse.options import CompilerOptions
 from tilewright.errors import TilewrightError
 
-#: parameters asked about, in the order of a data path; all are powers of two
+#: parameters asked about, in the order of a data path
 DOUBLED = (
     "block_in", "block_out", "batch", "weight_bits", "act_bytes", "act_banks", "wgt_bytes", "acc_bytes", "acc_banks",
     "prm_entries", "uop_gemm_bytes", "uop_alu_bytes", "axi_bits", "burst_beats", "outstanding", "queue_depth",
-    "fetch_beats",
+    "fetch_beats", "cores",
 )  # fmt: skip
 NOTHING = 1e-3  #: share of a metric below which a change is not worth a mention
 #: parameters that the latency model does not see, but for what they do to the width of instructions
@@ -64,7 +64,8 @@ def what_if(
 def _metrics(evaluator: Evaluator, config: Config, options: CompilerOptions | None) -> Mapping[str, float]:
     layers = evaluator.layers(config, options)
     cycles = {name: estimate.cycles for name, estimate in layers.items()}
-    return evaluator.metrics(config, cycles, evaluator.spent(config, layers, options))
+    spent = evaluator.spent(config, layers, options)
+    return evaluator.metrics(config, cycles, spent, evaluator.intervals(config, cycles, layers))
 
 
 def advice(entries: Sequence[Mapping[str, Any]], objective: str) -> dict[str, Any]:

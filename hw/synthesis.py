@@ -155,6 +155,7 @@ def _map_batch(units: Sequence[Unit], family: str, folder: Path) -> dict[str, di
 
 def _cut(config: Config) -> dict[str, list[str]]:
     """The modules of a Config's units as RTLIL lines (seconds)."""
+    config.check_one_core("a synthesis report")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sources = design_sources(config)

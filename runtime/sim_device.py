@@ -18,13 +18,10 @@ from tilewright.isa.program import Program
 from tilewright.progress import Advance
 from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault
 from tilewright.runtime.segments import own_scratch, segment_memories
-from tilewright.sim import Fault, Functional, Run, TimingResult, simulate_cores, simulate_timing
+from tilewright.sim import Fault, Functional, TimingResult, simulate_timing, steady_interval
 
 PREPARED_PROGRAMS = 16  #: programs kept ready, so that a device that lives long does not grow
 WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
-ROUNDS = (
-    2  #: inferences that each core runs to find the time between two results: the first round fills the DRAM's queues
-)
 
 
 @dataclass
@@ -100,10 +97,8 @@ class SimDevice(Device):
         timing = simulate_timing(prepared.program, watchdog=WATCHDOG_CYCLES)
         if timing.fault is not None:
             raise self._fault(prepared.program, timing.fault)
-        if (cores := self.config.cores) > 1:
-            ran = simulate_cores(self.config, [Run(c, prepared.program) for c in range(cores) for _ in range(ROUNDS)])
-            ends = np.array([r.end for r in ran]).reshape(cores, ROUNDS).max(0)
-            prepared.interval = float(ends[-1] - ends[-2]) / cores
+        if self.config.cores > 1:
+            prepared.interval = steady_interval(self.config, prepared.program)
         prepared.timing = timing
 
     def _simulate(self, machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]], k: int) -> None:

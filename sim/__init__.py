@@ -1,7 +1,7 @@
 """The simulator: what a program computes (:class:`Functional`), how long it takes (:func:`simulate_timing`), and
 how long many take on several cores (:func:`simulate_cores`)."""
 
-from tilewright.sim.cores import Ran, Run, simulate_cores
+from tilewright.sim.cores import Ran, Run, simulate_cores, steady_interval
 from tilewright.sim.functional import Functional, SimulationError
 from tilewright.sim.result import EngineCounters, Fault, FaultCode, FunctionalResult, SimResult, TimingResult
 from tilewright.sim.simulate import initial_segments, simulate
@@ -22,4 +22,5 @@ __all__ = [
     "simulate",
     "simulate_cores",
     "simulate_timing",
+    "steady_interval",
 ]

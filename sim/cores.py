@@ -21,6 +21,8 @@ from tilewright.sim.functional import SimulationError
 from tilewright.sim.result import TimingResult
 from tilewright.sim.timing import Books, Code, begin, books, code_of, machine_of, result_of, simulate_timing
 
+ROUNDS = 2  #: inferences of each core for the time between two results: the first round fills the DRAM's queues
+
 
 @dataclass(frozen=True)
 class Run:
@@ -77,6 +79,13 @@ def simulate_cores(config: Config, runs: Sequence[Run]) -> list[Ran]:
             free[runs[k].worker] = ran.end
             busy.remove(runs[k].worker)
     return [done[k] for k in range(len(runs))]
+
+
+def steady_interval(config: Config, program: Program) -> float:
+    """Cycles from one result to the next with every core on inferences of its own, one after another."""
+    runs = [Run(core, program) for core in range(config.cores) for _ in range(ROUNDS)]
+    ends = np.array([ran.end for ran in simulate_cores(config, runs)]).reshape(config.cores, ROUNDS).max(0)
+    return float(ends[-1] - ends[-2]) / config.cores
 
 
 def _check(config: Config, runs: Sequence[Run]) -> None:

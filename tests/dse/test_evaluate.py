@@ -125,6 +125,37 @@ def test_a_bus_that_the_board_has_not_is_a_reason() -> None:
     assert found.excess == 1.0
 
 
+def test_cores_multiply_the_rate_and_the_resources_and_no_latency() -> None:
+    evaluator = Evaluator([small_network()], "zcu104", ALL)
+    base = PRESETS["zcu104"].replace(
+        block_in=8, block_out=8, axi_bits=64, wgt_bytes=65536, act_bytes=32768, acc_bytes=65536
+    )
+    base = base.replace(act_banks=4, acc_banks=2)
+    space = make_space(base, {"cores": [1, 2, 4, 7]})
+    one, two, four, seven = (evaluator(space, {"cores": cores}) for cores in (1, 2, 4, 7))
+    assert one.values["latency"] == two.values["latency"] == four.values["latency"]
+    assert one.values["energy"] == four.values["energy"]
+    for found, times in ((two, 2), (four, 4)):
+        assert found.reason is None
+        assert found.values["throughput"] == pytest.approx(times * one.values["throughput"], rel=1e-6)
+        assert found.values["dsp"] == times * one.values["dsp"]
+        confirmed = evaluator.confirm(evaluator.config(space, {"cores": times}))
+        alone = evaluator.confirm(evaluator.config(space, {"cores": 1}))
+        assert confirmed.values["throughput"] == pytest.approx(times * alone.values["throughput"], rel=1e-6)
+    assert seven.reason == "zcu104: cores = 7: there are 6 memory ports; lower cores"
+    assert seven.excess >= 1 / 6
+
+
+def test_a_limit_of_the_dram_is_seen_by_both_fidelities() -> None:
+    evaluator = Evaluator([small_network()], "zcu104", ("throughput",))
+    base = PRESETS["zcu104"].replace(block_in=8, block_out=8, axi_bits=64, cores=4, dram_bandwidth=16)
+    space = make_space(base, {"block_in": 8})
+    found, confirmed = evaluator(space, {}), evaluator.confirm(evaluator.config(space, {}))
+    free = evaluator.confirm(base.replace(dram_bandwidth=0))
+    assert confirmed.values["throughput"] < 0.9 * free.values["throughput"]
+    assert found.values["throughput"] == pytest.approx(confirmed.values["throughput"], rel=0.2)
+
+
 def test_wrong_evaluators_are_named() -> None:
     for arguments, message in (
         ((None, ("area",)), "area: is a share of a board's resources; name a board"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tilewright.config import PRESETS, Config
-from tilewright.dse.resources import excess, limits, resources
+from tilewright.dse.resources import excess, limits, reported, resources, shared
 from tilewright.hw.parts import BOARDS, PARTS
+from tilewright.hw.synthesis import MAPPING, count_resources
+from tilewright.hw.verilated.design import design_sources
+from tilewright.hw.yosys import run_yosys
 
 
 def test_resources_are_told_by_module() -> None:
@@ -24,6 +30,32 @@ def test_lut_and_ff_limits_count_too(kind: str, what: str) -> None:
     assert set(limits("ultra96")) >= {"lut", "ff", "dsp", "bram36"}
     without = type(big)({m: {k: n for k, n in counts.items() if k == kind} for m, counts in big.modules.items()})
     assert what in str(excess(without, "ultra96"))
+
+
+def test_several_cores_take_so_many_times_one_and_what_they_share() -> None:
+    one, four = resources(Config()), resources(Config().replace(cores=4))
+    assert four.modules.pop("cores") == shared(4)
+    for name, counts in one.modules.items():
+        assert four.modules[name] == {kind: 4 * n for kind, n in counts.items()}
+    assert str(excess(resources(Config().replace(cores=2)), "pynq-z2")).startswith("pynq-z2: 388 DSP slices are needed")
+    assert reported(PRESETS["tiny"]) is not None
+    assert reported(PRESETS["tiny"].replace(cores=2)) is None
+
+
+@pytest.mark.parametrize("cores", [2, 5])
+def test_what_cores_share_is_what_yosys_counts(toolchain: None, tmp_path: Path, cores: int) -> None:
+    pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
+    (tmp_path / "a.v").write_text(design_sources(PRESETS["tiny"].replace(cores=cores))["tilewright.v"])
+    script = (
+        "read_verilog -lib -specify +/xilinx/cells_sim.v", "read_verilog -lib +/xilinx/cells_xtra.v",
+        "read_verilog -sv a.v", "blackbox tilewright_core", "hierarchy -top tilewright",
+        MAPPING.format(family="xc7"), "tee -q -o stat.json stat -json",
+    )  # fmt: skip
+    run_yosys("\n".join(script) + "\n", tmp_path)
+    cells = json.loads((tmp_path / "stat.json").read_text())["modules"]["\\tilewright"]["num_cells_by_type"]
+    found = count_resources({kind: n for kind, n in cells.items() if kind != "tilewright_core"})
+    assert found["FF"] == shared(cores)["ff"]
+    assert abs(found["LUT"] - shared(cores)["lut"]) <= 20
 
 
 def test_every_preset_fits_its_board() -> None:
