@@ -4,6 +4,7 @@
 #   make setup     .venv with all that the project uses
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
+#   make coverage PARTS="isa sim"   lines and branches that the quick tests of these parts reach
 #   make docs      the documentation site, in build/docs/index.html
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
 #   make rtl-report   synthesis and timing of every preset whose RTL has changed (hours); results in hw/reports
@@ -33,7 +34,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check-machine setup demo test test-all lint docs bench bitstream rtl-report calibrate clean
+.PHONY: help check-machine setup demo test test-all lint docs coverage bench bitstream rtl-report calibrate clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -75,6 +76,13 @@ lint: setup
 # Warnings are errors: a link that leads nowhere, a docstring that is no reStructuredText.
 docs: setup
 	$(PY) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+
+# What Numba compiles, and what tests run in processes of their own, is not seen.
+PARTS ?= isa sim runtime jit
+coverage: setup
+	$(PY) -m coverage run --branch $(foreach part,$(PARTS),--source=$(part)) --data-file=build/coverage -m pytest -q \
+	  -m "not slow" $(foreach part,$(PARTS),tests/$(part))
+	$(PY) -m coverage report --data-file=build/coverage
 
 # Each bench/bench_*.py is a script of its own and prints what it measured.
 bench: setup

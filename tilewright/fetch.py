@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
+from tilewright.files import PART, sweep
 from tilewright.progress import Progress, silent
 
 __all__ = ["BASE_URL", "BASE_URL_VARIABLE", "MODELS", "RemoteModel", "fetch_model"]
@@ -93,12 +94,13 @@ def fetch_model(
     if _is_right(destination, model):
         return destination
     url = f"{(base_url or os.environ.get(BASE_URL_VARIABLE) or model.base_url).rstrip('/')}/{model.path}"
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}.part")
+    partial = destination.with_name(f".{destination.name}.{os.getpid()}{PART}")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
             _receive(url, model, file.write, lambda received: progress(name, received, model.size))
         partial.replace(destination)
+        sweep(destination.parent)
     except OSError as error:
         reason = error.strerror or error
         raise TilewrightError(

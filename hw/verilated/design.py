@@ -46,13 +46,26 @@ def design_sources(config: Config, events: bool = True) -> dict[str, str]:
             os.utime(path)
             sources: dict[str, str] = json.loads(path.read_text())
             return sources
-        from tilewright.hw.rtl.generate import generate_verilog
-
-        sources = {name: _relative_sources(text) for name, text in generate_verilog(config, events).items()}
+        sources = {name: _relative_sources(text) for name, text in _generated(config, events).items()}
         write_atomic(path, json.dumps(sources))
     path.with_suffix(".lock").unlink(missing_ok=True)
     prune(cache_directory(), "*.json")
     return sources
+
+
+def _generated(config: Config, events: bool) -> dict[str, str]:
+    from tilewright.hw.rtl.generate import generate_verilog
+
+    try:
+        return generate_verilog(config, events)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "wasmtime":
+            raise
+        # the Yosys that writes Verilog is compiled, and kept on disk, by a runtime with errors of its own
+        reason = str(error).partition("\n")[0]
+        raise ToolError(
+            f"{config.name}: Yosys cannot write its Verilog: {reason}; is there room on the disk?"
+        ) from error
 
 
 def unreferenced_sources(config: Config) -> dict[str, str]:
