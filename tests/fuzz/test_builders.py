@@ -22,6 +22,7 @@ TFLITE: dict[str, Callable[[TfliteNet, Tensor], Made]] = {
     "depthwise": lambda n, x: n.depthwise(x, 2, padding="valid", dilation=2),
     "transpose_conv": lambda n, x: n.transpose_conv(x, 4, bias=False),
     "fully_connected": lambda n, x: n.fully_connected(x, 9),
+    "matrices": lambda n, x: n.batch_matmul(n.batch_matmul(x, n.tanh(x), turned_b=True), x),
     "kept axes": lambda n, x: n.fully_connected(x, 9, flatten=False, keep_num_dims=True),
     "residual": lambda n, x: n.add(x, n.conv(x, 6), activation="relu"),
     "arithmetic": lambda n, x: n.mul(n.sub(x, n.constant_tensor((6,))), n.logistic(x)),

@@ -151,8 +151,27 @@ def _matmul(d: OnnxDrawer, x: str) -> str:
 
 
 def _attention(d: OnnxDrawer, x: str) -> str:
-    y = d.step("transpose", x, permutation=[0, 2, 1])
-    return d.step("matmul_of", x, y, **d.out())
+    """A tensor times itself; or heads of projections, the softmax of their products, and the products with a third."""
+    if d.chance(0.3):
+        y = d.step("transpose", x, permutation=[0, 2, 1])
+        return d.step("matmul_of", x, y, **d.out())
+    (batch, tokens, _), heads = d.shape(x), d.pick([1, 2, 3, 4])
+    depth = d.pick([4, 8, 10, 16, d.between(1, 24)])
+
+    def part(permutation: list[int]) -> str:
+        y = d.step("matmul", x, channels=heads * depth, **d.out())
+        if d.chance(0.5):
+            c = d.step("constant_tensor", shape=[heads * depth], scale=d.scale(), zero_point=d.zero_point())
+            y = d.step("add", y, c, **d.out())
+        y = d.step("reshape", y, shape=[batch, tokens, heads, depth], **d.moved())
+        return d.step("transpose", y, permutation=permutation, **d.moved())
+
+    y = d.step("matmul_of", part([0, 2, 1, 3]), part([0, 2, 3, 1]), **d.out())
+    if d.chance(0.7):
+        y = d.step("softmax", y, **d.out())
+    y = d.step("matmul_of", y, part([0, 2, 1, 3]), **d.out())
+    y = d.step("transpose", y, permutation=[0, 2, 1, 3], **d.moved())
+    return d.step("reshape", y, shape=[batch, tokens, heads * depth], **d.moved())
 
 
 def _pool(d: OnnxDrawer, x: str) -> str:

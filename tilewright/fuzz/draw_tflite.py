@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.fuzz.draw import Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
-from tilewright.fuzz.tensors import limits
+from tilewright.fuzz.tensors import BuildError, limits
 
 ACTIVATIONS = ["none", "relu", "relu6", "relu_n1_to_1"]
 
@@ -70,10 +70,11 @@ def _menu(d: Drawer, x: str) -> Menu[Drawer]:
     if len(d.shape(x)) == 4:
         return [
             (14, _conv), (7, _depthwise), (2, _transpose_conv), (5, _pool), (2, _mean), (2, _resize), (1, _blocks),
-            (3, _residual), (2, _branches), (1.5, _excite), (1, _classify), (0.7, _by_batches), *common,
+            (3, _residual), (2, _branches), (1.5, _excite), (1, _classify), (0.7, _by_batches), (0.7, _attention),
+            *common,
         ]  # fmt: skip
     if len(d.shape(x)) == 3:
-        return [(1.5, _lstm), (2, _to_map), *common]
+        return [(1.5, _lstm), (2, _to_map), (2, _attention), *common]
     return [(6, _dense), (2, _to_map), *common]
 
 
@@ -371,6 +372,33 @@ def _classify(d: Drawer, x: str) -> str:
     y = d.step("mean", x, axes=[1, 2], keep_dims=False, **d.out())
     y = d.step("fully_connected", y, channels=d.channels(), **d.out())
     return d.step("softmax", y)
+
+
+def _attention(d: Drawer, x: str) -> str:
+    """Heads of projections multiplied with each other, their softmax with a third; or two of these alone."""
+    if d.dtype != "int8":
+        raise BuildError("BATCH_MATMUL: has no kernel for uint8")
+    batch, *_, width = d.shape(x)
+    tokens, heads = int(np.prod(d.shape(x)[1:-1])), d.pick([1, 2, 3, 4])
+    if len(d.shape(x)) == 4:
+        x = d.step("reshape", x, shape=[batch, tokens, width])
+    depth = d.pick([4, 8, 10, 16, d.between(1, 24)])
+
+    def part() -> str:
+        y = d.step(
+            "fully_connected", x, channels=heads * depth, flatten=False, keep_num_dims=True, bias=d.chance(0.8),
+            **d.out(),
+        )  # fmt: skip
+        y = d.step("reshape", y, shape=[batch, tokens, heads, depth])
+        return d.step("transpose", y, permutation=[0, 2, 1, 3])
+
+    scores = d.step("batch_matmul", part(), part(), turned_b=True, **d.out())
+    if d.chance(0.3):
+        return scores
+    y = d.step("batch_matmul", d.step("softmax", scores) if d.chance(0.7) else scores, part(), **d.out())
+    if d.chance(0.3):
+        return y
+    return d.step("reshape", d.step("transpose", y, permutation=[0, 2, 1, 3]), shape=[batch, tokens, heads * depth])
 
 
 def _lstm(d: Drawer, x: str) -> str:

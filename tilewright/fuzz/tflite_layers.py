@@ -157,6 +157,23 @@ class Layers(TfliteBase):
         )  # fmt: skip
         return y
 
+    def batch_matmul(
+        self, a: Tensor, b: Tensor, turned_a: bool = False, turned_b: bool = False, **out: Any
+    ) -> Tensor:  # fmt: skip
+        """BATCH_MATMUL of two tensors of the network."""
+        left, right = (
+            (*x.shape[:-2], x.shape[-1], x.shape[-2]) if turned else x.shape
+            for x, turned in ((a, turned_a), (b, turned_b))
+        )
+        if len(left) < 2 or left[:-2] != right[:-2] or left[-1] != right[-2]:
+            raise BuildError(f"BATCH_MATMUL: {left} by {right}")
+        depth = left[-1]
+        values = Range(depth * a.mean * b.mean, math.sqrt(depth) * a.rms * b.rms)
+        y = self._output((*left[:-1], right[-1]), values, a.dtype, **out)
+        self.macs += math.prod(left) * right[-1]
+        self.op("BATCH_MATMUL", [a, b], [y], "BatchMatMulOptions", adjX=turned_a, adjY=turned_b)
+        return y
+
     def _window_shape(
         self, name: str, x: Tensor, channels: int, kernel: Size, stride: Size, dilation: Size, padding: str
     ) -> tuple[int, ...]:

@@ -133,7 +133,7 @@ def qlinear_softmax(site: Site) -> str:
     table = exponentials(scale, site.shape(name)[-1])
     factor = float(np.floor(np.float32(1) / np.float32(out.quantisation.scale)))
     zero_point = out.quantisation.zero_point + 128
-    if not 0 < float(table[-1]) * max(factor, site.shape(name)[-1]) < np.finfo(np.float32).max:
+    if not 0 < float(table[-1]) * max(factor, site.shape(name)[-1]) < float(np.finfo(np.float32).max):
         raise Unsupported("a softmax whose sums leave float32")
     _compare_softmax(site, table, factor, zero_point)
     site.report_exact(x.shape[3])
