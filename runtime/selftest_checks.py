@@ -55,8 +55,14 @@ class Bench:
 
     @property
     def registers(self) -> Registers | None:
-        """The device's registers, where it has any."""
+        """Those of the device's first core, where it has any."""
         return getattr(self.device, "registers", None)
+
+    @property
+    def cores(self) -> list[Registers]:
+        """The registers of each core; none where the device has none."""
+        board = getattr(self.device, "board", None)
+        return [] if board is None else list(board.cores)
 
     def run(self, program: Program, inputs: Bytes | None = None, read: int = 0) -> tuple[Bytes, Counters]:
         """Run a program; (inferences, ``read``) bytes of its output. Raises one of FAILURES."""
@@ -76,41 +82,58 @@ Check = Callable[[Bench], Finding]
 
 
 def check_registers(bench: Bench) -> Finding:
-    """Identity, reset values, and patterns in everything that can be written."""
-    name, registers = "registers", bench.registers
-    if registers is None:
+    """Identity, reset values, and patterns in everything that can be written, of every core."""
+    name, cores = "registers", bench.cores
+    if not cores:
         return Finding(name, None, f"the {bench.device} has none")
+    for core, registers in enumerate(cores):
+        wrong = _wrong_register(bench.config, registers)
+        if wrong is not None:
+            return Finding(name, False, wrong + f" (core {core})" * (len(cores) > 1))
+    for core, registers in enumerate(cores):
+        registers.write("WATCHDOG", core)
+    if [registers.read("WATCHDOG") for registers in cores] != list(range(len(cores))):
+        return Finding(name, False, "cores share a register: upper address lines of the control port are stuck")
+    for registers in cores:
+        registers.write("WATCHDOG", 0)
+    count = sum(r.access == "rw" for r in register_map(bench.config))
+    everywhere = f" in each of {len(cores)} cores" * (len(cores) > 1)
+    return Finding(name, True, f"identity, reset values, {count} registers hold patterns{everywhere}")
+
+
+def _wrong_register(config: Config, registers: Registers) -> str | None:
+    """What is wrong with a core's registers."""
     if registers.read("ID") != ID_VALUE:
-        return Finding(name, False, f"ID holds {registers.read('ID'):#010x}, not {ID_VALUE:#010x}: no Tilewright here")
+        return f"ID holds {registers.read('ID'):#010x}, not {ID_VALUE:#010x}: no Tilewright here"
     for at_reset, value in AT_RESET.items():
         if (found := registers.read(at_reset)) != value:
-            return Finding(
-                name, False, f"{at_reset} holds {found:#x} after reset, not {value:#x}: the reset is not connected, or "
-                "the bitstream was not loaded anew",
-            )  # fmt: skip
-    writable = [r for r in register_map(bench.config) if r.access == "rw"]
+            return (
+                f"{at_reset} holds {found:#x} after reset, not {value:#x}: the reset is not connected, or the "
+                "bitstream was not loaded anew"
+            )
+    writable = [r for r in register_map(config) if r.access == "rw"]
     try:
         for pattern in (0xFFFFFFFF, 0xAAAAAAAA, 0x55555555, 0):
             for register in writable:
                 value = pattern & ((1 << register.bits) - 1)
                 registers.write(register.name, value)
                 if (found := registers.read(register.name)) != value:
-                    return Finding(name, False, diagnosis.bad_register(register.name, value, found, register.bits))
+                    return diagnosis.bad_register(register.name, value, found, register.bits)
         for k, register in enumerate(writable):
             registers.write(register.name, (k + 1) & ((1 << register.bits) - 1))
         for k, register in enumerate(writable):
             if registers.read(register.name) != (k + 1) & ((1 << register.bits) - 1):
-                return Finding(
-                    name, False, f"{register.name} was changed by a write to another register: address lines of the "
-                    "control port are stuck or crossed",
-                )  # fmt: skip
+                return (
+                    f"{register.name} was changed by a write to another register: address lines of the control port "
+                    "are stuck or crossed"
+                )
     finally:
         for register in writable:
             registers.write(register.name, 0)
     registers.write("ID", 0)
     if registers.read("ID") != ID_VALUE:
-        return Finding(name, False, "ID was changed by a write: this is memory, not the accelerator")
-    return Finding(name, True, f"identity, reset values, {len(writable)} registers hold patterns")
+        return "ID was changed by a write: this is memory, not the accelerator"
+    return None
 
 
 def check_fetch(bench: Bench) -> Finding:
@@ -253,21 +276,22 @@ def check_clock(bench: Bench) -> Finding:
         bench.device.launch(allocation, CLOCK_INFERENCES)
         bench.device.wait(allocation)
         took = time.monotonic() - begin
-        cycles = bench.device.counters(allocation).cycles
+        counters = bench.device.counters(allocation)
     except FAILURES as error:
         return Finding("clock", False, diagnosis.failed_run(error))
     finally:
         bench.device.release(allocation)
-    found = cycles * CLOCK_INFERENCES / took / 1e6
+    found = counters.cycles * -(-CLOCK_INFERENCES // counters.cores) / took / 1e6
     if abs(found - expected) > CLOCK_TOLERANCE * expected:
         return Finding("clock", False, diagnosis.wrong_clock(found, expected))
     return Finding("clock", True, f"{found:.1f} MHz")
 
 
 def check_network(bench: Bench) -> Finding:
-    """A convolution over several inferences with one doorbell."""
-    finding = check_case("network", lambda config: programs.gemm(config, NETWORK_INFERENCES))(bench)
-    return Finding("network", finding.ok, f"{NETWORK_INFERENCES} inferences, one launch: {finding.detail}")
+    """A convolution over several inferences with one doorbell, on every core."""
+    count = max(NETWORK_INFERENCES, len(bench.cores))
+    finding = check_case("network", lambda config: programs.gemm(config, count))(bench)
+    return Finding("network", finding.ok, f"{count} inferences, one launch: {finding.detail}")
 
 
 #: (check, names of those that must have passed before it)

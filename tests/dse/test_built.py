@@ -11,7 +11,7 @@ from tests.dse.networks import small_network
 from tilewright.config import PRESETS, Config
 from tilewright.dse.built import built
 from tilewright.dse.evaluate import Evaluator, ObjectiveError
-from tilewright.dse.resources import REPORTS, reported
+from tilewright.dse.resources import REPORTS, reported, shared
 from tilewright.dse.space import make_space
 
 WHOLE = [json.loads(path.read_text()) for path in sorted((REPORTS / "whole").glob("*.json"))]
@@ -63,3 +63,17 @@ def test_a_margin_is_left_for_routing_unless_it_is_said_otherwise() -> None:
     assert careful.identity() != bold.identity()
     with pytest.raises(ObjectiveError, match="max_lut 0: must be above 0 and at most 100"):
         Evaluator([], "pynq-z2", ("latency",), max_lut=0)
+
+
+@pytest.mark.parametrize("name", ["tiny", "pynq-z2", "zcu104"])
+def test_cores_take_their_multiple_and_a_converter_each(name: str) -> None:
+    one = PRESETS[name]
+    board = one.board or "pynq-z2"
+    alone, three = built(one, board).modules, built(one.replace(cores=3), board).modules
+    assert three.pop("cores") == shared(3)
+    assert three.keys() == alone.keys()
+    once = {module for module in alone if module.startswith("board.") and module != "board.converter"}
+    for module, counts in alone.items():
+        times = 1 if module in once else 3
+        assert three[module] == pytest.approx({kind: times * count for kind, count in counts.items()})
+    assert ("board.converter" in alone) == (name == "tiny")

@@ -17,14 +17,15 @@ from tests.runtime.network import TINY, images, make_artifact, make_program
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program
-from tilewright.isa.registers import SHARED_BASE
+from tilewright.isa.registers import SHARED_BASE, offsets
 from tilewright.jit.compiler import compile_graph
 from tilewright.runtime.device import Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.pynq.manifest import OverlayError
+from tilewright.runtime.pynq.manifest import Manifest, OverlayError
 from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.rtl_device import RtlDevice
 from tilewright.runtime.segments import shares
+from tilewright.runtime.selftest_checks import Bench, run_checks
 
 TWO = TINY.replace(cores=2)
 
@@ -161,3 +162,20 @@ def test_a_wrong_number_of_cores_is_named(toolchain: None, tmp_path: Path) -> No
     facade, message = Facade(TWO), "has 3 cores, the manifest says 2"
     with facade.broken(registers={SHARED_BASE: 3}), pytest.raises(OverlayError, match=message):
         open_board(tmp_path, TWO, facade)
+
+
+def test_the_selftest_looks_at_every_core(toolchain: None) -> None:
+    facade = Facade(TWO, files=False)
+
+    def opened() -> PynqDevice:
+        return PynqDevice(TWO, Manifest(Path("verilated.bit"), TWO), timeout=600.0, pynq=facade)
+
+    found = {finding.name: finding for finding in run_checks(Bench(opened()))}
+    assert all(finding.ok is not False for finding in found.values())
+    assert found["registers"].detail.endswith("registers hold patterns in each of 2 cores")
+    at = offsets(TWO, core=1)["SEGMENT0_LIMIT"]
+    with facade.broken(registers={at: 5}):
+        broken = next(run_checks(Bench(opened())))
+    assert broken.ok is False
+    assert broken.detail.startswith("SEGMENT0_LIMIT holds 0x5 after reset")
+    assert broken.detail.endswith("(core 1)")
