@@ -59,10 +59,10 @@ def _generated(config: Config, events: bool) -> dict[str, str]:
     try:
         return generate_verilog(config, events)
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "wasmtime":
+        if type(error).__name__ != "YosysError":
             raise
-        # the Yosys that writes Verilog is compiled, and kept on disk, by a runtime with errors of its own
-        reason = str(error).partition("\n")[0]
+        # Amaranth's Yosys is a process that compiles itself and keeps that on disk: its last line says what was wrong
+        reason = str(error).strip().rpartition("\n")[2]
         raise ToolError(
             f"{config.name}: Yosys cannot write its Verilog: {reason}; is there room on the disk?"
         ) from error

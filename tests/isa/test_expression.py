@@ -6,6 +6,7 @@ import pytest
 
 from tests.isa.expressions import EXPRESSIONS, PAIRS, A, B, stated
 from tilewright.isa.expression import INFIX, Expression, ExpressionError, evaluate, shift_right, text
+from tilewright.isa.schema import bits_for
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -16,6 +17,15 @@ def test_values_are_exact_and_within_the_bounds(name: str) -> None:
     assert expression.low <= values.min()
     assert values.max() <= expression.high
     assert -(1 << (expression.bits - 1)) <= expression.low <= expression.high < 1 << (expression.bits - 1)
+
+
+def test_bounds_of_bits_are_tight() -> None:
+    low, other = A & 255, B & 15
+    assert [(e.low, e.high) for e in (low | other, low ^ other, ~low | other)] == [(0, 255), (0, 255), (-256, 255)]
+
+
+def test_bits_for_counts() -> None:
+    assert [bits_for(count) for count in (1, 2, 3, 4, 5, 256, 257)] == [1, 1, 2, 2, 3, 8, 9]
 
 
 def test_every_operator_is_among_them() -> None:
