@@ -20,7 +20,7 @@ class BoardError(TilewrightError):
 
 @dataclass(frozen=True)
 class Board:
-    """A board with a PYNQ image. Addresses are byte addresses of the PS's first master port."""
+    """A board with a PYNQ image. Addresses are byte addresses of the PS."""
 
     name: str
     title: str
@@ -29,9 +29,10 @@ class Board:
     ps: str  #: zynq7 or zynqmp: the Tcl file with the PS core's ports and settings
     memory_bits: int  #: data width of the PS's HP port
     memory_axi: int  #: its protocol: 3 or 4
+    control_axi: int  #: protocol of the PS's master ports for registers: 3 or 4
     max_clock_mhz: int  #: of the PS's clocks for the PL
-    control_address: int  #: the accelerator's registers
-    interrupt_address: int  #: the interrupt controller's registers
+    control_address: int  #: the accelerator's registers, on the PS's first master port
+    interrupt_address: int  #: the interrupt controller's registers, on the second of Zynq-7000, else on the first
     ps_config: dict[str, str]  #: settings of the PS core that PL and .hwh depend on
 
     @property

@@ -15,6 +15,7 @@ from tilewright.hw.boards.board import HERE, Board, BoardError
 from tilewright.hw.hls.header import config_header
 from tilewright.hw.hls.join import KERNELS, MASTERS
 from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
+from tilewright.hw.rtl.axi3_ports import AXI3, LITE
 from tilewright.hw.rtl.ports import MASTER, outer_name
 from tilewright.hw.verilated.design import design_sources
 from tilewright.isa.registers import DRAM_ADDRESS_BITS, window_bits
@@ -34,6 +35,7 @@ RESULTS = ("out", "ip", "work", "overlay")
 def design_settings(board: Board, config: Config, source: Source, ila: bool = False) -> dict[str, object]:
     """What the Tcl scripts get: the dictionary ``design`` of ``design.tcl``."""
     protocol = f"AXI{config.axi_version}" if source == "rtl" else "AXI4"
+    axi3 = source == "rtl" and board.control_axi == 3  # the HLS design's control unit has AXI4-Lite alone
     return {
         "board": board.name,
         "source": source,
@@ -46,6 +48,8 @@ def design_settings(board: Board, config: Config, source: Source, ila: bool = Fa
         "memory_axi": board.memory_axi,
         "axi_bits": config.axi_bits,
         "protocol": protocol,
+        "control": AXI3 if axi3 else LITE,
+        "control_protocol": "AXI3" if axi3 else "AXI4LITE",
         "ports": _ports(config, source),
         "kernels": [] if source == "rtl" else list(KERNELS),
         "clock_mhz": config.clock_mhz,
@@ -93,7 +97,7 @@ def write_project(board: Board, config: Config, source: Source, folder: Path, il
         "build.sh": _build_sh(source),
         "constraints/tilewright.xdc": (HERE / "constraints" / "tilewright.xdc").read_text(),
         **{f"tcl/{name}.tcl": (HERE / "tcl" / f"{name}.tcl").read_text() for name in SCRIPTS},
-        **(_rtl_files(config) if source == "rtl" else _hls_files(config)),
+        **(_rtl_files(config, board.control_axi) if source == "rtl" else _hls_files(config)),
     }
     try:
         for name in ("rtl", "hls", *RESULTS):
@@ -136,8 +140,8 @@ def _build_sh(source: Source) -> str:
     ]) + "\n"  # fmt: skip
 
 
-def _rtl_files(config: Config) -> dict[str, str]:
-    return {f"rtl/{name}": text for name, text in design_sources(config, events=False).items()}
+def _rtl_files(config: Config, control_axi: int) -> dict[str, str]:
+    return {f"rtl/{name}": text for name, text in design_sources(config, events=False, control_axi=control_axi).items()}
 
 
 def _hls_files(config: Config) -> dict[str, str]:

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.hw.rtl.counters import Counters
+from tilewright.hw.rtl.tally import choose
 from tilewright.isa.registers import (
     ADDRESS_BITS,
     DRAM_ADDRESS_BITS,
@@ -20,8 +21,8 @@ from tilewright.isa.registers import (
 class ControlPort(Elaboratable):
     """The AXI4-Lite slave: one access at a time; a write takes effect in the cycle after its handshake.
 
-    write, write_address, write_data: pulse. read_address; ``look`` in the cycle after it came, in which read_data is
-    what stands there, so that the address can be decoded into a register.
+    write, write_address, write_data: pulse. read_address with ``came``; ``look`` two cycles after it, in which
+    read_data is what stands there, so that the address can be decoded and the value found into registers.
     """
 
     def __init__(self) -> None:
@@ -33,24 +34,25 @@ class ControlPort(Elaboratable):
         self.write = Signal()
         self.write_address = Signal(ADDRESS_BITS, reset_less=True)
         self.write_data = Signal(32, reset_less=True)
-        self.look = Signal()
+        self.came, self.look = Signal(), Signal()
         self.read_address = Signal(ADDRESS_BITS, reset_less=True)
         self.read_data = Signal(32)
 
     def elaborate(self, platform: object) -> Module:
         """Write: both halves taken in one cycle. Read: address, decoded, look up, data."""
         m = Module()
-        taken, read = Signal(), Signal()
+        taken, looks = Signal(), Signal()
         m.d.comb += [
             taken.eq(self.awvalid & self.wvalid & (~self.bvalid | self.bready)),
             self.awready.eq(taken),
             self.wready.eq(taken),
-            self.arready.eq(~read & ~self.look & (~self.rvalid | self.rready)),
+            self.arready.eq(~self.came & ~looks & ~self.look & (~self.rvalid | self.rready)),
         ]
         m.d.sync += [
             self.write.eq(taken),
-            read.eq(self.arvalid & self.arready),
-            self.look.eq(read),
+            self.came.eq(self.arvalid & self.arready),
+            looks.eq(self.came),
+            self.look.eq(looks),
         ]
         with m.If(taken):
             m.d.sync += [self.write_address.eq(self.awaddr), self.write_data.eq(self.wdata), self.bvalid.eq(1)]
@@ -210,10 +212,10 @@ class ControlUnit(Elaboratable):
                     m.next = "IDLE"
                 with m.Else():
                     m.next = "ADVANCE"
-            with m.State("ADVANCE"):  # one segment a cycle
-                for k, base in enumerate(self.bases):
-                    with m.If(segment == k):
-                        m.d.sync += base.eq(base + s[f"SEGMENT{k}_STRIDE"])
+            with m.State("ADVANCE"):  # one segment a cycle, as all of them go around
+                strides = [s[f"SEGMENT{k}_STRIDE"] for k in range(self.config.segments)]
+                moved = self.bases[0] + choose(strides, segment)
+                m.d.sync += [base.eq(following) for base, following in zip(self.bases, [*self.bases[1:], moved])]
                 m.d.sync += segment.eq(segment + 1)
                 with m.If(segment == self.config.segments - 1):
                     m.next = "AGAIN"
@@ -256,16 +258,17 @@ class ControlUnit(Elaboratable):
             **counters.values,
             **self._stored,
         }
-        chosen = {r: Signal(name=f"reads_{r.name.lower()}", reset_less=True) for r in register_map(self.config)}
+        here = [r for r in register_map(self.config) if r.access != "wo" and r.name in values]
+        chosen = {r: Signal(name=f"reads_{r.name.lower()}", reset_less=True) for r in here}
         m.d.sync += [signal.eq(port.read_address == register.offset) for register, signal in chosen.items()]
-        read: Value = Const(0, 32)
+        read: Value = counters.value
         for register, signal in chosen.items():
-            if register.access != "wo":
-                value = values[register.name]
-                read = read | (value & signal.replicate(len(value)))
+            value = values[register.name]
+            read = read | (value & signal.replicate(len(value)))
         trace = next(signal for register, signal in chosen.items() if register.name == "TRACE_CYCLE")
         m.d.comb += [
             port.read_data.eq(read),
+            counters.read.eq(port.came), counters.address.eq(port.read_address),
             counters.trace_pop.eq(port.look & trace),
             counters.cycle.eq(Mux(self.start, 0, self.cycle)),
-        ]
+        ]  # fmt: skip

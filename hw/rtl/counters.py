@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
-from tilewright.hw.rtl.queue import Queue
-from tilewright.isa.registers import TAG_BITS, TRACE_DEPTH, counter_names
-from tilewright.isa.spec import Engine
+from tilewright.hw.rtl.tally import Tally
+from tilewright.hw.rtl.trace import Trace
+from tilewright.isa.registers import ADDRESS_BITS, COUNTER_BASE, COUNTER_SPACING, counter_names
+from tilewright.isa.spec import Engine, bits_for
 
 
 class Counters(Elaboratable):
@@ -17,74 +18,58 @@ class Counters(Elaboratable):
     late, and have settled when the end of a run can be seen.
 
     ``cause[engine]``: one bit per name in ``counter_names``, each high in a cycle that counts for it.
-    fetch_beats, load_beats: beats requested in this cycle; store_beat: a beat was written. ``retire[engine]``:
-    (pulse and trace bit, tag). ``values``: register name -> value.
+    fetch_beats, load_beats: beats requested in this cycle; store_beat: a beat was written. ``traced``, ``tags``,
+    ``cycle``, ``trace_pop``: as in :class:`Trace`.
+
+    ``values``: register name -> value, of those that stand in registers; of the engines' counters ``value`` is the one
+    at ``address``, two cycles after ``read``; 0 for any other address. The address stays.
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.count, self.restart, self.trace_pop = Signal(), Signal(), Signal()
-        self.cycle = Signal(32)
+        self.count, self.restart = Signal(), Signal()
         self.cause = {
             e: {n: Signal(name=f"{e.name.lower()}_{n.lower()}_now") for n in counter_names(e)} for e in Engine
         }
         self.fetch_beats = Signal(range(config.burst_beats + 1))
         self.load_beats = Signal(range(config.burst_beats + 1))
         self.store_beat = Signal()
-        self.traced = [Signal(name=f"traced_{e.name.lower()}") for e in Engine]
-        self.tags = [Signal(TAG_BITS, name=f"tag_{e.name.lower()}") for e in Engine]
-        self.values: dict[str, Value] = {}
-        self._steps: dict[str, Value] = {f"{e.name}_{n}": signal for e in Engine for n, signal in self.cause[e].items()}
-        self._steps |= {
+        self.read, self.address = Signal(), Signal(ADDRESS_BITS)
+        self.tally = Tally([list(self.cause[e].values()) for e in Engine], "few")
+        self.value = Signal(32)
+        self.trace = trace = Trace()
+        self.traced, self.tags, self.cycle, self.trace_pop = trace.traced, trace.tags, trace.cycle, trace.pop
+        self._beats = {
             "FETCH_BEATS": self.fetch_beats, "LOAD_BEATS": self.load_beats, "STORE_BEATS": self.store_beat,
         }  # fmt: skip
-        for name in self._steps:
-            self.values[name] = Signal(32, name=name.lower())
-        self.dropped = Signal(16)
-        self.trace = Queue(TAG_BITS + 32, TRACE_DEPTH)
-        self.values["TRACE_COUNT"] = self.trace.count
-        self.values["TRACE_DROPPED"] = self.dropped
-        self.values["TRACE_TAG"] = self.trace.head[:TAG_BITS]
-        self.values["TRACE_CYCLE"] = self.trace.head[TAG_BITS:]
+        self.values: dict[str, Value] = {name: Signal(32, name=name.lower()) for name in self._beats}
+        self.values |= {
+            "TRACE_COUNT": trace.count, "TRACE_DROPPED": trace.dropped, "TRACE_TAG": trace.tag,
+            "TRACE_CYCLE": trace.when,
+        }  # fmt: skip
 
     def elaborate(self, platform: object) -> Module:
-        """Counters; trace entries wait in a register per engine until the one write port is free."""
+        """The beats' counters are whole ones: their steps are numbers."""
         m = Module()
+        m.submodules.trace = self.trace
+        m.submodules.tally = tally = self.tally
         count, restart = Signal(), Signal()
         m.d.sync += [count.eq(self.count), restart.eq(self.restart)]
-        for name, step in self._steps.items():
+        for name, step in self._beats.items():
             value, late = self.values[name], Signal.like(step, name=f"{name.lower()}_step", reset_less=True)
             m.d.sync += late.eq(step)
             with m.If(count):
                 m.d.sync += value.eq(Mux(restart, 0, value) + late)
-        m.submodules.trace = trace = self.trace
-        traced, cycle = Signal(len(self.traced)), Signal.like(self.cycle, reset_less=True)
-        m.d.sync += [traced.eq(Cat(*self.traced)), cycle.eq(self.cycle)]
-        pending = []
-        entries = []
-        taken = [Signal(name=f"trace_taken_{e.name.lower()}") for e in Engine]
-        for e in Engine:
-            waits = Signal(name=f"trace_waits_{e.name.lower()}")
-            entry = Signal(TAG_BITS + 32, name=f"trace_entry_{e.name.lower()}", reset_less=True)
-            tag = Signal.like(self.tags[e], name=f"late_tag_{e.name.lower()}", reset_less=True)
-            m.d.sync += tag.eq(self.tags[e])
-            with m.If(traced[e]):
-                m.d.sync += [waits.eq(1), entry.eq(Cat(tag, cycle))]
-            with m.Elif(taken[e]):
-                m.d.sync += waits.eq(0)
-            pending.append(waits)
-            entries.append(entry)
-        chosen: Value = entries[-1]
-        for k in reversed(range(len(entries) - 1)):
-            chosen = Mux(pending[k], entries[k], chosen)
-        waiting = Cat(*pending).any()
+        word, row = bits_for(4), bits_for(COUNTER_SPACING)
+        above = row + bits_for(tally.rows)
+        mine = Signal()
+        m.d.sync += mine.eq(
+            (self.address[:word] == 0) & (self.address[word:row] < tally.columns)
+            & (self.address[above:] == COUNTER_BASE >> above)
+        )  # fmt: skip
         m.d.comb += [
-            trace.write_data.eq(chosen),
-            trace.write.eq(waiting & ~trace.full),
-            trace.pop.eq(self.trace_pop),
-            *[taken[k].eq(pending[k] & ~Cat(*pending[:k]).any()) for k in range(len(pending))],
-        ]
-        lost = waiting & trace.full
-        overrun = Cat(*[t & w & ~k for t, w, k in zip(traced, pending, taken)]).any()
-        m.d.sync += self.dropped.eq(self.dropped + lost + overrun)
+            tally.count.eq(self.count), tally.restart.eq(self.restart), tally.read.eq(self.read),
+            tally.column.eq(self.address[word:row]), tally.row.eq(self.address[row:above]),
+            self.value.eq(Mux(mine, tally.value, 0)),
+        ]  # fmt: skip
         return m

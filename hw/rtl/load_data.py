@@ -137,6 +137,7 @@ class LoadData(Elaboratable):
         memory_1 = Signal.like(load.memory, reset_less=True)
         base_1 = Signal.like(load.wrap_base, reset_less=True)
         size_1 = Signal.like(load.wrap_size, reset_less=True)
+        wraps_1 = Signal(reset_less=True)
         fill_1 = Signal(reset_less=True)
         value_1 = Signal(32, reset_less=True)
         data_1 = Signal.like(self.data, reset_less=True)
@@ -145,12 +146,13 @@ class LoadData(Elaboratable):
         m.d.sync += [
             valid_1.eq(step & ~is_wait), done_1.eq(tile_done & is_load), slots_done_1.eq(tile_done & ~is_load),
             offset_1.eq(offset), part_1.eq(part), memory_1.eq(load.memory), base_1.eq(load.wrap_base),
-            size_1.eq(load.wrap_size), fill_1.eq(~is_load), value_1.eq(fill.value), data_1.eq(self.beat),
+            size_1.eq(load.wrap_size), wraps_1.eq(offset > load.wrap_size), fill_1.eq(~is_load),
+            value_1.eq(fill.value), data_1.eq(self.beat),
             note_1.eq(note),
         ]  # fmt: skip
         act_mask = memory_depth(c, Memory.ACT) - 1
         wrapped = Signal(bits_for(memory_depth(c, Memory.ACT)))
-        m.d.comb += wrapped.eq((base_1 + Mux(offset_1 > size_1, offset_1 - size_1 - 1, offset_1)) & act_mask)
+        m.d.comb += wrapped.eq((base_1 + Mux(wraps_1, offset_1 - size_1 - 1, offset_1)) & act_mask)
 
         # stage a + 2: the write
         done_2 = Signal()

@@ -27,7 +27,7 @@ class Port:
         return self.name.startswith(EVENTS)
 
 
-def _channel(prefix: str, direction: Literal["in", "out"], names: dict[str, int]) -> list[Port]:
+def channel(prefix: str, direction: Literal["in", "out"], names: dict[str, int]) -> list[Port]:
     """The payload and valid of an AXI channel go in ``direction``, ready the other way."""
     back: Literal["in", "out"] = "in" if direction == "out" else "out"
     return [
@@ -79,16 +79,16 @@ def core_ports(config: Config) -> list[Port]:
     bits = config.axi_bits
     write = {**({"id": 1} if axi3 else {}), "data": bits, "strb": bits // 8, "last": 1}
     return [
-        *_channel("m_axi_ar", "out", address),
-        *_channel("m_axi_r", "in", {"id": 1, "data": bits, "resp": 2, "last": 1}),
-        *_channel("m_axi_aw", "out", address),
-        *_channel("m_axi_w", "out", write),
-        *_channel("m_axi_b", "in", {"id": 1, "resp": 2}),
-        *_channel("s_axil_aw", "in", {"addr": ADDRESS_BITS, "prot": 3}),
-        *_channel("s_axil_w", "in", {"data": 32, "strb": 4}),
-        *_channel("s_axil_b", "out", {"resp": 2}),
-        *_channel("s_axil_ar", "in", {"addr": ADDRESS_BITS, "prot": 3}),
-        *_channel("s_axil_r", "out", {"data": 32, "resp": 2}),
+        *channel("m_axi_ar", "out", address),
+        *channel("m_axi_r", "in", {"id": 1, "data": bits, "resp": 2, "last": 1}),
+        *channel("m_axi_aw", "out", address),
+        *channel("m_axi_w", "out", write),
+        *channel("m_axi_b", "in", {"id": 1, "resp": 2}),
+        *channel("s_axil_aw", "in", {"addr": ADDRESS_BITS, "prot": 3}),
+        *channel("s_axil_w", "in", {"data": 32, "strb": 4}),
+        *channel("s_axil_b", "out", {"resp": 2}),
+        *channel("s_axil_ar", "in", {"addr": ADDRESS_BITS, "prot": 3}),
+        *channel("s_axil_r", "out", {"data": 32, "resp": 2}),
         Port("irq", "out", 1, "level: STATUS.DONE and INTERRUPT_ENABLE"),
         Port("ev_start", "out", 1, "high in cycle 0 of an inference, the cycle after START's write handshake"),
         Port("ev_dispatch", "out", 1, "an instruction is dispatched in this cycle"),

@@ -15,7 +15,9 @@ from tilewright.errors import TilewrightError
 #: parts of a unit that are large enough to be told apart
 PARTS = re.compile(r"(alu\.lane|gemm\.array|control\.counters)[^.]*")
 PORTS = "ports"  #: the unit of the design's own ports
-_UNIT_OF_FILE = {"alu_lane": "alu.lane", "array": "gemm.array", "counters": "control.counters"}
+WRAPPED = "accelerator."  #: where the units are in a top module that converts their control port
+_UNIT_OF_FILE = {"alu_lane": "alu.lane", "array": "gemm.array", "counters": "control.counters",
+                 "tally": "control.counters", "trace": "control.counters"}  # fmt: skip
 _SOURCE = re.compile(r"hw/rtl/(\w+)\.py")
 _NOTES = frozenset({"$scopeinfo"})  #: cells that are none of the part's
 
@@ -65,7 +67,7 @@ class Netlist:
         """The names of each net, with index: those that people gave first, the shortest of them first."""
         found: dict[int, list[tuple[bool, int, str]]] = {}
         for name, net in self._module["netnames"].items():
-            plain = name.replace("\\", "")
+            plain = _plain(name)
             rank = bool(net.get("hide_name", 0))
             for k, bit in enumerate(net["bits"]):
                 if isinstance(bit, int):
@@ -88,12 +90,19 @@ class Netlist:
 
     def describe(self, cell: Cell) -> list[str]:
         """Names for a cell, the best first: its own if a person gave it, else those of the nets that it drives."""
-        own = cell.name.replace("\\", "")
+        own = _plain(cell.name)
         own = re.sub(r"\.?\$.*", "", own.removeprefix("$flatten")) if own.startswith("$flatten") else own
         if own and not own.startswith("$"):
             return [own]
         return [name for bits in cell.outputs.values() for bit in bits if isinstance(bit, int)
                 for name in self.names.get(bit, ())] or [cell.name]  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    """A name as if the accelerator were the top module."""
+    plain = name.replace("\\", "")
+    flattened = "$flatten" if plain.startswith("$flatten") else ""
+    return flattened + plain.removeprefix(flattened).removeprefix(WRAPPED)
 
 
 def _cell(name: str, written: Mapping[str, Any]) -> Cell:

@@ -37,10 +37,14 @@ def packed_mhz(ns: float) -> float:
 
 
 def map_whole(config: Config, family: str) -> Netlist:
-    """The mapped netlist of a Config: minutes of work. Raises :class:`ToolError` if Yosys is missing or fails."""
+    """The mapped netlist of a Config as boards have it: minutes of work.
+
+    Without the outputs for simulation, and with the control port that goes with the memory port: Zynq-7000's are all
+    AXI3. Raises :class:`ToolError` if Yosys is missing or fails.
+    """
     with tempfile.TemporaryDirectory(prefix="yosys-") as scratch:
         folder = Path(scratch)
-        sources = design_sources(config)
+        sources = design_sources(config, events=False, control_axi=config.axi_version)
         for name, text in sources.items():
             (folder / name).write_text(text)
         files = " ".join(sorted(name for name in sources if name.endswith(".v")))

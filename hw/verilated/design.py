@@ -37,27 +37,28 @@ def generator_key() -> str:
     return digest.hexdigest()[:16]
 
 
-def design_sources(config: Config, events: bool = True) -> dict[str, str]:
-    """Verilog text by file name, from the cache or generated now (seconds); ``events`` as for the generator."""
-    name = f"{config.hardware}-{generator_key()}{'' if events else '-silent'}"
+def design_sources(config: Config, events: bool = True, control_axi: int = 4) -> dict[str, str]:
+    """Verilog text by file name, from the cache or generated now (seconds); the rest as for the generator."""
+    shape = f"{'' if events else '-silent'}{'-control3' if control_axi == 3 else ''}"
+    name = f"{config.hardware}-{generator_key()}{shape}"
     path = cache_directory() / f"{name}.json"
     with locked(cache_directory(), name):
         if path.exists():
             os.utime(path)
             sources: dict[str, str] = json.loads(path.read_text())
             return sources
-        sources = {name: _relative_sources(text) for name, text in _generated(config, events).items()}
+        sources = {name: _relative_sources(text) for name, text in _generated(config, events, control_axi).items()}
         write_atomic(path, json.dumps(sources))
     path.with_suffix(".lock").unlink(missing_ok=True)
     prune(cache_directory(), "*.json")
     return sources
 
 
-def _generated(config: Config, events: bool) -> dict[str, str]:
+def _generated(config: Config, events: bool, control_axi: int) -> dict[str, str]:
     from tilewright.hw.rtl.generate import generate_verilog
 
     try:
-        return generate_verilog(config, events)
+        return generate_verilog(config, events, control_axi)
     except Exception as error:
         if type(error).__name__ != "YosysError":
             raise

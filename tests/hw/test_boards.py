@@ -25,6 +25,7 @@ from tilewright.hw.boards.board import BoardError, board_names, load_board
 from tilewright.hw.boards.project import Source, tcl, write_project
 from tilewright.hw.boards.tools import version_warning
 from tilewright.hw.hls import control
+from tilewright.hw.rtl.axi3_ports import board_ports
 from tilewright.hw.rtl.ports import ports
 from tilewright.runtime.pynq.manifest import read_manifest
 
@@ -50,11 +51,10 @@ def tclsh(tmp_path_factory: pytest.TempPathFactory) -> str:
 TOP = "tilewright.v"
 
 
-def port_verilog(config: Config, events: bool) -> str:
-    """A top module with the ports of the RTL and nothing inside."""
+def port_verilog(config: Config, control_axi: int) -> str:
+    """A top module with the ports of the RTL for a board and nothing inside."""
     declared = [("input", 1, "clk"), ("input", 1, "rst")]
-    kept = [p for p in ports(config) if events or not p.is_event]
-    declared += [("input" if p.direction == "in" else "output", p.width, p.name) for p in kept]
+    declared += [(f"{p.direction}put", p.width, p.name) for p in board_ports(config, control_axi)]
     lines = [f"  {way} {f'[{width - 1}:0] ' if width > 1 else ''}{name};" for way, width, name in declared]
     return f"module tilewright({', '.join(n for _, _, n in declared)});\n" + "\n".join(lines) + "\nendmodule\n"
 
@@ -62,7 +62,9 @@ def port_verilog(config: Config, events: bool) -> str:
 @pytest.fixture
 def shells(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generated Verilog is left out of the build folders: the scripts look at the top module's ports only."""
-    monkeypatch.setattr(project, "design_sources", lambda config, events: {TOP: port_verilog(config, events)})
+    monkeypatch.setattr(
+        project, "design_sources", lambda config, events, control_axi: {TOP: port_verilog(config, control_axi)}
+    )
     monkeypatch.setattr(control, "control_verilog", lambda config: "module tilewright_control;\nendmodule\n")
 
 
@@ -223,7 +225,7 @@ MUTATIONS = [
     ("package_ip", "-taxonomy", "-taxonomie", "ipx::package_project: no option -taxonomie"),
     ("package_ip", "[file join $root rtl] *.v", "[file join $root rtl] *.vhd", "no files matched"),
     ("package_ip", "set_property top tilewright ", "set_property top tilewrite ", "no module tilewrite"),
-    ("package_ip", "concat s_axil $masters", "concat s_axi $masters", "no AXI interface s_axi"),
+    ("package_ip", "concat $control $masters", "concat s_axil $masters", "no AXI interface s_axil"),
     ("package_ip", "rst xilinx.com:signal:reset_rtl", "reset xilinx.com:signal:reset_rtl", "no port reset"),
     ("package_ip", "POLARITY ACTIVE_HIGH", "POLARITY ACTIVE_LOW", "peripheral_reset is a high, tilewright_0/rst"),
     ("zynq7", "S_AXI_HP0_ACLK", "S_AXI_HPO_ACLK", "cell ps has no pin 'S_AXI_HPO_ACLK'"),
@@ -233,9 +235,19 @@ MUTATIONS = [
     ("package_ip", "display_name Tilewright", "display_title Tilewright", "a core has no property 'display_title'"),
     ("block_design", "    update_ip_catalog\n", "", "update_ip_catalog first"),
     ("block_design", "    create_bd_design system\n", "", "there is no block design"),
-    ("block_design", "control_bus smartconnect", "control_bus smart_connect", "no core smart_connect"),
-    ("block_design", "NUM_SI 1 NUM_MI 2", "NUM_SI 1 NUM_MO 2", "no setting NUM_MO"),
-    ("block_design", "NUM_SI 1 NUM_MI 2", "NUM_SI 1", "cell control_bus has no interface 'M01_AXI'"),
+    ("package_ip", "[dict get $design control_protocol]", "AXI4LITE", "PROTOCOL of s_axi is AXI4LITE, its ports are"),
+    ("block_design", "control_bus smartconnect", "control_bus smart_con", "SmartConnect: no core smart_con"),
+    ("block_design", "NUM_SI 1 NUM_MI 2", "NUM_SI 1 NUM_MO 2", "SmartConnect: no setting NUM_MO"),
+    ("block_design", "NUM_SI 1 NUM_MI 2", "NUM_SI 1", "SmartConnect: cell control_bus has no interface 'M01_AXI'"),
+    ("block_design", "$name axi_protocol_converter", "$name axi_protocols", "no core axi_protocols"),
+    ("block_design", "SI_PROTOCOL AXI3", "SI_PROTOCOLS AXI3", "no setting SI_PROTOCOLS"),
+    ("block_design", "MI_PROTOCOL AXI4LITE", "MI_PROTOCOL AXI4", "protocol of .* is AXI4"),
+    ("block_design", "connect_bus $name/M_AXI $slave", "connect_bus $name/M00_AXI $slave", "no interface 'M00_AXI'"),
+    ("block_design", '$protocol eq "AXI3"', "1", "protocol of .*interrupts/s_axi is AXI4LITE|protocol of .* AXI4LITE"),
+    ("block_design", "-offset [dict get $design interrupt_address]", "-offset 0x41800000", "is outside 0x80000000"),
+    ("zynq7", "    control_clocks {M_AXI_GP0_ACLK M_AXI_GP1_ACLK}", "    control_clocks M_AXI_GP0_ACLK",
+     "clock ps/M_AXI_GP1_ACLK is not connected"),
+    ("zynq7", "        PCW_USE_M_AXI_GP1 1\n", "", "no interface 'M_AXI_GP1' with these settings"),
     ("block_design", "tilewright_0/irq interrupts/intr", "tilewright_0/int interrupts/intr", "has no pin 'int'"),
     ("block_design", "    connect_pins interrupts/irq ps/[dict get $ps_type interrupt]\n", "", "interrupt .* not conn"),
     ("block_design", "    connect_pins reset/peripheral_reset tilewright_0/rst\n", "", "high .*/rst is not conn"),
@@ -245,7 +257,7 @@ MUTATIONS = [
     ("block_design", "    apply_bd_automation -rule [dict get $ps_type rule]",
      "    apply_bd_automation -rule xilinx.com:bd_rule:ps7", "no rule xilinx.com:bd_rule:ps7"),
     ("block_design", "/ 1024}]K", "/ 1024}]Q", "size '4Q'"),
-    ("block_design", "/ 1024}]K", "/ 2048}]K", "tilewright_0/s_axil/reg0 has 4096 bytes, its range 2048"),
+    ("block_design", "/ 1024}]K", "/ 2048}]K", "tilewright_0/s_axi/reg0 has 4096 bytes, its range 2048"),
     ("package_ip", "range [dict get $design control_bytes]", "range 8192", "ports tell 4096 bytes apart"),
     ("block_design", "get_bd_addr_segs interrupts/S_AXI/Reg", "get_bd_addr_segs interrupts/S_AXI/reg", "no segment"),
     ("block_design", "    validate_bd_design\n", "", "has not been validated"),
@@ -269,7 +281,9 @@ MUTATIONS = [
 def test_a_broken_script_is_caught(
     tclsh: str, shells: None, tmp_path: Path, script: str, old: str, new: str, message: str
 ) -> None:
-    write_project(load_board("pynq-z2"), PRESETS["pynq-z2"], "rtl", tmp_path)
+    board = "ultra96" if "SmartConnect" in message else "pynq-z2"  # only UltraScale+ has one at the control port
+    message = message.removeprefix("SmartConnect: ")
+    write_project(load_board(board), PRESETS[board], "rtl", tmp_path)
     path = tmp_path / "tcl" / f"{script}.tcl"
     text = path.read_text()
     assert old in text

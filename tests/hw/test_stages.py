@@ -30,12 +30,16 @@ def stage(name: str, module: str, kind: str, line: str, wrong: str, user: str = 
 
 
 STAGES = (
-    stage("the first cycle is not counted", "counters", "Counters",
-          "value.eq(Mux(restart, 0, value) + late)", "value.eq(Mux(restart, 0, value + late))", "control"),
+    stage("the first cycle is not counted", "tally", "Tally",
+          "late ^ (bits[0] & ~clear)", "(late ^ bits[0]) & ~clear", "counters"),
     stage("the second slot of a paced micro-op is forgotten", "sequencer", "Sequencer",
           "final_next.eq(Mux(paced,", "final_next.eq(Mux(0,", "alu"),
-    stage("a counter is cleared before the last cycle has come", "counters", "Counters",
+    stage("a counter goes on from the run before", "tally", "Tally",
+          "restart.eq(self.restart)", "restart.eq(0)", "counters"),
+    stage("a counter of beats goes on from the run before", "counters", "Counters",
           "restart.eq(self.restart)]", "restart.eq(0)]", "control"),
+    stage("the trace is read a place behind", "trace", "Trace",
+          "first.eq(first + popped)", "first.eq(first)", "counters"),
     stage("a loop of one micro-op is taken for longer", "sequencer", "Sequencer",
           "Mux(uops_end, one_uop, uops_left == 1)", "uops_left == 1", "gemm"),
     stage("a loop of one iteration is taken for longer", "sequencer", "Sequencer",

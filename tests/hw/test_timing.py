@@ -151,6 +151,13 @@ def test_units_are_told_by_names_and_by_the_file_that_a_cell_comes_from() -> Non
     assert pairs["store", "control.counters"].start == "store.done"
 
 
+def test_units_are_the_same_below_a_top_that_converts_their_control_port() -> None:
+    names = {"accelerator.store.done": [2], "accelerator.control.from_store": [2], "axi3_control.left": [3]}
+    cells = {"$flatten\\accelerator.\\store.$1": ff("0", 2, "store"), "$2": ff(2, 3, "axi3_control")}
+    path = analyse(netlist(cells, names), "xc7").paths[0]
+    assert (path.from_unit, path.to_unit) == ("store", "axi3_control")
+
+
 def test_each_pair_of_units_has_its_own_worst_path_and_they_are_in_order() -> None:
     names = {"load.a": [2], "store.b": [3], "gemm.q": [6], "gemm.r": [7]}
     design = netlist({

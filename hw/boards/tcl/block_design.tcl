@@ -1,5 +1,6 @@
 # The block design: PS, accelerator, one clock, one reset, control through the PS's first master port, DRAM through a
 # memory port of the PS for each core, and the interrupt through an AXI interrupt controller, where PYNQ looks for it.
+# The controller has a master port of its own where the PS has a second one that is as small.
 
 # The newest version of an AMD core that this Vivado has; so no version stands in the scripts.
 proc newest_core {name} {
@@ -89,9 +90,38 @@ proc connect_memory {design ps_type} {
     return $buses
 }
 
+# A slave alone on a master port of Zynq-7000, which speaks AXI3; a converter stands before one that is AXI4-Lite.
+# Returns the cell that needs a clock, if there is one.
+proc connect_slave {port slave protocol name} {
+    if {$protocol eq "AXI3"} {
+        connect_bus $port $slave
+        return {}
+    }
+    add_core $name axi_protocol_converter {SI_PROTOCOL AXI3 MI_PROTOCOL AXI4LITE TRANSLATION_MODE 2}
+    connect_bus $port $name/S_AXI
+    connect_bus $name/M_AXI $slave
+    return $name
+}
+
+# Registers and interrupt controller. Returns the cells that need a clock.
+proc connect_control {design ps_type} {
+    set port ps/[dict get $ps_type control]
+    set registers tilewright_0/[dict get $design control]
+    if {[dict exists $ps_type second]} {
+        set protocol [dict get $design control_protocol]
+        return [concat [connect_slave $port $registers $protocol control_bus] \
+            [connect_slave ps/[dict get $ps_type second] interrupts/s_axi AXI4LITE interrupt_bus]]
+    }
+    add_core control_bus smartconnect {NUM_SI 1 NUM_MI 2}
+    connect_bus $port control_bus/S00_AXI
+    connect_bus control_bus/M00_AXI $registers
+    connect_bus control_bus/M01_AXI interrupts/s_axi
+    return control_bus
+}
+
 # A logic analyser at the accelerator's buses, seen over JTAG. A monitor joins a connection that is there already.
 proc add_ila {design} {
-    set buses [concat s_axil {*}[dict get $design ports]]
+    set buses [concat [dict get $design control] {*}[dict get $design ports]]
     set pairs [list C_MON_TYPE INTERFACE C_NUM_MONITOR_SLOTS [llength $buses] C_DATA_DEPTH 4096]
     set slot 0
     foreach bus $buses {
@@ -117,18 +147,16 @@ proc block_design {root design ps_type} {
     add_ps $design $ps_type $preset
     create_bd_cell -type ip -vlnv tilewright:accelerator:tilewright:1.0 tilewright_0
     add_core reset proc_sys_reset {}
-    add_core control_bus smartconnect {NUM_SI 1 NUM_MI 2}
     # C_IRQ_CONNECTION 1: a single wire, as PS ports take it, and no bus
     add_core interrupts axi_intc {C_IRQ_CONNECTION 1}
 
-    connect_bus ps/[dict get $ps_type control] control_bus/S00_AXI
-    connect_bus control_bus/M00_AXI tilewright_0/s_axil
-    connect_bus control_bus/M01_AXI interrupts/s_axi
-    set buses [concat control_bus [connect_memory $design $ps_type]]
+    set buses [concat [connect_control $design $ps_type] [connect_memory $design $ps_type]]
 
     set clock ps/[dict get $ps_type clock]
-    foreach pin [list ps/[dict get $ps_type control_clock] reset/slowest_sync_clk tilewright_0/clk \
-            interrupts/s_axi_aclk] {
+    foreach pin [dict get $ps_type control_clocks] {
+        connect_pins $clock ps/$pin
+    }
+    foreach pin {reset/slowest_sync_clk tilewright_0/clk interrupts/s_axi_aclk} {
         connect_pins $clock $pin
     }
     foreach port [used_ports $design $ps_type] {
@@ -151,7 +179,7 @@ proc block_design {root design ps_type} {
 
     set space [get_bd_addr_spaces ps/Data]
     assign_bd_address -offset [dict get $design control_address] -range [expr {[dict get $design control_bytes] / 1024}]K \
-        -target_address_space $space [get_bd_addr_segs tilewright_0/s_axil/reg0] -force
+        -target_address_space $space [get_bd_addr_segs tilewright_0/[dict get $design control]/reg0] -force
     assign_bd_address -offset [dict get $design interrupt_address] -range 64K \
         -target_address_space $space [get_bd_addr_segs interrupts/S_AXI/Reg] -force
     assign_bd_address

@@ -39,8 +39,9 @@ proc package_ip {root design} {
     bus_parameter $interrupt SENSITIVITY LEVEL_HIGH
     bus_parameter $clock ASSOCIATED_RESET rst
 
+    set control [dict get $design control]
     set masters [concat {*}[dict get $design ports]]
-    foreach name [concat s_axil $masters] {
+    foreach name [concat $control $masters] {
         set interface [ipx::get_bus_interfaces -quiet $name -of_objects $core]
         if {[llength $interface] != 1} {
             error "package_ip: the ports of rtl/tilewright.v give no AXI interface $name"
@@ -50,12 +51,13 @@ proc package_ip {root design} {
     foreach name $masters {
         bus_parameter [ipx::get_bus_interfaces $name -of_objects $core] PROTOCOL [dict get $design protocol]
     }
+    bus_parameter [ipx::get_bus_interfaces $control -of_objects $core] PROTOCOL [dict get $design control_protocol]
 
     # the registers, one page for each core; the block's name is part of the segment's name in the block design
-    set map [ipx::get_memory_maps -quiet s_axil -of_objects $core]
+    set map [ipx::get_memory_maps -quiet $control -of_objects $core]
     if {[llength $map] == 0} {
-        set map [ipx::add_memory_map s_axil $core]
-        set_property slave_memory_map_ref s_axil [ipx::get_bus_interfaces s_axil -of_objects $core]
+        set map [ipx::add_memory_map $control $core]
+        set_property slave_memory_map_ref $control [ipx::get_bus_interfaces $control -of_objects $core]
     }
     set block [ipx::get_address_blocks -quiet reg0 -of_objects $map]
     if {[llength $block] == 0} {

@@ -1,12 +1,14 @@
 # The processing system of Zynq-7000 (PG082, UG585): names of the core, its ports and the settings they need.
 # The HP ports are AXI3 and not coherent; ACP would be, but it shares the L2 cache with the CPUs and slows down
-# under streams larger than that cache, as weights and activations are.
+# under streams larger than that cache, as weights and activations are. The two GP ports are AXI3: one for the
+# accelerator, which speaks it itself, one for the interrupt controller.
 set ps_type {
     core           processing_system7
     rule           xilinx.com:bd_rule:processing_system7
     automation     {make_external {FIXED_IO, DDR} Master Disable Slave Disable}
     control        M_AXI_GP0
-    control_clock  M_AXI_GP0_ACLK
+    second         M_AXI_GP1
+    control_clocks {M_AXI_GP0_ACLK M_AXI_GP1_ACLK}
     clock          FCLK_CLK0
     reset          FCLK_RESET0_N
     interrupt      IRQ_F2P
@@ -20,6 +22,7 @@ set ps_type {
     }
     settings {
         PCW_USE_M_AXI_GP0 1
+        PCW_USE_M_AXI_GP1 1
         PCW_USE_FABRIC_INTERRUPT 1
         PCW_IRQ_F2P_INTR 1
         PCW_EN_CLK0_PORT 1

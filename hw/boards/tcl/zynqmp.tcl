@@ -5,7 +5,7 @@ set ps_type {
     rule           xilinx.com:bd_rule:zynq_ultra_ps_e
     automation     {}
     control        M_AXI_HPM0_FPD
-    control_clock  maxihpm0_fpd_aclk
+    control_clocks maxihpm0_fpd_aclk
     clock          pl_clk0
     reset          pl_resetn0
     interrupt      pl_ps_irq0

@@ -178,6 +178,7 @@ namespace eval stub {
             lassign $shape mode protocol width condition
             if {[holds $cell $condition]} {
                 if {![string is integer $width]} { set width [dict get $settings $cell $width] }
+                if {[dict exists $settings $cell $protocol]} { set protocol [dict get $settings $cell $protocol] }
                 dict set found $interface [list $mode $protocol $width]
             }
         }
@@ -295,6 +296,22 @@ namespace eval stub {
         return $text
     }
 
+    # The master port, of a cell with an address space, that leads to a segment: through the buses between them.
+    proc master_of {segment} {
+        variable cells
+        variable partner
+        set cell [lindex [split $segment /] 0]
+        dict for {end other} $partner {
+            lassign [split [name $end] /] at interface
+            if {$at ne $cell || [lindex [shape_of $end] 0] ne "slave"} { continue }
+            set master [name $other]
+            set vlnv [dict get $cells [lindex [split $master /] 0]]
+            if {[dict exists $::catalog $vlnv windows]} { return $master }
+            return [master_of $master]
+        }
+        fail "assign_bd_address: no master reaches $segment"
+    }
+
     proc assign_bd_address {given} {
         variable addresses
         variable cells
@@ -309,7 +326,8 @@ namespace eval stub {
         set needed [dict get [segments] [name $segment]]
         if {$size < $needed} { fail "assign_bd_address: [name $segment] has $needed bytes, its range $size" }
         if {$offset % $size} { fail "assign_bd_address: [name $segment]: offset [option $given -offset] is no multiple of its range" }
-        lassign [dict get $::catalog [dict get $cells [lindex [split [name $space] /] 0]] window] low high
+        set windows [dict get $::catalog [dict get $cells [lindex [split [name $space] /] 0]] windows]
+        lassign [dict get $windows [lindex [split [master_of [name $segment]] /] 1]] low high
         if {$offset < $low || $offset + $size - 1 > $high} {
             fail "assign_bd_address: [name $segment]: [option $given -offset] is outside $low to $high"
         }

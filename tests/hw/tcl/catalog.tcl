@@ -1,6 +1,7 @@
 # The cores that the stub knows: settings (CONFIG.*), pins {direction kind condition} and interfaces
 # {mode protocol width condition}. A condition is settings that must have the values given; a width or count may
-# be a setting. Sources: PG082 and PG201 (processing systems), PG247 (SmartConnect), PG164 (resets), PG099 (axi_intc), PG261 (System ILA).
+# be a setting, as a protocol may. Sources: PG082 and PG201 (processing systems), PG247 (SmartConnect), PG164 (resets),
+# PG099 (axi_intc), PG059 (protocol converter), PG261 (System ILA). The windows are those of UG585 and UG1085.
 set catalog {
     xilinx.com:ip:processing_system7:5.5 {
         settings {
@@ -32,7 +33,7 @@ set catalog {
         }
         rule        {xilinx.com:bd_rule:processing_system7 {make_external apply_board_preset Master Slave}}
         achieves    {PCW_FPGA0_PERIPHERAL_FREQMHZ PCW_ACT_FPGA0_PERIPHERAL_FREQMHZ}
-        window      {0x40000000 0x7FFFFFFF}
+        windows     {M_AXI_GP0 {0x40000000 0x7FFFFFFF} M_AXI_GP1 {0x80000000 0xBFFFFFFF}}
     }
     xilinx.com:ip:zynq_ultra_ps_e:3.5 {
         settings {
@@ -70,13 +71,18 @@ set catalog {
         }
         rule        {xilinx.com:bd_rule:zynq_ultra_ps_e {apply_board_preset}}
         achieves    {PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ}
-        window      {0xA0000000 0xAFFFFFFF}
+        windows     {M_AXI_HPM0_FPD {0xA0000000 0xAFFFFFFF} M_AXI_HPM1_FPD {0xB0000000 0xBFFFFFFF}}
     }
     xilinx.com:ip:smartconnect:1.0 {
         settings   {NUM_SI 1 NUM_MI 1 NUM_CLKS 1 HAS_ARESETN 1}
         pins       {aclk {in clock {}} aresetn {in reset {}}}
         interfaces {}
         repeated   {NUM_SI {S%02d_AXI slave} NUM_MI {M%02d_AXI master}}
+    }
+    xilinx.com:ip:axi_protocol_converter:2.1 {
+        settings   {SI_PROTOCOL AXI4 MI_PROTOCOL AXI3 TRANSLATION_MODE 2 DATA_WIDTH 32}
+        pins       {aclk {in clock {}} aresetn {in reset {}}}
+        interfaces {S_AXI {slave SI_PROTOCOL DATA_WIDTH {}} M_AXI {master MI_PROTOCOL DATA_WIDTH {}}}
     }
     xilinx.com:ip:proc_sys_reset:5.0 {
         settings   {C_EXT_RESET_HIGH 0 C_AUX_RESET_HIGH 0}
