@@ -7,6 +7,7 @@
 #   make coverage PARTS="isa sim"   lines and branches that the quick tests of these parts reach
 #   make docs      the documentation site, in build/docs/index.html
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
+#   make bitstream BOARD=pynq-z2 TOOLCHAIN=openxc7 [AT_LEAST=MHZ]   the same with open tools, for Zynq-7000; experimental
 #   make rtl-report   synthesis and timing of every preset whose RTL has changed (hours); results in hw/reports
 #   make calibrate    the LUT and FF models fitted anew on Yosys runs (an hour or more; goes on where it stopped)
 #   make clean     remove caches and build output (not .venv)
@@ -91,9 +92,11 @@ bench: setup
 # PROJECT_ONLY=1 writes the folder for a machine that has Vivado, and stops.
 BOARD ?= pynq-z2
 SOURCE ?= rtl
+TOOLCHAIN ?= vivado
 bitstream: setup
 	@$(PY) -m tilewright.hw.boards build $(BOARD) --source $(SOURCE) $(if $(CONFIG),--config $(CONFIG)) \
-	  $(if $(PROJECT_ONLY),--project-only)
+	  $(if $(PROJECT_ONLY),--project-only) $(if $(filter-out vivado,$(TOOLCHAIN)),--toolchain $(TOOLCHAIN)) \
+	  $(if $(AT_LEAST),--at-least $(AT_LEAST))
 
 # Yosys and nextpnr run in one process each. REPORT="tiny ecp5" chooses presets.
 rtl-report: setup

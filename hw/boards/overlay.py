@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.config import Config, ConfigError
 from tilewright.files import write_files
-from tilewright.hw.boards.board import BoardError, load_board
+from tilewright.hw.boards.board import Board, BoardError, load_board
 from tilewright.hw.boards.reports import check_timing, parse_timing, parse_utilisation
 
 MANIFEST_FORMAT = 1
@@ -42,15 +42,32 @@ def package_overlay(folder: Path) -> Overlay:
     facts = _read_facts(out / "facts.txt")
     check_timing(timing, out / "timing.rpt", float(facts["clock_mhz"]))
     used = parse_utilisation(out / "utilization.rpt")
-    name = f"tilewright-{board.name}"
-    target = folder / "overlay"
-    files: dict[str, Path] = {}
+    files: dict[str, bytes] = {}
     for suffix in ("bit", "hwh"):
         path = out / f"tilewright.{suffix}"
         if not path.is_file() or path.stat().st_size == 0:
             raise BoardError(f"{path}: is missing or empty: the run did not end with a bitstream")
-        files[suffix] = path
-    sums = {suffix: hashlib.sha256(path.read_bytes()).hexdigest() for suffix, path in files.items()}
+        files[suffix] = path.read_bytes()
+    return write_overlay(folder / "overlay", board, config, files, {
+        "source": build["source"],
+        "clock_mhz": float(facts["clock_mhz"]),
+        "slack_ns": {"setup": timing.setup, "hold": timing.hold, "pulse_width": timing.pulse_width},
+        "utilisation": used,
+        "strategy": facts.get("strategy", "unknown"),
+        "tools": {"vivado": facts["vivado"]},
+    })  # fmt: skip
+
+
+def write_overlay(
+    target: Path, board: Board, config: Config, files: dict[str, bytes], facts: dict[str, Any]
+) -> Overlay:
+    """Write an overlay's three files, and nothing else, to a folder.
+
+    ``files``: content by suffix, ``bit`` and ``hwh``. ``facts``: what the manifest says of the build, of which
+    ``source``, ``clock_mhz``, ``utilisation`` and ``tools`` are always there.
+    """
+    name = f"tilewright-{board.name}"
+    sums = {suffix: hashlib.sha256(content).hexdigest() for suffix, content in files.items()}
     manifest = {
         "format": MANIFEST_FORMAT,
         "config": config.to_dict(),
@@ -61,20 +78,16 @@ def package_overlay(folder: Path) -> Overlay:
         "interrupt": f"{CELL}/irq",
         "board": board.name,
         "part": board.part,
-        "source": build["source"],
         # the HLS design has the same registers, of which the engines' counters and the trace stay 0
-        "engine_counters": build["source"] == "rtl",
+        "engine_counters": facts["source"] == "rtl",
         "control_address": board.control_address,
-        "clock_mhz": float(facts["clock_mhz"]),
-        "slack_ns": {"setup": timing.setup, "hold": timing.hold, "pulse_width": timing.pulse_width},
-        "utilisation": used,
-        "strategy": facts.get("strategy", "unknown"),
-        "tools": {"vivado": facts["vivado"], "tilewright": _own_version()},
+        **facts,
+        "tools": {**facts["tools"], "tilewright": _own_version()},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     copies = {suffix: target / f"{name}.{suffix}" for suffix in files}
     manifest_path = target / f"{name}.json"
-    contents = {f"{name}.{suffix}": path.read_bytes() for suffix, path in files.items()}
+    contents = {f"{name}.{suffix}": content for suffix, content in files.items()}
     write_files(target, {**contents, manifest_path.name: json.dumps(manifest, indent=1) + "\n"})
     for stale in set(target.iterdir()) - {*copies.values(), manifest_path}:
         shutil.rmtree(stale) if stale.is_dir() else stale.unlink()

@@ -149,7 +149,7 @@ class Alu(Elaboratable):
         prm_4 = Signal(prm_bits(c), reset_less=True)
         reads_src_4, reads_dst_4 = Signal(), Signal()
         m.d.sync += [
-            act_4.eq(base_3 + Mux(offset_3 > size_3, offset_3 - size_3 - 1, offset_3)),
+            act_4.eq(offset_3 + Mux(offset_3 > size_3, base_3 - size_3 - 1, base_3)),
             dst_4.eq(dst_3), src_4.eq(src_3), prm_4.eq(prm_3),
             reads_src_4.eq(valid[2] & wrap_3[2 * n]), reads_dst_4.eq(valid[2] & wrap_3[2 * n + 1]),
         ]  # fmt: skip

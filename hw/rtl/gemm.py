@@ -97,7 +97,7 @@ class Gemm(Elaboratable):
         # stage 4: wrap; the act read. The second result of a pair takes the slot behind, in which nothing else emits.
         # From here on lists are indexed by stage - 4
         src_4 = Signal(act_bits(c), reset_less=True)
-        m.d.sync += src_4.eq(base_3 + Mux(src_3 > size_3, src_3 - size_3 - 1, src_3))
+        m.d.sync += src_4.eq(src_3 + Mux(src_3 > size_3, base_3 - size_3 - 1, base_3))
         write_stage = 12 - 4
         valid = delay(m, self._next(m, valid_3, "valid_4", True), 3, "valid_from_4", reset=True)
         pair = delay(m, self._next(m, pair_3, "pair_4", True), 3, "pair_from_4", reset=True)

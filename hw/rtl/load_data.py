@@ -152,7 +152,7 @@ class LoadData(Elaboratable):
         ]  # fmt: skip
         act_mask = memory_depth(c, Memory.ACT) - 1
         wrapped = Signal(bits_for(memory_depth(c, Memory.ACT)))
-        m.d.comb += wrapped.eq((base_1 + Mux(wraps_1, offset_1 - size_1 - 1, offset_1)) & act_mask)
+        m.d.comb += wrapped.eq((offset_1 + Mux(wraps_1, base_1 - size_1 - 1, base_1)) & act_mask)
 
         # stage a + 2: the write
         done_2 = Signal()

@@ -144,7 +144,7 @@ class Store(Elaboratable):
                 walking.eq(is_store), part.eq(0), size.eq(fields.wrap_size), base.eq(fields.wrap_base),
                 wrapped_base.eq(fields.wrap_base - fields.wrap_size - 1),
                 self.read_address.eq(
-                    fields.wrap_base + Mux(first > fields.wrap_size, first - fields.wrap_size - 1, first)
+                    first + Mux(first > fields.wrap_size, fields.wrap_base - fields.wrap_size - 1, fields.wrap_base)
                 ),
                 row_step.eq(fields.sram_row), col_step.eq(fields.sram_col),
                 next_row.eq(first + fields.sram_row), row_wraps.eq(first + fields.sram_row > fields.wrap_size),

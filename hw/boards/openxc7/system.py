@@ -1,0 +1,80 @@
+"""The top module for the open flow: accelerator, PS7, one clock through a BUFG, and its reset."""
+
+from __future__ import annotations
+
+from tilewright.config import Config
+from tilewright.hw.rtl.axi3_ports import AXI3, ID_BITS, board_ports
+from tilewright.hw.rtl.ports import Port
+
+TOP = "system"
+CLOCK = "fabric_clock"  #: the net that everything is clocked by; the constraints and the routed report name it
+MEMORY = "m_axi"
+#: pins of the PS7 primitive for a bus of ours (UG585, the PS-PL interfaces); all are in capitals there
+PS_BUSES = {AXI3: "MAXIGP0", MEMORY: "SAXIHP0"}
+#: widths of its pins that may differ from those of our ports, by bus and signal
+PS_WIDTHS = {
+    AXI3: {"addr": 32, "size": 2, "id": ID_BITS},
+    MEMORY: {"addr": 32, "size": 2, "id": 6},
+}
+
+
+def ps_width(port: Port) -> int:
+    """Bits of the PS7 pin that a port of a bus is connected to."""
+    bus, signal = port.name.rsplit("_", 1)
+    channel = 2 if signal.startswith(("ar", "aw")) else 1
+    return PS_WIDTHS[bus].get(signal[channel:], port.width)
+
+
+def ps_pin(port: Port) -> str:
+    """Its name."""
+    bus, signal = port.name.rsplit("_", 1)
+    return PS_BUSES[bus] + signal.upper()
+
+
+def system_verilog(config: Config) -> str:
+    """Verilog of the top module. It has no ports: the PS's own pins are not the PL's to assign.
+
+    PS7 inputs that are left open are tied to 0 by nextpnr-xilinx. There is no interrupt controller, so the interrupt
+    goes nowhere and the driver polls. The reset begins with the configuration, as PYNQ need not pulse the PS's.
+    """
+    wires, core, ps7 = [], [], []
+    for port in board_ports(config, 3):
+        if not port.name.startswith((f"{AXI3}_", f"{MEMORY}_")):
+            continue
+        width = max(port.width, ps_width(port))
+        wires.append(f"  wire [{width - 1}:0] {port.name};")
+        core.append(f".{port.name}({port.name}[{port.width - 1}:0])")
+        ps7.append(f".{ps_pin(port)}({port.name}[{ps_width(port) - 1}:0])")
+        inside, outside = (port.width, ps_width(port)) if port.direction == "out" else (ps_width(port), port.width)
+        if outside > inside:  # the driver is narrower than what it drives
+            wires.append(f"  assign {port.name}[{outside - 1}:{inside}] = 0;")
+    joint = ",\n    "
+    return f"""\
+// {TOP}: PS7 with GP0 for the registers, HP0 for DRAM and FCLK0; generated for config {config.name}.
+module {TOP};
+  wire [3:0] fclk, fclk_reset_n;
+  wire {CLOCK};
+  BUFG clock_buffer(.I(fclk[0]), .O({CLOCK}));
+  reg [2:0] reset = 3'b111;
+  always @(posedge {CLOCK}) reset <= {{reset[1:0], ~fclk_reset_n[0]}};
+{chr(10).join(wires)}
+  tilewright tilewright_0(
+    .clk({CLOCK}),
+    .rst(reset[2]),
+    {joint.join(core)}
+  );
+  (* keep *)
+  PS7 ps(
+    .FCLKCLK(fclk),
+    .FCLKRESETN(fclk_reset_n),
+    .MAXIGP0ACLK({CLOCK}),
+    .SAXIHP0ACLK({CLOCK}),
+    {joint.join(ps7)}
+  );
+endmodule
+"""
+
+
+def constraints(clock_mhz: float) -> str:
+    """XDC as nextpnr-xilinx reads it: no pin, one clock."""
+    return f"create_clock -period {1000 / clock_mhz:.3f} [get_nets {CLOCK}]\n"
