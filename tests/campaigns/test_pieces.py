@@ -62,7 +62,7 @@ def test_a_yosys_that_has_no_room_is_an_error_in_words(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(generate, "generate_verilog", fails)
         with pytest.raises(expected) as caught:
-            design._generated(design.Config(), True)
+            design._generated(design.Config(), True, 4)
         assert "\n" not in str(caught.value)
         assert ("File too large" in str(caught.value)) is (expected is ToolError)
         assert ("File too large" in str(caught.value)) is (expected is ToolError)
