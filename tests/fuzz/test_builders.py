@@ -22,7 +22,6 @@ TFLITE: dict[str, Callable[[TfliteNet, Tensor], Made]] = {
     "depthwise": lambda n, x: n.depthwise(x, 2, padding="valid", dilation=2),
     "transpose_conv": lambda n, x: n.transpose_conv(x, 4, bias=False),
     "fully_connected": lambda n, x: n.fully_connected(x, 9),
-    "matrices": lambda n, x: n.batch_matmul(n.batch_matmul(x, n.tanh(x), turned_b=True), x),
     "kept axes": lambda n, x: n.fully_connected(x, 9, flatten=False, keep_num_dims=True),
     "residual": lambda n, x: n.add(x, n.conv(x, 6), activation="relu"),
     "arithmetic": lambda n, x: n.mul(n.sub(x, n.constant_tensor((6,))), n.logistic(x)),
@@ -89,6 +88,17 @@ def test_tflite_operators(name: str, dtype: str, tmp_path: Path) -> None:
     net = TfliteNet(seed=2, dtype=dtype)
     ys = listed(TFLITE[name](net, net.input((1, 8, 8, 6), zero_point=3 if dtype == "int8" else 131)))
     check(net, net.save(tmp_path / "net.tflite", ys), ys)
+
+
+def test_matrices_of_int8(tmp_path: Path) -> None:
+    net = TfliteNet(seed=2)
+    x = net.input((1, 8, 8, 6), zero_point=3)
+    y = net.batch_matmul(net.batch_matmul(x, net.tanh(x), turned_b=True), x)
+    check(net, net.save(tmp_path / "net.tflite", [y]), [y])
+    other = TfliteNet(seed=2, dtype="uint8")
+    x = other.input((1, 8, 8, 6))
+    with pytest.raises(BuildError, match="no kernel for uint8"):
+        other.batch_matmul(x, x, turned_b=True)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

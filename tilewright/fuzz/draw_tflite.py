@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.fuzz.draw import Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
-from tilewright.fuzz.tensors import BuildError, limits
+from tilewright.fuzz.tensors import limits
 
 ACTIVATIONS = ["none", "relu", "relu6", "relu_n1_to_1"]
 
@@ -376,8 +376,6 @@ def _classify(d: Drawer, x: str) -> str:
 
 def _attention(d: Drawer, x: str) -> str:
     """Heads of projections multiplied with each other, their softmax with a third; or two of these alone."""
-    if d.dtype != "int8":
-        raise BuildError("BATCH_MATMUL: has no kernel for uint8")
     batch, *_, width = d.shape(x)
     tokens, heads = int(np.prod(d.shape(x)[1:-1])), d.pick([1, 2, 3, 4])
     if len(d.shape(x)) == 4:

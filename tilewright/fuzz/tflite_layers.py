@@ -160,7 +160,9 @@ class Layers(TfliteBase):
     def batch_matmul(
         self, a: Tensor, b: Tensor, turned_a: bool = False, turned_b: bool = False, **out: Any
     ) -> Tensor:  # fmt: skip
-        """BATCH_MATMUL of two tensors of the network."""
+        """BATCH_MATMUL of two tensors of the network, which must be int8."""
+        if a.dtype != "int8":
+            raise BuildError(f"BATCH_MATMUL: LiteRT has no kernel for {a.dtype}")
         left, right = (
             (*x.shape[:-2], x.shape[-1], x.shape[-2]) if turned else x.shape
             for x, turned in ((a, turned_a), (b, turned_b))
