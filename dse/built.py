@@ -19,9 +19,10 @@ _LANE, _PACKED_DOT = {"xc7": 411 / 1249, "xcup": 0.432}, 282 / 688
 #: of the tables, by ALU lane: what they add to ALU and to the memories, and half a RAMB36
 _TABLES = {"alu": {"lut": 134 / 16}, "memories": {"lut": 128 / 16}, "table": {"bram36": 0.5}}
 #: Cores around the accelerator in ``hw/boards/tcl/block_design.tcl``: assumptions, rounded up, for no vendor tool has
-#: counted them. ``converter`` stands in front of each memory port of another width or protocol alone.
+#: counted them. Zynq-7000 has a protocol converter, UltraScale+ a SmartConnect; ``_CONVERTER`` stands in front of each
+#: memory port of another width or protocol.
+_INTERCONNECT = {"xc7": {"lut": 300.0, "ff": 400.0}, "xcup": {"lut": 1000.0, "ff": 1300.0}}
 _AROUND = {
-    "board.interconnect": {"lut": 1000.0, "ff": 1300.0},
     "board.interrupt": {"lut": 150.0, "ff": 200.0},
     "board.reset": {"lut": 20.0, "ff": 40.0},
 }
@@ -40,6 +41,7 @@ def built(config: Config, board: str | None) -> Resources:
         for kind, each in more.items():
             counts[kind] = counts.get(kind, 0.0) + each * config.batch * config.block_out * config.cores
     if board is not None:
+        modules["board.interconnect"] = dict(_INTERCONNECT[FAMILIES[part_of(board)]])
         modules |= {name: dict(counts) for name, counts in _AROUND.items()}
         if not _direct(config, board):
             modules["board.converter"] = {kind: config.cores * count for kind, count in _CONVERTER.items()}
