@@ -22,6 +22,8 @@ from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step
 if TYPE_CHECKING:
     from tilewright.jit.compiler import CompiledGraph
     from tilewright.jit.importer import ImportedModel
+    from tilewright.jit.place.placed import Placed
+    from tilewright.jit.source import Source
 
 
 class CompileError(TilewrightError):
@@ -40,6 +42,7 @@ def compile(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
+    objective: str | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable: ...
@@ -55,6 +58,7 @@ def compile(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
+    objective: str | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable: ...
@@ -69,6 +73,7 @@ def compile(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
+    objective: str | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable:
@@ -81,8 +86,10 @@ def compile(
     ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
     reference by an LSB. ``proven_only`` leaves layers to their interpreter whose integers are not proven to be its own
-    for every input (``.onnx`` layers that ONNX Runtime computes in float32). With ``cache``, a result of the same
-    model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done, total).
+    for every input (``.onnx`` layers that ONNX Runtime computes in float32). ``objective`` ``latency`` places operators
+    on accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the
+    accelerator takes goes there. With ``cache``, a result of the same model, Config, options and compiler is reused
+    from memory or disk. ``progress`` is called with (what, done, total).
     Raises :class:`TilewrightError` naming what is wrong and the way out.
     """
     is_file = isinstance(model, (str, Path))
@@ -93,8 +100,12 @@ def compile(
     data = read_bytes(path) if content is None else content
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
-    options = {"keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only}
-    key = artifact_cache.cache_key(data, path.suffix, config, options)
+    options: dict[str, Any] = {
+        "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
+    } | ({} if objective is None else {"objective": objective})  # fmt: skip
+    # the CPU's times are in cycles of the clock
+    keyed = options if objective is None else options | {"clock_mhz": config.clock_mhz}
+    key = artifact_cache.cache_key(data, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
@@ -142,19 +153,24 @@ def compile_artifact(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
+    objective: str | None = None,
     progress: Progress = silent,
 ) -> Artifact:
     """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file."""
     if find_spec("flatbuffers") is None:
         raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
     from tilewright.jit.network import compile_source
+    from tilewright.jit.place.execute import compile_placed
     from tilewright.jit.source import open_source
 
     start = time.perf_counter()
     progress("importing", 0, 0)
     source = open_source(path, content, proven_only=proven_only)
-    result = compile_source(
-        source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
+    placed = None if objective is None else _placed(source, config, objective, keep_intermediates, progress)
+    result = (
+        compile_source(source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress)
+        if placed is None
+        else compile_placed(source, placed, placed.best, fast_host=fast_host, progress=progress)
     )
     compiled, graph = result.compiled, result.compiled.graph
     return Artifact(
@@ -171,9 +187,29 @@ def compile_artifact(
         compile_seconds=time.perf_counter() - start,
         options={
             "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
-            "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
+            "objective": objective, "operators": result.operators(), "moved": result.moved,
+            "rejected": compiled.rejected,
         },
     )  # fmt: skip
+
+
+def _placed(
+    source: Source, config: Config, objective: str, keep_intermediates: bool, progress: Progress
+) -> Placed | None:
+    """The best placement; None if it is no better than leaving to the accelerator all that it takes."""
+    from tilewright.jit.place.placed import place_source
+
+    if objective != "latency":
+        raise CompileError(
+            f"objective {objective}: must be latency; for throughput cores and CPU would have to work on different "
+            "inferences at once, which run does not do (tilewright inspect --placement shows what it would give)"
+        )
+    if keep_intermediates:
+        raise CompileError(
+            f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
+        )
+    placed = place_source(source, config, "latency", progress=progress)
+    return placed if placed.best.cost < placed.greedy.cost else None
 
 
 def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Intermediate, ...]:

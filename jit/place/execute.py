@@ -10,12 +10,15 @@ from tilewright.jit.network import CompiledModel, compile_source
 from tilewright.jit.place.placed import Placed
 from tilewright.jit.place.problem import Part, PlacementError, Solution, members
 from tilewright.jit.source import Source
+from tilewright.progress import Progress
 from tilewright.sim import Run, simulate_cores
 
 ROUNDS = 3  #: results for every core that are timed, the first of them not: there the pipeline fills
 
 
-def compile_placed(source: Source, placed: Placed, solution: Solution) -> CompiledModel:
+def compile_placed(
+    source: Source, placed: Placed, solution: Solution, *, fast_host: bool = False, progress: Progress | None = None
+) -> CompiledModel:
     """The model file compiled with a placement's parts: a program for each on cores, in order."""
     costs = placed.costs
     names: dict[str, int] = {}
@@ -33,7 +36,7 @@ def compile_placed(source: Source, placed: Placed, solution: Solution) -> Compil
         # an operator that is left to the interpreter now has its name in the file, and may need changes of form
         return names[op.name] if op.name in names else min((positions[k] for k in op.covers), default=None)
 
-    return compile_source(source, costs.config, left=left, part_of=part_of)
+    return compile_source(source, costs.config, left=left, part_of=part_of, fast_host=fast_host, progress=progress)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, PROVEN_ONLY, UsageProblem
+from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, OBJECTIVE, PROVEN_ONLY, UsageProblem
 from tilewright.config import load_config
 from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
@@ -28,6 +28,7 @@ def compile_model(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    objective: Annotated[str | None, typer.Option(metavar="latency", help=OBJECTIVE)] = None,
 ) -> None:
     """Compile a model into one artifact file."""
     from tilewright.compiling import compile
@@ -37,7 +38,7 @@ def compile_model(
     with ProgressReporter() as progress:
         executable = compile(
             model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
-            proven_only=proven_only, progress=progress.update,
+            proven_only=proven_only, objective=objective, progress=progress.update,
         )  # fmt: skip
     executable.save(output)
     artifact = executable.artifact

@@ -24,6 +24,7 @@ from tilewright.runtime.report import Report
 DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
+OBJECTIVE = "Place operators on accelerator and CPU for the least time, by what they cost on this machine."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
 
 
@@ -105,6 +106,7 @@ def run(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    objective: Annotated[str | None, typer.Option(metavar="latency", help=OBJECTIVE)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
 ) -> None:
@@ -120,8 +122,10 @@ def run(
     judge = model_of(Artifact.from_bytes(data, str(model)), model, reference) if compiled and check else model
     if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
-    if compiled and (fast_host or proven_only):
-        raise UsageProblem(f"{model}: is compiled; give --fast-host and --proven-only when compiling the model file")
+    if compiled and (fast_host or proven_only or objective):
+        raise UsageProblem(
+            f"{model}: is compiled; give --fast-host, --proven-only and --objective when compiling the model file"
+        )
     files.check()
     opened: str | Device = device
     if special := device_options(device, wave, overlay, token_file, ca, wait, jobs):
@@ -137,7 +141,7 @@ def run(
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
                 keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
-                proven_only=proven_only,
+                proven_only=proven_only, objective=objective,
             )  # fmt: skip
         executable.device.notice = lambda what: progress.update(what, 0, 0)
         x = bind_inputs(executable, given, input, seed, inputs)
