@@ -16,7 +16,8 @@ from tilewright.jit.channels import reduce_channels
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower import image_shape, refusals
+from tilewright.jit.lower import refusals
+from tilewright.jit.lowering import image_shape
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
 from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts

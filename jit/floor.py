@@ -16,7 +16,8 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.kernels.window import WindowNode
-from tilewright.jit.lower import image_shape, lower
+from tilewright.jit.lower import lower
+from tilewright.jit.lowering import image_shape
 from tilewright.jit.plan import strips
 from tilewright.jit.tensors import Lowered
 

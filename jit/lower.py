@@ -29,22 +29,14 @@ from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.layout import units_for
 from tilewright.jit.lower_matmul import lower_matmul
+from tilewright.jit.lower_patches import lower_patches, packs_patches
+from tilewright.jit.lowering import image_shape
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.token_rows import folded, folds
 from tilewright.jit.weight_bits import fits, weight_parts
 from tilewright.runtime.steps import PackStep
-
-
-def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """A tensor's shape as (1, H, W, C); vectors become 1x1 images. Raises PlaceError on other ranks or batches."""
-    if len(shape) not in (1, 2, 3, 4) or (len(shape) > 1 and shape[0] != 1):
-        raise PlaceError(f"shape {shape}: must be (1, H, W, C) or (1, C); export the model with batch 1")
-    if len(shape) == 1:
-        return 1, 1, 1, shape[0]
-    middle = shape[1:-1]
-    return 1, middle[0] if len(middle) == 2 else 1, middle[-1] if middle else 1, shape[-1]
 
 
 class _Lowering:
@@ -145,8 +137,8 @@ class _Lowering:
         if flat is not None and (kh, kw) == (1, 1):
             weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
             _, kh, kw, ic = weight.shape
-        elif self._packs_patches(op, kh, kw, ic):
-            name, units = self._patches(op, kh, kw, ic)
+        elif packs_patches(self, op, kh, kw, ic):
+            name, units = lower_patches(self, op, kh, kw, ic)
             inputs, in_units = [name], [units]
             weight = weight.reshape(weight.shape[0], 1, 1, kh * kw * ic)
             pad, strides, dilation = (0, 0, 0, 0), (1, 1), (1, 1)
@@ -335,27 +327,6 @@ class _Lowering:
             self.flat[op.output] = (before[1], before[2], before[3])
         self.alias[op.output] = self.resolve(op.inputs[0])
 
-    # -- inputs ----------------------------------------------------------------------------------------
-
-    def _packs_patches(self, op: g.Conv2D, kh: int, kw: int, ic: int) -> bool:
-        """Whether this convolution's input is packed as patches: a network input of few channels."""
-        if op.inputs[0] not in self.graph.inputs or kh * kw == 1:
-            return False
-        packed = -(-kh * kw * ic // self.config.block_in)
-        return packed < kh * kw * -(-ic // self.config.block_in)
-
-    def _patches(self, op: g.Conv2D, kh: int, kw: int, ic: int) -> tuple[str, int]:
-        shape, out = image_shape(self.spec(op.inputs[0]).shape), image_shape(self.graph.tensors[op.output].shape)
-        units = units_for(kh * kw * ic, self.config)
-        name = f"{op.inputs[0]}.patches{self.layer}"
-        self.specs[name] = TensorSpec(name, (1, out[1], out[2], kh * kw * ic), "int8")
-        self.packs[name] = PackStep(
-            tensor=op.inputs[0], segment=1, shape=shape, lanes=self.config.lanes, units=units, layout="patches",
-            batch=self.config.batch, padding=_cover(op, shape, out), pad_value=op.pad_value,
-            kernel=(kh, kw), strides=op.strides, dilation=op.dilation,
-        )  # fmt: skip
-        return name, units
-
     # -- buffers ---------------------------------------------------------------------------------------
 
     def _separate_pads(self) -> None:
@@ -377,20 +348,6 @@ class _Lowering:
                 self.nodes.insert(self.nodes.index(users[0][0]), node)
                 for user, k in users:
                     user.inputs[k] = copy
-
-
-def _cover(
-    op: g.Conv2D, source: tuple[int, int, int, int], out: tuple[int, int, int, int]
-) -> tuple[int, int, int, int]:
-    """Padding that gives exactly the output's positions: bottom and right may be less than the operator's."""
-    top, left, _, _ = op.padding
-    need = [
-        (o - 1) * s + (k - 1) * d + 1 - size - before
-        for o, s, k, d, size, before in zip(
-            out[1:3], op.strides, op.weight.shape[1:3], op.dilation, source[1:3], (top, left), strict=True
-        )
-    ]
-    return top, left, max(0, need[0]), max(0, need[1])
 
 
 _JOINS: dict[type[Op], Combine] = {g.Add: Combine.ADD, g.Maximum: Combine.MAX, g.Minimum: Combine.MIN}

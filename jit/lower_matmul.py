@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.blocked import Blocked
 from tilewright.jit.dense_weights import mostly_zeros
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import Graph, TensorSpec
-from tilewright.jit.kernels.base import Node
+from tilewright.jit.graph import TensorSpec
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.layout import units_for
+from tilewright.jit.lowering import Lowering
 from tilewright.jit.numbers import identity_requant
 from tilewright.runtime.steps import PackStep
-
-
-class Lowering(Protocol):
-    """What the rule needs of :mod:`tilewright.jit.lower`."""
-
-    graph: Graph
-    config: Config
-    nodes: list[Node]
-    layer: int
-    specs: dict[str, TensorSpec]
-    packs: dict[str, PackStep]
-    blocked: dict[str, Blocked]
-
-    def resolve(self, name: str) -> str: ...
-
-    def spec(self, name: str) -> TensorSpec: ...
-
-    def output(self, op: g.Op) -> TensorSpec: ...
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tilewright.jit.compiler import host_step, subgraph
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower import image_shape
+from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import PlacementError, Problem, members

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.jit.source.onnx import functions, integer, quantised, real
+from tilewright.jit.source.onnx import functions, integer, quantised, real_rules
 from tilewright.jit.source.tflite import moves, rules, tables
 from tilewright.pages import write
 
@@ -83,7 +83,7 @@ def _onnx() -> Iterator[str]:
     yield "|---|---|---|"
     forms = {
         "8-bit tensors": set(quantised.RULES),
-        "between Q/DQ pairs": set(real.RULES),
+        "between Q/DQ pairs": set(real_rules.RULES),
         "int32 sums, scaled": set(integer.RULES),
         "of one tensor and numbers": set(functions.KINDS),
     }
