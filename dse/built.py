@@ -18,6 +18,8 @@ from tilewright.hw.parts import FAMILIES, PARTS, part_of
 _LANE, _PACKED_DOT = {"xc7": 411 / 1249, "xcup": 0.432}, 282 / 688
 #: of the tables, by ALU lane: what they add to ALU and to the memories, and half a RAMB36
 _TABLES = {"alu": {"lut": 134 / 16}, "memories": {"lut": 128 / 16}, "table": {"bram36": 0.5}}
+#: of the control unit since its counters share a RAM and the trace is a block RAM: what whole designs lost at the least
+_CONTROL = {"control": {"lut": -1371.0, "ff": -688.0}, "trace": {"bram36": 1.0}}
 #: Cores around the accelerator in ``hw/boards/tcl/block_design.tcl``: assumptions, rounded up, for no vendor tool has
 #: counted them. Zynq-7000 has a protocol converter, UltraScale+ a SmartConnect; ``_CONVERTER`` stands in front of each
 #: memory port of another width or protocol.
@@ -40,6 +42,10 @@ def built(config: Config, board: str | None) -> Resources:
         counts = modules.setdefault(name, {})
         for kind, each in more.items():
             counts[kind] = counts.get(kind, 0.0) + each * config.batch * config.block_out * config.cores
+    for name, change in _CONTROL.items():
+        counts = modules.setdefault(name, {})
+        for kind, each in change.items():
+            counts[kind] = counts.get(kind, 0.0) + each * config.cores
     if board is not None:
         modules["board.interconnect"] = dict(_INTERCONNECT[FAMILIES[part_of(board)]])
         modules |= {name: dict(counts) for name, counts in _AROUND.items()}

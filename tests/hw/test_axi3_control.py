@@ -174,10 +174,11 @@ def test_a_broken_port_is_noticed(change: tuple[str, str]) -> None:
     assert not all(holds(kind, seed, eager) for seed in range(3) for eager in (1.0, 0.4))
 
 
-def test_the_top_for_zynq_7000_has_the_declared_ports() -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_top_for_zynq_7000_has_the_declared_ports(cores: int) -> None:
     from tilewright.hw.rtl.generate import generate_verilog
 
-    config = TINY.replace(axi_version=3)
+    config = TINY.replace(axi_version=3, cores=cores)
     text = generate_verilog(config, events=False, control_axi=3)["tilewright.v"]
     top = text[text.index("module tilewright(") :].partition("endmodule")[0]
     found = {

@@ -326,6 +326,11 @@ def test_make_passes_the_toolchain_on() -> None:
     assert "build pynq-z1 --source rtl --toolchain openxc7 --at-least 40" in command
 
 
+def test_several_cores_are_refused() -> None:
+    with pytest.raises(BoardError, match="cores = 2: TOOLCHAIN=openxc7 connects one memory port"):
+        flow.check_suits(load_board("pynq-z2"), CONFIG.replace(cores=2))
+
+
 def test_boards_that_the_flow_knows_have_an_axi3_control_port() -> None:
     for name in ("pynq-z1", "pynq-z2"):
         assert load_board(name).control_axi == 3

@@ -76,6 +76,8 @@ def check_suits(board: Board, config: Config) -> None:
     board.check(config)
     if board.ps != "zynq7":
         raise BoardError(f"{board.title}: TOOLCHAIN=openxc7 knows Zynq-7000 alone; build it with Vivado")
+    if config.cores > 1:
+        raise BoardError(f"cores = {config.cores}: TOOLCHAIN=openxc7 connects one memory port; build it with Vivado")
     wanted = (board.memory_axi, board.memory_bits)
     if (config.axi_version, config.axi_bits) != wanted:
         raise BoardError(
