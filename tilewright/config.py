@@ -338,8 +338,10 @@ def _presets() -> dict[str, Config]:
         ),
         "kv260": mpsoc.replace(
             name="kv260", board="kv260", block_in=16, block_out=32,
-            # two banks: four of 1,024 bits each would take 160 of the part's 144 block RAMs, for 0 to 4 % fewer cycles
+            # two banks: four of 1,024 bits each would take 30 of the part's 144 block RAMs more, for 0 to 4 % fewer
             act_bytes=128 * KIB, wgt_bytes=256 * KIB, acc_bytes=128 * KIB, acc_banks=2,
+            # no network measured needs the 16 KiB of others, which would take three block RAMs more than there are
+            uop_gemm_bytes=8 * KIB, uop_alu_bytes=8 * KIB,
         ),
         "tiny": base.replace(
             name="tiny", board="", block_in=4, block_out=4, axi_bits=32, axi_version=4, act_bytes=8 * KIB, act_banks=4,

@@ -72,7 +72,7 @@ class Tally(Elaboratable):
 
     def _count(self, m: Module, bits: Signal, step: Signal, clear: Value) -> None:
         """The few bits of one counter; cleared, they hold the step alone."""
-        late = Signal(name=f"{bits.name}_step", reset_less=True)
+        late = Signal(name=f"{bits.name}_step")
         m.d.sync += [late.eq(Mux(self.count, step, 0)), bits[0].eq(late ^ (bits[0] & ~clear))]
         with m.If(clear):
             m.d.sync += bits[1:].eq(0)

@@ -101,7 +101,7 @@ def test_the_clock_model_sets_the_clock_of_a_point() -> None:
     "changes,reason",
     [
         ({"weight_bits": 4}, "small: op000 conv: its weights need 8 bits, wgt holds 4; raise weight_bits"),
-        ({"acc_bytes": 1024, "acc_banks": 16}, "pynq-z2: 224 36 Kbit block RAMs are needed, there are 140; acc alone"),
+        ({"acc_bytes": 1024, "acc_banks": 16}, "pynq-z2: 225 36 Kbit block RAMs are needed, there are 140; acc alone"),
         ({"block_in": 64, "block_out": 64}, "pynq-z2: 2306 DSP slices are needed, there are 220"),
         ({"axi_bits": 512}, "axi_bits = 512: must be at most 128"),
     ],

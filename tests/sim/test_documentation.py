@@ -14,7 +14,7 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "timing.md").read_text()
 
 
 def test_worked_example() -> None:
-    listing = re.search(r"```asm\n(.*?)```", TEXT, re.DOTALL)
+    listing = re.search(r"```text\n(.*?)```", TEXT, re.DOTALL)
     assert listing is not None
     made = assemble(listing[1])
     result = simulate_timing(made)
