@@ -12,15 +12,15 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.files import write_atomic
-from tilewright.hw.synthesis import BOARD_PARTS, sources_key
+from tilewright.hw.parts import part_of
+from tilewright.hw.synthesis import sources_key
 from tilewright.hw.synthesis import synthesise as run_yosys
 from tilewright.hw.verilated.build import cache_directory
 
 
 def report_path(config: Config) -> Path:
     """Where the report of a Config's Verilog on its board's part is kept."""
-    part = BOARD_PARTS.get(config.board, "XC7Z020")
-    return cache_directory() / "synthesis" / f"{part}-{sources_key(config)}.json"
+    return cache_directory() / "synthesis" / f"{part_of(config.board)}-{sources_key(config)}.json"
 
 
 def synthesised(config: Config, run: Callable[[Config], dict[str, Any]] = run_yosys) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config
-from tilewright.hw.parts import BOARDS, FAMILIES, PARTS, part_of
+from tilewright.hw.parts import FAMILIES, PARTS, part_of
 from tilewright.hw.scratch import scratch
 from tilewright.hw.units import Unit, cut_script, instances, merge_equal_modules, plain_name, split, stub_rtlil, unit_of
 from tilewright.hw.verilated.build import cache_directory, locked
@@ -26,11 +26,8 @@ from tilewright.hw.verilated.design import design_sources, unreferenced_sources
 from tilewright.hw.yosys import find_tool, run_yosys, yosys_version
 from tilewright.progress import Progress, silent
 
-__all__ = [
-    "BOARD_PARTS", "against_limits", "count_resources", "find_tool", "sources_key", "synthesise", "synthesise_many",
-]  # fmt: skip
+__all__ = ["KINDS", "against_limits", "count_resources", "find_tool", "sources_key", "synthesise", "synthesise_many"]
 
-BOARD_PARTS = BOARDS
 #: resources as reports call them, and as :mod:`tilewright.hw.parts` does
 KINDS = {"LUT": "lut", "FF": "ff", "DSP": "dsp", "BRAM": "bram36"}
 #: lines of RTLIL that one Yosys process takes: in WebAssembly it has 4 GB

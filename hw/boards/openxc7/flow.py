@@ -24,11 +24,11 @@ from tilewright.hw.boards.openxc7.tools import Tools, find_tools
 from tilewright.hw.boards.overlay import CELL, Overlay, write_overlay
 from tilewright.hw.boards.tools import Say, run_tool, say
 from tilewright.hw.parts import PARTS, part_of
+from tilewright.hw.synthesis import KINDS
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.yosys import run_yosys, yosys_version
 
 BITSTREAM = "tilewright.bit"
-KINDS = {"LUT": "lut", "FF": "ff", "DSP": "dsp", "BRAM": "bram36"}
 
 
 def build_openxc7(board: Board, config: Config, folder: Path, at_least: float = 0, report: Say = say) -> Overlay:

@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.hw.boards.board import BoardError
 from tilewright.hw.boards.openxc7.system import CLOCK, TOP
 from tilewright.hw.parts import PARTS
-from tilewright.hw.synthesis import count_resources
+from tilewright.hw.synthesis import KINDS, count_resources
 from tilewright.hw.timing.analysis import analyse
 from tilewright.hw.timing.netlist import Netlist
 from tilewright.hw.timing.whole import packed_mhz
@@ -58,7 +58,7 @@ def check_netlist(path: Path, part: str) -> Mapped:
         raise BoardError(f"{path}: {kinds['PS7']} PS7 and {kinds['BUFG']} BUFG, of each one is expected")
     _check_clock(path, modules[TOP])
     limits, used = PARTS[part], count_resources(kinds)
-    for name, kind in (("LUT", "lut"), ("FF", "ff"), ("DSP", "dsp"), ("BRAM", "bram36")):
+    for name, kind in KINDS.items():
         if used[name] > limits[kind]:
             raise BoardError(f"{path}: {used[name]:g} {name}, the {part} has {limits[kind]}")
     tiles = dsp_tiles(cells)
