@@ -5,6 +5,7 @@ Conversions are host operators, added where a form is first asked for. What nobo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -49,12 +50,12 @@ class View:
 
 @dataclass(frozen=True)
 class Rearranged:
-    """A file tensor that has the elements of another: of ``source`` those at ``positions``.
+    """A file tensor whose elements, in its shape, are those of an NHWC int8 ``tensor`` at ``positions``.
 
-    ``before``: the tensor that it comes from in one step, a reshape or (``permutation``) a transpose.
+    ``before``: the file tensor that it comes from in one step, a reshape or (``permutation``) a transpose.
     """
 
-    source: object
+    tensor: str
     positions: NDArray[np.int64]
     before: object
     permutation: tuple[int, ...] | None = None
@@ -122,16 +123,55 @@ class Values:
         for form in forms:
             form.pop(key, None)
 
+    def places(self, key: object) -> tuple[str, NDArray[np.int64]]:
+        """A tensor of the accelerator, and where in it each element of ``key`` is, in the file's shape.
+
+        A rearranged tensor is read where it comes from even if the host has made it: so nobody waits for the host.
+        Raises Unsupported as :meth:`chip`.
+        """
+        if key in self.rearranged:
+            return self.rearranged[key].tensor, self.rearranged[key].positions
+        view, spec = self.view(key), self.specs[key]
+        shape, order = self.builder.tensors[view.tensor].shape, spec.order or tuple(range(len(spec.shape)))
+        positions = np.arange(math.prod(shape)).reshape(shape).transpose(view.axes)
+        positions = positions.reshape([spec.shape[axis] for axis in order])
+        return view.tensor, positions.transpose([order.index(axis) for axis in range(len(order))])
+
+    def arrangement(self, key: object, before: object, permutation: tuple[int, ...] | None) -> Rearranged:
+        """What ``key`` is if it is ``before`` with its axes in another order, or (None) under another shape.
+
+        Raises Unsupported where the file says another shape.
+        """
+        shape, (tensor, positions) = self.specs[key].shape, self.places(before)
+        positions = positions.reshape(shape) if permutation is None else positions.transpose(permutation)
+        if positions.shape != shape:
+            raise Unsupported(f"a result of shape {shape} of {positions.shape}")
+        return Rearranged(tensor, positions, before, permutation)
+
+    def rearrange(self, key: object, before: object, permutation: tuple[int, ...] | None) -> None:
+        """``key`` is such an arrangement; where a tensor of the accelerator is the same, it is computed with that."""
+        spec, found = self.specs[key], self.arrangement(key, before, permutation)
+        order = spec.order or tuple(range(len(spec.shape)))
+        natural = (np.diff(found.positions.transpose(order).reshape(-1)) == 1).all()
+        if natural and len(spec.shape) <= 4 and self.builder.tensors[found.tensor].shape == spec.chip_shape():
+            self.chips[key] = found.tensor
+        else:
+            self.rearranged[key] = found
+
     def _step(self, key: object) -> str:
         """A rearranged tensor in the file's form, made by the host of the one before it."""
-        found, spec = self.rearranged[key], self.specs[key]
+        found = self.rearranged[key]
         before = self.file(found.before)
-        dtype, like = self.builder.tensors[before].dtype, self.builder.quantisation(before)
-        if found.permutation is None:
-            return self.builder.append(Reshape, spec.name, [before], spec.shape, dtype, like=like, shape=spec.shape)
-        return self.builder.append(
-            Transpose, spec.name, [before], spec.shape, dtype, like=like, permutation=found.permutation
-        )
+        return self._moved(self.specs[key], before, found.permutation, self.builder.quantisation(before))
+
+    def _moved(
+        self, spec: FileTensor, read: str, permutation: tuple[int, ...] | None, like: Quantisation | None
+    ) -> str:
+        """A tensor ``read`` transposed or (without ``permutation``) reshaped by the host."""
+        made, dtype = (spec.name, [read], spec.shape), self.builder.tensors[read].dtype
+        if permutation is None:
+            return self.builder.append(Reshape, *made, dtype, like=like, shape=spec.shape)
+        return self.builder.append(Transpose, *made, dtype, like=like, permutation=permutation)
 
     def chip(self, key: object) -> Operand:
         """``key`` as an operand of the accelerator. Raises Unsupported where it is no 8-bit image of batch 1."""

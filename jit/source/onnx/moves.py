@@ -18,12 +18,12 @@ def hand_on(builder: GraphBuilder, values: PreparedValues, node: Node, source: o
     if node.kind == "Transpose":
         permutation = tuple(node.attribute("perm", tuple(reversed(range(len(before.shape))))))
         moves = tuple(permutation[a] for a in _axes(after)) != _axes(before)
-        if moves or source in values.arranged or values.is_pending(source):
-            values.set_arranged(result, source, permutation)
+        if moves or source in values.rearranged or values.is_pending(source):
+            values.rearrange(result, source, permutation)
         else:
             values.chips[result] = values.chip(source).name
-    elif source in values.arranged:
-        values.set_arranged(result, source, None)
+    elif source in values.rearranged:
+        values.rearrange(result, source, None)
     elif before.shape == after.shape and _axes(before) == _axes(after):
         values.chips[result] = values.chip(source).name
     elif _keeps_order(before) and _keeps_order(after) and not values.is_pending(source):

@@ -15,13 +15,12 @@ from tilewright.jit.frontend.layers.matmul import Side, matmul
 from tilewright.jit.frontend.layers.per_channel import shifted
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, TableSoftmax
+from tilewright.jit.source.matrices import beside_channels, side
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
 from tilewright.jit.source.onnx.units import PASSIVE
-from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
-from tilewright.jit.source.values import FileTensor
 from tilewright.runtime import host, interpreters
 
 
@@ -84,39 +83,16 @@ def multiply(site: Site, a: tuple[int, int, int], b: tuple[int, int, int], out: 
     sides: list[Side] = []
     for name, (_, scale, zero_point) in ((site.input(a[0]), a), (site.input(b[0]), b)):
         numbers = site.quantisation(scale, zero_point, site.prepared.types[name][0])
-        sides.append(matrices(site.values, name, numbers, transposed=len(sides) == 1))
+        sides.append(side(site.values, name, numbers, turned=len(sides) == 1))
     return matmul(site, sides[0], sides[1], out, merged=merges(site))
-
-
-def matrices(values: PreparedValues, key: object, numbers: Quantisation, *, transposed: bool) -> Side:
-    """A tensor as matrices of its last two axes; ``transposed``: whose columns are multiplied."""
-    tensor, positions = values.places(key)
-    if positions.ndim < 2:
-        raise Unsupported(f"a product with a vector of {positions.size}")
-    spec, turned = values.specs[key], (*range(positions.ndim - 2), positions.ndim - 1, positions.ndim - 2)
-    if transposed:
-        positions = positions.transpose(turned)
-
-    def made() -> str:
-        if not transposed:
-            return values.chip(key).name
-        own = (key, "transposed")
-        if own not in values.specs:
-            shape = tuple(spec.shape[axis] for axis in turned)
-            values.specs[own] = FileTensor(f"{spec.name}_transposed", shape, spec.dtype, numbers)
-            values.set_arranged(own, key, turned)
-        return values.chip(own).name
-
-    return Side(numbers, (tensor, positions.reshape(-1, *positions.shape[-2:])), made)
 
 
 def merges(site: Site) -> bool:
     """Whether all that read the node's result put its heads beside each other in the channels."""
     result = site.node.outputs[0]
     rank = len(site.shape(result))
-    swap = (*range(rank - 3), rank - 2, rank - 3, rank - 1)
     readers = site.prepared.readers.get(result, [])
-    swaps = [n.kind == "Transpose" and tuple(n.attribute("perm", ())) == swap for n in readers]
+    swaps = [n.kind == "Transpose" and tuple(n.attribute("perm", ())) == beside_channels(rank) for n in readers]
     return rank > 2 and bool(swaps) and all(swaps) and result not in site.prepared.outputs
 
 

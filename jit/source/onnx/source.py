@@ -131,7 +131,7 @@ class OnnxSource(Source):
             except NOT_UNDERSTOOD as error:
                 reason = why_not(error)
                 del builder.exactness[noted:]
-                for forms in (values.files, values.chips, values.reshaped, values.arranged):
+                for forms in (values.files, values.chips, values.reshaped, values.rearranged):
                     for key in [k for k in forms if _stands_for(k) in unit.outputs]:
                         del forms[key]
             else:

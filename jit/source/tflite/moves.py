@@ -52,22 +52,18 @@ def rearranged(site: Site, permutation: tuple[int, ...] | None = None) -> Sequen
     Where its end is a choice of channels (a shuffle, say), that is what runs; what is read in between, and other ends,
     the host makes.
     """
-    before, result = site.tensor(0), site.result
-    found = site.values.rearranged.get(before.index)
-    source = before.index if found is None else found.source
-    positions = np.arange(int(np.prod(before.shape))).reshape(before.shape) if found is None else found.positions
-    shape = site.values.specs[result.index].shape
-    positions = positions.reshape(shape) if permutation is None else positions.transpose(permutation)
-    if positions.shape != shape:
-        raise Unsupported(f"a result of shape {shape} of {positions.shape}")
-    x = site.values.chip(source)
+    values, before, result = site.values, site.tensor(0).index, site.result.index
+    if before not in values.rearranged:
+        values.chip(before)  # a view becomes a tensor of its own
+    found = values.arrangement(result, before, permutation)
+    x = Operand(found.tensor, values.builder.tensors[found.tensor].shape, values.builder.quantisation(found.tensor))
     site.report_exact(x.shape[3])
     try:
-        chosen = _by_axis(x, positions.reshape(nhwc(shape)))
+        chosen = _by_axis(x, found.positions.reshape(nhwc(values.specs[result].shape)))
     except Unsupported:  # more axes than an image has
         chosen = None
     if chosen is None:
-        return [Rearranged(source, positions, before.index, permutation)]
+        return [found]
     return [_chosen_channels(site, _chosen_pixels(site, x, *chosen[:2]), chosen[2]).name]
 
 

@@ -123,7 +123,7 @@ class TfliteSource(Source):
         for index, made in zip(op.outputs, [found] if isinstance(found, str) else found, strict=True):
             if isinstance(made, Rearranged):
                 values.rearranged[index] = made
-                return values.view(made.source).tensor
+                return made.tensor
             if isinstance(made, View):
                 values.set_view(index, made)
             else:
