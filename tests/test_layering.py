@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.conftest import HANG, REPOSITORY
+
+ROOT = REPOSITORY
 PARTS = ("isa", "sim", "hw", "runtime", "jit", "dse", "verification")
 
 #: Who stands where; parts of one rank do not import each other. What is not named here, the package
@@ -265,6 +267,6 @@ def test_loads_with_numpy_alone(module):
         [sys.executable, "-c", f"{ONLY_NUMPY}import {module}; print('tvm' in sys.modules)"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert (result.returncode, result.stdout) == (0, "False\n"), result.stderr

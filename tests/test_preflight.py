@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import preflight
-from tests.conftest import REPOSITORY
+from tests.conftest import HANG, REPOSITORY
 
 
 def test_a_machine_that_has_all_is_told_nothing(
@@ -82,7 +82,7 @@ def test_headers_and_programs_are_really_looked_for(monkeypatch: pytest.MonkeyPa
 def test_make_looks_before_it_installs(target: str, tmp_path: Path) -> None:
     environment = {**os.environ, "CXX": "no-such-compiler"}
     command = ["make", "-j4", target, f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}"]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 2
     assert "missing: g++ is not installed" in done.stderr
     assert preflight.APT in done.stderr
@@ -91,7 +91,7 @@ def test_make_looks_before_it_installs(target: str, tmp_path: Path) -> None:
 
 def test_make_names_the_python_that_is_not_there(tmp_path: Path) -> None:
     command = ["make", "demo", f"VENV={tmp_path / 'venv'}", "PYTHON=python9.9"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 2
     assert "There is no python9.9" in done.stderr
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import HANG
 from tests.runtime.network import images, make_artifact, reference
 from tests.test_layering import ONLY_NUMPY
 from tilewright import board
@@ -217,6 +218,6 @@ assert main() == 0
 sys.argv = ["tilewright", "serve", "--device", "pynq"]
 sys.exit(main())
 """
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=HANG)
     assert "usage: tilewright {run,serve,selftest,config}" in done.stdout
     assert (done.returncode, "no overlay is given" in done.stderr) == (2, True), done.stderr

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import HANG
 from tests.dse.networks import small_network
 from tilewright.config import PRESETS, Config, load_config
 from tilewright.dse import report_data
@@ -180,7 +181,7 @@ def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [browser, *flags, profile, "--virtual-time-budget=8000", "--dump-dom", f"file://{tmp_path}/page.html"]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=True).stdout
     assert "<title>drawn</title>" in dom
     assert f"Trial {best[-1].number}: {search.config(best[-1]).name}" in dom
     assert 'class="main-svg"' in dom

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.conftest import HANG
 from tests.dse.test_search import ROOT, _count, make_search, trials
 from tilewright.dse import pool as pool_module
 from tilewright.dse.evaluate import Evaluator, Outcome
@@ -237,7 +238,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_sweep_goes_on(tmp_path:
     script.write_text(DRIVER)
     command = [sys.executable, str(script), storage, str(ROOT)]
     driver = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    limit = time.monotonic() + 90
+    limit = time.monotonic() + HANG
     while driver.poll() is None and len(search.trials.read(ANALYTICAL)) < 4 and time.monotonic() < limit:
         time.sleep(0.01)
     children = _children(driver.pid)

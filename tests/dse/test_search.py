@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import HANG
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS
 from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError, Outcome
@@ -135,7 +136,7 @@ def test_a_killed_sweep_ends_with_the_same_front(tmp_path: Path) -> None:
     kills = 0
     for at_least in (3, 12):
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        limit = time.monotonic() + 90
+        limit = time.monotonic() + HANG
         while process.poll() is None and _count(database) < at_least and time.monotonic() < limit:
             time.sleep(0.01)
         if process.poll() is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import HANG
 from tests.dse.test_search import ROOT, SWEEP, make_search, trials
 from tilewright.dse.trials import Row, StorageError, Trials
 
@@ -72,7 +73,7 @@ def test_a_sweep_on_a_server_is_resumed_after_a_kill(postgres: str, tmp_path: Pa
     command = [sys.executable, "-c", SWEEP, url, "nsga2", str(ROOT)]
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     search = make_search(url)
-    limit = time.monotonic() + 90
+    limit = time.monotonic() + HANG
     while process.poll() is None and len(search.trials.read("analytical")) < 3 and time.monotonic() < limit:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
@@ -85,7 +86,7 @@ def test_a_sweep_on_a_server_is_resumed_after_a_kill(postgres: str, tmp_path: Pa
 def test_two_sweeps_at_once_on_one_database_end_alike(url: str) -> None:
     command = [sys.executable, "-c", SWEEP, url, "tpe", str(ROOT)]
     both = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}) for _ in range(2)]
-    assert [process.wait(timeout=120) for process in both] == [0, 0]
+    assert [process.wait(timeout=HANG) for process in both] == [0, 0]
     assert len(make_search(url, "tpe").trials.read("analytical")) == 40
 
 

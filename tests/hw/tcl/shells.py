@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import HANG
 from tests.preflight import APT
 from tilewright.config import Config
 from tilewright.hw.rtl.axi3_ports import board_ports
@@ -37,7 +38,7 @@ def port_verilog(config: Config, control_axi: int) -> str:
 def stub(tclsh: str, tool: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [tclsh, str(STUB), tool, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **variables}, timeout=60,
+        env={**os.environ, **variables}, timeout=HANG,
     )  # fmt: skip
 
 
