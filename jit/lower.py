@@ -18,7 +18,7 @@ from tilewright.config import Config
 from tilewright.isa.spec import Combine
 from tilewright.jit import graph as g
 from tilewright.jit.blocked import Blocked
-from tilewright.jit.dense_weights import diagonal, expand_groups, mostly_zeros, side_by_side
+from tilewright.jit.dense_weights import diagonal, expand_groups, side_by_side
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node
@@ -30,6 +30,7 @@ from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.layout import units_for
 from tilewright.jit.lower_matmul import lower_matmul
 from tilewright.jit.lower_patches import lower_patches, packs_patches
+from tilewright.jit.lower_select import select
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
@@ -246,7 +247,7 @@ class _Lowering:
         out = self.output(op)
         block = max(self.config.block_in, self.config.block_out)
         if any(self.spec(name).shape[3] % block for name in op.inputs[:-1]):
-            self._select(op, out)
+            self._select(op)
             return
         first = 0
         for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
@@ -273,10 +274,9 @@ class _Lowering:
             node.first_unit += unit
         return True
 
-    def _select(self, op: g.Concat, out: TensorSpec) -> None:
+    def _select(self, op: g.Concat) -> None:
         """A 1x1 convolution with a single 1 for each output channel; parts of other scales are rescaled before."""
         inputs: list[str] = []
-        in_units: list[int] = []
         columns: list[int] = []
         first = 0
         for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
@@ -293,18 +293,9 @@ class _Lowering:
                     )
                 )  # fmt: skip
             inputs.append(tensor)
-            in_units.append(units_for(shape[3], self.config))
             columns += range(first, first + shape[3])
-            first += in_units[-1] * self.config.lanes
-        weight = mostly_zeros((len(columns), 1, 1, first), np.int8)
-        weight[np.arange(len(columns)), 0, 0, columns] = 1
-        self.nodes.append(
-            ConvNode(
-                name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output, out=out,
-                weight=weight, requant=identity_requant(len(columns)), strides=(1, 1), dilation=(1, 1),
-                pad=(0, 0, 0, 0), pad_constant=0, in_units=in_units, in_width=out.shape[2],
-            )
-        )  # fmt: skip
+            first += units_for(shape[3], self.config) * self.config.lanes
+        select(self, op.name, inputs, op.output, columns)
 
     def _elementwise(
         self, op: Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",

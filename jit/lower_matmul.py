@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from tilewright.jit import graph as g
 from tilewright.jit.blocked import Blocked
-from tilewright.jit.dense_weights import mostly_zeros
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import TensorSpec
-from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.layout import units_for
+from tilewright.jit.lower_select import select
 from tilewright.jit.lowering import Lowering
-from tilewright.jit.numbers import identity_requant
 from tilewright.runtime.steps import PackStep
 
 
@@ -67,7 +62,7 @@ def lower_matmul(at: Lowering, op: g.MatMul) -> None:
         )  # fmt: skip
     if whole:
         chosen = [head * step * c.lanes + k for head in range(op.heads) for k in range(count)]
-        _select(at, op.name, tensor, op.output, chosen)
+        select(at, op.name, [tensor], op.output, chosen)
 
 
 def _is_packed(at: Lowering, tensor: str) -> bool:
@@ -92,24 +87,8 @@ def _aligned(at: Lowering, op: g.MatMul, index: int) -> _Side:
     aligned = f"{tensor}.{heads}heads"
     if aligned not in at.specs:
         at.specs[aligned] = TensorSpec(aligned, (1, height, width, len(chosen)), "int8")
-        _select(at, f"{op.name}.{index}", tensor, aligned, chosen)
+        select(at, f"{op.name}.{index}", [tensor], aligned, chosen)
     return _Side(aligned, rows, own, count)
-
-
-def _select(at: Lowering, name: str, source: str, result: str, chosen: Sequence[int]) -> None:
-    """A 1x1 convolution with a single weight of 1 for each channel of the result, none for those of number -1."""
-    spec = at.specs[source]
-    weight = mostly_zeros((len(chosen), 1, 1, spec.shape[3]), np.int8)
-    for k, channel in enumerate(chosen):
-        if channel >= 0:
-            weight[k, 0, 0, channel] = 1
-    at.nodes.append(
-        ConvNode(
-            name=name, layer=at.layer, config=at.config, inputs=[source], output=result, out=at.specs[result],
-            weight=weight, requant=identity_requant(len(chosen)), strides=(1, 1), dilation=(1, 1), pad=(0, 0, 0, 0),
-            pad_constant=0, in_units=[units_for(spec.shape[3], at.config)], in_width=spec.shape[2],
-        )
-    )  # fmt: skip
 
 
 def _packing(at: Lowering, tensor: str, units: int, blocked: Blocked) -> PackStep:
