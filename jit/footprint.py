@@ -29,11 +29,8 @@ class _Tap(NamedTuple):
 def input_bytes(name: str, lowered: Lowered) -> int:
     """Bytes of a packed input that any node needs, in units: those that a tap with weights of other than zero meets."""
     if name in lowered.blocked:
-        return (
-            math.prod(lowered.specs[lowered.blocked[name].tensor].shape[:3])
-            * lowered.units(name)
-            * (lowered.config.act_unit_bytes)
-        )
+        pixels = math.prod(lowered.specs[lowered.blocked[name].tensor].shape[:3])
+        return pixels * lowered.units(name) * lowered.config.act_unit_bytes
     height, width, units = lowered.tensors[name]
     used = np.zeros((height, width, units), np.bool_)
     for node in lowered.nodes:
