@@ -19,7 +19,7 @@ from tilewright.jit.proof.algebra import (
     symbol,
     times,
 )
-from tilewright.jit.proof.blocks import add_products
+from tilewright.jit.proof.blocks import TURNS, add_products
 from tilewright.jit.proof.machine import Machine
 from tilewright.jit.proof.native import compiled
 from tilewright.sim.operands import loop_offsets, matrix, matrix_masks
@@ -49,15 +49,6 @@ def _add(at: int, total: float, weights: int, keep: int, x: Machine) -> None:
         return
     x.acc[at] = reduce(total)
     x.kind[at] = PLAIN if weights == 1 else NOTHING if weights == 0 else LINEAR
-
-
-@compiled
-def _write(acc: int, keep: int, total: Any, weights: Any, x: Machine, s: Shape) -> None:
-    """Add ``total`` to accumulators (``keep``) or write it, and clear it."""
-    for o in range(s.block_out):
-        _add(acc + o, total[o], weights[o], keep, x)
-        total[o] = 0.0
-        weights[o] = 0
 
 
 @compiled
@@ -94,13 +85,9 @@ def _add_data(total: Any, act: int, entry: int, x: Machine, s: Shape) -> None:
 
 
 @compiled
-def gemm(row: Any, x: Machine, s: Shape) -> None:
-    """Run a GEMM instruction."""
-    window, push_only = row.window != 0, (1 << s.acc_bits) - 1
-    masks = matrix_masks(row, s)
-    act_at, wgt_at = x.act.ctypes.data, x.weights.ctypes.data
-    total, weights = np.zeros(s.block_out), np.zeros(s.block_out, np.int64)
-    total_at, terms, place, joins = total.ctypes.data, 0, -1, 0  # products gathered for acc ``place``
+def _windows(row: Any, x: Machine, s: Shape) -> None:
+    """A GEMM instruction in window mode."""
+    masks, push_only = matrix_masks(row, s), (1 << s.acc_bits) - 1
     recent = np.full(s.block_in, -1, np.int64)
     newest = -1
     for o in range(row.outer):
@@ -109,27 +96,72 @@ def gemm(row: Any, x: Machine, s: Shape) -> None:
             for u in range(row.uop_begin, row.uop_begin + row.uop_count):
                 uop = x.memories.uop_gemm[u & (s.uop_gemm_depth - 1)]
                 dst, src, entry = matrix(uop, turn, masks)
-                acc, act = dst * s.lanes, src * s.lanes
-                if not window:
-                    if terms and (acc != place or uop[3] == 0 or terms + s.block_in > SUM_TERMS):
-                        _write(place, joins, total, weights, x, s)
-                        terms = 0
-                    if terms == 0:
-                        place, joins = acc, uop[3]
-                    if x.taps[entry] < 0:
-                        _add_data(total, act, entry, x, s)
-                    else:
-                        wgt = wgt_at + entry * s.block_in * s.block_out
-                        add_products(total_at, act_at + 8 * act, wgt, s.block_in, s.block_out)
+                newest += 1
+                recent[newest & (s.block_in - 1)] = src * s.lanes
+                if uop[0] != push_only:
+                    for result in range(1 + row.pair):
+                        at = (dst + result) * s.lanes
+                        _emit(at, recent, newest, entry, result, row.pair, uop[3], x, s)
+
+
+@compiled
+def _apart(row: Any, x: Machine, s: Shape) -> bool:
+    """Whether the turns of the inner loop share weights, and have accumulators of their own: then they may run in
+    any order."""
+    low = high = x.memories.uop_gemm[row.uop_begin & (s.uop_gemm_depth - 1), 0]
+    for u in range(row.uop_begin, row.uop_begin + row.uop_count):
+        dst = x.memories.uop_gemm[u & (s.uop_gemm_depth - 1), 0]
+        low, high = min(low, dst), max(high, dst)
+    return row.wgt_inner == 0 and row.dst_inner >= high - low + s.out_units
+
+
+@compiled
+def _matrices(row: Any, x: Machine, s: Shape) -> None:
+    """A GEMM instruction on matrices: micro-ops that add to the same accumulators at once, some turns side by side."""
+    masks, group = matrix_masks(row, s), TURNS if _apart(row, x, s) else 1
+    act_at, wgt_at, size = x.act.ctypes.data, x.weights.ctypes.data, s.block_in * s.block_out
+    total, weights = np.zeros((TURNS, s.block_out)), np.zeros(s.block_out, np.int64)
+    acts, total_at = np.zeros(TURNS, np.int64), total.ctypes.data
+    acts_at, end = acts.ctypes.data, row.uop_begin + row.uop_count
+    for o in range(row.outer):
+        for i in range(0, row.inner, group):
+            turns, u = min(group, row.inner - i), row.uop_begin
+            (dst, src, wgt, _), dst_step, src_step = loop_offsets(row, o, i), row.dst_inner, row.src_inner
+            while u < end:
+                first = x.memories.uop_gemm[u & (s.uop_gemm_depth - 1)]
+                uop, terms = first, 0
+                while True:
+                    entry = (uop[2] + wgt) & masks[4]
+                    for t in range(TURNS):  # beyond the last turn, that one's again
+                        turn = (dst, src + min(t, turns - 1) * src_step, wgt, 0)
+                        act = matrix(uop, turn, masks)[1] * s.lanes
+                        acts[t] = act_at + 8 * act
+                        if x.taps[entry] < 0 and t < turns:
+                            _add_data(total[t], act, entry, x, s)
+                    if x.taps[entry] >= 0:
+                        sharing = 1 if turns == 1 else TURNS
+                        add_products(sharing, total_at, acts_at, wgt_at + entry * size, s.block_in, s.block_out)
                     for lane in range(s.block_out):
                         weights[lane] += x.selects[entry * s.block_out + lane]
                     terms += s.block_in
-                    continue
-                newest += 1
-                recent[newest & (s.block_in - 1)] = act
-                if uop[0] != push_only:
-                    for result in range(1 + row.pair):
-                        at = acc + result * s.lanes
-                        _emit(at, recent, newest, entry, result, row.pair, uop[3], x, s)
-    if terms:
-        _write(place, joins, total, weights, x, s)
+                    u += 1
+                    if u == end or terms + s.block_in > SUM_TERMS:
+                        break
+                    uop = x.memories.uop_gemm[u & (s.uop_gemm_depth - 1)]
+                    if uop[0] != first[0] or uop[3] == 0:
+                        break
+                for t in range(turns):
+                    acc = matrix(first, (dst + t * dst_step, src, wgt, 0), masks)[0] * s.lanes
+                    for lane in range(s.block_out):
+                        _add(acc + lane, total[t, lane], weights[lane], first[3], x)
+                total[:] = 0.0
+                weights[:] = 0
+
+
+@compiled
+def gemm(row: Any, x: Machine, s: Shape) -> None:
+    """Run a GEMM instruction."""
+    if row.window != 0:
+        _windows(row, x, s)
+    else:
+        _matrices(row, x, s)

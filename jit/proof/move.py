@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tilewright.isa.spec import Memory
 from tilewright.jit.proof.algebra import LINEAR, PLAIN
 from tilewright.jit.proof.machine import Machine
@@ -26,16 +24,20 @@ ACT, WGT, ACC, ACC8, PRM, TABLE = (
 @compiled
 def _weights_changed(entry: int, x: Machine, s: Shape) -> None:
     """A wgt entry was loaded: from the simulator's pair order [BLOCK_IN/2][BLOCK_OUT][2] to [BLOCK_IN][BLOCK_OUT]."""
-    first = entry * s.block_in * s.block_out
-    x.taps[entry] = 0
-    x.selects[entry * s.block_out : (entry + 1) * s.block_out] = 0
-    for k in range(s.block_in):
-        for o in range(s.block_out):
-            weight = x.memories.wgt[first + (k // 2) * 2 * s.block_out + 2 * o + (k & 1)]
-            x.weights[first + k * s.block_out + o] = weight
-            if weight != 0:
-                x.taps[entry] = k + 1
-                x.selects[entry * s.block_out + o] += 1 if weight == 1 else 2
+    n, first = s.block_out, entry * s.block_in * s.block_out
+    selects, taps = x.selects[entry * n : (entry + 1) * n], 0
+    selects[:] = 0
+    for k in range(0, s.block_in, 2):
+        pairs = x.memories.wgt[first + k * n : first + (k + 2) * n]
+        for odd in range(2):
+            row, used = x.weights[first + (k + odd) * n : first + (k + odd + 1) * n], 0
+            for o in range(n):
+                row[o] = pairs[2 * o + odd]
+            for o in range(n):
+                selects[o] += (row[o] != 0) * (2 - (row[o] == 1))
+                used |= row[o]
+            taps = k + odd + 1 if used else taps
+    x.taps[entry] = taps
 
 
 @compiled
@@ -92,19 +94,20 @@ def load(row: Any, x: Machine, s: Shape) -> int:
         source = (row.offset + r * row.stride) * s.beat_bytes
         for c in range(row.cols):
             a = row.sram + r * row.sram_row + c * row.sram_col
-            unit = act_address(row, a, s) if memory == ACT else a & (s.acc_depth - 1)
-            for lane in range(s.lanes):
-                if memory == ACC:
-                    value = np.float64(read_int32(x.constants[segment] + source + 4 * lane))
-                elif constant:
-                    value = np.float64(read_int8(x.constants[segment] + source + lane))
-                else:
-                    value = x.dram[x.base[segment] + source + lane]
-                if memory == ACT:
-                    x.act[unit * s.lanes + lane] = value
-                else:
-                    x.acc[unit * s.lanes + lane] = value
-                    x.kind[unit * s.lanes + lane] = LINEAR if memory == ACC else PLAIN
+            if memory == ACT:
+                first = act_address(row, a, s) * s.lanes
+                into = x.act[first : first + s.lanes]
+            else:
+                first = (a & (s.acc_depth - 1)) * s.lanes
+                into = x.acc[first : first + s.lanes]
+                x.kind[first : first + s.lanes] = LINEAR if memory == ACC else PLAIN
+            if not constant:
+                start = x.base[segment] + source
+                into[:] = x.dram[start : start + s.lanes]
+            else:
+                for lane in range(s.lanes):
+                    at = x.constants[segment] + source + (4 * lane if memory == ACC else lane)
+                    into[lane] = read_int32(at) if memory == ACC else read_int8(at)
             source += size
     return FOLLOWED
 
