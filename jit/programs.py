@@ -14,6 +14,7 @@ from tilewright.isa.verifier import verify
 from tilewright.jit.actions import Action, ScheduleError
 from tilewright.jit.capacity import fit
 from tilewright.jit.cost.estimate import streams
+from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.edges import dram_layout, edges
 from tilewright.jit.emitter import Emitter
 from tilewright.jit.errors import PlaceError
@@ -24,7 +25,7 @@ from tilewright.jit.plan.places import placed_plan
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, POLICIES, Policy
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.slicing import slice_graph
+from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.proof import prove
 from tilewright.jit.schedule import Scheduler
@@ -151,6 +152,7 @@ def best_program(
     if on_chip and not found:  # it would stream, but for places in one piece
         attempt(len(tries), partial(_program, forms, PLANNED, config, False))
     if policies == POLICIES and not on_chip and any(isinstance(op, IN_WINDOWS) for op in graph.ops):
+        attempt(len(tries), partial(_program, forms, PLANNED, config, False, finer=True))  # longer rings, fewer pushes
         for strip in STRIPS:  # shorter rings, and more pushes
             attempt(len(tries), partial(_program, forms, PLANNED, config, False, strip=strip))
     if policies == POLICIES and not _near(found, BEST):
@@ -245,9 +247,13 @@ class _Forms:
     def joined(self) -> Lowered:
         return lower(self.graph, self.config, joined=True)
 
-    def sliced(self, plan: Config) -> Lowered:
-        """With wide tensors in slices, as many as the memories of ``plan`` ask for."""
-        cut = slice_graph(self.graph, plan)
+    def sliced(self, plan: Config, finer: bool) -> Lowered:
+        """With wide tensors in slices, as many as the memories of ``plan`` ask for, or (``finer``) as seem best."""
+        if finer:
+            return self._cut(best_slices(self.graph, plan, lambda cut: self._cut(cut).tables))
+        return self._cut(slice_graph(self.graph, plan))
+
+    def _cut(self, cut: Sliced) -> Lowered:
         if not cut.parts:
             return self.whole
         key = tuple(part for parts in cut.parts.values() for part in parts)
@@ -261,17 +267,19 @@ class _Forms:
 
 
 def _program(
-    forms: _Forms, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False, strip: int = MOST_ROWS
+    forms: _Forms, policy: Policy, plan: Config, on_chip: bool | None, joined: bool = False, strip: int = MOST_ROWS,
+    finer: bool = False,
 ) -> Decided:  # fmt: skip
     """Schedule, to be emitted: the network as a whole, or (not ``on_chip``) sliced, in groups, by a plan.
 
     ``plan``: the Config to schedule for, with as much memory or less; places in act are spread over all of it, so
-    that buffers share no more banks than scheduled. ``strip``: the most rows of a layer in window mode at once.
+    that buffers share no more banks than scheduled. ``strip``: the most rows of a layer in window mode at once;
+    ``finer``: slices as fine as they seem best.
     """
     if on_chip is None:
         on_chip = forms.streams(plan)
         policy = policy if on_chip else PLANNED
-    lowered = forms.joined if joined else forms.whole if on_chip else forms.sliced(plan)
+    lowered = forms.joined if joined else forms.whole if on_chip else forms.sliced(plan, finer)
     planner = Planner(lowered.tables, plan, strip)
     if on_chip:
         whole = planner.whole()

@@ -7,12 +7,13 @@ from functools import partial
 
 from tilewright.config import Config
 from tilewright.jit.cost.estimate import SCHEDULES
+from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.cost.tiles import AnyEstimate, fastest
 from tilewright.jit.graph import Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.plan.slicing import Sliced, slice_graph
+from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tiled.shapes import TileTables, tile_tables
 
 
@@ -33,8 +34,11 @@ class Forms:
 
         None if the Config asks for no cut.
         """
-        cut = slice_graph(self._graph, config)
-        return self._lowered(cut, config, tuple(map(tuple, cut.parts.values()))) if cut.parts else None
+        cut = best_slices(self._graph, config, partial(self._cut, config))
+        return self._cut(config, cut) if cut.parts else None
+
+    def _cut(self, config: Config, cut: Sliced) -> NetworkTables:
+        return self._lowered(cut, config, tuple(map(tuple, cut.parts.values())))
 
     def tiles(self, config: Config) -> TileTables:
         """The tables for choosing tiles."""

@@ -96,12 +96,11 @@ def fastest(
     found: list[AnyEstimate] = [each for each in (streamed, tiled) if each is not None]
     near = tiled is not None and tiled.cycles <= _TILES_NEAR * max(tiled.busy.values())
     if streamed is None and not near:
-        rows = grouped(planner)
-        if isinstance(rows, Refusal) and (cut := sliced()) is not None:
+        rows: list[Estimate | Refusal] = [grouped(planner)]
+        if (cut := sliced()) is not None:
             planner = Planner(cut, config)
-            rows = streaming(planner, policies) or grouped(planner)
-        if isinstance(rows, Estimate):
-            found.append(rows)
-        elif not found:
-            raise PlaceError(str(rows))
+            rows.append(streaming(planner, policies) or grouped(planner))
+        found += [each for each in rows if isinstance(each, Estimate)]
+        if not found:
+            raise PlaceError(str(rows[-1]))
     return min(found, key=lambda each: each.cycles)

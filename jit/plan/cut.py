@@ -97,6 +97,16 @@ def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
 
 
 @compiled
+def tallest_strip(units: int, width: int, kw: int, stride_y: int, stride_x: int, c: Any) -> int:
+    """Rows that a strip of ``width`` output columns may have: those of act's share, and of a bank of acc; 0 if one of a
+    single vector exceeds the bank."""
+    steps = width + -(-max(0, kw - stride_x) // stride_x)
+    held = int(c[t.C_ACT] * STRIP_SHARE) // (units * (width + stride_y * stride_x * width))
+    most = c[t.C_ACC_BANK] // (steps * c[t.C_OUT_UNITS])
+    return min(most, max(1, min(held, c[t.C_STRIP])))
+
+
+@compiled
 def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     kh, kw, stride, width = layer[t.L_KH], layer[t.L_KW], layer[t.L_STRIDE_X], layer[t.L_WIDTH]
     units, counts = layer[t.L_UNITS], layer[t.L_COUNTS]
@@ -105,11 +115,11 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     vectors = units // c[t.C_OUT_UNITS]
     columns = min(stride, kw)
     steps = width + -(-max(0, kw - stride) // stride)
-    most = c[t.C_ACC_BANK] // (steps * c[t.C_OUT_UNITS])
+    most = tallest_strip(units, width, kw, layer[t.L_STRIDE_Y], stride, c)
     if most < 1:
         return NO_ACC_ROW, steps * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
     row_units = units * (width + layer[t.L_STRIDE_Y] * stride * width)
-    most = min(most, c[t.C_STRIP], int(c[t.C_ACT] * STRIP_SHARE) // row_units) if layer[t.L_MOST] == 1 else 1
+    most = most if layer[t.L_MOST] == 1 else 1
     shape = (kh, kw, columns, layer[t.L_STRIDE_Y])
     rows = strip_rows(layer[t.L_HEIGHT], *shape, most, c[t.C_BLOCK_IN], c[t.C_EMITS])
     pushes, entries, late = strip_cost(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS])

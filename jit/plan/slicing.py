@@ -5,12 +5,16 @@ the constants of all three layers at once and several rows of the widest tensor.
 for one slice at a time: expand and filter slice after slice, each slice's constants pass through once, and
 the projection reads all slices of the filtered tensor (in act, or from DRAM). Array cycles stay the same.
 
+Finer slices leave a layer in window mode the room for taller strips, which push less. What that costs, more tensors
+through DRAM among it, is for an estimate to weigh (:mod:`tilewright.jit.cost.slices`).
+
 The rewrite works on the graph: every slice is a tensor of its own, operators on single channels are repeated
 per slice, a convolution that reads a sliced tensor has one input per slice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.config import Config
@@ -18,6 +22,9 @@ from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
+from tilewright.jit.plan.cut import tallest_strip
+from tilewright.jit.plan.strips import strip_cost, strip_rows
+from tilewright.jit.plan.tables import C_BLOCK_IN, C_EMITS, Table, config_table
 
 #: operators whose output channel c depends on channel c of their inputs alone
 _PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Slice, g.Resample)
@@ -37,14 +44,51 @@ class Sliced:
     layers: dict[str, int]  #: operator name -> index of the original operator it belongs to
 
 
-def slice_graph(graph: Graph, config: Config) -> Sliced:
-    """Cut every tensor that cannot stream whole; the graph unchanged if all can."""
+def slice_graph(graph: Graph, config: Config, counts: Mapping[str, int] | None = None) -> Sliced:
+    """Cut every tensor that cannot stream whole; the graph unchanged if all can.
+
+    ``counts``: how many slices there are at least, as :func:`finer_slices` names them.
+    """
     cuts: dict[str, list[tuple[int, int]]] = {}
     for tensors in _classes(graph):
         ranges = _ranges(graph, tensors, config)
+        least = (counts or {}).get(tensors[0], 0)
+        if least > len(ranges):
+            ranges = _even(graph.tensors[tensors[0]].shape[-1], least, config)
         if len(ranges) > 1:
             cuts |= dict.fromkeys(tensors, ranges)
     return _rewrite(graph, cuts)
+
+
+def finer_slices(graph: Graph, config: Config) -> dict[str, list[int]]:
+    """Numbers of slices, by the first of the tensors that are cut alike, with which strips get taller and push less."""
+    c, found = config_table(config), dict[str, list[int]]()
+    for tensors in _classes(graph):
+        layers = [op for t in tensors if isinstance(op := graph.producer(t), g.DepthwiseConv2D) and op.dilation[0] == 1]
+        if not layers or not _worth_cutting(graph, tensors, config):
+            continue
+        channels, blocks, first = *_extent(graph, tensors[0], config), len(_ranges(graph, tensors, config))
+        least: int | None = None
+        for count in range(first, blocks + 1):
+            units = -(-blocks // count) * max(config.block_in, config.block_out) // config.lanes
+            pushes = sum(_pushes(graph, op, units, c) for op in layers)
+            if least is not None and pushes < least:
+                found.setdefault(tensors[0], []).append(len(_even(channels, count, config)))
+            least = pushes if least is None else min(least, pushes)
+    return found
+
+
+def _pushes(graph: Graph, op: g.DepthwiseConv2D, units: int, c: Table) -> int:
+    """Pushes for all rows, a unit and a column, where ``units`` units of a pixel are held."""
+    (height, width), (kh, kw), (stride_y, stride_x) = (
+        graph.tensors[op.output].shape[1:3],
+        op.weight.shape[:2],
+        op.strides,
+    )
+    shape = kh, kw, min(stride_x, kw), stride_y
+    most = tallest_strip(units, width, kw, stride_y, stride_x, c)
+    rows = strip_rows(height, *shape, most, c[C_BLOCK_IN], c[C_EMITS])
+    return -(-height // rows) * strip_cost(*shape, rows, c[C_BLOCK_IN], c[C_EMITS])[0]
 
 
 # -- which tensors, how wide -----------------------------------------------------------------------------
@@ -80,14 +124,33 @@ def _is_plain(op: Op | None) -> bool:
     return isinstance(op, g.Conv2D) and op.groups == 1
 
 
+def _extent(graph: Graph, tensor: str, config: Config) -> tuple[int, int]:
+    """Channels of a tensor, and blocks of them that slices are made of."""
+    channels = graph.tensors[tensor].shape[-1]
+    return channels, units_for(channels, config) * config.lanes // max(config.block_in, config.block_out)
+
+
+def _even(channels: int, count: int, config: Config) -> list[tuple[int, int]]:
+    """At most ``count`` ranges of whole blocks, near equal."""
+    block = max(config.block_in, config.block_out)
+    blocks = -(-channels // block)
+    return [(a * block, min(channels, b * block)) for a, b in split_evenly(blocks, -(-blocks // count))]
+
+
+def _worth_cutting(graph: Graph, tensors: list[str], config: Config) -> bool:
+    """Whether a class is an expansion by a single convolution, and what goes on with it."""
+    makers = [op for t in tensors if (op := graph.producer(t)) is not None]
+    dense = sum(isinstance(op, g.Conv2D) for op in makers)
+    return len(makers) > 1 and _extent(graph, tensors[0], config)[1] > 1 and dense <= 1
+
+
 def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int, int]]:
     """Channel ranges of the slices of one class; a single range if the class can stream as it is."""
-    channels = graph.tensors[tensors[0]].shape[-1]
+    channels, blocks = _extent(graph, tensors[0], config)
     block = max(config.block_in, config.block_out)
-    blocks = units_for(channels, config) * config.lanes // block
     makers = [op for t in tensors if (op := graph.producer(t)) is not None]
     readers = [op for op in graph.ops if any(t in op.inputs for t in tensors) and op not in makers]
-    if len(makers) < 2 or blocks == 1 or sum(isinstance(op, g.Conv2D) for op in makers) > 1:
+    if not _worth_cutting(graph, tensors, config):
         return [(0, channels)]
     prm = len(makers) * (block // config.block_out)
     wgt = sum(_block_weights(op, config) for op in makers)
@@ -112,7 +175,7 @@ def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int,
             config.act_units * _ACT_SHARE // act,
         )
     )
-    return [(a * block, min(channels, b * block)) for a, b in split_evenly(blocks, max(1, limit))]
+    return _even(channels, -(-blocks // max(1, limit)), config)
 
 
 def _ring(graph: Graph, tensor: str, spare: int) -> int:

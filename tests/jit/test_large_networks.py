@@ -13,15 +13,19 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact, run_compiled
 from tilewright.config import PRESETS, Config
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import lower
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
-from tilewright.jit.plan.slicing import slice_graph
+from tilewright.jit.plan.policy import PLANNED
+from tilewright.jit.plan.slicing import finer_slices, slice_graph
+from tilewright.jit.programs import _Forms, _program
 from tilewright.jit.reference import evaluate
 from tilewright.jit.tensors import Lowered
+from tilewright.sim import simulate_timing
 
 TINY = PRESETS["tiny"]
 SMALL = TINY.replace(name="small", act_bytes=4096, wgt_bytes=8192, prm_entries=16)
@@ -94,6 +98,29 @@ def test_slices_cover_the_channels_of_wide_tensors_only() -> None:
     assert readers
     assert {graph.ops[sliced.layers[op.name]].output for op in readers} & set(graph.tensors)
     assert slice_graph(graph, PRESETS["zcu104"]).parts == {}
+
+
+def test_finer_slices_make_strips_taller() -> None:
+    """Where the estimate thinks so, and the program agrees; every channel is computed once."""
+    b = GraphBuilder(3, (24, 28, 16))
+    x = b.conv(b.depthwise(b.conv("x", 16)), 96, (1, 1), padding=(0, 0, 0, 0))
+    graph = b.graph(b.conv(b.depthwise(x, strides=(2, 2)), 16, (1, 1), padding=(0, 0, 0, 0)))
+    config = PRESETS["pynq-z2"].replace(name="quarter", act_bytes=16384)
+    finer = finer_slices(graph, config)
+    assert finer == {x: [2]}
+    cut = best_slices(graph, config, lambda cut: lower(cut, config).tables)
+    assert [len(parts) for parts in cut.parts.values()] == [2, 2]
+    assert cut.parts.keys() == slice_graph(graph, config, {x: 2}).parts.keys()
+    forms = _Forms(graph, config)
+    cycles = [
+        simulate_timing(_program(forms, PLANNED, config, False, finer=each)[2]()[0]).cycles for each in (False, True)
+    ]
+    assert cycles[1] < 0.97 * cycles[0]
+    x = np.random.default_rng(3).integers(-128, 128, (1, 24, 28, 16)).astype(np.int8)
+    values, taken = run_compiled(compile_graph(graph, config), x)
+    (output,) = graph.outputs
+    assert taken <= cycles[1]
+    assert np.array_equal(values[output][0], evaluate(graph, {"x": x})[output])
 
 
 def test_buffers_of_one_group_have_disjoint_places() -> None:

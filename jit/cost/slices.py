@@ -1,0 +1,35 @@
+"""Into how many slices wide tensors are cut: as few as fit, and more where taller strips are thought to be worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.config import Config
+from tilewright.jit.cost.estimate import Estimate, grouped
+from tilewright.jit.graph import Graph
+from tilewright.jit.plan.network import NetworkTables
+from tilewright.jit.plan.planner import Planner
+from tilewright.jit.plan.slicing import Sliced, finer_slices, slice_graph
+
+
+def best_slices(graph: Graph, config: Config, tables: Callable[[Sliced], NetworkTables]) -> Sliced:
+    """The graph with wide tensors in slices, by the estimate of the network in groups; ``tables`` lowers it.
+
+    Tensors are looked at one after another: finer slices stay if they take fewer cycles with all before.
+    """
+
+    def cycles(cut: Sliced) -> float:
+        found = grouped(Planner(tables(cut), config))
+        return found.cycles if isinstance(found, Estimate) else float("inf")
+
+    counts: dict[str, int] = {}
+    best = slice_graph(graph, config)
+    finer = finer_slices(graph, config)
+    least = cycles(best) if finer else 0.0
+    for tensor, numbers in finer.items():
+        for number in numbers:
+            trial = slice_graph(graph, config, {**counts, tensor: number})
+            taken = cycles(trial)
+            if taken < least:
+                best, least, counts[tensor] = trial, taken, number
+    return best
