@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.jit.source.onnx import functions, integer, quantised, real_rules
+from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules, reduce
 from tilewright.jit.source.tflite import moves, rules, tables
 from tilewright.pages import write
 
@@ -56,8 +56,10 @@ ONNX: dict[str, str] = {
     **dict.fromkeys(functions.KINDS, "table"),
     **dict.fromkeys(("Add", "Max", "Min", "QLinearAdd", "Sub"), "sum"),
     **dict.fromkeys(("Mul", "QLinearMul"), "product"),
-    **dict.fromkeys(("Concat", "QLinearConcat", "Pad"), "copy"),
-    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "average"),
+    **dict.fromkeys(elements.KINDS, "move"), **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "block"),
+    "Resize": "resample", **dict.fromkeys(reduce.EXTREMES, "extreme"),
+    **dict.fromkeys(("Concat", "QLinearConcat"), "pad"), "Pad": "copy",
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"), "average"),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), "average"),
     "MaxPool": "window", "QLinearSoftmax": "host",
 }  # fmt: skip
@@ -82,8 +84,8 @@ def _onnx() -> Iterator[str]:
     yield "| operator | cycles per vector | form |"
     yield "|---|---|---|"
     forms = {
-        "8-bit tensors": set(quantised.RULES),
-        "between Q/DQ pairs": set(real_rules.RULES),
+        "8-bit tensors": {*quantised.RULES, *elements.KINDS, *reduce.EXTREMES},
+        "between Q/DQ pairs": {*real_rules.RULES, *elements.KINDS, *reduce.EXTREMES},
         "int32 sums, scaled": set(integer.RULES),
         "of one tensor and numbers": set(functions.KINDS),
     }

@@ -131,11 +131,17 @@ class Values:
         """
         if key in self.rearranged:
             return self.rearranged[key].tensor, self.rearranged[key].positions
-        view, spec = self.view(key), self.specs[key]
-        shape, order = self.builder.tensors[view.tensor].shape, spec.order or tuple(range(len(spec.shape)))
+        view = self.view(key)
+        shape = self.builder.tensors[view.tensor].shape
         positions = np.arange(math.prod(shape)).reshape(shape).transpose(view.axes)
-        positions = positions.reshape([spec.shape[axis] for axis in order])
-        return view.tensor, positions.transpose([order.index(axis) for axis in range(len(order))])
+        return view.tensor, positions.reshape(-1)[self.own_places(key)]
+
+    def own_places(self, key: object) -> NDArray[np.int64]:
+        """Where in its own NHWC form each element of ``key`` is, in the file's shape."""
+        spec = self.specs[key]
+        order = spec.order or tuple(range(len(spec.shape)))
+        positions = np.arange(math.prod(spec.shape)).reshape([spec.shape[axis] for axis in order])
+        return positions.transpose([order.index(axis) for axis in range(len(order))])
 
     def arrangement(self, key: object, before: object, permutation: tuple[int, ...] | None) -> Rearranged:
         """What ``key`` is if it is ``before`` with its axes in another order, or (None) under another shape.

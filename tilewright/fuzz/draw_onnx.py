@@ -58,7 +58,8 @@ def _other(dtype: str) -> str:
 def _menu(d: OnnxDrawer, x: str) -> Menu[OnnxDrawer]:
     common: Menu[OnnxDrawer] = [
         (2.5, _binary_constant), (4, _binary), (4, _activation), (1, _reshape), (1, _transpose), (2, _concat),
-        (1, _split), (1, _slice), (1.5, _requantise), (1, _pad), (1, _reduce), (1, _matmul), (0.5, _fixed),
+        (1, _split), (1, _slice), (0.7, _gather), (1.5, _requantise), (1, _pad), (1, _reduce), (1, _matmul),
+        (0.5, _fixed),
     ]  # fmt: skip
     rank = len(d.shape(x))
     if rank < 2:
@@ -66,7 +67,7 @@ def _menu(d: OnnxDrawer, x: str) -> Menu[OnnxDrawer]:
     if rank == 4:
         entries: Menu[OnnxDrawer] = [
             (14, _conv), (6, _depthwise), (2, _conv_transpose), (5, _pool), (2, _global_pool), (2, _resize),
-            (3, _residual), (2, _branches), (1, _excite), (2.5, _classify), (0.4, _depth_to_space), *common,
+            (3, _residual), (2, _branches), (1, _excite), (2.5, _classify), (0.8, _depth_to_space), *common,
         ]  # fmt: skip
     elif rank == 2:
         entries = [(6, _gemm), (2, _matmul), (1.5, _to_map), *common]
@@ -195,13 +196,16 @@ def _numbers(d: OnnxDrawer) -> dict[str, Any]:
 def _global_pool(d: OnnxDrawer, x: str) -> str:
     if d.chance(0.3):
         return d.step("reduce_mean", x, axes=[2, 3], keep_dims=d.chance(0.5), **d.out())
+    if d.chance(0.15):
+        return d.step("global_max_pool", x, **d.moved())
     return d.step("global_average_pool", x, **d.out(), **_form(d))
 
 
 def _reduce(d: OnnxDrawer, x: str) -> str:
     rank = len(d.shape(x))
     axes = sorted(d.rng.choice(np.arange(1, rank), size=d.between(1, rank - 1), replace=False).tolist())
-    return d.step("reduce_mean", x, axes=axes, keep_dims=d.chance(0.6), **d.out())
+    kind = d.pick(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"], [0.4, 0.2, 0.25, 0.15])
+    return d.step("reduce_mean", x, axes=axes, keep_dims=d.chance(0.6), operator=kind, **d.out())
 
 
 def _binary(d: OnnxDrawer, x: str) -> str:
@@ -333,7 +337,20 @@ def _resize(d: OnnxDrawer, x: str) -> str:
     )
 
 
+def _gather(d: OnnxDrawer, x: str) -> str:
+    shape = d.shape(x)
+    axis = d.between(1, len(shape) - 1)
+    if d.chance(0.3):
+        repeats = [1 if a == 0 or d.chance(0.6) else d.between(1, 3) for a in range(len(shape))]
+        return d.step("tile", x, repeats=repeats, **d.moved())
+    first, count = d.between(0, shape[axis] - 1), d.between(1, min(shape[axis], 12))
+    places = [(first + k * d.pick([1, 1, 5])) % shape[axis] for k in range(count)]
+    return d.step("gather", x, places=places, axis=axis, **d.moved())
+
+
 def _depth_to_space(d: OnnxDrawer, x: str) -> str:
+    if d.chance(0.5):
+        return d.step("space_to_depth", x, block=2, **d.moved())
     return d.step("depth_to_space", x, block=2, mode=d.pick(["DCR", "CRD"]), **d.moved())
 
 

@@ -150,18 +150,27 @@ class Operators(OnnxBase):
             return self._dequantised(name, shape, self.dtype, values, scale, zero)
         return self.finish(self.node("GlobalAveragePool", [self.read(x)]), shape, values, **out)
 
-    def reduce_mean(self, x: Tensor, axes: Sequence[int] = (2, 3), keep_dims: bool = True, **out: Any) -> Tensor:
-        """ReduceMean."""
+    def global_max_pool(self, x: Tensor, **out: Any) -> Tensor:
+        """GlobalMaxPool."""
+        self._need_rank("GlobalMaxPool", x, 4)
+        return self._moved("GlobalMaxPool", x, (*x.shape[:2], 1, 1), [], **out)
+
+    def reduce_mean(
+        self, x: Tensor, axes: Sequence[int] = (2, 3), keep_dims: bool = True, operator: str = "ReduceMean", **out: Any
+    ) -> Tensor:
+        """ReduceMean, or with another ``operator`` ReduceSum, ReduceMax or ReduceMin."""
         chosen = {a % len(x.shape) for a in axes}
         shape = tuple(1 if a in chosen else d for a, d in enumerate(x.shape) if keep_dims or a not in chosen)
         count = math.prod(x.shape[a] for a in chosen)
         values = Range(x.mean, max(x.std / math.sqrt(count), 1e-4))
+        if operator == "ReduceSum":
+            values = Range(x.mean * count, x.std * math.sqrt(count))
         given = [int(a) for a in axes]
-        if self.opset >= 18:
-            name = self.node("ReduceMean", [self.read(x), self.constant(np.array(given))], keepdims=int(keep_dims))
+        if self.opset >= 18 or operator == "ReduceSum":
+            name = self.node(operator, [self.read(x), self.constant(np.array(given))], keepdims=int(keep_dims))
         else:
-            name = self.node("ReduceMean", [self.read(x)], axes=given, keepdims=int(keep_dims))
-        return self.finish(name, shape, values, **out)
+            name = self.node(operator, [self.read(x)], axes=given, keepdims=int(keep_dims))
+        return self.finish(name, shape, values, keep=x if operator in ("ReduceMax", "ReduceMin") else None, **out)
 
     # -- values on the move: the output has the input's numbers unless others are given ----------------
 
@@ -260,6 +269,24 @@ class Operators(OnnxBase):
             raise BuildError(f"DepthToSpace: {x.shape} in blocks of {block}")
         shape = (n, c // (block * block), h * block, w * block)
         return self._moved("DepthToSpace", x, shape, [], {"blocksize": block, "mode": mode}, **out)
+
+    def space_to_depth(self, x: Tensor, block: int = 2, **out: Any) -> Tensor:
+        """SpaceToDepth."""
+        n, c, h, w = x.shape
+        if h % block or w % block:
+            raise BuildError(f"SpaceToDepth: {x.shape} in blocks of {block}")
+        shape = (n, c * block * block, h // block, w // block)
+        return self._moved("SpaceToDepth", x, shape, [], {"blocksize": block}, **out)
+
+    def tile(self, x: Tensor, repeats: Sequence[int], **out: Any) -> Tensor:
+        """Tile."""
+        shape = tuple(d * r for d, r in zip(x.shape, repeats, strict=True))
+        return self._moved("Tile", x, shape, [self.constant(np.array(repeats, np.int64))], **out)
+
+    def gather(self, x: Tensor, places: Sequence[int], axis: int = 1, **out: Any) -> Tensor:
+        """Gather of constant indices."""
+        shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+        return self._moved("Gather", x, shape, [self.constant(np.array(places, np.int64))], {"axis": axis}, **out)
 
     def _moved(
         self,

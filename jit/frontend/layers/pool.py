@@ -11,11 +11,15 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.float_scaling import tune
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
+from tilewright.jit.frontend.layers.elementwise import looked_up
 from tilewright.jit.frontend.layers.scaling import float_requant
 from tilewright.jit.frontend.layers.weighted import spatial
-from tilewright.jit.graph import AvgPool2D, MaxPool2D, Requant
+from tilewright.jit.graph import AvgPool2D, Conv2D, MaxPool2D, Requant
 from tilewright.jit.numbers import average_requant, mean_requant
 from tilewright.jit.reference import valid_counts
+
+_NOT = np.arange(255, -1, -1).astype(np.uint8).view(np.int8)  #: -1 - x, of which the greatest is that of the least x
+_MOST_TAPS = 1024  #: of a maximum: passes of ALU
 
 
 @dataclass(frozen=True)
@@ -76,24 +80,21 @@ def average_pool_onnx_runtime(
     requants = {}
     for n in window.counts(x):
         divisor = area if count_include_pad else n
-        requants[n], doubt = _float_average(x, out, n, divisor, ties_with_zero_point)
+        requants[n], doubt = _float_average(x, out, n, divisor, x.shape[3], ties_with_zero_point)
         uncertain = max(uncertain, doubt)
-    channels = x.shape[3]
-    layer.report(
-        LayerExactness(
-            layer.name,
-            layer.semantics,
-            channels,
-            0 if uncertain else channels,
-            1 if uncertain else 0,
-            uncertain,
-            "float32 sums in window order there, integer sums here",
-        )
-    )
+    _report_floats(layer, x.shape[3], uncertain)
     return layer.emit(AvgPool2D, [x.name], window.result(x), out.quantisation, requants=requants, **vars(window))
 
 
-def _float_average(x: Operand, tail: Output, count: int, divisor: int, inside: bool) -> tuple[Requant, float]:
+def _report_floats(layer: Layer, channels: int, uncertain: float) -> None:
+    method = "float32 sums in window order there, integer sums here"
+    exact, bound = (0, 1) if uncertain else (channels, 0)
+    layer.report(LayerExactness(layer.name, layer.semantics, channels, exact, bound, uncertain, method))
+
+
+def _float_average(
+    x: Operand, tail: Output, count: int, divisor: int, channels: int, inside: bool
+) -> tuple[Requant, float]:
     """(requant, fraction of sums for which equality with ONNX Runtime is not certain).
 
     There: ``rint(float32 sum / divisor / scale_out + zero_point)``, the zero point added before (``inside``) or after
@@ -129,7 +130,6 @@ def _float_average(x: Operand, tail: Output, count: int, divisor: int, inside: b
     if inside:
         after = np.clip(np.rint(value) + out.zero_point, tail.lo, tail.hi)
         doubt = max(doubt, float((after != wanted).mean()))
-    channels = x.shape[3]
     requant = Requant(
         bias=np.full(channels, moved - x.zero_point * count, np.int32),
         multiplier=np.full(channels, tuned.multiplier[0], np.int32),
@@ -141,6 +141,44 @@ def _float_average(x: Operand, tail: Output, count: int, divisor: int, inside: b
         hi=tail.hi,
     )
     return requant, doubt
+
+
+def summed(layer: Layer, x: Operand, gone: set[int], requant: Requant, out: Output) -> Operand:
+    """The sums over the axes ``gone`` of NHWC, with one ``requant`` for all."""
+    kernel = x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1
+    shape = (1, x.shape[1] // kernel[0], x.shape[2] // kernel[1], 1 if 3 in gone else x.shape[3])
+    if 3 in gone:
+        weight = np.ones((1, *kernel, x.shape[3]), np.int8)
+        name = layer.emit(Conv2D, [x.name], shape, out.quantisation, weight=weight, requant=requant)
+    else:
+        requants = {kernel[0] * kernel[1]: requant}
+        window = Window(kernel, (1, 1), (0, 0, 0, 0))
+        name = layer.emit(AvgPool2D, [x.name], shape, out.quantisation, requants=requants, **vars(window))
+    return Operand(name, shape, out.quantisation)
+
+
+def float_sum(layer: Layer, x: Operand, gone: set[int], mean: bool, out: Output) -> Operand:
+    """Sums or means over axes of NHWC that ONNX Runtime adds in float32 between DequantizeLinear and QuantizeLinear."""
+    count = math.prod(x.shape[axis] for axis in gone)
+    channels = 1 if 3 in gone else x.shape[3]
+    requant, doubt = _float_average(x, out, count, count if mean else 1, channels, inside=False)
+    _report_floats(layer, channels, doubt)
+    return summed(layer, x, gone, requant, out)
+
+
+def extreme_over(layer: Layer, x: Operand, gone: set[int], least: bool) -> Operand:
+    """The greatest or the least integers over rows, columns or both. Raises Unsupported for other axes."""
+    kernel = x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1
+    if 3 in gone or math.prod(kernel) > _MOST_TAPS:
+        raise Unsupported(f"an extreme over the axes {sorted(gone)} of shape {x.shape}")
+    out = Output(x.quantisation)
+
+    def turned(tensor: Operand) -> Operand:
+        return replace(tensor, name=looked_up(layer, tensor, out, _NOT)) if least else tensor
+
+    shape = (1, x.shape[1] // kernel[0], x.shape[2] // kernel[1], x.shape[3])
+    pooled = max_pool(layer, turned(x), Window(kernel, (1, 1), (0, 0, 0, 0)), out)
+    return turned(Operand(pooled, shape, x.quantisation))
 
 
 def global_mean(layer: Layer, x: Operand, out: Output) -> str:

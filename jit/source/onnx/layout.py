@@ -12,13 +12,13 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 _IMAGE = (
     "Conv", "FusedConv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "QLinearAveragePool",
-    "GlobalAveragePool", "QLinearGlobalAveragePool",
+    "GlobalAveragePool", "QLinearGlobalAveragePool", "GlobalMaxPool", "DepthToSpace", "SpaceToDepth",
 )  # fmt: skip
 _MATRICES = ("MatMul", "QLinearMatMul", "Softmax", "QLinearSoftmax")
 #: results have the layout of what is read
 _KEPT = (
     *KINDS, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Concat", "QLinearConcat",
-    "Pad",
+    "Pad", "Expand", "Gather", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize", "Slice", "Split", "Tile",
 )  # fmt: skip
 
 

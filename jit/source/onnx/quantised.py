@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import add_table, multiply_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise, pairwise, pool
+from tilewright.jit.frontend.layers import elementwise, moves, pairwise, pool
 from tilewright.jit.frontend.layers.matmul import Side, matmul
 from tilewright.jit.frontend.layers.per_channel import shifted
 from tilewright.jit.frontend.layers.pool import Window
-from tilewright.jit.graph import Concat, Pad, TableSoftmax
+from tilewright.jit.graph import TableSoftmax
 from tilewright.jit.source.matrices import beside_channels, side
+from tilewright.jit.source.onnx import elements, reduce
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
@@ -198,38 +200,33 @@ def table_of_add(a: Quantisation, b: Quantisation, q: Quantisation, *, unsigned:
 
 def qlinear_concat(site: Site) -> str:
     """QLinearConcat(sy, zy, x0, s0, z0, x1, ...): each input through a table of 256 requantised values."""
-    node, result = site.node, site.node.outputs[0]
-    require_channels(site, int(node.attribute("axis")))
-    positions = range(2, len(node.inputs), 3)
-    if not positions or (len(node.inputs) - 2) % 3:
-        raise Unsupported(f"QLinearConcat with {len(node.inputs)} operands")
-    if any(site.values.specs[site.input(p)].order != site.values.specs[result].order for p in positions):
-        raise Unsupported("a concatenation of different layouts")
-    return elementwise.concat(site, [site.operand(p) for p in positions], site.output(0, 1))
+    positions = range(2, len(site.node.inputs), 3)
+    if not positions or (len(site.node.inputs) - 2) % 3:
+        raise Unsupported(f"QLinearConcat with {len(site.node.inputs)} operands")
+    names = [site.input(p) for p in positions]
+    return joined(site, names, [site.operand(p) for p in positions], site.output(0, 1))
 
 
 def concat(site: Site) -> str:
     """Concat of 8-bit tensors as they are."""
-    result = site.node.outputs[0]
-    require_channels(site, int(site.node.attribute("axis")))
-    if any(site.values.specs[name].order != site.values.specs[result].order for name in site.node.inputs):
-        raise Unsupported("a concatenation of different layouts")
     inputs = [site.values.chip(name) for name in site.node.inputs]
-    if any(x.shape[:3] != inputs[0].shape[:3] for x in inputs):
-        raise Unsupported(f"concatenation of the shapes {', '.join(str(x.shape) for x in inputs)}")
-    channels = sum(x.shape[3] for x in inputs)
-    site.report_exact(channels)
-    return site.emit(
-        Concat, [x.name for x in inputs], (*inputs[0].shape[:3], channels), inputs[0].quantisation,
-        parts=[None] * len(inputs),
-    )  # fmt: skip
+    numbers = inputs[0].quantisation  # the integers are handed on, whatever they stand for
+    site.report_exact(inputs[0].shape[3])
+    return joined(site, site.node.inputs, [replace(x, quantisation=numbers) for x in inputs], Output(numbers))
 
 
-def require_channels(site: Site, axis: int) -> None:
-    """Raises Unsupported unless ``axis`` holds the channels of the result."""
-    result = site.node.outputs[0]
-    if axis % max(1, len(site.shape(result))) != site.channel_axis(result):
-        raise Unsupported("concatenation over an axis other than the channels")
+def joined(site: Site, names: Sequence[str], inputs: list[Operand], out: Output) -> str:
+    """Tensors, the node's operands ``names``, one behind the other along its axis."""
+    spec = site.values.specs[site.node.outputs[0]]
+    rank = len(spec.shape)
+    if any((len(s.shape), s.order) != (rank, spec.order) for s in (site.values.specs[name] for name in names)):
+        raise Unsupported("a concatenation of different layouts")
+    order = spec.order or tuple(range(rank))
+    axis = order.index(int(site.node.attribute("axis")) % max(1, rank)) + 4 - rank
+    if axis == 3:
+        return elementwise.concat(site, inputs, out)
+    parts = [replace(x, name=elementwise.requantize(site, x, out), quantisation=out.quantisation) for x in inputs]
+    return moves.join(site, parts, axis, out)
 
 
 def qlinear_global_average_pool(site: Site) -> str:
@@ -277,30 +274,11 @@ def max_pool(site: Site) -> str:
 def pad(site: Site) -> str:
     """Pad of an 8-bit tensor with a constant of its own kind."""
     name = site.input(0)
-    site.require_image(name)
     dtype = site.prepared.types[name][0]
     value = site.constant(2).reshape(-1) if site.has(2) else np.zeros(1, dtype)
     if value.dtype.name != dtype or value.size != 1:
         raise Unsupported("padding with something else than one 8-bit value")
-    return pad_with(site, site.values.chip(name), int(value[0]) - (128 if dtype == "uint8" else 0))
-
-
-def pad_with(site: Site, x: Operand, value: int) -> str:
-    """Spatial padding, ``value`` as int8."""
-    if (site.node.attribute("mode", "constant") or "constant") != "constant" or site.has(3):
-        raise Unsupported(f"padding by mode {site.node.attribute('mode')} or along named axes")
-    given = site.constant(1) if site.has(1) else np.asarray(site.node.attribute("pads", ()), np.int64)
-    half = given.size // 2
-    if half not in (3, 4) or given.size % 2 or (given < 0).any():
-        raise Unsupported(f"paddings {given.tolist()}")
-    before, after = given[:half].astype(int), given[half:].astype(int)
-    if before[:2].any() or after[:2].any():
-        raise Unsupported(f"paddings {given.tolist()}; only height and width can be padded")
-    top, bottom = (before[2], after[2]) if half == 4 else (0, 0)
-    quad = int(top), int(before[-1]), int(bottom), int(after[-1])
-    shape = (1, x.shape[1] + quad[0] + quad[2], x.shape[2] + quad[1] + quad[3], x.shape[3])
-    site.report_exact(x.shape[3])
-    return site.emit(Pad, [x.name], shape, x.quantisation, padding=quad, pad_value=value)
+    return elements.padded(site, name, site.values.chip(name), int(value[0]) - (128 if dtype == "uint8" else 0))
 
 
 RULES: dict[str, Callable[[Site], str]] = {
@@ -324,6 +302,12 @@ def lower(site: Site) -> None:
     node = site.node
     if node.kind in PASSIVE and len(node.makes) == 1:
         hand_on(site.builder, site.values, node, site.input(0), node.outputs[0])
+        return
+    if node.kind in elements.KINDS:
+        elements.take(site, site.input(0), list(node.makes))
+        return
+    if node.kind in reduce.EXTREMES:
+        reduce.extreme(site, site.input(0), node.outputs[0])
         return
     rule = RULES.get(node.kind)
     if rule is None:

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, pool
-from tilewright.jit.source.onnx import integer, quantised
+from tilewright.jit.source.onnx import elements, integer, quantised, reduce
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.real_rules import RULES, quantized
@@ -52,13 +52,23 @@ class Stretch:
             self._quantize(site)
         elif node.kind in PASSIVE and node.inputs[0] in self.reals and len(node.makes) == 1:
             x = self._plain(site, 0)
-            key = self._declare(site, x)
+            key = self._declare(site, x, node.outputs[0])
             hand_on(site.builder, site.values, node, x.key, key)
             self.reals[node.outputs[0]] = replace(x, site=site, key=key)
         elif node.kind in ("Relu", "Clip"):
             self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
         elif node.kind == "MaxPool":
             self._max_pool(site)
+        elif node.kind in elements.KINDS and node.inputs[0] in self.reals:
+            x = self._held(site)
+            keys = [self._declare(site, x, name) for name in node.makes]
+            elements.take(site, x.key, keys)
+            self.reals |= {name: replace(x, site=site, key=key) for name, key in zip(node.makes, keys, strict=True)}
+        elif node.kind in reduce.EXTREMES:
+            x = self._held(site)
+            key = self._declare(site, x, node.outputs[0])
+            reduce.extreme(site, x.key, key)
+            self.reals[node.outputs[0]] = replace(x, site=site, key=key)
         elif node.kind in integer.RULES:
             self.sums[node.outputs[0]] = integer.RULES[node.kind](site)
         elif node.kind in integer.STEPS and any(name in self.sums for name in node.inputs):
@@ -133,9 +143,15 @@ class Stretch:
         assert found is not None
         return found
 
-    def _declare(self, site: Site, x: Real) -> object:
-        """A key for the node's result as an 8-bit tensor with the numbers of ``x``."""
-        name = site.node.outputs[0]
+    def _held(self, site: Site) -> Real:
+        """The first operand, which is an 8-bit tensor, clamped or not."""
+        x = self._real(site, 0)
+        if x.finish is not None or x.numbers is None:
+            raise Unsupported(f"{site.node.kind} of a float32 result that is not quantised in between")
+        return x
+
+    def _declare(self, site: Site, x: Real, name: str) -> object:
+        """A key for a result of the node as an 8-bit tensor with the numbers of ``x``."""
         spec = site.values.specs[name]
         held = FileTensor(spec.name, spec.shape, site.values.specs[x.key].dtype, x.numbers, spec.order)
         site.values.specs["real", name] = held
@@ -150,12 +166,10 @@ class Stretch:
 
     def _max_pool(self, site: Site) -> None:
         """The largest of dequantised values is the dequantised largest, clamped or not."""
-        x = self._real(site, 0)
-        if x.finish is not None or x.numbers is None:
-            raise Unsupported("MaxPool of a float32 result that is not quantised in between")
+        x = self._held(site)
         over = quantised.window(site, site.input(0), site.node.outputs[0])
-        key = self._declare(site, x)
-        site.values.set_chip(key, pool.max_pool(site, self._operand(x), over, Output(x.numbers)))
+        key = self._declare(site, x, site.node.outputs[0])
+        site.values.set_chip(key, pool.max_pool(site, self._operand(x), over, Output(self._operand(x).quantisation)))
         self.reals[site.node.outputs[0]] = replace(x, site=site, key=key)
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import float_pair_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise, pairwise, pool
+from tilewright.jit.frontend.layers import elementwise, pairwise
 from tilewright.jit.graph import Maximum, Minimum
-from tilewright.jit.source.onnx import quantised
+from tilewright.jit.source.onnx import elements, quantised, reduce
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
 from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
@@ -192,17 +192,12 @@ def _extreme(stretch: Stretch, site: Site) -> Callable[[Output], str]:
 
 
 def _concat(stretch: Stretch, site: Site) -> Callable[[Output], str]:
-    quantised.require_channels(site, int(site.node.attribute("axis")))
-    result = site.values.specs[site.node.outputs[0]]
-    if any(site.values.specs[name].order != result.order for name in site.node.inputs):
-        raise Unsupported("a concatenation of different layouts")
     inputs = [stretch.operand(site, p) for p in range(len(site.node.inputs))]
-    return lambda out: elementwise.concat(site, inputs, out)
+    return lambda out: quantised.joined(site, site.node.inputs, inputs, out)
 
 
 def _pad(stretch: Stretch, site: Site) -> Callable[[Output], str]:
-    x = stretch.operand(site, 0)
-    site.require_image(site.input(0))
+    x, key = stretch.operand(site, 0), stretch.key(site, 0)
     fill = site.constant(2) if site.has(2) else np.asarray(site.node.attribute("value", 0.0))
     if fill.size != 1:
         raise Unsupported("padding with several values")
@@ -210,7 +205,7 @@ def _pad(stretch: Stretch, site: Site) -> Callable[[Output], str]:
 
     def finish(out: Output) -> str:
         moved = Operand(elementwise.requantize(site, x, out), x.shape, out.quantisation)
-        return quantised.pad_with(site, moved, min(max(quantized(value, out.quantisation), out.lo), out.hi))
+        return elements.padded(site, key, moved, min(max(quantized(value, out.quantisation), out.lo), out.hi))
 
     return finish
 
@@ -221,25 +216,10 @@ def _average_pool(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return lambda out: quantised.average(site, x, over, out, fused=False)
 
 
-def _mean(stretch: Stretch, site: Site) -> Callable[[Output], str]:
-    """GlobalAveragePool, or ReduceMean over the spatial axes."""
-    x = stretch.operand(site, 0)
-    site.require_image(site.input(0))
-    rank = len(site.shape(site.input(0)))
-    if site.node.kind == "ReduceMean":
-        given = site.constant(1) if site.has(1) else np.asarray(site.node.attribute("axes", ()), np.int64)
-        axes = sorted(int(a) % rank for a in given.reshape(-1))
-        if axes != list(range(2, rank)):
-            raise Unsupported(f"a mean over the axes {axes} of shape {site.shape(site.input(0))}")
-
-    def finish(out: Output) -> str:
-        tensor = pool.global_mean(site, x, out)
-        count = x.shape[1] * x.shape[2]
-        step = np.full(1, x.scale / (count * out.quantisation.scale))
-        _state_doubt(site, out, np.full(1, 255.0 * count), step, count)
-        return tensor
-
-    return finish
+def _sum(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    """ReduceMean, ReduceSum, GlobalAveragePool."""
+    x, axes = stretch.operand(site, 0), reduce.gone(site)
+    return lambda out: reduce.total(site, x, axes, out)
 
 
 RULES: dict[str, Rule] = {
@@ -251,8 +231,9 @@ RULES: dict[str, Rule] = {
     "FusedConv": _conv,
     "FusedGemm": _gemm,
     "Gemm": _gemm,
-    "GlobalAveragePool": _mean,
+    "GlobalAveragePool": _sum,
     "MatMul": _gemm,
     "Pad": _pad,
-    "ReduceMean": _mean,
+    "ReduceMean": _sum,
+    "ReduceSum": _sum,
 }

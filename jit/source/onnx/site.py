@@ -72,10 +72,6 @@ class Site(Layer):
             if rank not in (3, 4) or self.values.specs[name].order is None:
                 raise Unsupported(f"{self.node.kind} on a tensor of shape {self.shape(name)} with the channels last")
 
-    def channel_axis(self, name: str) -> int:
-        """The axis of a tensor that holds what the accelerator has as channels."""
-        return 1 if self.values.specs[name].order is not None else len(self.shape(name)) - 1
-
 
 def quantisation(scale: NDArray[Any], zero_point: NDArray[Any], dtype: str) -> Quantisation:
     """One scale and zero point of an 8-bit activation, as of int8. Raises Unsupported for any others."""

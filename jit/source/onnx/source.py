@@ -35,6 +35,8 @@ TOLERATED = 0.05
 
 #: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
 _ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
+#: layers that are the accelerator's even where a float32 sum may differ
+_WEIGHTED = (*_ROWS, "Conv", "FusedConv", "QLinearConv", "QGemm", "QLinearMatMul", "ConvInteger", "MatMulInteger")
 _ORDER = "sums in float32, whose order may depend on the batch"
 _MOVED = "sums in float32, which ONNX Runtime orders otherwise within the whole model"
 #: what the user's own names stand for where he gave none, or gave one twice
@@ -126,7 +128,9 @@ class OnnxSource(Source):
             try:
                 self._lower(unit, values)
                 builder.exactness[noted:] = _by_layer(builder.exactness[noted:])
-                weighted = any(isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:])
+                weighted = any(node.kind in _WEIGHTED for node in unit.nodes) and any(
+                    isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:]
+                )
                 self._refuse_doubtful(builder.exactness[noted:], 1.0 if weighted else TOLERATED)
             except NOT_UNDERSTOOD as error:
                 reason = why_not(error)

@@ -10,15 +10,10 @@ import numpy as np
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand
-from tilewright.jit.frontend.layers.elementwise import looked_up
-from tilewright.jit.frontend.layers.pool import Window, max_pool
-from tilewright.jit.graph import AvgPool2D, Conv2D
+from tilewright.jit.frontend.layers import pool
 from tilewright.jit.numbers import make_requant, mean_requant
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import View
-
-_NOT = np.arange(255, -1, -1).astype(np.uint8).view(np.int8)  #: -1 - x, of which the greatest is that of the least x
-_MOST_TAPS = 1024  #: of a maximum: passes of ALU
 
 
 def _source(site: Site) -> tuple[Operand, set[int], View]:
@@ -42,8 +37,8 @@ def _source(site: Site) -> tuple[Operand, set[int], View]:
 def _summed(site: Site, mean: bool) -> list[View]:
     x, gone, view = _source(site)
     out = site.output()
-    counts = [size if axis in gone else 1 for axis, size in enumerate(x.shape)]
-    count, channels = int(np.prod(counts)), 1 if 3 in gone else x.shape[3]
+    count = int(np.prod([x.shape[axis] for axis in gone]))
+    channels = 1 if 3 in gone else x.shape[3]
     if mean:
         q = out.quantisation
         requant = mean_requant(x.scale, x.zero_point, q.scale, q.zero_point, count, channels)
@@ -54,14 +49,7 @@ def _summed(site: Site, mean: bool) -> list[View]:
         )  # fmt: skip
     requant = replace(requant, lo=out.lo, hi=out.hi)
     site.report_exact(channels)
-    shape = tuple(1 if axis in gone else size for axis, size in enumerate(x.shape))
-    if 3 in gone:
-        weight = np.ones((1, counts[1], counts[2], x.shape[3]), np.int8)
-        name = site.emit(Conv2D, [x.name], shape, out.quantisation, weight=weight, requant=requant)
-    else:
-        over = Window((counts[1], counts[2]), (1, 1), (0, 0, 0, 0))
-        name = site.emit(AvgPool2D, [x.name], shape, out.quantisation, requants={count: requant}, **vars(over))
-    return [View(name, view.axes)]
+    return [View(pool.summed(site, x, gone, requant, out).name, view.axes)]
 
 
 def mean(site: Site) -> list[View]:
@@ -78,17 +66,7 @@ def total(site: Site) -> list[View]:
 
 def _extreme(site: Site, least: bool) -> list[View]:
     x, gone, view = _source(site)
-    kernel = x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1
-    if 3 in gone or int(np.prod(kernel)) > _MOST_TAPS:
-        raise Unsupported(f"an extreme over the axes {sorted(gone)} of shape {x.shape}")
-    out = replace(site.output(), quantisation=x.quantisation)  # the integers, whatever the scales
-
-    def turned(tensor: Operand) -> Operand:
-        return replace(tensor, name=looked_up(site, tensor, out, _NOT)) if least else tensor
-
-    shape = (1, x.shape[1] // kernel[0], x.shape[2] // kernel[1], x.shape[3])
-    pooled = max_pool(site, turned(x), Window(kernel, (1, 1), (0, 0, 0, 0)), out)
-    return [View(turned(Operand(pooled, shape, x.quantisation)).name, view.axes)]
+    return [View(pool.extreme_over(site, x, gone, least).name, view.axes)]
 
 
 def greatest(site: Site) -> list[View]:

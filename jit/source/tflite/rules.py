@@ -10,6 +10,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import Term, fit
 from tilewright.jit.frontend.builder import Operand, Output
 from tilewright.jit.frontend.layers import elementwise, pool
+from tilewright.jit.frontend.layers.moves import join
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Pad, Requant, Requantize, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
@@ -96,7 +97,7 @@ def concatenation(site: Site) -> str:
     channels = sum(x.shape[3] for x in inputs) if axis == 3 else inputs[0].shape[3]
     site.report_exact(channels, "" if not any(parts) else "all 256 inputs compared")
     if axis != 3:
-        return moves.join(site, [_requantized(site, x, p, out) for x, p in zip(inputs, parts, strict=True)], axis)
+        return join(site, [_requantized(site, x, p, out) for x, p in zip(inputs, parts, strict=True)], axis, out)
     if any(x.shape[:3] != inputs[0].shape[:3] for x in inputs):
         raise Unsupported(f"concatenation of the shapes {', '.join(str(x.shape) for x in inputs)}")
     shape = (*inputs[0].shape[:3], channels)

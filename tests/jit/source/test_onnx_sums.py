@@ -32,9 +32,10 @@ def joined(path: Path) -> Path:
 
 
 def mean(path: Path, convolution: bool) -> Path:
-    """A mean of four, half of whose sums are ties; ONNX Runtime turns it to NHWC between two convolutions."""
+    """A mean of four, a quarter of whose sums are ties; ONNX Runtime turns it to NHWC between two convolutions."""
     net = OnnxNet(seed=5, dtype="uint8")
-    y = net.reduce_mean(net.conv(net.input((1, 16, 2, 2)), 16))
+    x = net.conv(net.input((1, 16, 2, 2)), 16)
+    y = net.reduce_mean(x, scale=x.scale)
     return net.save(path, [net.conv(y, 16, kernel=1) if convolution else y])
 
 

@@ -13,7 +13,8 @@ from tests.jit.source.test_tflite_source import POOL, assert_equal, conv, places
 from tests.jit.source.test_tflite_tables import OPTIONS, function
 from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
 from tilewright import pages
-from tilewright.jit.source.onnx import functions, integer, quantised, real_rules
+from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules
+from tilewright.jit.source.onnx import reduce as onnx_reduce
 from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks
 from tilewright.jit.source.tflite import moves, pairwise, reduce
 from tilewright.jit.source.tflite.rules import RULES
@@ -113,7 +114,9 @@ def test_a_model_with_the_operator_runs_it_where_the_page_says(kind: str, tmp_pa
 
 def test_every_rule_has_a_cost_and_every_cost_a_rule() -> None:
     assert set(TFLITE) == set(RULES)
-    assert set(ONNX) == {*real_rules.RULES, *quantised.RULES, *integer.RULES, *functions.KINDS}
+    assert set(ONNX) == {
+        *real_rules.RULES, *quantised.RULES, *integer.RULES, *functions.KINDS, *elements.KINDS, *onnx_reduce.EXTREMES
+    }  # fmt: skip
 
 
 def test_the_page_is_up_to_date() -> None:

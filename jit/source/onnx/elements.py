@@ -1,0 +1,145 @@
+"""Nodes whose results are elements of what they read, at places that follow from constants.
+
+ONNX Runtime is asked where each element comes from: the node runs on tensors of positions, and on others to tell what
+it writes itself (padding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Operand
+from tilewright.jit.frontend.layers import moves
+from tilewright.jit.source.onnx.cut import cut
+from tilewright.jit.source.onnx.site import Site
+from tilewright.jit.source.values import FileTensor
+from tilewright.runtime import interpreters
+
+Array = NDArray[np.generic]
+
+KINDS = ("DepthToSpace", "Expand", "Gather", "Resize", "Slice", "SpaceToDepth", "Split", "Tile")
+_METHOD = "places asked of ONNX Runtime"
+_WHOLE = 1 << 23  #: positions up to here and their halves are float32
+
+
+def take(site: Site, key: object, results: list[object]) -> None:
+    """``results``, keys for what the node makes, have elements of the 8-bit tensor ``key``; raises Unsupported."""
+    x, positions = _source(site, key)
+    site.report_exact(x.shape[3], _METHOD)
+    for result, found in zip(results, places(site), strict=True):
+        if (found < 0).any():
+            raise Unsupported(f"{site.node.kind} with elements of its own")
+        hold(site, result, x, positions[found])
+
+
+def padded(site: Site, key: object, x: Operand, fill: int) -> str:
+    """``x``, arranged as the image of ``key`` is, with the node's padding: of ``fill``, or of its own elements."""
+    (found,) = places(site)
+    site.report_exact(x.shape[3], _METHOD)
+    positions = np.where(found < 0, -1, site.values.own_places(key).reshape(-1)[found])
+    return straight(site, site.node.outputs[0], x, positions, fill)
+
+
+def hold(site: Site, result: object, x: Operand, positions: NDArray[np.int64]) -> None:
+    """``result`` has its elements, in the file's order, at these places of ``x``; its axes may be in another order."""
+    _set(site, result, *moves.moved(site, x, _image(site, result, positions)))
+
+
+def straight(site: Site, result: object, x: Operand, positions: NDArray[np.int64], fill: int = 0) -> str:
+    """The image with these elements of ``x``; raises Unsupported where its axes would be in another order."""
+    tensor, axes = moves.moved(site, x, _image(site, result, positions), fill)
+    if axes != (0, 1, 2, 3):
+        raise Unsupported(f"{site.node.kind} between different layouts")
+    return tensor
+
+
+def places(site: Site) -> list[NDArray[np.int64]]:
+    """For each result, the place in input 0 (counted in the file's order) of each of its elements; -1 for others'."""
+    node, prepared = site.node, site.prepared
+    name = site.input(0)
+    if any(t not in prepared.constants for t in node.reads if t != name) or name in node.inputs[1:]:
+        raise Unsupported(f"{node.kind} whose places are computed")
+    if node.kind == "Resize" and (node.attribute("mode", "nearest") or "nearest") != "nearest":
+        raise Unsupported(f"Resize by mode {node.attribute('mode')}")
+    dtype, shape = prepared.types[name]
+    run = interpreters.load("onnxruntime", cut(prepared, [node], [name], list(node.makes), {}), site.name)
+    count = int(np.prod(shape))
+    given = np.arange(count)
+    if dtype == "float32":
+        if count > _WHOLE:
+            raise Unsupported(f"{node.kind} of {count} elements")
+        first, second = (run([(given + more).astype(np.float32).reshape(shape)]) for more in (0.0, 0.5))
+        own = [b - a != 0.5 for a, b in zip(first, second, strict=True)]
+        found = [np.where(o, -1, a).astype(np.int64) for o, a in zip(own, first, strict=True)]
+    else:
+        found = _by_bytes(run, given.reshape(shape), dtype)
+        inverse = run([(~given & 255).astype(np.uint8).view(dtype).reshape(shape)])
+        own = [(b.view(np.uint8) ^ (a & 255)) != 255 for a, b in zip(found, inverse, strict=True)]
+        found = [np.where(o, -1, a) for o, a in zip(own, found, strict=True)]
+    _confirm(run, found, dtype, shape)
+    return found
+
+
+def _by_bytes(
+    run: Callable[[list[Array]], list[Array]], given: NDArray[np.int64], dtype: str
+) -> list[NDArray[np.int64]]:
+    """Positions that went through the node byte by byte."""
+    found: list[NDArray[np.int64]] = []
+    for bits in range(0, max(1, int(given.size - 1).bit_length()), 8):
+        results = run([(given >> bits & 255).astype(np.uint8).view(dtype)])
+        digits = [r.view(np.uint8).astype(np.int64) << bits for r in results]
+        found = [a + b for a, b in zip(found, digits, strict=True)] if found else digits
+    return found
+
+
+def _confirm(
+    run: Callable[[list[Array]], list[Array]], found: list[NDArray[np.int64]], dtype: str, shape: tuple[int, ...]
+) -> None:
+    """Raises Unsupported unless random elements go to the same places."""
+    values = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    x = values.astype(np.float32) if dtype == "float32" else values.view(dtype)
+    for places, result in zip(found, run([x]), strict=True):
+        there = places >= 0
+        if places.shape != result.shape or (x.reshape(-1)[places[there]] != result[there]).any():
+            raise Unsupported("results that are more than elements at other places")
+
+
+def _source(site: Site, key: object) -> tuple[Operand, NDArray[np.int64]]:
+    """The accelerator's image of a tensor, and where in it each element is, in the file's order."""
+    values, numbers = site.values, site.values.specs[key].quantisation
+    tensor, positions = values.places(key)
+    assert numbers is not None
+    return Operand(tensor, site.builder.tensors[tensor].shape, numbers), positions.reshape(-1)
+
+
+def _image(site: Site, result: object, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions in the file's shape of ``result`` as NHWC."""
+    spec = site.values.specs[result]
+    shape = spec.chip_shape()
+    return positions.reshape(spec.shape).transpose(spec.order or range(len(spec.shape))).reshape(shape)
+
+
+def _set(site: Site, result: object, tensor: str, axes: moves.Axes) -> None:
+    """``result`` is a tensor with its axes in another order, which somebody may be able to do without."""
+    values, spec = site.values, site.values.specs[result]
+    if axes == (0, 1, 2, 3):
+        values.set_chip(result, tensor)
+        return
+    part, turned = (result, "part"), (result, "turned")
+    shape = site.builder.tensors[tensor].shape
+    values.specs[part] = FileTensor(f"{spec.name}_part", shape, spec.dtype, spec.quantisation)
+    values.chips[part] = tensor
+    order = spec.order or tuple(range(len(spec.shape)))
+    ones = 4 - len(order)
+    back = (*range(ones), *(ones + order.index(a) for a in range(len(order))))
+    permutation = tuple(axes[a] for a in back)
+    values.specs[turned] = replace(
+        values.specs[part], name=f"{spec.name}_turned", shape=tuple(shape[a] for a in permutation)
+    )
+    values.rearrange(turned, part, permutation)
+    values.rearrange(result, turned, None)
