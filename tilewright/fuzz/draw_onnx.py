@@ -230,7 +230,7 @@ def _binary_constant(d: OnnxDrawer, x: str) -> str:
 
 
 def _activation(d: OnnxDrawer, x: str) -> str:
-    kind = d.pick(["relu", "clip", "leaky_relu", "prelu", "hard_swish", "hard_sigmoid"], [3, 3, 2, 0.5, 2, 1])
+    kind = d.pick(["relu", "clip", "leaky_relu", "prelu", "hard_swish", "hard_sigmoid"], [3, 3, 2, 1, 2, 1])
     if kind == "clip":
         low, high = d.pick([[0.0, 6.0], [-1.0, 1.0], [0.0, 1.0], [0.5, 3.0], [-2.0, 0.7]])
         return d.step(kind, x, low=low, high=high, **d.out())

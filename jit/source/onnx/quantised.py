@@ -13,7 +13,6 @@ from tilewright.jit.float_tables import add_table, multiply_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, moves, pairwise, pool
 from tilewright.jit.frontend.layers.matmul import Side, matmul
-from tilewright.jit.frontend.layers.per_channel import shifted
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import TableSoftmax
 from tilewright.jit.source.matrices import beside_channels, side
@@ -141,33 +140,10 @@ def exponentials(scale: np.float32, count: int) -> np.ndarray:
 
 
 def qlinear_add(site: Site) -> str:
-    """QLinearAdd(a, sa, za, b, sb, zb, sy, zy); one of a and b may be numbers per channel."""
-    if not {site.input(0), site.input(3)}.isdisjoint(site.prepared.constants):
-        return add_numbers(site)
+    """QLinearAdd(a, sa, za, b, sb, zb, sy, zy)."""
     a, b, out = *pair(site, 0, 3), site.output(6, 7)
     table = table_of_add(a.quantisation, b.quantisation, out.quantisation, unsigned=not site.is_signed())
     return pairwise.add_fitted(site, a, b, out, table)
-
-
-def add_numbers(site: Site) -> str:
-    """A tensor and constant numbers, which are alike for all its pixels."""
-    out, result, swapped = site.output(6, 7), site.node.outputs[0], site.input(0) in site.prepared.constants
-    at, other = (3, 0) if swapped else (0, 3)
-    x, values = site.operand(at), site.constant(other)
-    numbers = site.quantisation(other + 1, other + 2, values.dtype.name)
-    spec = site.values.specs[result]
-    if site.shape(site.input(at)) != spec.shape or site.values.specs[site.input(at)].order != spec.order:
-        raise Unsupported("a sum with more numbers than the tensor has elements, or in another layout")
-    spread = np.broadcast_to(values, spec.shape).transpose(spec.order or range(len(spec.shape)))
-    pixels = spread.reshape(-1, spread.shape[-1])
-    if (pixels != pixels[:1]).any():
-        raise Unsupported("a sum with a number for each pixel")
-    index = pixels[0].astype(np.int64) + (0 if values.dtype == np.uint8 else 128)
-    y = out.quantisation
-    a, b = (numbers, x.quantisation) if swapped else (x.quantisation, numbers)
-    pairs = table_of_add(a, b, y, unsigned=not site.is_signed())
-    wanted = pairs.T[:, index] if swapped else pairs[:, index]
-    return shifted(site, x, np.clip(wanted, out.lo, out.hi), x.scale / y.scale, out)
 
 
 def qlinear_mul(site: Site) -> str:
@@ -188,6 +164,8 @@ def pair(site: Site, first: int, second: int) -> tuple[Operand, Operand]:
 
 def require_alike(site: Site, first: object, second: object) -> None:
     """Raises Unsupported unless the axes of two tensors are those of the result, in one order."""
+    if any(key in site.prepared.constants for key in (first, second)):
+        raise Unsupported(f"{site.node.kind} with a number for each pixel")
     specs = [site.values.specs[key] for key in (first, second, site.node.outputs[0])]
     if len({(len(spec.shape), spec.order) for spec in specs}) > 1:
         raise Unsupported(f"{site.node.kind} of tensors of different ranks or layouts")

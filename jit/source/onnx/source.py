@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise
+from tilewright.jit.frontend.layers import elementwise, per_channel
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
@@ -163,7 +163,7 @@ class OnnxSource(Source):
             if not self.prepared.is_eight_bit(tensor):
                 dtype = self.prepared.types[tensor][0]
                 raise Unsupported(f"{self.operators[unit.lead].kind} with a tensor of type {dtype}")
-        if functions.takes(self.prepared, unit):
+        if len(unit.inputs) == 1 and functions.takes(self.prepared, unit, self._channel_axis(unit.inputs[0], values)):
             self._look_up(unit, values)
             return
         if len(unit.nodes) == 1:
@@ -174,15 +174,24 @@ class OnnxSource(Source):
             stretch.lower(node)
 
     def _look_up(self, unit: Unit, values: PreparedValues) -> None:
-        """A function of single elements, by a table."""
+        """A function of single elements, by a table, or another one in each channel."""
         (source,), (result,) = unit.inputs, unit.outputs
         if values.specs[source].order != values.specs[result].order:
             raise Unsupported("a function between different layouts")
         site = self._site(unit.nodes[0], unit, values)
         numbers = values.specs[result].quantisation
         assert numbers is not None
-        table = functions.table(self.prepared, unit, self._name(unit))
-        values.set_chip(result, elementwise.looked_up(site, values.chip(source), Output(numbers), table))
+        table = functions.tables(self.prepared, unit, self._name(unit), self._channel_axis(source, values))
+        x = values.chip(source)
+        if table.shape[1] == 1:
+            values.set_chip(result, elementwise.looked_up(site, x, Output(numbers), table))
+        else:
+            wanted = np.roll(table, 128, axis=0).astype(np.int64)
+            values.set_chip(result, per_channel.function(site, x, wanted, Output(numbers)))
+
+    def _channel_axis(self, name: str, values: PreparedValues) -> int:
+        order = values.specs[name].order
+        return len(self.prepared.types[name][1]) - 1 if order is None else order[-1]
 
     def _site(self, node: Node, unit: Unit, values: PreparedValues) -> Site:
         own = [p for p in node.origin if p in unit.covers]

@@ -138,10 +138,36 @@ def test_kernels_of_single_elements(kind: str, dtype: str, tmp_path: Path) -> No
     assert kinds(built) == ["Requantize"]
 
 
-def test_numbers_per_channel_are_no_function_of_the_element(tmp_path: Path) -> None:
-    b = NetBuilder(6)
+@both
+@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div", "PRelu", "QLinearAdd", "QLinearMul", "chain"])
+def test_numbers_per_channel(kind: str, opset: int, dtype: str, tmp_path: Path) -> None:
+    """Of either sign; with the numbers first where the order matters."""
+    channels = (6, 1, 1) if opset == 13 else (1, 6, 1, 1)
+    b = NetBuilder(opset, dtype, opset)
     x = b.real_input(SHAPE)
-    slopes = b.constant(np.arange(6, dtype=F).reshape(6, 1, 1))
-    b.output(b.pair(b.op("PRelu", [x.name, slopes]), SHAPE, 0.03, 5).name, SHAPE)
+    numbers = b.rng.normal(0, 1, channels).astype(F)
+    if kind.startswith("QLinear"):
+        values = b.constant(b.rng.integers(0, 128, (1, 6, 1, 1)).astype(dtype))
+        stored = b.dequantise(values, 0.011, b.zero(-9))
+        y = b.op(kind[7:], [stored, x.name])
+    elif kind == "chain":
+        y = b.op("Relu", [b.op("Add", [b.op("Mul", [x.name, b.constant(numbers)]), b.constant(numbers[::-1].copy())])])
+    else:
+        operands = [x.name, b.constant(numbers)]
+        y = b.op(kind, operands[::-1] if kind == "Sub" else operands)
+    b.output(b.pair(y, SHAPE, 0.0311, 5).name, SHAPE)
     _, built = compared(b.save(tmp_path / "m.onnx"))
-    assert interpreted(built)
+    assert not interpreted(built)
+    assert set(kinds(built)) <= {"Requantize", "DepthwiseConv2D", "Add"}
+
+
+def test_a_number_for_each_pixel_belongs_to_the_interpreter(tmp_path: Path) -> None:
+    for kind in ("Add", "Mul"):
+        b = NetBuilder(3)
+        x = b.real_input(SHAPE)
+        values = b.constant(b.rng.integers(0, 256, SHAPE).astype(np.uint8))
+        y = b.op(kind, [x.name, b.dequantise(values, 0.011, b.zero(4))])
+        b.output(b.pair(y, SHAPE, 0.0311, 5).name, SHAPE)
+        _, built = compared(b.save(tmp_path / "m.onnx"))
+        assert "a number for each pixel" in " ".join(interpreted(built).values())
