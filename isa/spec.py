@@ -132,8 +132,8 @@ HEADER: tuple[Field, ...] = (
 )
 
 _WRAP = (
-    Field("wrap_base", act_bits, "first unit of the act region that act offsets wrap in"),
-    Field("wrap_size", act_bits, "units of that region: address = base + offset, less size if >= size", minus_one=True),
+    Field("wrap_base", act_bits, "first unit of the wrap region"),
+    Field("wrap_size", act_bits, "units of the wrap region", minus_one=True),
 )
 
 
@@ -162,7 +162,7 @@ def _choice(name: str, enum: type[IntEnum], what: str) -> Field:
 def _affine(operand: Operand) -> tuple[Field, ...]:
     name, what, width = operand.name, operand.memory.name.lower(), _address(operand.memory)
     return (
-        Field(name, width, f"{what} base, added to the micro-op's"),
+        Field(name, width, f"{what} base"),
         Field(f"{name}_outer", width, f"{what} step per outer iteration"),
         Field(f"{name}_inner", width, f"{what} step per inner iteration"),
     )
@@ -213,7 +213,7 @@ _TABLE = Operand(
 
 
 _TILE = (
-    Field("sram", sram_bits, "first SRAM unit or entry (for act: offset into the wrap region)"),
+    Field("sram", sram_bits, "first SRAM unit or entry; of act an offset"),
     Field("sram_row", sram_bits, "SRAM step per row"),
     Field("sram_col", sram_bits, "SRAM step per column"),
     Field("rows", sram_bits, "rows", minus_one=True),

@@ -159,6 +159,7 @@ def test_the_page_is_current_and_lists_every_hole(kept: Coverage) -> None:
         assert listed == holes(group, kept)
         assert len(listed) < len(group.bins) / 2, "most of a group is never shown"
         assert all(f"excluded: {exclusion.reason}" in section for exclusion in group.excluded)
+        assert all(text.count(f"- {axis.name}: {', '.join(axis.values)}") == 1 for axis in group.axes)
 
 
 def test_coverage_of_another_model_is_refused(kept: Coverage, tmp_path: Path) -> None:
