@@ -180,7 +180,9 @@ class Pointwise(TfliteBase):
         self.op(name, [x], [y], options, **fields)
         return y
 
-    def lstm(self, x: Tensor, units: int, hidden_scale: float = 1 / 128, hidden_zero_point: int = 0) -> Tensor:
+    def lstm(
+        self, x: Tensor, units: int, hidden_scale: float = 1 / 128, hidden_zero_point: int = 0, cell_clip: float = 0.0
+    ) -> Tensor:
         """UNIDIRECTIONAL_SEQUENCE_LSTM on (1, time, features), int8 with a 16-bit cell state."""
         self._rank("UNIDIRECTIONAL_SEQUENCE_LSTM", x, 3)
         if x.dtype != "int8" or x.scale is None:
@@ -214,7 +216,8 @@ class Pointwise(TfliteBase):
         inside = [*(w for w, _ in weights), -1, -1, -1, *biases, -1, -1, state, cell, -1, -1, -1, -1]
         self.op(
             "UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *inside], [y], "UnidirectionalSequenceLSTMOptions",
-            intermediates=[*gates, hidden], fusedActivationFunction=4, cellClip=0.0, projClip=0.0, timeMajor=False,
+            intermediates=[*gates, hidden], fusedActivationFunction=4, cellClip=cell_clip, projClip=0.0,
+            timeMajor=False,
         )  # fmt: skip
         self.macs += x.shape[1] * 4 * units * (features + units)
         return y

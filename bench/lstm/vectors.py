@@ -1,0 +1,112 @@
+"""ALU instructions over runs of accumulators: ALU, REQUANTIZE and RESCALE with their constants in prm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.config import Config
+from tilewright.isa.arithmetic import rescale
+from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.spec import Memory, Opcode
+from tilewright.jit.kernels.base import uniform_prm
+from tilewright.jit.writer import InstructionWriter
+
+
+@dataclass(frozen=True)
+class Run:
+    """``outer`` times ``count`` neighbouring vectors from unit ``first`` on, ``step`` vectors apart; of acc or act."""
+
+    first: int
+    count: int
+    span: int  #: units of a vector
+    outer: int = 1
+    step: int = 0
+
+    def part(self, begin: int, end: int) -> Run:
+        """Vectors [begin, end) of each turn."""
+        return replace(self, first=self.first + begin * self.span, count=end - begin, step=self.step or self.count)
+
+    def loops(self, operand: str) -> dict[str, int]:
+        """Its fields as an operand of an instruction."""
+        return {operand: self.first, f"{operand}_outer": self.step * self.span, f"{operand}_inner": self.span}
+
+
+class VectorWriter(InstructionWriter):
+    """Instructions on runs of vectors. Two operands of a function lie in different banks, or it takes twice as long."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, 0)
+        self.vectors = 0  #: that ALU has issued
+        self._entries: dict[tuple[int, int, int, int], int] = {}
+        self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
+
+    def alu(self, function: AluOp, dst: Run, operand: Run | int) -> None:
+        """``dst = dst function operand``."""
+        fields = {"outer": dst.outer, "inner": dst.count, "function": int(function), **dst.loops("dst")}
+        if isinstance(operand, int):
+            self._issue(Opcode.ALU, dst, {**fields, "use_imm": 1, "imm": operand})
+            return
+        both = function.reads_dst and function.reads_operand
+        pace = int(both and not self._banks(dst).isdisjoint(self._banks(operand)))
+        self._issue(Opcode.ALU, dst, {**fields, **operand.loops("src"), "pace": pace})
+
+    def narrow(
+        self, dst: Run, src: Run, shift: int = 0, *, multiplier: int = 1, offset: int = 0, zero_point: int = 0,
+        lo: int = -128, hi: int = 127, rounding: Rounding = Rounding.SINGLE,
+    ) -> None:  # fmt: skip
+        """``dst = clamp(round(src * multiplier / 2^shift) + zero_point, lo, hi)``, accumulators to int8."""
+        self._issue(
+            Opcode.REQUANTIZE, src,
+            {
+                "outer": src.outer, "inner": src.count, **dst.loops("dst"), **src.loops("src"), **self._wrap,
+                "prm": self._entry(0, multiplier, offset, shift), "rounding": int(rounding),
+                "zero_point": zero_point, "lo": lo, "hi": hi,
+            },
+        )  # fmt: skip
+
+    def widen(
+        self, dst: Run, src: Run, slope: Fraction | int, constant: Fraction | int = 0, *,
+        combine: Combine = Combine.ADD, table: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """``dst (combine)= round(slope * src + constant)``, int8, looked up in ``table``, to accumulators."""
+        scale = Fraction(slope)
+        shift = 20 + scale.denominator.bit_length() - 1
+        entry = (round(Fraction(constant) * (1 << 20) / scale), scale.numerator, 0, shift)
+        values = sorted(set(np.frombuffer(table, np.int8).tolist())) if table is not None else [-1, 0, 1]
+        got = rescale(values, *(entry[0], entry[1], entry[3], entry[2]), Rounding.SINGLE)
+        assert got.tolist() == [int((scale * x + constant + Fraction(1, 2)) // 1) for x in values], "not exact"
+        number = {} if table is None else {"lookup": 1, "table": self._resident_table(table)}
+        self._issue(
+            Opcode.RESCALE, dst,
+            {
+                "outer": dst.outer, "inner": dst.count, **dst.loops("dst"), **src.loops("src"), **self._wrap, **number,
+                "prm": self._entry(*entry), "rounding": int(Rounding.SINGLE), "combine": int(combine),
+            },
+        )  # fmt: skip
+
+    def load_acc(self, dst: Run, values: NDArray[np.int32]) -> None:
+        """Constants (vectors, BLOCK_OUT) to accumulators."""
+        data = values.astype("<i4").reshape(-1, self.config.lanes)
+        self._load(Memory.ACC, dst.first, len(data), data.tobytes())
+
+    def _issue(self, opcode: Opcode, run: Run, fields: dict[str, int]) -> None:
+        self.vectors += run.outer * run.count * (fields.get("pace", 0) + 1)
+        self._vectors(opcode, fields)
+
+    def _banks(self, run: Run) -> set[int]:
+        units = self.config.acc_bank_units
+        last = run.first + (run.step * (run.outer - 1) + run.count) * run.span - 1
+        return set(range(run.first // units, last // units + 1))
+
+    def _entry(self, bias: int, multiplier: int, offset: int, shift: int) -> int:
+        key = (bias, multiplier, offset, shift)
+        if key not in self._entries:
+            number = self._entries[key] = len(self._entries)
+            if number >= self.config.prm_entries:
+                raise ValueError(f"the cell takes more constants than the {self.config.prm_entries} entries of prm")
+            self.load_prm(number, uniform_prm(*key, self.config))
+        return self._entries[key]

@@ -1,0 +1,152 @@
+"""The LSTM programs of the benches: equal to LiteRT, legal, and the cell equal to LiteRT's functions for all int16."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("ai_edge_litert", reason="the test extra is not installed: pip install 'tilewright[test]'")
+
+from bench.lstm import fixed_point
+from bench.lstm.cell import Scratch, activate
+from bench.lstm.litert import Part, lstm_of
+from bench.lstm.program import sequence
+from bench.lstm.scaling import bound_of, cut, pieces_of, scale
+from bench.lstm.vectors import Run, VectorWriter
+from tilewright.config import PRESETS, Config
+from tilewright.fuzz import TfliteNet
+from tilewright.isa.arithmetic import Rounding, scale_round
+from tilewright.isa.spec import Memory
+from tilewright.isa.verifier import verify
+from tilewright.runtime import interpreters
+from tilewright.sim import Functional, initial_segments
+
+INT16 = np.arange(-32768, 32768)
+CONFIG = PRESETS["pynq-z2"]
+#: seed, inputs, units, steps, scale of the inputs, scale and zero point of the hidden state, clip of the cell
+CASES = (
+    (1, 16, 8, 6, 1 / 128, 1 / 128, 0, 0.0),
+    (2, 28, 20, 28, 1 / 128, 1 / 128, -1, 100.0),
+    (3, 5, 33, 12, 1 / 16, 1 / 100, 7, 0.5),
+    (4, 64, 48, 8, 1 / 2, 1 / 8, -20, 0.0),
+)
+
+
+def saved(folder: Path, case: tuple[Any, ...]) -> tuple[Path, NDArray[np.int8]]:
+    """A file with one LSTM, and inputs (1, steps, inputs) that reach both ends."""
+    seed, inputs, units, steps, scale_x, scale_h, zero_point, clip = case
+    net = TfliteNet(seed=seed)
+    x = net.input((1, steps, inputs), scale=scale_x)
+    path = net.save(folder / "lstm.tflite", [net.lstm(x, units, scale_h, zero_point, clip)])
+    values = np.random.default_rng(seed).choice([-128, -127, -40, -1, 0, 1, 40, 127], (1, steps, inputs))
+    return path, values.astype(np.int8)
+
+
+def litert(path: Path, x: NDArray[np.int8]) -> NDArray[np.int8]:
+    result: NDArray[np.int8] = interpreters.load("litert", path.read_bytes(), "an LSTM")([x])[0][0]
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_numpy_model_equals_litert(case: tuple[Any, ...], tmp_path: Path) -> None:
+    path, x = saved(tmp_path, case)
+    np.testing.assert_array_equal(lstm_of(path).run(x[0]), litert(path, x))
+
+
+def computed(w: VectorWriter, run: Run) -> NDArray[Any]:
+    """What a legal program leaves in accumulators."""
+    program = w.program([], {})
+    verify(program)
+    functional = Functional(program)
+    functional.run(initial_segments(program))
+    acc = np.asarray(functional.memory(Memory.ACC)).reshape(-1, w.config.lanes)
+    return acc[run.first : run.first + run.count * run.span].reshape(-1)
+
+
+def on_the_simulator(config: Config, sigmoids: bool, integer_bits: int, values: NDArray[Any]) -> NDArray[Any]:
+    w = VectorWriter(config)
+    w.begin(0, "a function")
+    count, half = len(values) // config.block_out, config.acc_units // 2
+    argument, base, result = (Run(k * count * config.out_units, count, config.out_units) for k in range(3))
+    strips = [Run(k * count * config.out_units, count, config.out_units) for k in range(4)]
+    w.load_acc(argument, values.astype(np.int32))
+    scratch = Scratch(base, result, Run(half, count, config.out_units), *strips)
+    activate(w, argument, scratch, count if sigmoids else 0, integer_bits)
+    return computed(w, result)
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "kv260"])
+@pytest.mark.parametrize("sigmoids,integer_bits", [(True, 3), (False, 3), (False, 4)])
+def test_the_cell_s_functions_on_all_int16(name: str, sigmoids: bool, integer_bits: int) -> None:
+    wanted = fixed_point.sigmoid(INT16) if sigmoids else fixed_point.tanh(INT16, integer_bits)
+    got = [on_the_simulator(PRESETS[name], sigmoids, integer_bits, part) for part in np.split(INT16, 16)]
+    np.testing.assert_array_equal(np.concatenate(got), wanted)
+
+
+@pytest.mark.parametrize("bits,shift", [(13, 24), (13, 40), (18, 31), (18, 32), (21, 32), (21, 35), (24, 33), (24, 40)])
+def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> None:
+    """On sums whose product lies next to a half, of both signs, with full and with float32's multipliers."""
+    rng = np.random.default_rng(shift * 100 + bits)
+    most = (1 << bits) - 1
+    for multiplier in ((1 << 30) | int(rng.integers(1 << 30)) | 1, int(rng.integers(1 << 23, 1 << 24)) << 7, 1 << 30):
+        halves = rng.integers(-(1 << 20), 1 << 20, 512) * (1 << shift) + (1 << shift - 1)
+        near = np.clip(halves // multiplier + rng.integers(-1, 3, 512), -most, most)
+        sums = np.concatenate([near, rng.integers(-most, most + 1, 512)])
+        w, count = VectorWriter(CONFIG), len(sums) // CONFIG.block_out
+        w.begin(0, "sums")
+        run, scratch, sign = Run(0, count, 1), Run(count, count, 1), Run(0, count, 1)
+        w.load_acc(run, sums.astype(np.int32))
+        part = Part(np.zeros((1, 1), np.int8), np.array([most]), multiplier, shift)
+        scale(w, [run], pieces_of([part]), scratch, Run(CONFIG.acc_units // 2, count, 1), sign)
+        wanted = scale_round(sums, multiplier, shift, 0, Rounding.DOUBLE)
+        np.testing.assert_array_equal(computed(w, run), wanted)
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "kv260", "zcu104", "tiny"])
+@pytest.mark.parametrize("case", CASES[1:3])
+def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
+    path, x = saved(tmp_path, case)
+    made = sequence(lstm_of(path), x.shape[1], PRESETS[name])
+    verify(made.program)
+    np.testing.assert_array_equal(made.run(x[0]), litert(path, x))
+
+
+@pytest.mark.parametrize("size,wgt_bytes", [(96, 65536), (144, 131072)])
+def test_weights_that_pass_through_a_ring(size: int, wgt_bytes: int, tmp_path: Path) -> None:
+    path, x = saved(tmp_path, (5, size, size, 5, 1 / 128, 1 / 128, 3, 0.0))
+    made = sequence(lstm_of(path), 5, CONFIG.replace(wgt_bytes=wgt_bytes))
+    verify(made.program)
+    assert made.bytes_a_step > 0
+    np.testing.assert_array_equal(made.run(x[0]), litert(path, x))
+
+
+def test_a_program_equals_litert_where_gates_saturate(tmp_path: Path) -> None:
+    """On inputs with the signs of a unit's weights, another unit and gate at each step."""
+    path, _ = saved(tmp_path, CASES[3])
+    lstm = lstm_of(path)
+    rows = [sign * lstm.entry[k].weights[k].astype(int) for k in range(4) for sign in (1, -1)]
+    x = (127 * np.sign(rows)).astype(np.int8)
+    assert max(part.scaled(x).max() for part in lstm.entry) > 32767
+    np.testing.assert_array_equal(lstm.run(x), litert(path, x[None]))
+    np.testing.assert_array_equal(sequence(lstm, len(x), CONFIG).run(x), litert(path, x[None]))
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    path, _ = saved(tmp_path, CASES[1])
+    lstm = lstm_of(path)
+    with pytest.raises(ValueError, match="inputs and states do not fit"):
+        sequence(lstm, 4000, CONFIG)
+    with pytest.raises(ValueError, match="entries of prm"):
+        sequence(lstm, 2, CONFIG.replace(prm_entries=16))
+
+
+def test_more_bits_take_more_pieces() -> None:
+    part = Part(np.full((1, 64), 127, np.int8), np.zeros(1, np.int64), (1 << 30) + 1, 40)
+    assert bound_of(part) == 64 * 127 * 128
+    assert cut(part, 0) is None
+    assert len(pieces_of([part])[0].low) > len(pieces_of([replace(part, multiplier=1 << 30)])[0].low) == 0
