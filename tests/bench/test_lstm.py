@@ -23,8 +23,10 @@ from tilewright.fuzz import TfliteNet
 from tilewright.isa.arithmetic import Rounding, scale_round
 from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify
+from tilewright.jit.writer import INPUT
 from tilewright.runtime import interpreters
 from tilewright.sim import Functional, initial_segments
+from tilewright.verification.differential import Bench
 
 INT16 = np.arange(-32768, 32768)
 CONFIG = PRESETS["pynq-z2"]
@@ -134,6 +136,19 @@ def test_a_program_equals_litert_where_gates_saturate(tmp_path: Path) -> None:
     assert max(part.scaled(x).max() for part in lstm.entry) > 32767
     np.testing.assert_array_equal(lstm.run(x), litert(path, x[None]))
     np.testing.assert_array_equal(sequence(lstm, len(x), CONFIG).run(x), litert(path, x[None]))
+
+
+def test_a_program_on_the_rtl(toolchain: None, tmp_path: Path) -> None:
+    """Its multipliers are negative too, which those of random programs are not."""
+    path, x = saved(tmp_path, (6, 5, 6, 4, 1 / 128, 1 / 100, 7, 0.0))
+    program = sequence(lstm_of(path), x.shape[1], PRESETS["tiny"]).program
+    segments = initial_segments(program)
+    segments[INPUT][:] = np.random.default_rng(0).integers(0, 256, segments[INPUT].size, dtype=np.uint8)
+    bench = Bench(program.config)
+    try:
+        assert bench.compare(program, segments) is None
+    finally:
+        bench.close()
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
