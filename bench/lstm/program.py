@@ -45,7 +45,7 @@ class Sequence:
 
 
 def sequence(lstm: Lstm, steps: int, config: Config) -> Sequence:
-    """The program. Raises ValueError where weights or states do not fit the chip, and says which."""
+    """The program. Raises ValueError where something does not fit the chip or has no form there, and says what."""
     return _Writer(lstm, steps, config).sequence()
 
 
@@ -69,6 +69,8 @@ class _Writer:
         self.lstm, self.steps = lstm, steps
         if c.block_in > c.block_out or c.batch != 1 or c.weight_bits != 8:
             raise ValueError("an LSTM needs BLOCK_IN of at most BLOCK_OUT, batch 1 and weights of 8 bits")
+        if lstm.cell_bits not in (11, 12):
+            raise ValueError(f"an LSTM whose cell has {lstm.cell_bits} bits of fraction, not 11 or 12")
         self.parts = [[parts[k] for k in ORDER] for parts in (lstm.entry, lstm.recurrent)]
         n = self.n = -(-lstm.units // c.block_out)
         self.blocks = [-(-part.weights.shape[1] // c.block_in) for part, *_ in self.parts]

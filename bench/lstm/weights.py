@@ -50,7 +50,6 @@ class Weights:
         self._order = self._passing(passing, steps, ahead)
         self._loaded: list[tuple[int, int]] = []
         self._next = 0
-        self.bytes = sum(len(rows) * rows[0].nbytes for rows in sets)  #: of all blocks
         often = (-(-steps // ahead) / steps, 1)
         passed = [sum(group.nbytes for group in groups) for groups in passing]
         self.bytes_a_step = sum(p * share for p, share in zip(passed, often))  #: that cross the bus anew

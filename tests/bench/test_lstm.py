@@ -158,6 +158,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         sequence(lstm, 4000, CONFIG)
     with pytest.raises(ValueError, match="entries of prm"):
         sequence(lstm, 2, CONFIG.replace(prm_entries=16))
+    with pytest.raises(ValueError, match="13 bits of fraction"):
+        sequence(replace(lstm, cell_bits=13), 2, CONFIG)
 
 
 def test_more_bits_take_more_pieces() -> None:
