@@ -95,10 +95,9 @@ def reachable(weight: NDArray[np.integer], bias: ArrayLike, lo: int = -128, hi: 
 
     ``weight``: (..., C), channels last, raw products (zero points folded into the bias).
     """
-    flat = weight.reshape(-1, weight.shape[-1]).astype(np.int64)
-    low = np.minimum(flat * lo, flat * hi).sum(axis=0) + np.asarray(bias, np.int64)
-    high = np.maximum(flat * lo, flat * hi).sum(axis=0) + np.asarray(bias, np.int64)
-    return low, high
+    flat, offset = weight.reshape(-1, weight.shape[-1]), np.asarray(bias, np.int64)
+    above, below = (part(flat, 0).sum(axis=0, dtype=np.int64) for part in (np.maximum, np.minimum))
+    return above * lo + below * hi + offset, above * hi + below * lo + offset
 
 
 def input_scale(scale: float, zero_point: int) -> Scale:

@@ -36,7 +36,7 @@ def weighted_requant(
     rounds the product of the scales of input and weights to float32 (uint8 convolutions). Adds the layer to the
     exactness report.
     """
-    folded = bias - x.zero_point * weight.astype(np.int64).sum(axis=1)
+    folded = bias - x.zero_point * weight.sum(axis=1, dtype=np.int64)
     low, high = reachable(weight.T, folded)
     return sum_requant(
         layer, x.scale, weight_scales, folded, low, high, tail, rounding=rounding, float_product=float_product
