@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
@@ -38,6 +38,8 @@ class EncodingError(TilewrightError):
 
 #: every field name of every format; "engine" is filled in for all opcodes
 NAMES: tuple[str, ...] = tuple(dict.fromkeys(f.name for fmt in FORMATS for f in (*HEADER, *fmt.fields)))
+#: fields that say what kind of instruction it is, not where or how much; all that conditions on fields ask for
+MODES = ("opcode", *dict.fromkeys(f.name for fmt in FORMATS for f in fmt.fields if f.enum is not None or f.width == 1))
 ROW = np.dtype([(name, np.int64) for name in NAMES])
 Table = NDArray[np.void]  #: of :data:`ROW`; ``table["outer"]`` is a column, ``table[3]["outer"]`` a number
 _Fields: Any = namedtuple("_Fields", NAMES)  # type: ignore[misc]
@@ -173,6 +175,15 @@ def encode(instructions: Sequence[Instruction], config: Config) -> bytes:
         values = {**instruction.fields, "opcode": int(instruction.opcode)}
         out += _pack(values, slots[instruction.opcode], config, what).to_bytes(size, "little")
     return bytes(out)
+
+
+def with_tokens(code: bytes, pops: ArrayLike, pushes: ArrayLike, config: Config) -> NDArray[np.uint64]:
+    """A program whose instructions have no tokens, with the tokens that each pops and pushes: a row for each."""
+    words = np.frombuffer(code, "<u8").reshape(-1, instruction_width(config) // 64).copy()
+    for name, tokens in (("pop", pops), ("push", pushes)):
+        position = np.uint64(_places(config)[Opcode.WAIT][name].position)
+        words[:, 0] |= np.asarray(tokens, np.uint64) << position
+    return words
 
 
 def _extract(words: NDArray[np.uint64], position: int, spec: Field, bits: int) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ _KINDS = list({f.slots: None for f in FORMATS})  #: the rules of :func:`slots`
 _KIND_OF = np.array([_KINDS.index(FORMAT_OF[opcode].slots) for opcode in Opcode])
 TILES = tuple(f.opcode for f in FORMATS if f.sram)  #: LOAD, FILL, STORE
 Addresses = NDArray[np.int64]
-Loop = tuple[int, int]  #: (count, step)
+Loop = tuple[Any, Any]  #: (count, step), of one instruction or columns of several
 
 _ACT = Memory.ACT
 
@@ -100,7 +101,8 @@ class Access:
 def effects(row: Fields, uops: Block | None, config: Config) -> list[Access]:
     """What an instruction reads and writes, in the order in which it is checked.
 
-    ``row``: all of its fields; ``uops``: what it runs, None for an instruction that runs none.
+    ``row``: all of its fields; ``uops``: what it runs, None for an instruction that runs none. Columns of instructions
+    of one kind (equal in :data:`~tilewright.isa.codec.MODES`) that run the same give accesses with columns as places.
     """
     form = FORMAT_OF[row.opcode]
     if uops is None:
@@ -135,7 +137,8 @@ def _moves(row: Fields, form: Format, config: Config) -> list[Access]:
     tile = Access(memory, ORIGIN, row.sram, outer, inner, not loads, loads, 1, *wrap)
     if form.dram is None:
         return [tile]
-    outer, inner = (row.rows, row.stride), (int(row_beats(row, config)), 1)
+    beats = row_beats(row, config)
+    outer, inner = (row.rows, row.stride), (beats if beats.ndim else int(beats), 1)
     dram = Access(None, ORIGIN, row.offset, outer, inner, loads, not loads, segment=row.segment)
     return [dram, tile] if loads else [tile, dram]
 

@@ -10,17 +10,19 @@ An ALU read too close behind the ALU write it depends on gets a WAIT in front of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.codec import Instruction
+from tilewright.isa.codec import MODES, Instruction, Table, columns_of, decode_table, encode, with_tokens
 from tilewright.isa.effects import Access, Addresses, effects
 from tilewright.isa.spec import MEMORIES, Engine, Memory, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.isa.uops import Block, Column
+from tilewright.jit.tokens import bound_tokens
 from tilewright.sim.compiled import compiled
 
 _BITS = np.array([[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine], np.uint8)
@@ -31,7 +33,7 @@ _LONG_AGO = -(1 << 40)
 _ALU = int(Engine.ALU)
 #: columns of the table of accesses: the place in the memory, and what the access is
 _MEMORY, _COLUMN, _READS, _WRITES, _PLACE = range(5)
-_PLACE_FIELDS = 8  #: arguments of :func:`_addresses` behind ``offsets``
+_WIDTH = _PLACE + 8  #: columns of the place: the arguments of :func:`_addresses` behind ``offsets``
 #: columns of the table of memories
 _FIRST, _DEPTH, _FIRST_BANK, _BANK_UNITS, _TIMED = range(5)
 
@@ -149,6 +151,11 @@ def _order(
     return pop, push, waits
 
 
+def _fill(rows: Addresses, columns: Sequence[Any]) -> None:
+    for number, column in enumerate(columns):
+        rows[:, number] = column
+
+
 @dataclass
 class HazardTracker:
     """Collects a program's instructions and orders them; ``scratch_beats``: DRAM that is both written and read."""
@@ -159,36 +166,90 @@ class HazardTracker:
     def __post_init__(self) -> None:
         self._instructions: list[Instruction] = []
         self._layers: list[int] = []
-        self._begins = [0]
-        self._accesses: list[tuple[int, ...]] = []
+        self._blocks: dict[Block | None, int] = {None: 0}
+        self._block_of: list[int] = []
         self._columns: list[Addresses] = []
         self._column_of: dict[tuple[int, bool], int] = {}
+        self._dram: dict[int, int] = {}  #: instruction -> column of the numbers for what it touches in DRAM
 
     def add(self, instruction: Instruction, uops: Block | None, layer: int, dram: Addresses | None = None) -> None:
-        """Append an instruction that runs these micro-ops.
+        """Append an instruction, without tokens, that runs these micro-ops.
 
         ``dram``: numbers for what it reads or writes in DRAM; None for what is not both read and written.
         """
-        alu = instruction.engine == Engine.ALU
-        for access in effects(instruction.row, uops, self.config):
-            if access.memory is not None:
-                self._accesses.append(self._row(access, access.memory, alu))
-            elif dram is not None:
-                self._columns.append(dram.ravel())
-                place = (0, 1, 0, 1, 0, 1, 0, 0)
-                self._accesses.append((_DRAM, len(self._columns) - 1, access.reads, access.writes, *place))
-        self._begins.append(len(self._accesses))
+        if dram is not None:
+            self._dram[len(self._instructions)] = len(self._columns)
+            self._columns.append(dram.ravel())
+        self._block_of.append(self._blocks.setdefault(uops, len(self._blocks)))
         self._instructions.append(instruction)
         self._layers.append(layer)
 
-    def _row(self, access: Access, memory: Memory, alu: bool) -> tuple[int, ...]:
+    def finish(self) -> tuple[bytes, list[int]]:
+        """The program with its tokens and the WAITs that it needs, and the layers of its instructions.
+
+        Raises EncodingError for fields out of range, IndexError for an access outside its memory.
+        """
+        code = encode(self._instructions, self.config)
+        table = decode_table(code, self.config)
+        pops, pushes, waits = self._ordered(table)
+        late = np.flatnonzero(waits)
+        inserted = [Instruction(Opcode.WAIT, {"engine": _ALU, "cycles": n}) for n in waits[late].tolist()]
+        pops, early = bound_tokens(table["engine"], pops, pushes, self.config.token_depth)
+        inserted += [Instruction(Opcode.WAIT, {"engine": e, "cycles": 1, "pop": bit}) for _, e, bit in early]
+        places = [*late.tolist(), *(index for index, _, _ in early)]
+        rows = with_tokens(code, pops, pushes, self.config)
+        more = np.frombuffer(encode(inserted, self.config), rows.dtype).reshape(-1, rows.shape[1])
+        layers = np.array(self._layers, np.int64)
+        return np.insert(rows, places, more, axis=0).tobytes(), np.insert(layers, places, layers[places]).tolist()
+
+    def _ordered(self, table: Table) -> tuple[Any, Any, Any]:
+        begins, accesses = self._accesses(table)
+        return _order(
+            np.ascontiguousarray(table["engine"]),
+            begins,
+            accesses,
+            np.concatenate([np.zeros(0, np.int64), *self._columns]),
+            np.cumsum([0, *map(len, self._columns)]),
+            self._memories(),
+            _BITS,
+        )
+
+    def _accesses(self, table: Table) -> tuple[Addresses, Addresses]:
+        """Of each instruction the first of its accesses, and the table of all.
+
+        Instructions of a kind that run the same micro-ops have theirs worked out together.
+        """
+        kinds = np.array(self._block_of, np.int64)
+        for name in MODES:
+            kinds = kinds * (table[name].max(initial=0) + 1) + table[name]
+        _, kind_of = np.unique(kinds, return_inverse=True)
+        members = np.split(np.argsort(kind_of, kind="stable"), np.cumsum(np.bincount(kind_of))[:-1])
+        blocks, owners, rows = list(self._blocks), [np.zeros(0, np.int64)], [np.zeros((0, _WIDTH), np.int64)]
+        for of_kind in members if len(table) else ():
+            first = int(of_kind[0])
+            fields = columns_of(table[of_kind])._replace(**{name: int(table[name][first]) for name in MODES})
+            for access in effects(fields, blocks[self._block_of[first]], self.config):
+                if access.memory is not None:
+                    owners.append(of_kind)
+                    rows.append(self._rows(access, access.memory, fields.engine == Engine.ALU, len(of_kind)))
+                else:
+                    owners.append(np.array([n for n in of_kind.tolist() if n in self._dram], np.int64))
+                    rows.append(np.zeros((len(owners[-1]), _WIDTH), np.int64))
+                    numbers = [self._dram[n] for n in owners[-1].tolist()]
+                    _fill(rows[-1], (_DRAM, numbers, access.reads, access.writes, 0, 1, 0, 1, 0, 1, 0, 0))
+        owner = np.concatenate(owners)
+        begins = np.cumsum(np.bincount(owner + 1, minlength=len(table) + 1))
+        return begins, np.concatenate(rows)[np.argsort(owner, kind="stable")]
+
+    def _rows(self, access: Access, memory: Memory, alu: bool, count: int) -> Addresses:
+        """The rows of an access of so many instructions, whose places are columns of numbers."""
         (outer, o), (inner, i) = access.outer, access.inner
         if not alu:  # in no order: what a step of 0 repeats is the same
-            outer, inner = outer if o else 1, inner if i else 1
-        return (
-            _NUMBER[memory], self._column(access.column, alu), access.reads, access.writes,
-            access.base, outer, o, inner, i, access.span, access.wrap_base, access.wrap_size,
-        )  # fmt: skip
+            outer, inner = np.where(o, outer, 1), np.where(i, inner, 1)
+        rows = np.zeros((count, _WIDTH), np.int64)
+        place = (access.base, outer, o, inner, i, access.span, access.wrap_base, access.wrap_size)
+        _fill(rows, (_NUMBER[memory], self._column(access.column, alu), access.reads, access.writes, *place))
+        return rows
 
     def _column(self, column: Column, alu: bool) -> int:
         key = (column.serial, alu)
@@ -196,35 +257,6 @@ class HazardTracker:
             self._column_of[key] = len(self._columns)
             self._columns.append(column.offsets if alu else column.distinct)
         return self._column_of[key]
-
-    def finish(self) -> tuple[list[Instruction], list[int]]:
-        """The instructions, with their ``pop`` and ``push`` masks and the WAITs that they need, and their layers."""
-        pops, pushes, waits = (found.tolist() for found in self._ordered())
-        instructions: list[Instruction] = []
-        layers: list[int] = []
-        for instruction, layer, pop, push, wait in zip(
-            self._instructions, self._layers, pops, pushes, waits, strict=True
-        ):
-            if wait:
-                fields = {"engine": _ALU, "cycles": wait, "pop": 0, "push": 0}
-                instructions.append(Instruction(Opcode.WAIT, fields))
-                layers.append(layer)
-            instructions.append(Instruction(instruction.opcode, {**instruction.fields, "pop": pop, "push": push}))
-            layers.append(layer)
-        return instructions, layers
-
-    def _ordered(self) -> tuple[Any, Any, Any]:
-        lengths = [0, *map(len, self._columns)]
-        width = _PLACE + _PLACE_FIELDS
-        return _order(
-            np.array([i.engine for i in self._instructions], np.int64),
-            np.array(self._begins, np.int64),
-            np.array(self._accesses, np.int64).reshape(-1, width),
-            np.concatenate([np.zeros(0, np.int64), *self._columns]),
-            np.cumsum(lengths),
-            self._memories(),
-            _BITS,
-        )
 
     def _memories(self) -> Addresses:
         c = self.config

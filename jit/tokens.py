@@ -8,46 +8,41 @@ engine, no longer pops. Program order stays a valid execution, so nothing can wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-from tilewright.isa.codec import Instruction
-from tilewright.isa.spec import Engine, Opcode, others, token_bit
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.spec import Engine, others, token_bit
 
 
 def bound_tokens(
-    instructions: Sequence[Instruction], layers: Sequence[int], depth: int
-) -> tuple[list[Instruction], list[int]]:
-    """The instructions and their layers, with WAITs so that every queue holds at most ``depth`` tokens."""
-    held: Counter[tuple[Engine, Engine]] = Counter()
-    early: Counter[tuple[Engine, Engine]] = Counter()  #: taken before the instruction that pops them
-    result: list[Instruction] = []
-    owners: list[int] = []
-    for instruction, layer in zip(instructions, layers, strict=True):
-        asked, push = instruction["pop"], instruction["push"]
-        if not asked and not push:
-            result.append(instruction)
-            owners.append(layer)
-            continue
-        engine, pop = instruction.engine, asked
-        for other in others(engine) if asked else ():
-            bit = token_bit(engine, other)
-            if pop & bit and early[other, engine]:
-                early[other, engine] -= 1
-                pop &= ~bit
+    engines: NDArray[np.int64], pops: NDArray[np.uint8], pushes: NDArray[np.uint8], depth: int
+) -> tuple[NDArray[np.uint8], list[tuple[int, int, int]]]:
+    """What instructions on these engines pop so that every queue holds at most ``depth`` tokens, and the WAITs for it:
+    each the instruction before which it stands, its engine, and the token bit that it pops."""
+    held: Counter[tuple[int, int]] = Counter()
+    early: Counter[tuple[int, int]] = Counter()  #: taken before the instruction that pops them
+    left, waits = pops.copy(), []
+    busy = np.flatnonzero(pops | pushes)
+    for index, own, pop, push in zip(
+        *(x.tolist() for x in (busy, engines[busy], pops[busy], pushes[busy])), strict=True
+    ):
+        for other, bit in _OTHERS[own]:
+            if pop & bit and early[other, own]:
+                early[other, own] -= 1
+                left[index] &= ~bit & 7
             elif pop & bit:
-                held[other, engine] -= 1
-        for other in others(engine) if push else ():
-            if not push & token_bit(engine, other):
+                held[other, own] -= 1
+        for other, bit in _OTHERS[own]:
+            if not push & bit:
                 continue
-            if held[engine, other] == depth:
-                taken = {"engine": int(other), "cycles": 1, "pop": token_bit(other, engine), "push": 0}
-                result.append(Instruction(Opcode.WAIT, taken))
-                owners.append(layer)
-                early[engine, other] += 1
-                held[engine, other] -= 1
-            held[engine, other] += 1
-        if pop != asked:
-            instruction = Instruction(instruction.opcode, {**instruction.fields, "pop": pop})
-        result.append(instruction)
-        owners.append(layer)
-    return result, owners
+            if held[own, other] == depth:
+                waits.append((index, other, token_bit(Engine(other), Engine(own))))
+                early[own, other] += 1
+                held[own, other] -= 1
+            held[own, other] += 1
+    return left, waits
+
+
+#: by engine: the others, and the bit of their tokens
+_OTHERS = [[(int(o), token_bit(e, o)) for o in others(e)] for e in Engine]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
-from tilewright.isa.codec import Instruction, encode, encode_uops
+from tilewright.isa.codec import Instruction, encode_uops
 from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.isa.spec import (
     ALU_UOP_COUNT_BITS,
@@ -36,7 +36,6 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
 from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.kernels.base import Uop, split_evenly
-from tilewright.jit.tokens import bound_tokens
 from tilewright.jit.uops import Resident, UopCache
 from tilewright.jit.weight_bits import require_fit
 
@@ -83,11 +82,11 @@ class InstructionWriter:
 
     def program(self, segments: Sequence[Segment], meta: dict[str, Any]) -> Program:
         """The finished program; ``segments`` follow the constants."""
-        instructions, layers = bound_tokens(*self._tracker.finish(), self.config.token_depth)
+        code, layers = self._tracker.finish()
         constants = Segment("constants", "constant", whole_pages(max(len(self._constants), 1)))
         constants = Segment(constants.name, constants.kind, constants.size, bytes(self._constants))
         meta = {**meta, "instruction_layer": layers, "uops": self.uop_count}
-        return Program(self.config, encode(instructions, self.config), (constants, *segments), meta)
+        return Program(self.config, code, (constants, *segments), meta)
 
     # -- constants -------------------------------------------------------------------------------------
 

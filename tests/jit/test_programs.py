@@ -9,9 +9,9 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tests.jit.proof.cases import NO_PADDING, SMALL, inverted_residuals
 from tilewright.config import PRESETS, Config
-from tilewright.isa.codec import Instruction
+from tilewright.isa.codec import EncodingError, Instruction
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Opcode
+from tilewright.isa.spec import Memory, Opcode
 from tilewright.jit import programs
 from tilewright.jit.graph import Graph
 from tilewright.jit.hazards import HazardTracker
@@ -99,11 +99,14 @@ def test_no_more_memories_are_tried_after_enough_instructions(
     assert asked
 
 
-@pytest.mark.parametrize("address", [-1, 1 << 40])
-def test_no_access_lies_outside_its_memory(address: int) -> None:
+@pytest.mark.parametrize(
+    ("memory", "address", "error"),
+    [(Memory.ACT, -1, EncodingError), (Memory.ACT, 1 << 40, EncodingError), (Memory.PRM, PYNQ.prm_entries, IndexError)],
+)
+def test_no_access_lies_outside_its_memory(memory: Memory, address: int, error: type[Exception]) -> None:
     tracker = HazardTracker(PYNQ)
-    tracker.add(Instruction(Opcode.FILL, {"sram": address, "wrap_size": 2 * abs(address)}), None, 0)
-    with pytest.raises(IndexError, match="outside"):
+    tracker.add(Instruction(Opcode.FILL, {"memory": int(memory), "sram": address}), None, 0)
+    with pytest.raises(error, match="outside|must be from"):
         tracker.finish()
 
 

@@ -12,11 +12,13 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS, Config
-from tilewright.isa.codec import Instruction
-from tilewright.isa.spec import Engine, Opcode, token_bit
+from tilewright.isa.codec import Instruction, decode
+from tilewright.isa.spec import Engine, Memory, Opcode, token_bit
+from tilewright.isa.uops import Block
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
+from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tokens import bound_tokens
 
@@ -114,14 +116,31 @@ def test_what_exceeds_a_memory_is_cut(name: str, config: Config) -> None:
 def test_tokens_that_do_not_fit_are_taken_early() -> None:
     """Three tokens from LOAD to GEMM in a queue that holds one."""
     to_gemm, from_load = token_bit(Engine.LOAD, Engine.GEMM), token_bit(Engine.GEMM, Engine.LOAD)
-    loads = [Instruction(Opcode.LOAD, {"pop": 0, "push": to_gemm}) for _ in range(3)]
-    gemms = [Instruction(Opcode.GEMM, {"pop": from_load, "push": 0}) for _ in range(3)]
-    result, layers = bound_tokens([*loads, *gemms], list(range(6)), 1)
-    assert [i.opcode for i in result] == [Opcode.LOAD, Opcode.WAIT, Opcode.LOAD, Opcode.WAIT, *[Opcode.LOAD][:1],
-                                          Opcode.GEMM, Opcode.GEMM, Opcode.GEMM]  # fmt: skip
-    assert [i["pop"] for i in result if i.opcode == Opcode.GEMM] == [0, 0, from_load]
+    engines = np.repeat([int(Engine.LOAD), int(Engine.GEMM)], 3)
+    pops, pushes = np.repeat([0, from_load], 3).astype(np.uint8), np.repeat([to_gemm, 0], 3).astype(np.uint8)
+    left, waits = bound_tokens(engines, pops, pushes, 1)
+    assert waits == [(1, Engine.GEMM, from_load), (2, Engine.GEMM, from_load)]
+    assert left.tolist() == [0, 0, 0, 0, 0, from_load]
+    left, waits = bound_tokens(engines, pops, pushes, 3)
+    assert left.tolist() == pops.tolist()
+    assert not waits
+
+
+def test_a_wait_takes_a_token_in_front_of_who_pushes_the_next() -> None:
+    """Three loads of weights for three products, over queues that hold one token."""
+    tracker = HazardTracker(PRESETS["tiny"].replace(token_depth=1))
+    block = Block(np.zeros((1, 4), np.int64), Engine.GEMM, tracker.config)
+    for entry in range(3):
+        fields = {"memory": int(Memory.WGT), "sram": entry, "wrap_size": 1}
+        tracker.add(Instruction(Opcode.LOAD, fields), None, entry)
+    for entry in range(3):
+        tracker.add(Instruction(Opcode.GEMM, {"wgt": entry, "wrap_size": 8}), block, 3 + entry)
+    code, layers = tracker.finish()
+    found = decode(code, tracker.config)
+    load, wait, gemm = Opcode.LOAD, Opcode.WAIT, Opcode.GEMM
+    assert [i.opcode for i in found] == [load, wait, load, wait, load, gemm, gemm, gemm]
+    assert [i.engine for i in found if i.opcode == wait] == [Engine.GEMM] * 2
     assert layers == [0, 1, 1, 2, 2, 3, 4, 5]
-    assert bound_tokens([*loads, *gemms], list(range(6)), 3)[0] == [*loads, *gemms]
 
 
 def test_blocks_take_turns_and_kept_ones_stay() -> None:
