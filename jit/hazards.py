@@ -39,11 +39,10 @@ _FIRST, _DEPTH, _FIRST_BANK, _BANK_UNITS, _TIMED = range(5)
 
 
 @compiled
-def _addresses(offsets: Any, place: Any) -> Any:
-    """The addresses of an :class:`Access`: shape (vectors, span)."""
+def _addresses(offsets: Any, place: Any, found: Any) -> None:
+    """Fill in the addresses of an :class:`Access`: shape (vectors, span)."""
     base, outer, o, inner, i = place[0], place[1], place[2], place[3], place[4]
     span, wrap_base, wrap_size = place[5], place[6], place[7]
-    found = np.empty((outer * inner * len(offsets), span), np.int64)
     vector = 0
     for a in range(outer):
         for b in range(inner):
@@ -54,7 +53,6 @@ def _addresses(offsets: Any, place: Any) -> Any:
                 for k in range(span):
                     found[vector, k] = address + k
                 vector += 1
-    return found
 
 
 @compiled
@@ -109,13 +107,21 @@ def _order(
     clock, completed = np.full((kinds, kinds), -1, np.int64), np.empty((count, kinds), np.int64)
     pop, push, waits = np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count, np.int64)
     needed, slots = np.empty(kinds, np.int64), 0
+    kept, starts = np.empty(0, np.int64), np.zeros(np.diff(begins).max() + 1 if count else 1, np.int64)
     for index in range(count):
-        engine = engines[index]
+        engine, first = engines[index], begins[index]
         needed[:] = -1
         span, earliest = 0, slots
-        for n in range(begins[index], begins[index + 1]):
+        for n in range(first, begins[index + 1]):
             access, own = accesses[n], memories[accesses[n, _MEMORY]]
-            found = _addresses(offsets[columns[access[_COLUMN]] : columns[access[_COLUMN] + 1]], access[_PLACE:])
+            column = offsets[columns[access[_COLUMN]] : columns[access[_COLUMN] + 1]]
+            place, start = access[_PLACE:], starts[n - first]
+            stop = start + place[1] * place[3] * len(column) * place[5]
+            if stop > len(kept):
+                kept = np.concatenate((kept, np.empty(stop, np.int64)))
+            starts[n - first + 1] = stop
+            found = kept[start:stop].reshape(-1, place[5])
+            _addresses(column, place, found)
             lasts, first_bank = last[own[_FIRST] : own[_FIRST] + own[_DEPTH]], banks[own[_FIRST_BANK] :]
             for write in range(2):
                 if access[_READS + write]:
@@ -135,9 +141,9 @@ def _order(
         clock[engine] = completed[index] = current
         if engine == _ALU:
             waits[index] = earliest - slots
-        for n in range(begins[index], begins[index + 1]):
+        for n in range(first, begins[index + 1]):
             access, own = accesses[n], memories[accesses[n, _MEMORY]]
-            found = _addresses(offsets[columns[access[_COLUMN]] : columns[access[_COLUMN] + 1]], access[_PLACE:])
+            found = kept[starts[n - first] : starts[n - first + 1]].reshape(-1, access[_PLACE + 5])
             for write in range(2):
                 if access[_READS + write]:
                     lasts, first_bank = last[own[_FIRST] :], banks[own[_FIRST_BANK] :]

@@ -43,7 +43,6 @@ CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers
 WEIGHTS_OF_LOAD = 64  #: blocks of weights of one LOAD: long enough for the bus, short enough to start early
 _MAX_LOOP = 1 << LOOP_BITS
 _OPERANDS = ("dst", "src", "wgt", "prm")
-_ONE = np.zeros(1, np.int64)
 
 
 def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
