@@ -122,7 +122,7 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     sizes = [vectors * (k + 1) // pieces - vectors * k // pieces for k in range(pieces)]
     parts = sum(-(-size // node[t.N_ROOM]) for size in sizes)
     tasks = -(-rows // node[t.N_ROWS])
-    gemm = tasks * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED])
+    gemm = tasks * (vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED]) - vectors * node[t.N_LESS]
     terms = rows * vectors * node[t.N_TERMS_EACH]
     results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
     if layer[t.L_KIND] == t.WINDOW:

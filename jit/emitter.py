@@ -52,6 +52,7 @@ class Emitter:
         self._padded: set[str] = set()
         self._bases: dict[tuple[int, int], tuple[int, int]] = {}
         self._task_node = -1
+        self._late: tuple[int, NDArray[np.int32]] | None = None  #: prm entries of the first chunk, and where they go
 
     # -- actions ---------------------------------------------------------------------------------------
 
@@ -88,7 +89,12 @@ class Emitter:
             self._writer.load_blocks(
                 fields, None if blocked.packed else self._beats(fields, self.config.wgt_entry_bytes)
             )
-        if len(chunk.prm):  # behind the weights: the array works before ALU does
+        if not len(chunk.prm):
+            return
+        if self._task_node < 0 and self._late is None:  # nothing works yet: rows first, which the array waits for
+            self._writer.prepare_vectors()
+            self._late = action.prm, chunk.prm
+        else:  # behind the weights: the array works before ALU does
             self._writer.load_prm(action.prm, chunk.prm)
 
     def _load_row(self, action: LoadRow) -> None:
@@ -148,10 +154,12 @@ class Emitter:
         return np.asarray((fields["offset"] + rows[:, None] + np.arange(beats)).ravel())
 
     def _run_task(self, action: RunTask) -> None:
-        self._task_node = action.node
         node = self._nodes[action.node]
         task = node.tasks[action.task]
         self._writer.begin(node.layer, node.name)
+        if self._task_node < 0 and self._late is not None:
+            self._writer.load_prm(*self._late)
+        self._task_node = action.node
         for out in self.outputs(node.output):
             if out.tensor not in self._padded:
                 self._padded.add(out.tensor)

@@ -139,10 +139,9 @@ class _Lowering:
             weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
             _, kh, kw, ic = weight.shape
         elif packs_patches(self, op, kh, kw, ic):
-            name, units = lower_patches(self, op, kh, kw, ic)
-            inputs, in_units = [name], [units]
-            weight = weight.reshape(weight.shape[0], 1, 1, kh * kw * ic)
-            pad, strides, dilation = (0, 0, 0, 0), (1, 1), (1, 1)
+            patched = lower_patches(self, op, weight)
+            inputs, in_units, weight = [patched.name], [patched.units], patched.weight
+            pad, strides, dilation, ic = (0, 0, 0, 0), (1, 1), (patched.dilation, 1), weight.shape[3]
         if ic > sum(in_units) * self.config.lanes:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
         parts = weight_parts(weight, self.config.weight_bits, op.name)

@@ -197,6 +197,10 @@ class InstructionWriter:
         """ALU that adds others of the same bank to accumulators."""
         self._vectors(Opcode.ALU, {**fields, "function": int(AluOp.ADD), "pace": 1})
 
+    def prepare_vectors(self) -> None:
+        """Load the micro-op that ALU's instructions share, if it is not there."""
+        self._ramp(1)
+
     # -- pieces ----------------------------------------------------------------------------------------
 
     def _add(

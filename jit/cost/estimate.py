@@ -168,7 +168,8 @@ def _demand(layers: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, out
         parts = pieces * -(-vectors // (pieces * node[t.N_ROOM]))
         results = 1 if outputs[layer, 1] < 0 else 2
         work = vectors * node[t.N_GEMM_EACH] + parts * node[t.N_GEMM_FIXED]
-        demand[layer, 0] = -(-node[t.N_HEIGHT] // node[t.N_ROWS]) * work if node[t.N_GEMM] else 0
+        tasks = -(-node[t.N_HEIGHT] // node[t.N_ROWS])
+        demand[layer, 0] = tasks * work - vectors * node[t.N_LESS] if node[t.N_GEMM] else 0
         demand[layer, 1] = node[t.N_HEIGHT] * vectors * (node[t.N_TERMS_EACH] + results * node[t.N_OUT_EACH])
         for chunk in range(pieces):
             wgt, prm = timeline.chunk_size(node, chunk)

@@ -274,7 +274,7 @@ def run_timeline(
             if 0 < chunk < pieces - 1:
                 end = end_of_group
         tasks = -(-(end - row) // node[a.N_ROWS])
-        outputs_of = vectors * (end - row)
+        outputs_of, less = vectors * (end - row), vectors * node[a.N_LESS] if end == node[a.N_HEIGHT] else 0
         vectors, parts = vectors * tasks, parts * tasks
         results = 1 if outputs[best, 1] < 0 else 2
         for slot in range(2):
@@ -290,7 +290,7 @@ def run_timeline(
             work += parts * ALU_DEPTH
         busy[2] += work
         if node[a.N_GEMM]:
-            array = vectors * node[a.N_GEMM_EACH] + parts * node[a.N_GEMM_FIXED] * 1.0
+            array = vectors * node[a.N_GEMM_EACH] + parts * node[a.N_GEMM_FIXED] - less * 1.0
             busy[1] += array
             alu = max(max(alu, best_start + array / parts + _TASK_GAP) + work,
                       best_start + array + _TASK_GAP + work / parts)  # fmt: skip

@@ -70,10 +70,12 @@ class WindowNode(Node):
     def reads(self, index: int) -> tuple[int, int, int]:
         return self.strides[0], -self.pad[0], (self.taps.shape[0] - 1) * self.dilation_y + 1
 
-    def _cut_rows(self, rows: int) -> None:
-        """Strips of so many rows: ``_splits``, the rows of the kernel in each pass."""
+    def _cut_rows(self, rows: int, last: int = 0) -> None:
+        """Strips of so many rows, the last one of ``last`` where it has weights of its own.
+
+        ``_splits``: the rows of the kernel in each pass."""
         kh, kw, _ = self.taps.shape
-        self._rows, self._passes = rows, max(1, strips.passes_of(
+        self._rows, self._last, self._passes = rows, last, max(1, strips.passes_of(
             kh, kw, self._columns, self.strides[0], rows, self.config.block_in, self._mode
         ))  # fmt: skip
         self._splits = split_into(kh, self._passes) * len(self._parts)
@@ -81,19 +83,33 @@ class WindowNode(Node):
         #: whether each unit has taps in a split that are not all zero: (splits, units)
         self._used = np.stack([part.any(axis=(0, 1)) for part in taps])
         self.__dict__.pop("_weights", None)
-        self._each = strips.entries_of(self.strides[0], rows, self._mode)  #: entries of a pass
-        self._stack = 2 if strips.in_pairs(rows, self._mode) else 1  #: rows whose vectors lie side by side in acc
-        units = self.config.out_units * self._stack
-        self._apart = self.config.acc_bank_units * self._stack // (rows * units) * units  #: acc units between such rows
+
+    def _height(self, task: Task) -> int:
+        """Rows of the strip that a task's weights are laid out for."""
+        return self._last if self._last and task.rows == self._last else self._rows
+
+    def _each(self, rows: int) -> int:
+        """Weight entries of a pass for a unit, for strips of so many rows."""
+        return strips.entries_of(self.strides[0], rows, self._mode)
+
+    def _stack(self, rows: int) -> int:
+        """Rows of a strip whose vectors lie side by side in acc."""
+        return 2 if strips.in_pairs(rows, self._mode) else 1
+
+    def _apart(self, rows: int) -> int:
+        """Units of acc between rows of a strip that do not lie side by side."""
+        units = self.config.out_units * self._stack(rows)
+        return self.config.acc_bank_units * self._stack(rows) // (rows * units) * units
 
     def cut(self, row: Sequence[int]) -> None:
-        if row[t.N_ROWS] != self._rows:
-            self._cut_rows(int(row[t.N_ROWS]))
+        if (row[t.N_ROWS], row[t.N_LAST]) != (self._rows, self._last):
+            self._cut_rows(int(row[t.N_ROWS]), int(row[t.N_LAST]))
         super().cut(row)
 
     @cached_property
-    def _weights(self) -> NDArray[np.int8]:
-        return self._weight_entries()
+    def _weights(self) -> list[NDArray[np.int8]]:
+        """Entries (units, entries of a unit, BLOCK_OUT, BLOCK_IN) for all strips, and for the last one's."""
+        return [self._weight_entries(rows) for rows in (self._rows, self._last) if rows]
 
     @cached_property
     def _prm(self) -> list[NDArray[np.int32]]:
@@ -105,12 +121,12 @@ class WindowNode(Node):
         return len(self._parts) if self._shared else used, vectors * len(self.requants)
 
     def constants(self, lo: int, hi: int) -> Chunk:
-        weights, prm = self._weights, self._prm
-        each = self.config.out_units * len(self._splits) * self._each
+        prm, block = self._prm, (self.config.block_out, self.config.block_in)
+        units = slice(None) if self._shared else slice(lo * self.config.out_units, hi * self.config.out_units)
         return Chunk(
-            weights if self._shared else weights[lo * each : hi * each],
+            np.concatenate([w[units].reshape(-1, *block) for w in self._weights]),
             np.concatenate([p[:1] if self._uniform else p[lo:hi] for p in prm]),
-            self._stack,
+            self._stack(self._rows),
         )
 
     @property
@@ -118,27 +134,27 @@ class WindowNode(Node):
         """Emits per row: the outputs and the pushes that fill the window ahead of them."""
         return self.width + self._prime
 
-    def _weight_entries(self) -> NDArray[np.int8]:
-        c = self.config
+    def _weight_entries(self, rows: int) -> NDArray[np.int8]:
+        c, each, stack = self.config, self._each(rows), self._stack(rows)
         kh, kw, channels = self.taps.shape
         units = 1 if self._shared else self.out_units
         taps = np.zeros((len(self._parts), kh, kw, units * c.lanes), np.int8)
         for part, values in zip(taps, self._parts, strict=True):
             part[:, :, : None if self._shared else channels] = values
-        entries = np.zeros((units, len(self._splits), self._each, c.block_out, c.block_in), np.int8)
+        entries = np.zeros((units, len(self._splits), each, c.block_out, c.block_in), np.int8)
         for s, (lo, hi) in enumerate(self._splits):
-            shape, part = self._shape(hi - lo), taps[s // self._passes].reshape(kh, kw, units, c.lanes)
-            for row in range(self._each):
+            shape, part = self._shape(hi - lo, rows), taps[s // self._passes].reshape(kh, kw, units, c.lanes)
+            for row in range(each):
                 slot = strips.emit_slot(row, *shape)
                 for ky in range(lo, hi):
                     for kx in range(kw):
                         tap = strips.tap(slot, kw - 1 - kx, row * self.strides[0] + ky - lo, *shape)
-                        if self._stack == 1:
+                        if stack == 1:
                             entries[:, s, row, : c.lanes, tap] = part[ky, kx]
                         else:  # the rows of a pair for even lanes, then for odd ones
                             for odd in range(2):
                                 entries[:, s, odd, row : c.lanes : 2, tap] = part[ky, kx, :, odd::2]
-        return entries.reshape(-1, c.block_out, c.block_in)
+        return entries.reshape(units, -1, c.block_out, c.block_in)
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         top, left, bottom, right = self.pad
@@ -148,9 +164,9 @@ class WindowNode(Node):
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
 
-    def _shape(self, kernel: int) -> tuple[int, int, int, int, int]:
-        """What :mod:`~tilewright.jit.plan.strips` asks of a pass over so many rows of the kernel."""
-        return kernel, self._columns, self.strides[0], self._rows, self._mode
+    def _shape(self, kernel: int, rows: int) -> tuple[int, int, int, int, int]:
+        """What :mod:`~tilewright.jit.plan.strips` asks of a pass over ``kernel`` rows of it, for strips of ``rows``."""
+        return kernel, self._columns, self.strides[0], rows, self._mode
 
     def _spans(self, split: int, task: Task) -> list[tuple[int, int]]:
         """Units of a task, [first, last), that run through a split: all through the first, which writes acc."""
@@ -171,67 +187,72 @@ class WindowNode(Node):
         return np.asarray(used.reshape(*taps.shape[:2], self.out_units, -1).any(axis=3))
 
     def gemm_cycles(self, task: Task) -> int:
-        rows = [hi - lo for lo, hi in self._splits]
+        rows, height = [hi - lo for lo, hi in self._splits], self._height(task)
         units = [sum(end - unit for unit, end in self._spans(split, task)) for split in range(len(rows))]
-        slots = [strips.step_slots(*self._shape(r)) * (1 + self._paced(r)) for r in rows]
+        slots = [strips.step_slots(*self._shape(r, height)) * (1 + self._paced(r, height)) for r in rows]
         return self.groups * sum(n * s for n, s in zip(units, slots, strict=True))
 
-    def _paced(self, kernel: int) -> bool:
-        return bool(strips.paced(kernel, self._columns, self._rows, self._mode))
+    def _paced(self, kernel: int, rows: int) -> bool:
+        return bool(strips.paced(kernel, self._columns, rows, self._mode))
 
-    def _uops(self, source: Buffer, split: int, rows: int) -> list[Uop]:
-        """A step of the first ``rows`` rows of a strip; rows that only others read give way to the last one read."""
-        lo, hi = self._splits[split]
-        shape, stride = self._shape(hi - lo), self.strides[0]
+    def _uops(self, source: Buffer, split: int, task: Task) -> list[Uop]:
+        """A step of a task's rows of a strip; rows that only others read give way to the last one read."""
+        (lo, hi), rows, height = self._splits[split], task.rows, self._height(task)
+        shape, stride = self._shape(hi - lo, height), self.strides[0]
         last = strips.column_rows(rows, hi - lo, stride) - 1
         pushes = [
             (lo + min(row, last)) * self.dilation_y * source.stride + column * source.units
             for column in range(self._columns)
-            for row in range(strips.column_rows(self._rows, hi - lo, stride))
+            for row in range(strips.column_rows(height, hi - lo, stride))
         ]
         pushes += pushes[-1:] * (strips.step_slots(*shape) - len(pushes))
-        emits = {strips.emit_slot(row, *shape): row for row in range(0, rows, self._stack)}
+        stack, each, apart = self._stack(height), self._each(height), self._apart(height)
+        emits = {strips.emit_slot(row, *shape): row for row in range(0, rows, stack)}
         uops: list[Uop] = []
         for slot, push in enumerate(pushes):
             row = emits.get(slot, -1)
-            entry = split * self._each + strips.entry_of(max(row, 0), stride, self._rows, self._mode)
-            uops.append((-1 if row < 0 else row // self._stack * self._apart, push, entry, int(split > 0)))
+            entry = split * each + strips.entry_of(max(row, 0), stride, height, self._mode)
+            uops.append((-1 if row < 0 else row // stack * apart, push, entry, int(split > 0)))
         return uops
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
-        rows = dict.fromkeys(task.rows for task in self.tasks)
-        return [self._uops(buffers[0], split, n) for n in rows for split in range(len(self._splits))]
+        tasks = {task.rows: task for task in self.tasks}.values()
+        return [self._uops(buffers[0], split, task) for task in tasks for split in range(len(self._splits))]
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         source = e.buffer(self.inputs[0])
         units, first = (task.hi - task.lo) * c.out_units, task.lo * c.out_units
         start, stop = self.chunk_range(task)
-        chunk_first, each = start * c.out_units, len(self._splits) * self._each
+        height, held = self._height(task), 1 if self._shared else (stop - start) * c.out_units
+        stack, each, apart = self._stack(height), len(self._splits) * self._each(height), self._apart(height)
+        weights = e.weight_base(task.chunk)
+        if height != self._rows:  # behind those of the others
+            weights += held * len(self._splits) * self._each(self._rows)
         column = self.taps.shape[1] - self._columns - self._prime * self.strides[1] - self.pad[1]
         for split, (lo, hi) in enumerate(self._splits):
             for unit, end in self._spans(split, task):
-                entry = 0 if self._shared else (unit - chunk_first) * each
+                entry = 0 if self._shared else (unit - start * c.out_units) * each
                 e.gemm(
-                    self._uops(source, split, task.rows),
-                    window=1, pair=int(self._stack == 2), pace=int(self._paced(hi - lo)),
+                    self._uops(source, split, task),
+                    window=1, pair=int(stack == 2), pace=int(self._paced(hi - lo, height)),
                     outer=end - unit, inner=self.groups,
-                    dst=acc + (unit - first) * self._stack, dst_outer=self._stack, dst_inner=units * self._stack,
+                    dst=acc + (unit - first) * stack, dst_outer=stack, dst_inner=units * stack,
                     src=source.offset(task.row * self.strides[0] - self.pad[0], column, unit), src_outer=1,
                     src_inner=self.strides[1] * source.units,
-                    wgt=e.weight_base(task.chunk) + entry, wgt_outer=0 if self._shared else each,
+                    wgt=weights + entry, wgt_outer=0 if self._shared else each,
                     **source.wrap,
                 )  # fmt: skip
-        depth, step = 1 if self._uniform else stop - start, units * self._stack
+        depth, step = 1 if self._uniform else stop - start, units * stack
         for row in range(task.rows):
             for x, end, count in _runs(self.counts[task.row + row]):
                 entry = list(self.requants).index(count) * depth + (0 if self._uniform else task.lo - start)
-                at = acc + row // self._stack * self._apart + row % self._stack + (self._prime + x) * step
+                at = acc + row // stack * apart + row % stack + (self._prime + x) * step
                 for out in e.outputs(self.output):
                     e.requantize(
                         self.requants[count], out,
                         outer=task.hi - task.lo, inner=end - x,
-                        src=at, src_outer=c.out_units * self._stack, src_inner=step,
+                        src=at, src_outer=c.out_units * stack, src_inner=step,
                         dst=out.offset(task.row + row, x, self.first_unit + first), dst_outer=c.out_units,
                         dst_inner=out.units, prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
                     )  # fmt: skip

@@ -15,7 +15,7 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.strips import passes_of, strip_cost, strip_rows
+from tilewright.jit.plan.strips import last_rows, passes_of, strip_cost, strip_rows
 from tilewright.jit.plan.tables import Table
 
 FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
@@ -24,6 +24,8 @@ FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
 STREAM_ENTRIES = 32
 #: share of act up to which input and output of a layer are held whole, so that its constants are loaded once
 WHOLE_SHARE = 0.96
+#: a last strip of fewer rows gets weights of its own if each cycle that they save costs at most so many beats
+LAST_WORTH = 4
 #: share of act up to which the rows of a strip are held, input and output together
 STRIP_SHARE = 0.5
 
@@ -123,7 +125,16 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     shape = (kh, kw, columns, layer[t.L_STRIDE_Y])
     rows = strip_rows(layer[t.L_HEIGHT], *shape, most, c[t.C_BLOCK_IN], c[t.C_EMITS])
     pushes, entries, late = strip_cost(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS])
-    splits = passes_of(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS]) * layer[t.L_PARTS]
+    passes = passes_of(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS])
+    splits = passes * layer[t.L_PARTS]
+    last, less = last_rows(layer[t.L_HEIGHT], *shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS]), 0
+    if last:
+        alone, more, _ = strip_cost(*shape, last, c[t.C_BLOCK_IN], c[t.C_EMITS])
+        less = (pushes - alone) * steps
+        if less * LAST_WORTH * c[t.C_BEAT] >= more * c[t.C_WGT_BYTES]:
+            entries += more
+        else:
+            less = 0
     entries *= layer[t.L_PARTS]
     room = c[t.C_ACC_BANK] // (rows * c[t.C_OUT_UNITS]) // steps
     if counts > c[t.C_PRM]:
@@ -143,6 +154,7 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     node[t.N_UOPS] = pushes * layer[t.L_PARTS] * c[t.C_UOP_BYTES]
     node[t.N_GEMM_EACH] = steps * pushes * -(-layer[t.L_BLOCKS] // vectors)
     node[t.N_GEMM_FIXED] = late * layer[t.L_PARTS]
+    node[t.N_LAST], node[t.N_LESS] = last if less else 0, less * -(-layer[t.L_BLOCKS] // vectors)
     node[t.N_OUT_EACH], node[t.N_INSTRUCTIONS] = width, splits
     return FITS, 0, 0
 

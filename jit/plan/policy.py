@@ -15,7 +15,9 @@ class Policy:
 
 
 #: measured on the MLPerf Tiny networks: each is the best of some network on some config
-POLICIES = (*(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(True, 0.5, 8))
+POLICIES = (
+    *(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(False, 0.1, 2), Policy(True, 0.5, 8)
+)  # fmt: skip
 #: for networks that a plan cuts into groups
 PLANNED = Policy(False, 0.25, 8)
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place

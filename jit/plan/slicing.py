@@ -23,7 +23,7 @@ from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
 from tilewright.jit.plan.cut import tallest_strip
-from tilewright.jit.plan.strips import strip_cost, strip_rows
+from tilewright.jit.plan.strips import strip_rows, strips_cycles
 from tilewright.jit.plan.tables import C_BLOCK_IN, C_EMITS, Table, config_table
 
 #: operators whose output channel c depends on channel c of their inputs alone
@@ -88,7 +88,7 @@ def _pushes(graph: Graph, op: g.DepthwiseConv2D, units: int, c: Table) -> int:
     shape = kh, kw, min(stride_x, kw), stride_y
     most = tallest_strip(units, width, kw, stride_y, stride_x, c)
     rows = strip_rows(height, *shape, most, c[C_BLOCK_IN], c[C_EMITS])
-    return -(-height // rows) * strip_cost(*shape, rows, c[C_BLOCK_IN], c[C_EMITS])[0]
+    return int(strips_cycles(height, *shape, rows, c[C_BLOCK_IN], c[C_EMITS]))
 
 
 # -- which tensors, how wide -----------------------------------------------------------------------------

@@ -5,6 +5,9 @@ strip of H rows pushes (H - 1) x stride + kernel rows a column instead of H x ke
 output's taps lie somewhere in the window, and the weights lie there too. What a window of BLOCK_IN taps has no room
 for goes in several passes over kernel rows that add up.
 
+Where the rows are no whole number of strips, the last one pushes less, and has weights of its own where that is worth
+the bus' time.
+
 On plain multipliers an emit takes a cycle. On packed ones it takes two; with ``pair``, for which neighbouring rows are
 emitted together, these give two rows. Slots are pushes, counted within a step.
 """
@@ -122,11 +125,34 @@ def strip_rows(
     for rows in range(1, max(1, min(most, MOST_ROWS)) + 1):
         if rows > height + height % 2 or (in_pairs(rows, mode) and rows % 2):
             continue
-        step = strip_cost(kernel, width, columns, stride, rows, block_in, mode)[0]
-        cycles = -(-height // rows) * step
-        if step and (rows == 1 or cycles < least):
+        cycles = strips_cycles(height, kernel, width, columns, stride, rows, block_in, mode)
+        if cycles and (rows == 1 or cycles < least):
             best, least = rows, cycles
     return best
+
+
+@compiled
+def last_rows(
+    height: int, kernel: int, width: int, columns: int, stride: int, rows: int, block_in: int, mode: int
+) -> int:  # fmt: skip
+    """Rows of the last of several strips if it is shorter than the others and may have weights of its own, or 0."""
+    last = height % rows
+    if height < rows or last == 0 or (in_pairs(last, mode) and last % 2):
+        return 0
+    passes = passes_of(kernel, width, columns, stride, rows, block_in, mode)
+    return last if passes_of(kernel, width, columns, stride, last, block_in, mode) == passes else 0
+
+
+@compiled
+def strips_cycles(
+    height: int, kernel: int, width: int, columns: int, stride: int, rows: int, block_in: int, mode: int
+) -> int:  # fmt: skip
+    """Cycles of a step of all strips together, the last one with weights of its own; 0 without room."""
+    step = strip_cost(kernel, width, columns, stride, rows, block_in, mode)[0]
+    last = last_rows(height, kernel, width, columns, stride, rows, block_in, mode)
+    if last == 0:
+        return -(-height // rows) * step
+    return height // rows * step + strip_cost(kernel, width, columns, stride, last, block_in, mode)[0]
 
 
 @compiled

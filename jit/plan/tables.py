@@ -27,10 +27,11 @@ E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT 
 T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
 # a layer as it is cut on a Config (:mod:`tilewright.jit.plan.cut`). prm and wgt entries of a chunk of n vectors:
 # *_EACH n + *_FIXED; cycles of a task, ``N_ROWS`` output rows, likewise for the
-# array, of one row for ALU
+# array, of one row for ALU; ``N_LAST`` rows of a last strip that has weights of its own, or 0, which take ``N_LESS``
+# cycles of the array less for each vector
 (N_HEIGHT, N_GEMM, N_VECTORS, N_PIECES, N_ROOM, N_GROUPS, N_WGT_EACH, N_WGT_FIXED, N_PRM_EACH, N_PRM_FIXED, N_UOPS,
- N_GEMM_EACH, N_GEMM_FIXED, N_TERMS_EACH, N_OUT_EACH, N_INSTRUCTIONS, N_ROWS, N_OPEN, N_CODE, N_NEEDED,
- N_THERE) = range(21)  # fmt: skip
+ N_GEMM_EACH, N_GEMM_FIXED, N_TERMS_EACH, N_OUT_EACH, N_INSTRUCTIONS, N_ROWS, N_LAST, N_LESS, N_OPEN,
+ N_CODE, N_NEEDED, N_THERE) = range(23)  # fmt: skip
 # a Config
 (C_IN_UNITS, C_OUT_UNITS, C_BLOCK_IN, C_ACT, C_ACT_BYTES, C_WGT, C_WGT_BYTES, C_PRM, C_PRM_BYTES, C_ACC_BANK,
  C_ACC_BANKS, C_BEAT, C_BURST, C_LATENCY, C_OUTSTANDING, C_EMITS,

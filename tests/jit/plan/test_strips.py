@@ -6,7 +6,13 @@ from itertools import pairwise, product
 
 import pytest
 
+from tests.jit.builder import GraphBuilder
+from tests.jit.execute import assert_exact
+from tilewright.config import PRESETS
+from tilewright.jit.lower import lower
 from tilewright.jit.plan import strips
+from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.planner import Plan, Planner
 
 STEPS = 8
 SHAPES = [(3, 3), (5, 5), (2, 2), (1, 5), (7, 1), (3, 1), (4, 6)]  #: kernels
@@ -64,5 +70,32 @@ def test_the_fewest_pushes_are_no_more_than_those_of_a_strip() -> None:
         columns = min(stride, 3)
         least = strips.least_pushes(height, kernel, 3, columns, stride, strips.MOST_ROWS, 16, mode)
         rows = strips.strip_rows(height, kernel, 3, columns, stride, strips.MOST_ROWS, 16, mode)
+        taken = strips.strips_cycles(height, kernel, 3, columns, stride, rows, 16, mode)
         step = strips.strip_cost(kernel, 3, columns, stride, rows, 16, mode)[0]
-        assert 0 < least * columns <= -(-height // rows) * step
+        assert 0 < least * columns <= taken <= -(-height // rows) * step
+
+
+@pytest.mark.parametrize(
+    "height,stride,rows,last", [(25, 1, 4, 1), (14, 1, 4, 2), (7, 1, 4, 0), (7, 2, 2, 1), (3, 1, 4, 0)]
+)
+@pytest.mark.parametrize("channels", [20, 64])
+def test_a_shorter_last_strip_has_weights_of_its_own(
+    height: int, stride: int, rows: int, last: int, channels: int
+) -> None:
+    """It pushes what its own rows read, in a program that computes every element."""
+    b = GraphBuilder(height + channels, (height * stride, 9, channels))
+    graph = b.graph(b.depthwise("x", strides=(stride, stride), padding=(int(stride == 1), 1, 1, 1)))
+    config = PRESETS["pynq-z2"]
+    lowered = lower(graph, config)
+    plan = Planner(lowered.tables, config).whole()
+    assert isinstance(plan, Plan)
+    lowered.bind(plan)
+    (node,) = lowered.nodes
+    (numbers,) = plan.nodes.tolist()
+    assert (numbers[t.N_ROWS], numbers[t.N_LAST]) == (rows, last)
+    first, final = (
+        sum(node.gemm_cycles(task) for task in node.tasks if task.row == row) for row in (0, node.tasks[-1].row)
+    )
+    assert first - final == numbers[t.N_LESS] * numbers[t.N_VECTORS]
+    assert (final < first) == (last > 0)
+    assert_exact(graph, config)
