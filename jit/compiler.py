@@ -13,6 +13,7 @@ from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
+from tilewright.jit.composed import composed
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph, Op
@@ -296,10 +297,11 @@ def _reduced_program(
     part: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
 ) -> ProvenProgram:
     """The program of what the part's outputs need of it; its layers say what of each was dropped."""
-    reduced = reduce_channels(part, max(config.block_in, config.block_out))
+    small = composed(part)
+    reduced = reduce_channels(small, max(config.block_in, config.block_out))
     best = best_program(reduced.graph, config, policies, progress)
-    for layer, before, after in zip(best.program.meta["layers"], part.ops, reduced.graph.ops, strict=True):
-        saved = layer_macs(part, before) - layer_macs(reduced.graph, after)
+    for layer, before, after in zip(best.program.meta["layers"], small.ops, reduced.graph.ops, strict=True):
+        saved = layer_macs(small, before) - layer_macs(reduced.graph, after)
         layer |= {"macs_dropped": saved, "channels_dropped": reduced.dropped.get(before.name, {})}
     return best
 

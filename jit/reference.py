@@ -178,6 +178,11 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
 }
 
 
+def result_of(op: g.Op, *inputs: Array) -> Array:
+    """What an operator of a kind that no interpreter runs gives for these inputs."""
+    return _EVALUATE[type(op)](op, *inputs)
+
+
 def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> dict[str, Array]:
     """The graph's outputs by name; with ``keep`` every tensor, inputs included.
 
@@ -198,7 +203,7 @@ def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> di
     for op in graph.ops:
         if type(op) not in _EVALUATE:
             raise ValueError(f"{graph.name}: {op.name} ({op.kind}) runs in an interpreter")
-        result = _EVALUATE[type(op)](op, *(values[name] for name in op.inputs))
+        result = result_of(op, *(values[name] for name in op.inputs))
         spec = graph.tensors[op.output]
         if result.shape != spec.shape or result.dtype != spec.dtype:
             raise ValueError(
