@@ -16,6 +16,8 @@ from tilewright.isa.arithmetic import rescale, scale_round, wrap_int32
 from tilewright.isa.functions import Rounding
 from tilewright.jit.float_scaling import float_output, thresholds, tune
 from tilewright.jit.float_tables import Term, add_table, fit, requantize_table
+from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Layer, Operand, Output, Quantisation
+from tilewright.jit.frontend.layers.elementwise import element_wise
 from tilewright.jit.numbers import (
     NotRepresentable,
     average_requant,
@@ -25,6 +27,7 @@ from tilewright.jit.numbers import (
     reachable,
     softmax_constants,
 )
+from tilewright.jit.reference import apply_requant, apply_scale
 from tilewright.runtime.host import doubling_high_mul, rounding_divide_by_pot, softmax_int8
 
 scales_below_one = st.floats(2.0**-31, 0.999, allow_nan=False).map(float)
@@ -196,3 +199,21 @@ def test_softmax_is_a_softmax(seed: int, scale: float, size: int) -> None:
     real = np.exp((x - x.max(axis=1, keepdims=True).astype(np.float64)) * float(np.float32(scale)))
     wanted = np.clip(256 * real / real.sum(axis=1, keepdims=True) - 128, -128, 127)
     assert np.abs(got - wanted).max() <= 1
+
+
+def test_requantisation_is_exact_for_any_scales() -> None:
+    """By constants where some give all 256 results, else by a table."""
+    tables = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        odd, powers = np.exp(rng.uniform(-12, 5, 2)), 2.0 ** rng.integers(-6, 3, 2) * rng.choice([1, 0.5, 0.3, 3], 2)
+        a, y = (float(np.float32(v)) for v in (odd if seed % 3 else powers))
+        i, j, low = int(rng.integers(-128, 128)), int(rng.integers(-128, 128)), int(rng.integers(-128, 0))
+        builder = GraphBuilder(ONNX_RUNTIME)
+        x = Operand(builder.declare("x", (1, 1, 256, 1)), (1, 1, 256, 1), Quantisation(a, i))
+        scale, requant = element_wise(Layer(builder, "y"), x, Output(Quantisation(y, j), low, 100))
+        got = apply_requant(apply_scale(np.arange(-128, 128).astype(np.int8), scale), requant)
+        np.testing.assert_array_equal(got, np.clip(requantize_table(a, i, y, j), low, 100))
+        assert all(layer.proven for layer in builder.exactness)
+        tables += scale.table is not None
+    assert 0 < tables < 40

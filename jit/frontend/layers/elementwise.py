@@ -16,6 +16,7 @@ from tilewright.jit.frontend.layers.scaling import report_fit
 from tilewright.jit.graph import Concat, Requant, Requantize, Scale, Softmax
 from tilewright.jit.numbers import (
     IDENTITY_SCALE,
+    NotRepresentable,
     exact_shift,
     identity_requant,
     make_requant,
@@ -46,11 +47,18 @@ def element_wise(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = F
 
 
 def _element_wise_onnx_runtime(layer: Layer, x: Operand, out: Output) -> tuple[Scale, Requant]:
-    """DequantizeLinear and QuantizeLinear, fitted to their results for all 256 inputs."""
-    q = out.quantisation
+    """DequantizeLinear and QuantizeLinear, fitted to their results for all 256 inputs, or a table of them."""
+    q, channels = out.quantisation, x.shape[3]
     wanted = requantize_table(x.scale, x.zero_point, q.scale, q.zero_point)
-    fitted = fit(wanted, (Term(x.scale / q.scale, x.zero_point),), q.zero_point, out.lo, out.hi, x.shape[3])
-    report_fit(layer, fitted, x.shape[3])
+    try:
+        fitted = fit(wanted, (Term(x.scale / q.scale, x.zero_point),), q.zero_point, out.lo, out.hi, channels)
+    except NotRepresentable:
+        fitted = None
+    if fitted is None or fitted.wrong:
+        table = np.roll(np.clip(wanted, out.lo, out.hi).astype(np.int8), 128)  # at the values modulo 256
+        layer.report_exact(channels, "all 256 inputs compared")
+        return replace(IDENTITY_SCALE, table=table.tobytes()), identity_requant(channels)
+    report_fit(layer, fitted, channels)
     return fitted.scales[0], fitted.requant
 
 
