@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Layer, Operand, Output
 from tilewright.jit.frontend.layers.pairwise import extreme
-from tilewright.jit.graph import Conv2D, Maximum, Op, Pad, Resample, Reshape, Slice
+from tilewright.jit.graph import Concat, Conv2D, Maximum, Op, Pad, Resample, Reshape, Slice
 from tilewright.jit.numbers import identity_requant
 
 Positions = NDArray[np.int64]
@@ -164,10 +164,13 @@ def _blocks(layer: Layer, x: Operand, places: tuple[Positions, ...], block: tupl
 
 def join(layer: Layer, inputs: list[Operand], axis: int, out: Output) -> str:
     """Images one below the other (``axis`` 1) or side by side (2): each padded to the whole with the least value, and
-    the greatest of them."""
+    the greatest of them; or (3) one behind the other in the channels."""
     first = 0
     whole = list(inputs[0].shape)
     whole[axis] = sum(x.shape[axis] for x in inputs)
+    if axis == 3:
+        names = [x.name for x in inputs]
+        return layer.emit(Concat, names, tuple(whole), out.quantisation, parts=[None] * len(names))
     found: Operand | None = None
     for x in inputs:
         padding = [0, 0, 0, 0]

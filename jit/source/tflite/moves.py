@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand, nhwc
-from tilewright.jit.frontend.layers.moves import Positions, by_axis, choose, moved
+from tilewright.jit.frontend.layers.moves import Positions, by_axis, choose, join, moved
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
@@ -143,7 +143,7 @@ def _moving(
             raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
         x = site.operand(at)
         found = positions(site, np.arange(int(np.prod(tensor.shape))).reshape(tensor.shape))
-        _compare(site, at, found)
+        _compare(site, [at], found)
         site.report_exact(x.shape[3])
         shapes = [site.values.specs[t.index].chip_shape() for t in results]
         return [View(*moved(site, x, p.reshape(shape))) for p, shape in zip(found, shapes, strict=True)]
@@ -152,15 +152,38 @@ def _moving(
     return rule
 
 
-def _compare(site: Site, at: int, found: list[Positions]) -> None:
-    """Raises Unsupported unless LiteRT's kernel moves some tensors in the same way."""
-    tensor = site.tensor(at)
-    model = cut(site.file, [site.op.index], [tensor.index], site.op.outputs, site.folded, {})
+def pack(site: Site) -> Sequence[View]:
+    """PACK of rows, columns or channels"""
+    inputs = range(len(site.op.inputs))
+    site.same_kind(*inputs)
+    out, shape = site.output(), site.tensor(0).shape
+    axis = site.option("axis") % (len(shape) + 1)
+    tensors = [site.operand(k) for k in inputs]
+    if any(x.quantisation != out.quantisation for x in tensors):
+        raise Unsupported("a pack of tensors with scales of their own")
+    count = int(np.prod(shape))
+    _compare(site, [*inputs], [np.stack([np.arange(count).reshape(shape) + k * count for k in inputs], axis)])
+    one = nhwc((*shape[:axis], 1, *shape[axis:]))
+    found = [moved(site, x, np.arange(count).reshape(one)) for x in tensors]
+    place, (first, axes) = axis + 3 - len(shape), found[0]
+    if place == 0:
+        raise Unsupported("a pack that makes a batch")
+    site.report_exact(one[3])
+    parts = [Operand(name, site.builder.tensors[first].shape, out.quantisation) for name, _ in found]
+    return [View(join(site, parts, axes[place], out), axes)]
+
+
+def _compare(site: Site, read: list[int], found: list[Positions]) -> None:
+    """Raises Unsupported unless LiteRT's kernel moves the elements of some tensors in these places."""
+    tensors = [site.tensor(at) for at in read]
+    given = list({t.index: t for t in tensors}.values())
+    model = cut(site.file, [site.op.index], [t.index for t in given], site.op.outputs, site.folded, {})
     run, rng = interpreters.load("litert", model, site.name), np.random.default_rng(0)
     for _ in range(_TRIALS):
-        x = rng.integers(0, 256, tensor.shape).astype(np.uint8)
-        for positions, result in zip(found, run([x.view(tensor.dtype)]), strict=True):
-            if positions.shape != result.shape or (x.reshape(-1)[positions] != result.view(np.uint8)).any():
+        values = {t.index: rng.integers(0, 256, t.shape).astype(np.uint8) for t in given}
+        x = np.concatenate([values[t.index].reshape(-1) for t in tensors])
+        for positions, result in zip(found, run([values[t.index].view(t.dtype) for t in given]), strict=True):
+            if positions.shape != result.shape or (x[positions] != result.view(np.uint8)).any():
                 raise Unsupported("elements that go to other places than is known of LiteRT's kernel")
 
 
@@ -169,6 +192,7 @@ RULES: dict[str, Callable[[Site], Sequence[str | View | Rearranged]]] = {
     "DEPTH_TO_SPACE": _moving(_depth_to_space, 0, "DEPTH_TO_SPACE: the image spread with zeros, under a kernel"),
     "GATHER": _moving(_gather, 0, "GATHER of constant rows, columns or channels"),
     "MIRROR_PAD": _moving(_mirror_pad, 0, "MIRROR_PAD, by resampling"),
+    "PACK": pack,
     "REVERSE_V2": _moving(_reverse, 0, "REVERSE_V2 of rows, columns and channels"),
     "SLICE": _moving(_slice, 0, "SLICE of rows, columns and channels"),
     "SPACE_TO_DEPTH": _moving(_space_to_depth, 0, "SPACE_TO_DEPTH, as a convolution"),

@@ -10,9 +10,9 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import Term, fit
 from tilewright.jit.frontend.builder import Operand, Output
 from tilewright.jit.frontend.layers import elementwise, pool
-from tilewright.jit.frontend.layers.moves import join
+from tilewright.jit.frontend.layers.moves import choose, join
 from tilewright.jit.frontend.layers.pool import Window
-from tilewright.jit.graph import Concat, Pad, Requant, Requantize, Reshape, Scale
+from tilewright.jit.graph import Concat, Requant, Requantize, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
 from tilewright.jit.source.tflite.matmul import batch_matmul, product_of_rows
@@ -60,7 +60,7 @@ def reshape(site: Site) -> str | Sequence[str | View | Rearranged]:
 
 
 def pad(site: Site) -> str:
-    """PAD and PADV2 of height and width."""
+    """PAD and PADV2 of rows, columns and channels."""
     site.same_kind(0)
     x, out = site.operand(0), site.output()
     if x.quantisation != out.quantisation:
@@ -70,18 +70,17 @@ def pad(site: Site) -> str:
     if given.shape != (len(site.tensor(0).shape), 2):
         raise Unsupported(f"paddings of shape {given.shape}")
     widths[4 - len(given) :] = given
-    if widths[0].any() or widths[3].any() or (widths < 0).any():
-        raise Unsupported(f"padding {given.tolist()}; only height and width can be padded")
+    if widths[0].any() or (widths < 0).any():
+        raise Unsupported(f"padding {given.tolist()}")
     value = out.quantisation.zero_point
     if site.op.kind == "PADV2":
         fill = site.tensor(2)
         if fill.dtype != site.result.dtype or fill.quantisation() != out.quantisation:
             raise Unsupported("a padding value with a scale of its own")
         value = int(site.constant(2).reshape(())) - (128 if fill.dtype == "uint8" else 0)
-    (top, bottom), (left, right) = widths[1].tolist(), widths[2].tolist()
-    shape = (1, x.shape[1] + top + bottom, x.shape[2] + left + right, x.shape[3])
+    places = [np.pad(np.arange(n), w, constant_values=-1) for n, w in zip(x.shape[1:], widths[1:], strict=True)]
     site.report_exact(x.shape[3])
-    return site.emit(Pad, [x.name], shape, x.quantisation, padding=(top, left, bottom, right), pad_value=value)
+    return choose(site, x, places[0], places[1], places[2], fill=value).name
 
 
 def concatenation(site: Site) -> str:

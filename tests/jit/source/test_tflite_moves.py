@@ -56,6 +56,15 @@ def moved(b: TfliteBuilder, kind: str, x: int) -> list[int]:
         axis, shapes = int(how), {2: (1, 6, 12), 1: (1, 8, 12)}
         made = [like(*shapes[axis]) for _ in range(SHAPE[axis])]
         return b.ops(name, [x], made, "UnpackOptions", Axis=axis, Num=SHAPE[axis])
+    if name == "PACK":
+        rows = [like(1, 8, 12) for _ in range(SHAPE[1])]
+        b.ops("UNPACK", [x], rows, "UnpackOptions", Axis=1, Num=SHAPE[1])
+        packed = like(*np.insert([1, 8, 12], int(how), 3).tolist())
+        fields = {"ValuesCount": 3, "Axis": int(how)}
+        return [b.op(name, [rows[0], rows[4], rows[0]], packed, "PackOptions", **fields)]
+    if name == "PAD":
+        widths = b.constant(np.array([[0, 0], [2, 1], [0, 3], [1, 2]], np.int32))
+        return [b.op(name, [x, widths], like(1, 9, 11, 15), "PadOptions")]
     if name == "GATHER":
         index = ints(b, 3, 0, 3, 5, 1)
         return [b.op(name, [x, index], like(*(5 if a == int(how) else s for a, s in enumerate(SHAPE))),
@@ -90,12 +99,12 @@ KINDS = (
     "SPLIT 1", "SPLIT 2", "SPLIT 3", "SPLIT_V", "SLICE", "STRIDED_SLICE", "STRIDED_SLICE backwards",
     "STRIDED_SLICE one row", "UNPACK 1", "UNPACK 2", "GATHER 1", "GATHER 2", "GATHER 3", "MIRROR_PAD 0", "MIRROR_PAD 1",
     "REVERSE_V2 1", "REVERSE_V2 3", "TILE", "BROADCAST_TO", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE",
-    "CONCATENATION 1", "CONCATENATION 2",
+    "CONCATENATION 1", "CONCATENATION 2", "PACK 1", "PAD",
 )  # fmt: skip
 
 
 @both
-@pytest.mark.parametrize("kind", [*KINDS, "TRANSPOSE 0312", "TRANSPOSE 0213", "TRANSPOSE 0321"])
+@pytest.mark.parametrize("kind", [*KINDS, "PACK 2", "PACK 3", "TRANSPOSE 0312", "TRANSPOSE 0213", "TRANSPOSE 0321"])
 def test_elements_go_where_litert_puts_them(kind: str, dtype: str, tmp_path: Path) -> None:
     b = TfliteBuilder(len(kind))
     x = tensor(b, SHAPE, dtype)
