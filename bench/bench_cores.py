@@ -1,9 +1,11 @@
-"""Several cores and the CPU: greedy, side by side, best placement and best pipeline, predicted and simulated.
+"""Several cores and the CPU: greedy, side by side, best placement, pipeline and split, predicted and simulated.
 
 ``python -m bench.bench_cores MODEL --config zcu104 --cores 1 2 4`` prints a row for each: the time from one result to
 the next as the planner expects it and as the simulator counts it under the DRAM's limit, in cycles, and how many times
-the results of the greedy placement on one core that is. CPU times are this machine's. ``--dram`` is what the board's
-DRAM moves at most, in MB/s; known are ZCU104 (64 bits of DDR4-2400) and PYNQ-Z2 (16 of DDR3-1050).
+the results of the greedy placement on one core that is; then likewise the time of one inference alone, of the greedy
+placement and of the best, whose parts cores may share: as planned from estimates, and as settled with the simulator in
+the loop. CPU times are this machine's. ``--dram`` is what the board's DRAM moves at most, in MB/s; known are ZCU104 (64
+bits of DDR4-2400) and PYNQ-Z2 (16 of DDR3-1050).
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import Any
 from bench.common import machine, options_of, write_json
 from tilewright.config import load_config
 from tilewright.isa.program import Program
-from tilewright.jit.place.execute import compile_placed, simulate_placed
+from tilewright.jit.place.execute import compile_placed, simulate_latency, simulate_placed
 from tilewright.jit.place.placed import Placed, place_source
 from tilewright.jit.place.problem import Solution
+from tilewright.jit.place.settle import settle
 from tilewright.jit.source import Source, open_source
 
 MEGABYTES = {"zcu104": 19200, "pynq-z2": 2100}  #: a second, of the boards' DRAM by their data sheets
@@ -42,28 +45,51 @@ def rows_of(source: Source, placed: Placed, known: dict[tuple[int, ...], list[Pr
     return rows
 
 
+def latency_rows(source: Source, placed: Placed) -> list[dict[str, Any]]:
+    """One inference on so many cores: the greedy placement, the best by estimates, and the one that is settled on."""
+    cores, programs = placed.costs.config.cores, dict[Solution, list[Program]]()
+    predicted = {"greedy": placed.greedy, "best split, planned": placed.best}
+    for solution in predicted.values():
+        programs[solution] = compile_placed(source, placed, solution).compiled.programs
+    settled, made = settle(source, placed)
+    programs[settled.best] = made.compiled.programs
+    return [
+        {
+            "cores": cores, "way": way, "programs": len(programs[solution]), "predicted": solution.cost,
+            "simulated": simulate_latency(placed, solution, programs[solution]),
+        }
+        for way, solution in (predicted | {"best split": settled.best}).items()
+    ]  # fmt: skip
+
+
 def main() -> None:
     """Measure and print."""
     parser = options_of(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--dram", type=int, help="MB a second; 0: no limit")
+    parser.add_argument("--objective", choices=["throughput", "latency"], nargs="+", default=["throughput", "latency"])
     options = parser.parse_args()
     config, source = load_config(options.config), open_source(options.model)
     megabytes = MEGABYTES.get(config.board, 0) if options.dram is None else options.dram
     known: dict[tuple[int, ...], list[Program]] = {}
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, list[dict[str, Any]]] = {objective: [] for objective in options.objective}
     for cores in options.cores:
         several = config.replace(cores=cores, dram_bandwidth=megabytes // config.clock_mhz)
-        rows += rows_of(source, place_source(source, several, "throughput"), known)
-    one = rows[0]["simulated"]
+        if "throughput" in rows:
+            rows["throughput"] += rows_of(source, place_source(source, several, "throughput"), known)
+        if "latency" in rows:
+            rows["latency"] += latency_rows(source, place_source(source, several, "latency"))
     print(f"{options.model.name} on {config.name}, {megabytes // config.clock_mhz} bytes of DRAM a cycle; {machine()}")
-    for row in rows:
-        error, times = row["predicted"] / row["simulated"] - 1, one / row["simulated"]
-        print(
-            f"{row['cores']} cores  {row['way']:20} {row['programs']} programs  predicted {row['predicted']:>12,}  "
-            f"simulated {row['simulated']:>14,.1f}  {error:+6.1%}  {times:5.2f} x"
-        )
+    for objective, found in rows.items():
+        one = found[0]["simulated"]
+        print("cycles of one inference:" if objective == "latency" else "cycles from one result to the next:")
+        for row in found:
+            error, times = row["predicted"] / row["simulated"] - 1, one / row["simulated"]
+            print(
+                f"{row['cores']} cores  {row['way']:20} {row['programs']:2} programs  predicted "
+                f"{row['predicted']:>12,}  simulated {row['simulated']:>14,.1f}  {error:+6.1%}  {times:5.2f} x"
+            )
     write_json(options.json, rows)
 
 

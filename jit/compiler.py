@@ -6,7 +6,8 @@ Operators are placed (accelerator or host), and consecutive accelerator operator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import itertools
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.config import Config
@@ -21,6 +22,7 @@ from tilewright.jit.lower import refusals
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
+from tilewright.jit.split.steps import Split, cut_steps, graphs_of, join_steps
 from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
 from tilewright.progress import Progress
 from tilewright.runtime.steps import (
@@ -88,6 +90,7 @@ def compile_graph(
     cut: Cut | None = None,
     remembered: dict[Hashable, ProvenProgram] | None = None,
     part_of: PartOf | None = None,
+    split: Mapping[str, Split] | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a Config.
 
@@ -95,7 +98,8 @@ def compile_graph(
     called as alternatives are tried. ``cut(operators, inputs, outputs)`` gives the (model, runtime, whether it keeps
     state) of a stretch of :class:`~tilewright.jit.graph.Interpreted` operators. ``remembered`` keeps programs for
     further calls with graphs of the same file. ``part_of`` gives each operator's part: parts run in the order of their
-    numbers, each as a stretch of its own; without it stretches are as large as dependencies allow.
+    numbers, each as a stretch of its own; without it stretches are as large as dependencies allow. ``split``: stretches
+    that cores compute in pieces at the same time, by the name of their first operator.
     Raises :class:`NeedsHost` for operators of a model file that must be
     left to its interpreter, :class:`PlaceError` naming an operator that fits neither the accelerator nor a host step.
     """
@@ -108,11 +112,19 @@ def compile_graph(
         elif stage.kind == "interpreter":
             _interpret(graph, stage.ops, cut, options, result)
         else:
-            for part in _programs(subgraph(graph, stage.ops, keep_intermediates), config, options, memory, progress):
-                if _moves_nothing(part):
-                    result.steps += [host_step(graph, op) for op in part.ops]
-                else:
-                    _launch(memory[_key(part)], result)
+            whole, how = subgraph(graph, stage.ops, keep_intermediates), (split or {}).get(stage.ops[0].name)
+            pieces = [] if how is None else how.pieces(whole, config.lanes)
+            result.steps += cut_steps(whole, pieces)
+            stretches = [_programs(part, config, options, memory, progress) for part in graphs_of(whole, pieces)]
+            if pieces and all(len(parts) == 1 and not _moves_nothing(parts[0]) for parts in stretches):
+                _launch([memory[_key(part)] for (part,) in stretches], result)
+            else:
+                for part in itertools.chain(*stretches):
+                    if _moves_nothing(part):
+                        result.steps += [host_step(part, op) for op in part.ops]
+                    else:
+                        _launch([memory[_key(part)]], result)
+            result.steps += join_steps(whole, pieces)
     return result
 
 
@@ -315,11 +327,11 @@ def _key(part: Graph) -> Hashable:
     return tuple(op.name for op in part.ops), tuple(part.inputs), tuple(part.outputs)
 
 
-def _launch(best: ProvenProgram, result: CompiledGraph) -> None:
-    """The steps that pack the inputs of a program, launch it, and unpack its outputs."""
-    number = len(result.programs)
-    result.programs.append(best.program)
-    result.steps += [replace(pack, program=number) for pack in best.packs]
-    result.steps.append(LaunchStep(number))
-    result.steps += [replace(unpack, program=number) for unpack in best.unpacks]
-    result.rejected += best.rejected
+def _launch(together: list[ProvenProgram], result: CompiledGraph) -> None:
+    """The steps that pack the inputs of programs, launch them, and unpack their outputs."""
+    numbers = range(len(result.programs), len(result.programs) + len(together))
+    result.programs += [best.program for best in together]
+    result.steps += [replace(pack, program=n) for n, best in zip(numbers, together) for pack in best.packs]
+    result.steps.append(LaunchStep(numbers[0], tuple(numbers[1:])))
+    result.steps += [replace(unpack, program=n) for n, best in zip(numbers, together) for unpack in best.unpacks]
+    result.rejected += [reason for best in together for reason in best.rejected]

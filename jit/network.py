@@ -13,6 +13,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Interpreted
 from tilewright.jit.importer import ImportedModel, lower_source
 from tilewright.jit.source import Source
+from tilewright.jit.split.steps import Split
 from tilewright.jit.stages import PartOf
 from tilewright.progress import Progress
 from tilewright.runtime import interpreters
@@ -67,14 +68,16 @@ def compile_source(
     progress: Progress | None = None,
     left: Mapping[int, str] | None = None,
     part_of: PartOf | None = None,
+    split: Mapping[str, Split] | None = None,
+    remembered: dict[Hashable, Any] | None = None,
 ) -> CompiledModel:
     """Compile every operator of a model file for a Config: any valid model gets a result.
 
     ``left``: operators, by position in the file, that the interpreter shall run though the accelerator would, and why;
-    ``part_of`` as :func:`compile_graph` takes it.
+    ``part_of``, ``split`` and ``remembered`` as :func:`compile_graph` takes them.
     """
     moved: dict[int, str] = dict(left or {})
-    remembered: dict[Hashable, Any] = {}
+    remembered = {} if remembered is None else remembered
     unproven: list[LayerExactness] = []
 
     def cut(operators: list[int], inputs: list[str], outputs: list[str]) -> tuple[bytes, str, bool]:
@@ -90,7 +93,7 @@ def compile_source(
         try:
             compiled = compile_graph(
                 model.graph, config, keep_intermediates=keep_intermediates, progress=progress, fast_host=fast_host,
-                cut=cut, remembered=remembered, part_of=part_of,
+                cut=cut, remembered=remembered, part_of=part_of, split=split,
             )  # fmt: skip
         except NeedsHost as refusal:
             new = {i: reason for i, reason in refusal.operators.items() if i not in moved}

@@ -8,7 +8,7 @@ inputs, :meth:`~Device.launch`, :meth:`~Device.wait`, :meth:`~Device.read` outpu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -50,7 +50,8 @@ class Counters:
 
     ``stalls`` maps counter names (``engine.cause``) to cycles. ``events`` is None on a device that cannot give them.
     ``cores``: accelerators that had a share of the launch (on ``sim``: that there are), ``interval``: cycles from one
-    result to the next while all of them are busy (None: as for one core, ``cycles``).
+    result to the next while all of them are busy (None: as for one core, ``cycles``). ``together``: the programs of the
+    launch ran at the same time, each on a core of its own.
     """
 
     cycles: int
@@ -60,6 +61,7 @@ class Counters:
     events: Events | None = None
     cores: int = 1
     interval: float | None = None
+    together: bool = False
 
 
 @dataclass
@@ -80,6 +82,7 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.beside = 1  #: programs that can run at the same time
         self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
@@ -139,10 +142,7 @@ class Device(ABC):
 
     def launch(self, allocation: Allocation, inferences: int) -> None:
         """Start ``inferences`` runs of the program, one after another; does not wait."""
-        self._held(allocation)
-        if not 1 <= inferences <= allocation.inferences:
-            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
-        allocation.finished = False
+        self._prepare(allocation, inferences)
         self._launch(allocation, inferences)
         allocation.pending = inferences
 
@@ -154,6 +154,25 @@ class Device(ABC):
         inferences, allocation.pending = allocation.pending, 0
         self._wait(allocation, inferences, progress)
         allocation.finished = True
+
+    def run_together(self, allocations: Sequence[Allocation], inferences: int, progress: Advance | None = None) -> None:
+        """Run different programs once per inference each, and wait for all: each on a core of its own and all at once
+        where the device has so many and can (:attr:`Counters.together` says whether they were), else one after another.
+
+        Raises :class:`DeviceFault` if one of them ended with a fault.
+        """
+        if 1 < len(allocations) <= self.beside:
+            for allocation in allocations:
+                self._prepare(allocation, inferences)
+            self._run_together(allocations, inferences)
+            for allocation in allocations:
+                allocation.finished = True
+            if progress is not None:
+                progress(inferences)
+            return
+        for number, allocation in enumerate(allocations, 1):
+            self.launch(allocation, inferences)
+            self.wait(allocation, progress if number == len(allocations) else None)
 
     def counters(self, allocation: Allocation) -> Counters:
         """Counters of the last finished launch."""
@@ -176,6 +195,13 @@ class Device(ABC):
         """Give back what the device itself holds; it cannot be used afterwards."""
         return
 
+    def _prepare(self, allocation: Allocation, inferences: int) -> None:
+        """Whether so many runs of the program can begin; the last ones are forgotten."""
+        self._held(allocation)
+        if not 1 <= inferences <= allocation.inferences:
+            raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
+        allocation.finished = False
+
     def _held(self, allocation: Allocation) -> Any:
         """The device's state of an allocation that has not been released."""
         if allocation.state is None:
@@ -197,6 +223,10 @@ class Device(ABC):
     @abstractmethod
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for what was launched. However it ends, the device can launch again."""
+
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+        """Run programs on a core each and wait for all; never more than :attr:`beside`."""
+        raise NotImplementedError
 
     @abstractmethod
     def _counters(self, allocation: Allocation) -> Counters:

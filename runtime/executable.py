@@ -215,10 +215,9 @@ class Executable:
                 run.device.write_stack(run.allocations[step.program], step.segment, step.offset, data)
                 run.timings.pack_s += time.perf_counter() - start
             elif isinstance(step, LaunchStep):
-                allocation = run.allocations[step.program]
-                run.device.launch(allocation, count)
-                run.device.wait(allocation, progress if index == last_launch else None)
-                run.counters[step.program] = run.device.counters(allocation)
+                together = [run.allocations[program] for program in step.programs]
+                run.device.run_together(together, count, progress if index == last_launch else None)
+                run.counters |= {p: run.device.counters(run.allocations[p]) for p in step.programs}
                 run.timings.launch_s += time.perf_counter() - start
             elif isinstance(step, UnpackStep):
                 allocation = run.allocations[step.program]

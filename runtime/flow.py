@@ -13,6 +13,7 @@ from tilewright.runtime.steps import (
     Form,
     HostStep,
     InterpreterStep,
+    JoinStep,
     LaunchStep,
     PackStep,
     Step,
@@ -49,17 +50,17 @@ def check_form(owner: str, tensor: TensorSpec, form: Form | None) -> None:
 def _check_step(step: Step, artifact: Artifact, forms: dict[str, Form | None], launched: set[int]) -> None:
     """Check one step and note the forms of what it gives."""
     if isinstance(step, PackStep | LaunchStep | UnpackStep):
-        step.refuse(step.program < len(artifact.programs), f"there is no program {step.program}")
         before = isinstance(step, UnpackStep)
         when = "not yet" if before else "already"
-        step.refuse((step.program in launched) == before, f"program {step.program} has {when} been launched")
+        for program in step.programs if isinstance(step, LaunchStep) else (step.program,):
+            step.refuse(program < len(artifact.programs), f"there is no program {program}")
+            step.refuse((program in launched) == before, f"program {program} has {when} been launched")
+            launched |= {program} if isinstance(step, LaunchStep) else set()
     if isinstance(step, PackStep):
         form = _known(forms, step.tensor, step.kind)
         if form is not None:
             step.check(form)
         _check_bytes(step, _segment(step, artifact.programs), "input")
-    elif isinstance(step, LaunchStep):
-        launched.add(step.program)
     elif isinstance(step, UnpackStep):
         step.check()
         _check_bytes(step, _segment(step, artifact.programs), "output")
@@ -67,6 +68,10 @@ def _check_step(step: Step, artifact: Artifact, forms: dict[str, Form | None], l
     elif isinstance(step, HostStep):
         form = _known(forms, step.input, step.kind)
         forms[step.output] = None if form is None else step.result(form)
+    elif isinstance(step, JoinStep):
+        found = [_known(forms, name, step.kind) for name in step.inputs]
+        known = [form for form in found if form is not None]
+        forms[step.output] = step.result(known) if len(known) == len(found) else None
     elif isinstance(step, InterpreterStep):
         for name in step.inputs:
             _known(forms, name, step.kind)

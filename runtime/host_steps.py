@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.interpreter_step import describe, run_interpreter_step
-from tilewright.runtime.steps import HostStep, InterpreterStep, Step, form_of
+from tilewright.runtime.steps import HostStep, InterpreterStep, JoinStep, Step, form_of
 
 Environment = dict[str, NDArray[Any]]
 
@@ -38,6 +38,10 @@ def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes])
     """Run one host step. Raises :class:`HostStepError` for a step that is none, or that cannot take its data."""
     if isinstance(step, InterpreterStep):
         run_interpreter_step(step, environment, blobs)
+    elif isinstance(step, JoinStep):
+        parts = [environment[name] for name in step.inputs]
+        step.result([form_of(part) for part in parts])
+        environment[step.output] = step.apply(parts)
     elif isinstance(step, HostStep):
         step.result(form_of(environment[step.input]))
         try:

@@ -6,6 +6,7 @@ import logging
 import time
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,8 +45,10 @@ class _State:
 
     buffers: SegmentBuffers
     watchdog: int
-    words: dict[tuple[int, int], tuple[Word, ...]] = field(default_factory=dict)  #: by core and its first inference
+    #: by core, its first inference, and whose scratch memory it has
+    words: dict[tuple[int, int, int], tuple[Word, ...]] = field(default_factory=dict)
     counters: dict[int, dict[str, int]] = field(default_factory=dict)  #: by core
+    together: bool = False  #: whether other programs ran beside the last launch
 
 
 class PynqDevice(Device):
@@ -72,7 +75,8 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
-        self._running: list[int] = []  # cores that have been started and not yet been seen to end
+        self.beside = len(self.board.cores)
+        self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
         self._timeout = timeout
         self._repeat = [registers.word("REPEAT", 0)[0] for registers in self.board.cores]
@@ -106,10 +110,11 @@ class PynqDevice(Device):
                 raise
             self._forget_kept()  # memory is short
             buffers = place_segments(program, inferences, self._pool, cores)
-        return _State(buffers, min(WATCHDOG_FACTOR * cores * cycle_bound(program), LONGEST))
+        return _State(buffers, min(WATCHDOG_FACTOR * len(self.board.cores) * cycle_bound(program), LONGEST))
 
-    def _words(self, program: Program, state: _State, core: int, inference: int) -> tuple[Word, ...]:
-        """All registers of a launch but CONTROL and REPEAT, of a core whose share begins with an inference."""
+    def _words(self, program: Program, state: _State, core: int, inference: int, scratch: int) -> tuple[Word, ...]:
+        """All registers of a launch but CONTROL and REPEAT, of a core whose share begins with an inference and that has
+        the scratch memory of that number."""
         registers, beat, buffers = self.board.cores[core], self.config.beat_bytes, state.buffers
         words: list[Word] = [
             *registers.wide_words("PROGRAM", buffers.code),
@@ -121,7 +126,7 @@ class PynqDevice(Device):
         for index in range(self.config.segments):
             used = index < len(program.segments)
             size, stride = (program.segments[index].size, program.segments[index].repeat_stride) if used else (0, 0)
-            base = buffers.address(index, core) + inference * stride if used else 0
+            base = buffers.address(index, scratch) + inference * stride if used else 0
             words += [
                 *registers.wide_words(f"SEGMENT{index}_BASE", base),
                 registers.word(f"SEGMENT{index}_LIMIT", size // beat),
@@ -163,35 +168,52 @@ class PynqDevice(Device):
 
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Flush what the processor wrote, write the registers that differ, start."""
-        state: _State = allocation.state
-        for group in state.buffers.groups:
-            group.before_launch()
-        chosen = list(enumerate(shares(inferences, len(self.board.cores))))
-        for core, (first, count) in chosen:
-            registers = self.board.cores[core]
-            if (core, first) not in state.words:
-                state.words[core, first] = self._words(allocation.program, state, core, first)
-            registers.update(state.words[core, first])
+        allocation.state.together = False
+        chosen = shares(inferences, len(self.board.cores))
+        self._start([(allocation, first, count, core) for core, (first, count) in enumerate(chosen)])
+
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+        for allocation in allocations:
+            allocation.state.together = True
+        self._start([(allocation, 0, inferences, 0) for allocation in allocations])
+        self._finish_all(inferences, None)
+
+    def _start(self, work: Sequence[tuple[Allocation, int, int, int]]) -> None:
+        """Start each core on its work: a program, the first inference, how many, whose scratch memory."""
+        for allocation in {id(allocation): allocation for allocation, *_ in work}.values():
+            allocation.state.counters = {}
+            for group in allocation.state.buffers.groups:
+                group.before_launch()
+        for core, (allocation, first, count, scratch) in enumerate(work):
+            registers, words = self.board.cores[core], allocation.state.words
+            if (core, first, scratch) not in words:
+                words[core, first, scratch] = self._words(allocation.program, allocation.state, core, first, scratch)
+            registers.update(words[core, first, scratch])
             registers.change(self._repeat[core], count)
-        state.counters = {}
-        for core, _ in chosen:
+        for core in range(len(work)):
             self.board.cores[core].command(Control.START)
-        self._running = [core for core, _ in chosen]
+        self._running = {core: allocation for core, (allocation, *_) in enumerate(work)}
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for the interrupt, or look at STATUS now and then. A launch that hangs or is interrupted is ended."""
-        state: _State = allocation.state
+        reported = self._finish_all(inferences, progress)
+        if progress is not None and inferences > reported:
+            progress(inferences - reported)
+
+    def _finish_all(self, inferences: int, progress: Advance | None) -> int:
+        """Wait until every core that runs has ended; how many inferences ``progress`` was told of."""
         allowed = self._timeout
         if allowed is None:
-            allowed = LAUNCH_SLACK_SECONDS + state.watchdog * inferences / (self.config.clock_mhz * 1e6)
+            watchdog = max(allocation.state.watchdog for allocation in self._running.values())
+            allowed = LAUNCH_SLACK_SECONDS + watchdog * inferences / (self.config.clock_mhz * 1e6)
         begin, reported, pause = time.monotonic(), 0, POLL_SECONDS[0]
         started, fault_found = list(self._running), None
         try:
             while True:
-                for core in self.board.ended(self._running):
-                    found = self._finish(allocation.program, state, core)
+                for core in self.board.ended(list(self._running)):
+                    found = self._finish(self._running[core], core)
                     fault_found = fault_found or found
-                    self._running.remove(core)
+                    del self._running[core]
                 if not self._running or (now := time.monotonic()) >= begin + allowed:
                     break
                 if progress is not None and (finished := self._completed(started)) > reported:
@@ -211,8 +233,7 @@ class PynqDevice(Device):
             raise DeviceError(f"{self}: no end after {allowed:.1f} seconds; {self._recover()}")
         if fault_found is not None:
             raise fault_found
-        if progress is not None and inferences > reported:
-            progress(inferences - reported)
+        return reported
 
     def _completed(self, cores: list[int]) -> int:
         return sum(self.board.cores[core].read("COMPLETED") for core in cores)
@@ -222,13 +243,14 @@ class PynqDevice(Device):
         assert line is not None
         # the second wait: the end may have come while the first one gave up
         ended = self.board.ended
-        if line.wait(INTERRUPT_SECONDS) or not ended(self._running) or line.wait(INTERRUPT_SECONDS / 10):
+        if line.wait(INTERRUPT_SECONDS) or not ended(list(self._running)) or line.wait(INTERRUPT_SECONDS / 10):
             return
         self.polling = f"a run has ended, but no interrupt came on {self.board.manifest.interrupt}"
         _log.warning("%s: polls from now on: %s", self, self.polling)
 
-    def _finish(self, program: Program, state: _State, core: int) -> DeviceFault | None:
+    def _finish(self, allocation: Allocation, core: int) -> DeviceFault | None:
         """Keep a core's counters and lower its interrupt; the fault that its run ended with."""
+        program, state = allocation.program, allocation.state
         registers, found = self.board.cores[core], None
         if registers.status() & FAULT:
             code, instruction = registers.read("FAULT_CODE"), registers.read("FAULT_INSTRUCTION")
@@ -240,16 +262,18 @@ class PynqDevice(Device):
         return found
 
     def _counters(self, allocation: Allocation) -> Counters:
-        """Cycles, traffic and stalls of core 0's latest inference; no events."""
-        counted: dict[int, dict[str, int]] = allocation.state.counters
+        """Cycles, traffic and stalls of the first core's latest inference; no events."""
+        state: _State = allocation.state
+        counted = state.counters
         cycles = [read["CYCLES_HIGH"] << 32 | read["CYCLES_LOW"] for read in counted.values()]
-        read, beat = counted[0], self.config.beat_bytes
+        read, beat = counted[min(counted)], self.config.beat_bytes
         return Counters(
             cycles=read["CYCLES_HIGH"] << 32 | read["CYCLES_LOW"],
             read_bytes=(read["FETCH_BEATS"] + read["LOAD_BEATS"]) * beat,
             write_bytes=read["STORE_BEATS"] * beat,
             stalls=register_stalls(read),
-            cores=len(counted),
+            cores=len(self.board.cores) if state.together else len(counted),
+            together=state.together,
             interval=side_by_side(cycles) if len(counted) > 1 else None,
         )
 
@@ -258,7 +282,7 @@ class PynqDevice(Device):
 
     def _recover(self) -> str:
         """Make the accelerator ready for the next launch, by abort, else by loading the bitstream anew; says which."""
-        running, self._running = self._running, []
+        running, self._running = list(self._running), {}
         if self.board.stop(running):
             return "the run was ended by abort"
         self.board.reload()

@@ -18,8 +18,9 @@ from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.explain import why
 from tilewright.runtime.report_html import render_html, render_small
-from tilewright.runtime.report_run import ProgramRun, needs
+from tilewright.runtime.report_run import ProgramRun, launches, needs
 from tilewright.runtime.report_trace import trace_events
+from tilewright.runtime.steps import LaunchStep
 
 FORMAT = 1  #: of the JSON form: counts up when a key goes or changes its meaning (docs/versions.md)
 
@@ -46,9 +47,19 @@ class Report:
     digests: Mapping[str, str] = field(default_factory=dict)  #: SHA-256 of all inputs, and of all outputs
 
     @cached_property
+    def longest(self) -> tuple[ProgramRun, ...]:
+        """The programs that decide how long an inference takes: of those that ran together the one that ended last."""
+        return tuple(max(together, key=lambda run: run.counters.cycles) for together in launches(self.runs))
+
+    @cached_property
+    def _entries(self) -> list[list[dict[str, Any]]]:
+        """The layers of each program."""
+        return [_program_layers(run, self.artifact.config) for run in self.runs]
+
+    @cached_property
     def layers(self) -> list[dict[str, Any]]:
         """One entry per operator in execution order; host operators outside the programs come last."""
-        entries = [entry for run in self.runs for entry in _program_layers(run, self.artifact.config)]
+        entries = [entry for layers in self._entries for entry in layers]
         for layer in self.artifact.host_layers:
             entries.append(_layer_entry({**layer, "place": "host"}))
         titles = {o["name"]: o.get("title", "") for o in self.artifact.options.get("operators", [])}
@@ -63,7 +74,12 @@ class Report:
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
         speedup = _ratio(self.cycles, self.interval_cycles)
-        if self.timed and self.cores > 1 and speedup < 0.99 * self.cores:
+        if len(self.longest) < len(self.runs):
+            notes.append(
+                f"{len(self.runs)} programs on {self.cores} cores in {len(self.longest)} launches, each when all of "
+                "the one before have ended: a launch takes the cycles of its longest program"
+            )
+        elif self.timed and self.cores > 1 and speedup < 0.99 * self.cores:
             notes.append(
                 f"{self.cores} cores give {speedup:.2f} times the results of one: each reads and writes "
                 f"{_ratio(sum(r.counters.read_bytes + r.counters.write_bytes for r in self.runs), self.cycles):.1f} "
@@ -91,8 +107,8 @@ class Report:
 
     @property
     def cycles(self) -> int:
-        """Cycles of one inference, all programs; 0 where the device counts none."""
-        return sum(run.counters.cycles for run in self.runs)
+        """Cycles of one inference, all launches; 0 where the device counts none."""
+        return sum(run.counters.cycles for run in self.longest)
 
     @property
     def array_macs_per_cycle(self) -> int:
@@ -112,15 +128,17 @@ class Report:
     @property
     def floor_cycles(self) -> int:
         """Cycles of one inference at least: of each program the most that array, ALU or a channel of the bus has to
-        do, and programs one after another."""
-        return sum(max(run.floors.values()) for run in self.runs)
+        do, of programs that ran together the most of all, and launches one after another."""
+        return sum(max(max(run.floors.values()) for run in together) for together in launches(self.runs))
 
     @cached_property
     def causes(self) -> dict[str, int]:
-        """Cycles by cause, all layers; empty where the device gives no events."""
+        """Cycles by cause, all layers of the programs that decide; empty where the device gives no events."""
         if any(run.attribution is None for run in self.runs):
             return {}
-        return _together(layer["cycles_by_cause"] for layer in self.layers if "cycles_by_cause" in layer)
+        longest = {id(run) for run in self.longest}
+        deciding = [layers for run, layers in zip(self.runs, self._entries) if id(run) in longest]
+        return _together(entry["cycles_by_cause"] for e in deciding for entry in e if "cycles_by_cause" in entry)
 
     @property
     def macs(self) -> int:
@@ -130,7 +148,12 @@ class Report:
     @property
     def utilization(self) -> float:
         """Share of the array's multipliers doing useful work over all cycles; weights in blocks of zeros are none."""
-        return _ratio(sum(layer["useful"] for layer in self.layers), self.cycles * self.array_macs_per_cycle)
+        return _ratio(sum(layer["useful"] for layer in self.layers), self._core_cycles * self.array_macs_per_cycle)
+
+    @property
+    def _core_cycles(self) -> int:
+        """Cycles of one inference on all cores together."""
+        return sum(run.counters.cycles for run in self.runs)
 
     @property
     def latency_ms(self) -> float:
@@ -145,7 +168,7 @@ class Report:
     @property
     def interval_cycles(self) -> float:
         """Cycles from one result to the next while all cores are busy, all programs."""
-        return sum(run.interval for run in self.runs)
+        return sum(run.interval for run in self.longest)
 
     @property
     def interval_ms(self) -> float:
@@ -216,7 +239,7 @@ class Report:
         if any(run.activity is None for run in self.runs):
             return {}
         busy = {e.name: sum(run.activity.busy(e) for run in self.runs if run.activity) for e in Engine}
-        return {name: {"busy_cycles": n, "share": _ratio(n, self.cycles)} for name, n in busy.items()}
+        return {name: {"busy_cycles": n, "share": _ratio(n, self._core_cycles)} for name, n in busy.items()}
 
     def _stalls(self) -> dict[str, int]:
         return _together(run.counters.stalls for run in self.runs)
@@ -227,11 +250,11 @@ class Report:
 
     def save_trace(self, path: str | Path) -> None:
         """Write a trace for Perfetto or ``chrome://tracing``, one track per engine."""
-        write_atomic(path, json.dumps(trace_events(self.to_dict(), self.runs)) + "\n")
+        write_atomic(path, json.dumps(trace_events(self.to_dict(), self.longest)) + "\n")
 
     def save_html(self, path: str | Path) -> None:
         """Write one self-contained HTML file: layer table, roofline, engine timeline."""
-        write_atomic(path, render_html(self.to_dict(), self.runs))
+        write_atomic(path, render_html(self.to_dict(), self.longest))
 
     def _repr_html_(self) -> str:
         """For a notebook's cell; :meth:`save_html` writes the whole page."""
@@ -260,7 +283,11 @@ def build_report(
     digests: Mapping[str, str],
 ) -> Report:
     """The report of a run; ``counters`` by program number."""
-    runs = [ProgramRun(artifact.programs[index], counted) for index, counted in sorted(counters.items())]
+    first = {p: step.program for step in artifact.steps if isinstance(step, LaunchStep) for p in step.programs}
+    runs = [
+        ProgramRun(artifact.programs[index], counted, first[index] if counted.together else None)
+        for index, counted in sorted(counters.items())
+    ]
     return Report(artifact, device, inferences, tuple(runs), timings, digests)
 
 

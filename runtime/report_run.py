@@ -22,10 +22,14 @@ TRACKS = (*(engine.name for engine in Engine), "layer")  #: of a timeline: the e
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """One program of the network and what the device counted for it, per inference."""
+    """One program of the network and what the device counted for it, per inference.
+
+    ``launch``: programs that ran together, each on a core of its own, have it in common; None: it ran alone.
+    """
 
     program: Program
     counters: Counters
+    launch: int | None = None
 
     @property
     def interval(self) -> float:
@@ -68,6 +72,14 @@ def needs(layer: Mapping[str, Any], config: Config) -> dict[str, int]:
     """Cycles of array, ALU, read and write channel that a layer, or a sum of layers, cannot do without."""
     beats = {key: -(-layer.get(key, 0) // config.beat_bytes) for key in ("read_bytes", "write_bytes")}
     return {name: beats.get(key, layer.get(key, 0)) for name, key in _NEEDS.items()}
+
+
+def launches(runs: Iterable[ProgramRun]) -> list[list[ProgramRun]]:
+    """The programs that ran together, one launch after another."""
+    found: dict[tuple[int, ...], list[ProgramRun]] = {}
+    for number, run in enumerate(runs):
+        found.setdefault((number, 0) if run.launch is None else (run.launch,), []).append(run)
+    return list(found.values())
 
 
 class Span(NamedTuple):

@@ -5,6 +5,7 @@ Of several cores each takes its share of a launch's inferences, all before one D
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -33,6 +34,7 @@ class _State:
 
     memories: list[list[NDArray[np.uint8]]]
     results: dict[int, RunResult] = field(default_factory=dict)  #: by core
+    together: bool = False  #: whether other programs ran beside the last launch
 
 
 class RtlDevice(Device):
@@ -56,6 +58,8 @@ class RtlDevice(Device):
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
+        self.beside = config.cores
+        self._working: list[Allocation] = []  #: what each core that works runs
         library = design_library(config, kind, build_progress or on_error_stream(self.name))
         self._model = DesignModel(library, config.dram_latency)
         self._drivers = [Driver(self._model, config, core) for core in range(config.cores)]
@@ -80,28 +84,51 @@ class RtlDevice(Device):
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Write the registers and start; the clock runs in :meth:`wait`."""
         state: _State = allocation.state
-        program, cores = allocation.program, self.config.cores
-        state.results = {}
+        state.together = False
+        chosen = shares(inferences, self.config.cores)
+        self._start([(allocation, state.memories[core], *share) for core, share in enumerate(chosen)])
+
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+        for allocation in allocations:
+            allocation.state.together = True
+        self._start([(allocation, allocation.state.memories[0], 0, inferences) for allocation in allocations])
+        self._clock(None)
+        for allocation in allocations:
+            self._check(allocation)
+
+    def _start(self, work: Sequence[tuple[Allocation, list[NDArray[np.uint8]], int, int]]) -> None:
+        """Start each core on its work: a program, its segments, the first inference and how many."""
+        cores, self._working = self.config.cores, [allocation for allocation, *_ in work]
         if cores > 1:
             self._model.limit(self.config.dram_bandwidth)
-        watchdog = min(cores * cycle_bound(program), LONGEST)  # at worst the cores move their beats in turns
-        chosen = list(zip(self._drivers, state.memories, shares(inferences, cores)))
-        for driver, memories, (first, count) in chosen:
+        for driver, (allocation, memories, first, count) in zip(self._drivers, work):
+            program = allocation.program
+            allocation.state.results = {}
+            watchdog = min(cores * cycle_bound(program), LONGEST)  # at worst the cores move their beats in turns
             views = [m[first * s.repeat_stride :] for s, m in zip(program.segments, memories)]
             driver.prepare(program, views, count, watchdog)
-        for driver, _, _ in chosen:
+        for driver, _ in zip(self._drivers, work):
             driver.write("CONTROL", 1 << Control.START)
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Clock the design until the launch has finished. An interruption resets it."""
-        reported, results = 0, allocation.state.results
-        working = self._drivers[: len(shares(inferences, self.config.cores))]
+        reported = self._clock(progress)
+        self._check(allocation)
+        if progress is not None and inferences > reported:
+            progress(inferences - reported)
+
+    def _clock(self, progress: Advance | None) -> int:
+        """Clock the design until all that works has ended; how many inferences ``progress`` was told of."""
+        reported, results, working = 0, dict[int, RunResult](), self._drivers[: len(self._working)]
         try:
             while len(results) < len(working):
                 pending = [driver for driver in working if driver.core not in results]
                 if self._model.run(LOOK_CYCLES):
-                    ended = [driver for driver in pending if driver.interrupts()]
-                    results |= {driver.core: driver.result(allocation.program) for driver in ended}
+                    for driver in pending:
+                        if driver.interrupts():
+                            allocation = self._working[driver.core]
+                            results[driver.core] = driver.result(allocation.program)
+                            allocation.state.results[driver.core] = results[driver.core]
                 elif progress is not None:
                     finished = sum(r.completed for r in results.values()) + sum(d.read("COMPLETED") for d in pending)
                     if finished > reported:
@@ -110,23 +137,27 @@ class RtlDevice(Device):
         except BaseException:
             self._model.reset()  # the next launch starts afresh
             raise
-        for _, result in sorted(results.items()):
+        return reported
+
+    def _check(self, allocation: Allocation) -> None:
+        """Raise the fault that a core ended with."""
+        for _, result in sorted(allocation.state.results.items()):
             if result.fault is not None:
                 raise fault(self, allocation.program, result.fault.name, result.fault_instruction)
-        if progress is not None and inferences > reported:
-            progress(inferences - reported)
 
     def _counters(self, allocation: Allocation) -> Counters:
-        """Cycles, traffic and stalls of core 0's latest inference, events of its first."""
-        results = allocation.state.results
-        result: RunResult = results[0]
+        """Cycles, traffic and stalls of the first core's latest inference, events of its first."""
+        state: _State = allocation.state
+        results = state.results
+        result = results[min(results)]
         return Counters(
             cycles=result.cycles,
             read_bytes=result.read_bytes,
             write_bytes=result.write_bytes,
             stalls=register_stalls(result.counters),
             events=Events(result.dispatch, result.issue, result.retire),
-            cores=len(results),
+            cores=self.config.cores if state.together else len(results),
+            together=state.together,
             interval=side_by_side([r.cycles for r in results.values()]) if len(results) > 1 else None,
         )
 

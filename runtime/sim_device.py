@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from tilewright.isa.program import Program
 from tilewright.progress import Advance
 from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault
 from tilewright.runtime.segments import own_scratch, segment_memories
-from tilewright.sim import Fault, Functional, TimingResult, simulate_timing, steady_interval
+from tilewright.sim import Fault, Functional, Run, TimingResult, simulate_cores, simulate_timing, steady_interval
 
 PREPARED_PROGRAMS = 16  #: programs kept ready, so that a device that lives long does not grow
 WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
@@ -40,6 +41,7 @@ class _State:
 
     prepared: _Prepared
     memories: list[NDArray[np.uint8]]
+    beside: TimingResult | None = None  #: of the last launch, if other programs ran at the same time
 
 
 class SimDevice(Device):
@@ -53,6 +55,7 @@ class SimDevice(Device):
 
     def __init__(self, config: Config, jobs: int | None = None) -> None:
         super().__init__(config)
+        self.beside = config.cores
         self.jobs = _processors() if jobs is None else jobs
         self._prepared: OrderedDict[int, _Prepared] = OrderedDict()  #: by the program's identity
 
@@ -69,13 +72,26 @@ class SimDevice(Device):
         state: _State = self._held(allocation)
         return state.memories[segment]
 
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+        for allocation in allocations:
+            self._time(allocation.state.prepared)  # a fault is that of one program
+        runs = [Run(core, allocation.program) for core, allocation in enumerate(allocations)]
+        for allocation, ran in zip(allocations, simulate_cores(self.config, runs)):
+            allocation.state.beside = ran.timing
+            self._compute(allocation, inferences, None)
+
     def _launch(self, allocation: Allocation, inferences: int) -> None:
-        """Nothing: :meth:`wait` does the work."""
+        """Only note that it runs alone: :meth:`wait` does the work."""
+        allocation.state.beside = None
 
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Simulate the noted runs; the first launch of a program also counts its cycles."""
+        self._count(allocation.state.prepared)
+        self._compute(allocation, inferences, progress)
+
+    def _compute(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
+        """The values of the noted runs."""
         state: _State = allocation.state
-        self._count(state.prepared)
         with ThreadPoolExecutor(min(self.jobs, inferences), thread_name_prefix="sim") as pool:
             machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]] = SimpleQueue()
             machines.put((state.prepared.functional, state.memories))
@@ -91,14 +107,18 @@ class SimDevice(Device):
                 pool.shutdown(cancel_futures=True)
 
     def _count(self, prepared: _Prepared) -> None:
+        """Count the cycles of a program that runs alone, and from result to result on all cores, once."""
+        self._time(prepared)
+        if self.config.cores > 1 and prepared.interval is None:
+            prepared.interval = steady_interval(self.config, prepared.program)
+
+    def _time(self, prepared: _Prepared) -> None:
         """Count a program's cycles, once."""
         if prepared.timing is not None:
             return
         timing = simulate_timing(prepared.program, watchdog=WATCHDOG_CYCLES)
         if timing.fault is not None:
             raise self._fault(prepared.program, timing.fault)
-        if self.config.cores > 1:
-            prepared.interval = steady_interval(self.config, prepared.program)
         prepared.timing = timing
 
     def _simulate(self, machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]], k: int) -> None:
@@ -116,7 +136,9 @@ class SimDevice(Device):
 
     def _counters(self, allocation: Allocation) -> Counters:
         """Cycles, traffic and events of one inference."""
-        timing = allocation.state.prepared.timing
+        state: _State = allocation.state
+        timing = state.prepared.timing if state.beside is None else state.beside
+        assert timing is not None
         return Counters(
             cycles=timing.cycles,
             read_bytes=timing.dram_read_bytes,
@@ -124,7 +146,8 @@ class SimDevice(Device):
             stalls=_stalls(timing),
             events=Events(timing.dispatch, timing.issue, timing.retire),
             cores=self.config.cores,
-            interval=allocation.state.prepared.interval,
+            interval=state.prepared.interval if state.beside is None else None,
+            together=state.beside is not None,
         )
 
 

@@ -6,9 +6,9 @@ the model's batch of 1). Steps are plain data that serialise to JSON; this modul
 that a board can run it.
 
 * :class:`PackStep` turns a tensor into the bytes of an input segment;
-* :class:`LaunchStep` runs a program once per inference;
+* :class:`LaunchStep` runs a program once per inference, or several at once on cores of their own;
 * :class:`UnpackStep` turns bytes of an output segment back into a tensor;
-* the remaining steps are host operators: a :class:`HostStep` each, and :class:`InterpreterStep`.
+* the remaining steps are host operators: a :class:`HostStep` each, :class:`JoinStep` and :class:`InterpreterStep`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -26,7 +27,9 @@ from tilewright.runtime import host, interpreters
 from tilewright.runtime.packing import PackStep, UnpackStep
 from tilewright.runtime.step_base import (
     INTEGERS,
+    MOST_ELEMENTS,
     Axis,
+    Extent,
     Form,
     Index,
     Int32,
@@ -41,9 +44,9 @@ from tilewright.runtime.step_base import (
 from tilewright.schema import OneOf, Range, SchemaError, parse
 
 __all__ = [
-    "STEP_TYPES", "CastStep", "DequantizeStep", "Form", "HostStep", "InterpreterStep", "LaunchStep", "PackStep",
-    "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError", "TableSoftmaxStep", "TensorSpec",
-    "TransposeStep", "UnpackStep", "form_of", "step_from_dict", "step_to_dict",
+    "STEP_TYPES", "CastStep", "CutStep", "DequantizeStep", "Form", "HostStep", "InterpreterStep", "JoinStep",
+    "LaunchStep", "PackStep", "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError", "TableSoftmaxStep",
+    "TensorSpec", "TransposeStep", "UnpackStep", "form_of", "step_from_dict", "step_to_dict",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -51,10 +54,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class LaunchStep(Step):
-    """Run program number ``program`` of the artifact, once per inference."""
+    """Run program number ``program`` of the artifact, once per inference; those of ``beside`` at the same time, each on
+    a core of its own, where the device has so many and can. The step ends when all have ended."""
 
     kind: ClassVar[str] = "launch"
     program: Index = 0
+    beside: tuple[Index, ...] = ()
+
+    @property
+    def programs(self) -> tuple[int, ...]:
+        """All that it runs."""
+        return (self.program, *self.beside)
 
 
 @dataclass(frozen=True)
@@ -200,6 +210,55 @@ class TransposeStep(HostStep):
 
 
 @dataclass(frozen=True)
+class CutStep(HostStep):
+    """A part of a tensor: along each axis ``size`` elements from ``begin`` on."""
+
+    kind: ClassVar[str] = "cut"
+    begin: tuple[Size, ...]
+    size: tuple[Extent, ...]
+
+    def result(self, form: Form) -> Form:
+        axes = len(self.begin) == len(self.size) == len(form.shape)
+        inside = axes and all(b + s <= n for b, s, n in zip(self.begin, self.size, form.shape))
+        self.refuse(inside, f"{list(self.size)} from {list(self.begin)} on is no part of {form}")
+        return Form(self.size, form.dtype)
+
+    def apply(self, x: Array) -> Array:
+        return x[(slice(None), *(slice(b, b + s) for b, s in zip(self.begin, self.size)))]
+
+
+@dataclass(frozen=True)
+class JoinStep(Step):
+    """``output`` of ``shape`` from parts that begin at ``origins``; what lies in two is equal, what in none is 0."""
+
+    kind: ClassVar[str] = "join"
+    inputs: tuple[str, ...]
+    output: str
+    origins: tuple[tuple[Size, ...], ...]
+    shape: tuple[Extent, ...]
+
+    def result(self, forms: Sequence[Form]) -> Form:
+        """The form of ``output``. Raises :class:`StepError` unless the step can take inputs of ``forms``."""
+        known = len(forms) == len(self.inputs) == len(self.origins) > 0
+        known = known and len({form.dtype for form in forms}) == 1
+        inside = known and all(
+            len(form.shape) == len(origin) == len(self.shape)
+            and all(o + s <= n for o, s, n in zip(origin, form.shape, self.shape))
+            for form, origin in zip(forms, self.origins)
+        )
+        self.refuse(inside, f"{', '.join(map(str, forms))} at {self.origins} are no parts of {list(self.shape)}")
+        self.refuse(math.prod(self.shape) <= MOST_ELEMENTS, f"{list(self.shape)} has more than {MOST_ELEMENTS} values")
+        return Form(self.shape, forms[0].dtype)
+
+    def apply(self, parts: Sequence[Array]) -> Array:
+        """``inputs`` of shape (N, *their own) -> ``output`` likewise."""
+        joined = np.zeros((len(parts[0]), *self.shape), parts[0].dtype)
+        for part, origin in zip(parts, self.origins):
+            joined[(slice(None), *(slice(o, o + s) for o, s in zip(origin, part.shape[1:])))] = part
+        return joined
+
+
+@dataclass(frozen=True)
 class InterpreterStep(Step):
     """Operators of the model file in the interpreter that it came from: blob ``model``, run by ``runtime``.
 
@@ -223,7 +282,7 @@ STEP_TYPES: dict[str, type[Step]] = {
     cls.kind: cls
     for cls in (
         PackStep, LaunchStep, UnpackStep, SoftmaxStep, TableSoftmaxStep, CastStep, QuantizeStep, DequantizeStep,
-        ReshapeStep, TransposeStep, InterpreterStep,
+        ReshapeStep, TransposeStep, CutStep, JoinStep, InterpreterStep,
     )
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step
 if TYPE_CHECKING:
     from tilewright.jit.compiler import CompiledGraph
     from tilewright.jit.importer import ImportedModel
-    from tilewright.jit.place.placed import Placed
+    from tilewright.jit.network import CompiledModel
     from tilewright.jit.source import Source
 
 
@@ -87,9 +87,10 @@ def compile(
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
     reference by an LSB. ``proven_only`` leaves layers to their interpreter whose integers are not proven to be its own
     for every input (``.onnx`` layers that ONNX Runtime computes in float32). ``objective`` ``latency`` places operators
-    on accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the
-    accelerator takes goes there. With ``cache``, a result of the same model, Config, options and compiler is reused
-    from memory or disk. ``progress`` is called with (what, done, total).
+    on accelerator and CPU by what they cost on this machine, and lets several ``cores`` share what they finish sooner
+    together (``docs/placement.md``); without it all that the accelerator takes goes there. With ``cache``, a result of
+    the same model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done,
+    total).
     Raises :class:`TilewrightError` naming what is wrong and the way out.
     """
     is_file = isinstance(model, (str, Path))
@@ -103,8 +104,8 @@ def compile(
     options: dict[str, Any] = {
         "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
     } | ({} if objective is None else {"objective": objective})  # fmt: skip
-    # the CPU's times are in cycles of the clock
-    keyed = options if objective is None else options | {"clock_mhz": config.clock_mhz}
+    # the CPU's times are in cycles of the clock, and cores may share a part
+    keyed = options if objective is None else options | {"clock_mhz": config.clock_mhz, "cores": config.cores}
     key = artifact_cache.cache_key(data, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
@@ -160,18 +161,18 @@ def compile_artifact(
     if find_spec("flatbuffers") is None:
         raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
     from tilewright.jit.network import compile_source
-    from tilewright.jit.place.execute import compile_placed
     from tilewright.jit.source import open_source
 
     start = time.perf_counter()
     progress("importing", 0, 0)
     source = open_source(path, content, proven_only=proven_only)
-    placed = None if objective is None else _placed(source, config, objective, keep_intermediates, progress)
-    result = (
-        compile_source(source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress)
-        if placed is None
-        else compile_placed(source, placed, placed.best, fast_host=fast_host, progress=progress)
-    )
+    result = None
+    if objective is not None:
+        result = _placed(source, config, objective, keep_intermediates, fast_host, progress)
+    if result is None:
+        result = compile_source(
+            source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
+        )
     compiled, graph = result.compiled, result.compiled.graph
     return Artifact(
         name=graph.name,
@@ -194,10 +195,11 @@ def compile_artifact(
 
 
 def _placed(
-    source: Source, config: Config, objective: str, keep_intermediates: bool, progress: Progress
-) -> Placed | None:
-    """The best placement; None if it is no better than leaving to the accelerator all that it takes."""
+    source: Source, config: Config, objective: str, keep_intermediates: bool, fast_host: bool, progress: Progress
+) -> CompiledModel | None:
+    """By the best placement; None if it is no better than leaving to the accelerator all that it takes."""
     from tilewright.jit.place.placed import place_source
+    from tilewright.jit.place.settle import settle
 
     if objective != "latency":
         raise CompileError(
@@ -209,7 +211,10 @@ def _placed(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
         )
     placed = place_source(source, config, "latency", progress=progress)
-    return placed if placed.best.cost < placed.greedy.cost else None
+    if placed.best.cost >= placed.greedy.cost:
+        return None
+    settled, compiled = settle(source, placed, fast_host=fast_host, progress=progress)
+    return compiled if settled.best.cost < settled.greedy.cost else None
 
 
 def _intermediates(model: ImportedModel, compiled: CompiledGraph) -> tuple[Intermediate, ...]:

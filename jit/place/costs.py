@@ -20,7 +20,8 @@ from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
-from tilewright.jit.place.problem import PlacementError, Problem, members
+from tilewright.jit.place.problem import Part, PlacementError, Problem, members
+from tilewright.jit.place.splits import Splits
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
 from tilewright.runtime import interpreters
@@ -92,13 +93,25 @@ class Costs:
         self._reduced = reduce_channels(subgraph(graph, own, False)).graph
         self._operators = {op.name: op for op in self._reduced.ops}
         self.in_a_row = len(ideals(needs, MOST_IDEALS)) > MOST_IDEALS
+        self.splits = Splits(self)
         self.problem = Problem(
-            in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core
-        )
+            in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core,
+            self.splits.times, config.cores,
+        )  # fmt: skip
 
     def cycles(self, nanoseconds: int) -> int:
         """A time of the CPU, in cycles."""
         return -(-nanoseconds * self.config.clock_mhz // 1000)
+
+    def measured(self, key: str, call: Callable[[], object]) -> int:
+        """The time of a call on this machine, in cycles; ``key`` says all that it depends on."""
+        return self.cycles(self._times.of(key, lambda: call))
+
+    def part_time(self, part: Part) -> int | None:
+        """The time of a part, wherever it is."""
+        if not part.replicas:
+            return sum(self.problem.cpu[k] or 0 for k in members(part.operators))
+        return self.core(part.operators) if part.axis is None else self.splits.time_of(part)
 
     def cpu(self, op: Op) -> int | None:
         """An operator's time on the CPU; None where it is the accelerator's alone."""
@@ -140,18 +153,31 @@ class Costs:
 
     def moved(self, part: Graph) -> tuple[int, int]:
         """Cycles of packing what a program reads, and of unpacking what it gives."""
-        return sum(map(self._packed, part.inputs)), sum(map(self._unpacked, part.outputs))
+        tensors = {**part.tensors, **self.graph.tensors}  # all channels: a part drops its own alone
+        return sum(self._packed(tensors[t]) for t in part.inputs), sum(self._unpacked(tensors[t]) for t in part.outputs)
 
-    def _packed(self, name: str) -> int:
-        tensor = self.graph.tensors[name]
+    def learn(self, part: Part, cycles: int) -> None:
+        """What the programs of a part really take, in the place of an estimate."""
+        if part.axis is not None:
+            self.splits.learn(part, cycles)
+        else:
+            self._core[part.operators] = cycles + sum(self.moves(part))
+
+    def moves(self, part: Part) -> tuple[int, int]:
+        """Cycles of the host before and after the programs of a part on cores."""
+        if part.axis is not None:
+            return self.splits.moved(part)
+        graph = self.part(part.operators)
+        return (0, 0) if graph is None else self.moved(graph)
+
+    def _packed(self, tensor: TensorSpec) -> int:
         shape, lanes = image_shape(tensor.shape), self.config.lanes
-        step = PackStep(name, 0, shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
+        step = PackStep(tensor.name, 0, shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
         data = np.zeros((1, *tensor.shape), "int8")
         return self.cycles(self._times.of(f"pack {shape} {lanes}", lambda: lambda: step.apply(data)))
 
-    def _unpacked(self, name: str) -> int:
-        tensor = self.graph.tensors[name]
+    def _unpacked(self, tensor: TensorSpec) -> int:
         shape, lanes = image_shape(tensor.shape), self.config.lanes
-        step = UnpackStep(name, 0, shape, tensor.shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
+        step = UnpackStep(tensor.name, 0, shape, tensor.shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
         rows = np.zeros((1, step.size), np.uint8)
         return self.cycles(self._times.of(f"unpack {shape} {lanes}", lambda: lambda: step.apply(rows)))

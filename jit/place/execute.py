@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.isa.program import Program
 from tilewright.jit.graph import Op
@@ -10,6 +12,7 @@ from tilewright.jit.network import CompiledModel, compile_source
 from tilewright.jit.place.placed import Placed
 from tilewright.jit.place.problem import Part, PlacementError, Solution, members
 from tilewright.jit.source import Source
+from tilewright.jit.split.steps import Split
 from tilewright.progress import Progress
 from tilewright.sim import Run, simulate_cores
 
@@ -17,18 +20,23 @@ ROUNDS = 3  #: results for every core that are timed, the first of them not: the
 
 
 def compile_placed(
-    source: Source, placed: Placed, solution: Solution, *, fast_host: bool = False, progress: Progress | None = None
-) -> CompiledModel:
-    """The model file compiled with a placement's parts: a program for each on cores, in order."""
+    source: Source, placed: Placed, solution: Solution, *, fast_host: bool = False, progress: Progress | None = None,
+    remembered: dict[Hashable, Any] | None = None,
+) -> CompiledModel:  # fmt: skip
+    """The model file compiled with a placement's parts: a program for each on cores, in order, and one for each piece
+    of those that cores share. ``remembered`` as :func:`~tilewright.jit.compiler.compile_graph` takes it."""
     costs = placed.costs
     names: dict[str, int] = {}
     positions: dict[int, int] = {}
     left: dict[int, str] = {}
+    split: dict[str, Split] = {}
     for number, part in enumerate(solution.parts):
         for k in members(part.operators):
             op = costs.graph.ops[k]
             names[op.name] = number
             positions |= dict.fromkeys(op.covers, number)
+            if part.axis is not None:
+                split[op.name] = Split(part.replicas, part.axis)
             if not part.replicas and costs.places[op.name] == "accelerator":
                 left |= dict.fromkeys(op.covers, f"placed on the CPU for {placed.objective}")
 
@@ -36,7 +44,10 @@ def compile_placed(
         # an operator that is left to the interpreter now has its name in the file, and may need changes of form
         return names[op.name] if op.name in names else min((positions[k] for k in op.covers), default=None)
 
-    return compile_source(source, costs.config, left=left, part_of=part_of, fast_host=fast_host, progress=progress)
+    return compile_source(
+        source, costs.config, left=left, part_of=part_of, split=split, fast_host=fast_host, progress=progress,
+        remembered=remembered,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,37 @@ def simulate_placed(placed: Placed, solution: Solution, programs: list[Program],
     ran = simulate_cores(placed.costs.config, runs)
     ends = [ran[last[k]].end for k in range(count)]
     return Measured((ends[steady - 1] - ends[cores - 1]) / (steady - cores), ends[0])
+
+
+def simulate_latency(placed: Placed, solution: Solution, programs: list[Program]) -> int:
+    """Cycles of one inference of a placement found for latency, its parts one after another, as in
+    :func:`simulate_placed`; programs of a part that cores share begin together, and the host waits for the last."""
+    costs, host = placed.costs, placed.costs.config.cores
+    runs: list[Run] = []
+    waiting = list(programs)
+
+    def after(*workers: tuple[int, Program | int]) -> None:
+        """Work that begins when all that began together before it has ended."""
+        last = tuple(range(ends[-2], ends[-1])) if len(ends) > 1 else ()
+        runs.extend(Run(worker, work, after=last) for worker, work in workers)
+        ends.append(len(runs))
+
+    ends = [0]
+    for part in solution.parts:
+        if not part.replicas:
+            after((host, costs.part_time(part) or 0))
+            continue
+        pieces = 1 if part.axis is None else len(costs.splits.pieces(part))
+        own, waiting = waiting[:pieces], waiting[pieces:]
+        if len(own) < pieces:
+            raise PlacementError(f"{pieces} pieces of a part became {len(own)} programs")
+        packed, unpacked = costs.moves(part)
+        after((host, packed))
+        after(*enumerate(own))
+        after((host, unpacked))
+    if waiting:
+        raise PlacementError(f"{len(waiting)} programs belong to no part")
+    return max(ran.end for ran in simulate_cores(costs.config, runs))
 
 
 def _worker(parts: tuple[Part, ...], p: int, k: int, cores: int, side_by_side: bool) -> int:

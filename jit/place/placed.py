@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from tilewright.config import Config
@@ -48,19 +49,20 @@ def place_source(
     """
     kept = HostTimes() if times is None else times
     costs = _costs(source, config, kept, progress)
-    cores = 1 if objective == "latency" else config.cores
-
-    def solve(forbidden: Set[Part]) -> Solution:
-        if objective == "latency":
-            return best_latency(costs.problem, forbidden)
-        return best_side_by_side(costs.problem, cores, forbidden)
-
+    solve = partial(solved, costs, objective)
     best = solve(frozenset())
     placed = Placed(
-        objective, costs, best, next_best(best, solve), greedy(costs, objective, cores), pipeline(costs, config.cores)
+        objective, costs, best, next_best(best, solve), greedy(costs, objective), pipeline(costs, config.cores)
     )
     kept.keep()
     return placed
+
+
+def solved(costs: Costs, objective: Objective, forbidden: Set[Part]) -> Solution:
+    """The best placement without the forbidden parts."""
+    if objective == "latency":  # one inference on one core, or on all of them together
+        return best_latency(costs.problem, forbidden)
+    return best_side_by_side(costs.problem, costs.config.cores, forbidden)
 
 
 def _costs(source: Source, config: Config, times: HostTimes, progress: Progress) -> Costs:
@@ -85,8 +87,9 @@ def pipeline(costs: Costs, cores: int) -> Solution | None:
         return None
 
 
-def greedy(costs: Costs, objective: Objective, cores: int) -> Solution:
+def greedy(costs: Costs, objective: Objective) -> Solution:
     """Everything on the accelerator that it takes, in stretches as large as can be: what the compiler does unasked."""
+    cores = 1 if objective == "latency" else costs.config.cores
     number = {op.name: k for k, op in enumerate(costs.graph.ops)}
     parts: list[Part] = []
     for stage in stages(costs.graph, costs.places):

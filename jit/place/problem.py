@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.errors import TilewrightError
+from tilewright.jit.split.pieces import Axis
 
 
 class PlacementError(TilewrightError):
@@ -14,10 +15,14 @@ class PlacementError(TilewrightError):
 
 
 class Part(NamedTuple):
-    """Operators that run together, as a bit mask: on ``replicas`` cores, which take turns, or on the CPU (0)."""
+    """Operators that run together, as a bit mask: on ``replicas`` cores, which take turns, or on the CPU (0).
+
+    With an ``axis`` the cores work at the same time on one inference, each on some of its rows or channels.
+    """
 
     operators: int
     replicas: int
+    axis: Axis | None = None
 
 
 @dataclass(frozen=True)
@@ -26,12 +31,15 @@ class Problem:
 
     ``needs``: for each operator the operators whose results it reads, as a bit mask. ``cpu``: each one's time on the
     CPU, None where it cannot run there. ``core``: the time that a set of operators (a bit mask) takes on a core with
-    everything in it that comes and goes, None where they cannot run there as one.
+    everything in it that comes and goes, None where they cannot run there as one. ``split``: the time that a set takes
+    on several cores at once, by the axis along which they share it, where that may be less than the second number.
     """
 
     needs: tuple[int, ...]
     cpu: tuple[int | None, ...]
     core: Callable[[int], int | None]
+    split: Callable[[int, int], Mapping[Axis, int]] = lambda mask, most: {}
+    cores: int = 1  #: that share a set
 
     @property
     def everything(self) -> int:

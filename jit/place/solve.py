@@ -1,6 +1,7 @@
 """The best placement for throughput and for latency, by dynamic programming over ideals.
 
-*Latency*: parts run one after another, as the runtime runs the steps of an artifact, so that times add up.
+*Latency*: parts run one after another, as the runtime runs the steps of an artifact, so that times add up; a part is
+the CPU's, one core's, or shared by all cores, each of which then makes some rows or channels of what it gives.
 *Throughput*: the cores work at once, on different inferences, and the busiest worker decides; the CPU is one worker for
 all its parts. Cores are used in one of two ways: *side by side*, where each core runs all parts, or as a *pipeline*,
 where every part has cores of its own, r of which take turns, so that it gives a result every r-th of its time.
@@ -29,6 +30,7 @@ class _Label(NamedTuple):
 
 
 _START = _Label(0, 0, None, None)
+_FAR = 1 << 60
 
 
 def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = frozenset()) -> Solution:
@@ -81,17 +83,20 @@ def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset
 
 
 def best_latency(problem: Problem, forbidden: Set[Part] = frozenset()) -> Solution:
-    """The least time of one inference on one core and the CPU; arguments as of :func:`best_side_by_side`."""
+    """The least time of one inference on the CPU and cores, one of them or all together; arguments as of
+    :func:`best_side_by_side`."""
     found = ideals(problem.needs)
     best: dict[int, _Label] = {0: _START}
-    for ideal in found:
-        label = best.get(ideal)
-        if label is None:
-            continue
-        for part, time in _following(problem, ideal, found, 1):
-            known = best.get(ideal | part.operators)
-            if part not in forbidden and (known is None or label.cpu + time < known.cpu):
-                best[ideal | part.operators] = _Label(0, label.cpu + time, part, label)
+    for number, ideal in enumerate(found):
+        # from the nearest before it on: what is known by then spares much of what lies far off
+        for before in reversed(found[:number]):
+            label = best.get(before)
+            if label is None or before & ~ideal:
+                continue
+            for part, time in _between(problem, before, ideal, best[ideal].cpu - label.cpu if ideal in best else _FAR):
+                known = best.get(ideal)
+                if part not in forbidden and (known is None or label.cpu + time < known.cpu):
+                    best[ideal] = _Label(0, label.cpu + time, part, label)
     return _solution([best[problem.everything]] if problem.everything in best else [], lambda label: label.cpu)
 
 
@@ -106,6 +111,17 @@ def next_best(best: Solution, solve: Callable[[Set[Part]], Solution]) -> Solutio
             with contextlib.suppress(PlacementError):
                 others.append(solve(frozenset({lacking})))
     return min(others, key=lambda solution: solution.cost, default=None)
+
+
+def _between(problem: Problem, before: int, ideal: int, most: int) -> list[tuple[Part, int]]:
+    """The parts that lead from one ideal to another, with their times; those split over cores that may take less than
+    ``most``."""
+    mask = ideal & ~before
+    parts = [(Part(1 << v, 0), time) for v, time in _next_on_cpu(problem, before) if 1 << v == mask]
+    if (time := problem.core(mask)) is not None:
+        parts.append((Part(mask, 1), time))
+    parts += [(Part(mask, problem.cores, axis), time) for axis, time in problem.split(mask, most).items()]
+    return parts
 
 
 def _following(problem: Problem, ideal: int, found: list[int], replicas: int) -> list[tuple[Part, int]]:

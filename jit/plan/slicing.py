@@ -27,7 +27,7 @@ from tilewright.jit.plan.strips import strip_rows, strips_cycles
 from tilewright.jit.plan.tables import C_BLOCK_IN, C_EMITS, Table, config_table
 
 #: operators whose output channel c depends on channel c of their inputs alone
-_PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Slice, g.Resample)
+PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Slice, g.Resample)
 #: share of each memory that one slice (constants: its layers together; act: its rows) may take
 _CONSTANT_SHARE = 0.5
 _ACT_SHARE = 0.5
@@ -99,7 +99,7 @@ def _classes(graph: Graph) -> list[list[str]]:
     classes: dict[str, list[str]] = {}
     for op in graph.ops:
         merged = [op.output]
-        if isinstance(op, _PER_CHANNEL):
+        if isinstance(op, PER_CHANNEL):
             for tensor in op.inputs:
                 if classes.get(tensor) is not merged:
                     merged = [*classes.get(tensor, [tensor]), *merged]
@@ -114,10 +114,10 @@ def _classes(graph: Graph) -> list[list[str]]:
 def _can_cut(graph: Graph, tensors: list[str]) -> bool:
     """Whether dense convolutions make these tensors, and only convolutions or the tensors' own operators read them."""
     makers = [graph.producer(t) for t in tensors]
-    if not all(_is_plain(op) or isinstance(op, _PER_CHANNEL) for op in makers):
+    if not all(_is_plain(op) or isinstance(op, PER_CHANNEL) for op in makers):
         return False
     readers = [op for t in tensors for op in graph.consumers(t)]
-    return all(_is_plain(op) or isinstance(op, _PER_CHANNEL) for op in readers)
+    return all(_is_plain(op) or isinstance(op, PER_CHANNEL) for op in readers)
 
 
 def _is_plain(op: Op | None) -> bool:
@@ -236,7 +236,7 @@ def _run(graph: Graph, first: int, cuts: dict[str, list[tuple[int, int]]]) -> li
     if run[0].output not in cuts:
         return run
     for op in graph.ops[first + 1 :]:
-        if not isinstance(op, _PER_CHANNEL) or not all(t == run[-1].output for t in op.inputs):
+        if not isinstance(op, PER_CHANNEL) or not all(t == run[-1].output for t in op.inputs):
             break
         run.append(op)
     return run
@@ -250,14 +250,19 @@ def _piece(op: Op, k: int, cuts: dict[str, list[tuple[int, int]]], parts: dict[s
     name, output = f"{op.name}[{a}:{b}]", parts[op.output][k]
     if isinstance(op, g.Conv2D):
         inputs = [part for t in op.inputs for part in parts.get(t, [t])]
-        return replace(
-            op, name=name, inputs=inputs, output=output, weight=op.weight[a:b], requant=op.requant.of(slice(a, b))
-        )
-    piece = replace(op, name=name, inputs=[parts[t][k] for t in op.inputs], output=output)
-    if isinstance(piece, g.DepthwiseConv2D):
-        return replace(piece, weight=piece.weight[:, :, a:b], requant=piece.requant.of(slice(a, b)))
-    if isinstance(piece, g.AvgPool2D):
-        return replace(piece, requants={n: r.of(slice(a, b)) for n, r in piece.requants.items()})
-    if isinstance(piece, (g.Pairwise, g.Requantize, g.Resample)):
-        return replace(piece, requant=piece.requant.of(slice(a, b)))
-    return piece
+    else:
+        inputs = [parts[t][k] for t in op.inputs]
+    return replace(of_channels(op, slice(a, b)), name=name, inputs=inputs, output=output)
+
+
+def of_channels(op: Op, channels: slice) -> Op:
+    """A dense convolution or one of ``PER_CHANNEL`` that makes only some of its channels; its names as they were."""
+    if isinstance(op, g.Conv2D):
+        return replace(op, weight=op.weight[channels], requant=op.requant.of(channels))
+    if isinstance(op, g.DepthwiseConv2D):
+        return replace(op, weight=op.weight[:, :, channels], requant=op.requant.of(channels))
+    if isinstance(op, g.AvgPool2D):
+        return replace(op, requants={n: r.of(channels) for n, r in op.requants.items()})
+    if isinstance(op, (g.Pairwise, g.Requantize, g.Resample)):
+        return replace(op, requant=op.requant.of(channels))
+    return op

@@ -9,7 +9,9 @@ import numpy as np
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.steps import (
     CastStep,
+    CutStep,
     DequantizeStep,
+    JoinStep,
     LaunchStep,
     PackStep,
     QuantizeStep,
@@ -98,7 +100,8 @@ def run(artifact: Artifact, inputs: dict[str, Array]) -> list[Array]:
         if isinstance(step, PackStep):
             pack(step, environment[step.tensor], memories[step.program][step.segment])
         elif isinstance(step, LaunchStep):
-            assert Functional(artifact.programs[step.program]).run(memories[step.program]).fault is None
+            for program in step.programs:
+                assert Functional(artifact.programs[program]).run(memories[program]).fault is None
         elif isinstance(step, UnpackStep):
             environment[step.tensor] = unpack(step, memories[step.program][step.segment])
         elif isinstance(step, CastStep):
@@ -124,6 +127,17 @@ def run(artifact: Artifact, inputs: dict[str, Array]) -> list[Array]:
             environment[step.output] = np.array(reals, np.float32).reshape(x.shape)
         elif isinstance(step, ReshapeStep):
             environment[step.output] = environment[step.input].reshape(step.shape)
+        elif isinstance(step, CutStep):
+            x, found = environment[step.input], np.zeros(step.size, environment[step.input].dtype)
+            for place in np.ndindex(*step.size):
+                found[place] = x[tuple(b + p for b, p in zip(step.begin, place, strict=True))]
+            environment[step.output] = found
+        elif isinstance(step, JoinStep):
+            found = np.zeros(step.shape, environment[step.inputs[0]].dtype)
+            for name, origin in zip(step.inputs, step.origins, strict=True):
+                for place in np.ndindex(*environment[name].shape):
+                    found[tuple(o + p for o, p in zip(origin, place, strict=True))] = environment[name][place]
+            environment[step.output] = found
         elif isinstance(step, TransposeStep):
             environment[step.output] = np.transpose(environment[step.input], step.permutation)
         else:

@@ -23,7 +23,9 @@ from tilewright.runtime.report_console import print_report
 from tilewright.runtime.report_html import render_html
 from tilewright.runtime.steps import (
     CastStep,
+    CutStep,
     DequantizeStep,
+    JoinStep,
     LaunchStep,
     PackStep,
     QuantizeStep,
@@ -54,7 +56,10 @@ def whole(pack: PackStep, shape: tuple[int, ...]) -> Artifact:
         CastStep("t", "s8", -128, "int8"),
         DequantizeStep("s8", "f", 0.5, 3),
         QuantizeStep("f", "q", 0.25, -1),
-        ReshapeStep("q", "x", shape),
+        CutStep("q", "top", (0, 0, 0), (1, 5, 4)),
+        CutStep("q", "bottom", (0, 4, 0), (1, 4, 4)),
+        JoinStep(("top", "bottom"), "j", ((0, 0, 0), (0, 4, 0)), (1, 8, 4)),
+        ReshapeStep("j", "x", shape),
         pack,
         LaunchStep(),
         UnpackStep("v", OUTPUT, SHAPE, (1, 4, 2, 4), TINY.lanes, 1, permutation=(0, 3, 1, 2), value_offset=128,

@@ -19,7 +19,7 @@ from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program
 from tilewright.isa.registers import SHARED_BASE, offsets
 from tilewright.jit.compiler import compile_graph
-from tilewright.runtime.device import Device, DeviceError, DeviceFault, open_device
+from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError
 from tilewright.runtime.pynq_device import PynqDevice
@@ -179,3 +179,57 @@ def test_the_selftest_looks_at_every_core(toolchain: None) -> None:
     assert broken.ok is False
     assert broken.detail.startswith("SEGMENT0_LIMIT holds 0x5 after reset")
     assert broken.detail.endswith("(core 1)")
+
+
+def pieces() -> list[Program]:
+    """Two programs that differ, one of which uses scratch memory."""
+    return [spilling(), make_program()]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_programs_beside_each_other_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice, count: int) -> None:
+    programs = pieces()
+    values = [
+        np.random.default_rng(k).integers(0, 256, (count, s.size), np.uint8)
+        for program in programs for k, s in enumerate(program.segments) if s.kind == "input"
+    ]  # fmt: skip
+
+    def outputs(device: Device) -> tuple[list[list[int]], list[Counters]]:
+        allocations = [device.allocate(program, count) for program in programs]
+        for allocation, x in zip(allocations, values):
+            kinds = [s.kind for s in allocation.program.segments]
+            device.write_stack(allocation, kinds.index("input"), 0, x)
+        for _ in range(2):  # again: registers and memory are those of the first time
+            device.run_together(allocations, count)
+            counters = [device.counters(allocation) for allocation in allocations]
+            found = [
+                device.read_stack(a, k, count, 0, s.size).tolist()
+                for a in allocations for k, s in enumerate(a.program.segments) if s.kind == "output"
+            ]  # fmt: skip
+        for allocation in allocations:
+            device.release(allocation)
+        return found, counters
+
+    wanted, simulated = outputs(open_device("sim", TWO))
+    alone = open_device("sim", TINY)
+    assert [c.cycles for c in outputs(alone)[1]] == [c.cycles for c in simulated]
+    assert not any(c.together for c in outputs(alone)[1])
+    for device in (rtl, board):
+        found, counters = outputs(device)
+        assert found == wanted
+        assert [c.cycles for c in counters] == [c.cycles for c in simulated]
+        assert [(c.together, c.cores, c.interval) for c in counters] == [(True, 2, None)] * 2
+        assert run_network(device, 5)[0].tolist() == run_network(open_device("sim", TWO), 5)[0].tolist()
+
+
+def test_a_fault_beside_another_program_is_named_and_leaves_the_device_usable(
+    rtl: RtlDevice, board: PynqDevice
+) -> None:
+    sound, *_ = pieces()
+    for device in (open_device("sim", TWO), rtl, board):
+        allocations = [device.allocate(sound, 1), device.allocate(make_program(faulty=True), 1)]
+        with pytest.raises(DeviceFault, match="SEGMENT"):
+            device.run_together(allocations, 1)
+        for allocation in allocations:
+            device.release(allocation)
+        assert run_network(device, 2)[0].tolist() == run_network(open_device("sim", TWO), 2)[0].tolist()

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 from tests.runtime.naive_steps import pack as naive_pack
+from tests.runtime.network import make_artifact
+from tilewright.runtime.flow import check_flow
 from tilewright.runtime.steps import (
     CastStep,
+    CutStep,
     DequantizeStep,
     Form,
     InterpreterStep,
+    JoinStep,
     LaunchStep,
     PackStep,
     QuantizeStep,
@@ -124,6 +128,9 @@ def test_tables_that_softmax_cannot_use_are_refused(table: tuple[float, ...]) ->
 STEPS: list[Step] = [
     PackStep("x", 1, (1, 2, 3, 4), 4, 1, permutation=(0, 2, 3, 1)),
     LaunchStep(),
+    LaunchStep(0, (1, 2)),
+    CutStep("y", "u", (0, 1, 0, 0), (1, 2, 3, 4)),
+    JoinStep(("u", "v"), "y", ((0, 1, 0, 0), (0, 3, 0, 0)), (1, 5, 3, 4)),
     UnpackStep("y", 2, (1, 1, 1, 4), (1, 4), 4, 1),
     SoftmaxStep("y", "p", 1073741824, 22, -100),
     TableSoftmaxStep("p", "p2", (0.0, 0.5) * 128, 256.0, 3),
@@ -146,3 +153,40 @@ def test_unknown_steps_are_refused() -> None:
         step_from_dict({"kind": "dance"})
     with pytest.raises(StepError, match=r"launch step: .*speed"):
         step_from_dict({"kind": "launch", "speed": 3})
+
+
+def test_parts_of_tensors_lie_within_them() -> None:
+    cut, image = CutStep("x", "y", (0, 1), (1, 2)), Form((1, 3), "int8")
+    assert cut.result(image) == Form((1, 2), "int8")
+    assert cut.apply(np.arange(6).reshape(2, 1, 3)).tolist() == [[[1, 2]], [[4, 5]]]
+    for wrong in (Form((1, 2), "int8"), Form((1, 1, 3), "int8")):
+        with pytest.raises(StepError, match="is no part of"):
+            cut.result(wrong)
+    join, parts = JoinStep(("a", "b"), "y", ((0, 0), (0, 1)), (1, 4)), [Form((1, 2), "int8")] * 2
+    assert join.result(parts) == Form((1, 4), "int8")
+    assert join.apply([np.array([[[1, 2]]]), np.array([[[2, 3]]])]).tolist() == [[[1, 2, 3, 0]]]
+    wrong_parts: tuple[list[Form], ...] = (
+        [],
+        parts[:1],
+        [parts[0], Form((1, 4), "int8")],
+        [parts[0], Form((1, 2), "uint8")],
+    )
+    for forms in wrong_parts:
+        with pytest.raises(StepError, match="are no parts of"):
+            join.result(forms)
+    with pytest.raises(StepError, match="more than"):
+        JoinStep(("a",), "y", ((0, 0),), (1 << 20, 1 << 20)).result([Form((1, 2), "int8")])
+
+
+def test_a_program_is_launched_once_alone_or_beside_others() -> None:
+    artifact = make_artifact()
+    again = replace(artifact, steps=tuple(
+        LaunchStep(0, (0,)) if isinstance(step, LaunchStep) else step for step in artifact.steps
+    ))  # fmt: skip
+    with pytest.raises(StepError, match="program 0 has already been launched"):
+        check_flow(again)
+    missing = replace(artifact, steps=tuple(
+        LaunchStep(0, (1,)) if isinstance(step, LaunchStep) else step for step in artifact.steps
+    ))  # fmt: skip
+    with pytest.raises(StepError, match="there is no program 1"):
+        check_flow(missing)

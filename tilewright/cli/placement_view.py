@@ -55,17 +55,14 @@ def _described(title: str, found: Solution | None, placed: Placed) -> list[str]:
 def _part(part: Part, placed: Placed) -> str:
     ops = [placed.costs.graph.ops[k] for k in members(part.operators)]
     span = ops[0].name if len(ops) == 1 else f"{ops[0].name} to {ops[-1].name} ({len(ops)} operators)"
-    time = (
-        placed.costs.core(part.operators)
-        if part.replicas
-        else sum(placed.costs.problem.cpu[k] or 0 for k in members(part.operators))
-    )
-    return f"{_place(part)}: {span}, {_cycles(time)}"
+    return f"{_place(part)}: {span}, {_cycles(placed.costs.part_time(part))}"
 
 
 def _place(part: Part) -> str:
     if not part.replicas:
         return "CPU"
+    if part.axis is not None:
+        return f"{part.replicas} cores by {part.axis}"
     return "core" if part.replicas == 1 else f"{part.replicas} cores"
 
 

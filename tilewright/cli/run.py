@@ -24,7 +24,7 @@ from tilewright.runtime.report import Report
 DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
-OBJECTIVE = "Place operators on accelerator and CPU for the least time, by what they cost on this machine."
+OBJECTIVE = "Place operators on cores and CPU for the least time of one inference, by what they cost on this machine."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.place.problem import Problem, members
+from tilewright.jit.split.pieces import Axis
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,22 @@ class Costs:
         ends = {v for v in inside if all(a != v for a, _ in self.edges)}
         return sum(self.core[v] for v in inside) + sum(self.transfer[v] for v in comes | leaves | ends)
 
-    def problem(self) -> Problem:
+    def shared(self, mask: int, most: int = 1 << 60) -> dict[Axis, int]:
+        """On several cores at once: rows as long as sums of their times are even, channels of single operators."""
+        whole = self.on_core(mask)
+        if whole is None:
+            return {}
+        found: dict[Axis, int] = {"rows": whole // 2 + 9} if whole % 2 == 0 else {}
+        found |= {"channels": whole // 3 + 14} if mask & (mask - 1) == 0 else {}
+        return {axis: time for axis, time in found.items() if time < most}
+
+    def problem(self, cores: int = 1) -> Problem:
         """As the solver takes it."""
         needs = [0] * len(self.core)
         for a, b in self.edges:
             needs[b] |= 1 << a
-        return Problem(tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core)
+        shared = (self.shared, cores) if cores > 1 else ()
+        return Problem(tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core, *shared)
 
 
 def random_costs(rng: np.random.Generator, operators: int) -> Costs:
@@ -48,6 +59,12 @@ def random_costs(rng: np.random.Generator, operators: int) -> Costs:
     return Costs(
         tuple(edges), tuple(core.tolist()), tuple(cpu.tolist()), tuple(rng.integers(0, 15, operators).tolist())
     )
+
+
+def _times(costs: Costs, part: int) -> list[int]:
+    """The times of a part on one core, and on several."""
+    time = costs.on_core(part)
+    return [*([] if time is None else [time]), *costs.shared(part).values()]
 
 
 def _reach(costs: Costs) -> NDArray[np.bool_]:
@@ -71,6 +88,11 @@ def _can_run(costs: Costs, reach: NDArray[np.bool_], parts: list[list[int]]) -> 
 
 def all_placements(costs: Costs, parts: int) -> list[tuple[list[int], int]]:
     """(times of the core parts, time of the CPU) of each placement with up to so many core parts."""
+    return [([costs.on_core(part) or 0 for part in found], cpu) for found, cpu in all_parts(costs, parts)]
+
+
+def all_parts(costs: Costs, parts: int) -> list[tuple[list[int], int]]:
+    """(core parts as masks, time of the CPU) of each placement with up to so many core parts."""
     reach, n = _reach(costs), len(costs.core)
     allowed = [
         ([0] if costs.cpu[v] >= 0 else []) + (list(range(1, parts + 1)) if costs.core[v] >= 0 else []) for v in range(n)
@@ -83,8 +105,8 @@ def all_placements(costs: Costs, parts: int) -> list[tuple[list[int], int]]:
         groups = [[v for v in range(n) if labels[v] == k] for k in used]
         if not _can_run(costs, reach, groups + [[v] for v in range(n) if labels[v] == 0]):
             continue
-        times = [costs.on_core(sum(1 << v for v in group)) for group in groups]
-        result.append(([t for t in times if t is not None], sum(costs.cpu[v] for v in range(n) if labels[v] == 0)))
+        cpu = sum(costs.cpu[v] for v in range(n) if labels[v] == 0)
+        result.append(([sum(1 << v for v in group) for group in groups], cpu))
     return result
 
 
@@ -106,3 +128,12 @@ def exhaustive_side_by_side(costs: Costs, cores: int) -> list[int]:
 def exhaustive_latency(costs: Costs) -> list[int]:
     """The costs of all placements, whatever the number of launches, from the least."""
     return sorted(sum(times) + cpu for times, cpu in all_placements(costs, len(costs.core)))
+
+
+def exhaustive_shared(costs: Costs) -> list[int]:
+    """As :func:`exhaustive_latency`, and each part on cores in every way in which several can share it."""
+    return sorted(
+        sum(times) + cpu
+        for parts, cpu in all_parts(costs, len(costs.core))
+        for times in itertools.product(*(_times(costs, part) for part in parts))
+    )

@@ -13,6 +13,7 @@ from tests.jit.place.exhaustive import (
     Costs,
     exhaustive_latency,
     exhaustive_pipeline,
+    exhaustive_shared,
     exhaustive_side_by_side,
     random_costs,
 )
@@ -82,6 +83,22 @@ def test_latency_and_its_second_are_those_of_exhaustive_search(seed: int) -> Non
     expected, problem = exhaustive_latency(costs), costs.problem()
     best = best_latency(problem)
     assert best.cost == recomputed(problem, best, lambda times, cpu: sum(times) + cpu) == expected[0]
+    second = next_best(best, partial(best_latency, problem))
+    assert (None if second is None else second.cost) == (expected[1] if len(expected) > 1 else None)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_that_cores_share_are_those_of_exhaustive_search(seed: int) -> None:
+    rng = np.random.default_rng(3000 + seed)
+    costs = random_costs(rng, int(rng.integers(1, 7)))
+    expected, problem = exhaustive_shared(costs), costs.problem(2)
+    best = best_latency(problem)
+    parts = [
+        costs.shared(p.operators)[p.axis] if p.axis else costs.on_core(p.operators) or 0
+        for p in best.parts if p.replicas
+    ]  # fmt: skip
+    cpu = sum(problem.cpu[v] or 0 for p in best.parts if not p.replicas for v in members(p.operators))
+    assert best.cost == sum(parts) + cpu == expected[0] <= best_latency(costs.problem()).cost
     second = next_best(best, partial(best_latency, problem))
     assert (None if second is None else second.cost) == (expected[1] if len(expected) > 1 else None)
 

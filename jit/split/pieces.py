@@ -1,0 +1,115 @@
+"""A graph cut into pieces, each of which makes some rows or some channels of every output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from tilewright.jit import graph as g
+from tilewright.jit.graph import Graph, Op, TensorSpec
+from tilewright.jit.split.boxes import Box, Uncut, box_of, restricted
+
+Axis = Literal["rows", "channels"]
+AXES: tuple[Axis, ...] = ("rows", "channels")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """``graph`` over boxes of the whole's tensors: ``taken`` and ``given`` say which its inputs and outputs are."""
+
+    graph: Graph
+    taken: dict[str, tuple[str, Box]]
+    given: dict[str, tuple[str, Box]]
+
+
+def cut(graph: Graph, count: int, axis: Axis, lanes: int) -> list[Piece]:
+    """Up to ``count`` pieces of a graph of the accelerator's operators; channels are cut at multiples of ``lanes``.
+
+    The outputs of all pieces together are those of the whole; where a piece makes more of one than its share (others
+    of its operators read it), values are there twice. Raises :class:`Uncut` where there are no two pieces.
+    """
+    outputs = [graph.tensors[name] for name in graph.outputs]
+    shares = [_shares(box_of(tensor), count, axis, lanes) for tensor in outputs]
+    fewest = min(map(len, shares))
+    if fewest < 2:
+        raise Uncut(f"{graph.outputs[0]}: has no {axis} for two")
+    if fewest < count:
+        shares = [_shares(box_of(tensor), fewest, axis, lanes) for tensor in outputs]
+    return [_piece(graph, dict(zip(graph.outputs, boxes))) for boxes in zip(*shares, strict=True)]
+
+
+def _shares(whole: Box, count: int, axis: Axis, lanes: int) -> list[Box]:
+    """A tensor's rows or channels in parts as even as can be."""
+    unit = 1 if axis == "rows" else lanes
+    size = whole.bottom if axis == "rows" else whole.last
+    units = -(-size // unit)
+    count = min(count, units)
+    ends = [min(size, k * units // count * unit) for k in range(count + 1)]
+    if axis == "rows":
+        return [whole._replace(top=a, bottom=b) for a, b in pairwise(ends)]
+    return [whole._replace(first=a, last=b) for a, b in pairwise(ends)]
+
+
+def _piece(graph: Graph, wanted: Mapping[str, Box]) -> Piece:
+    """The operators that the boxes of the outputs need, each as much of itself as is needed."""
+    need, asked = dict(wanted), dict[str, tuple[Op, list[Box]]]()
+    taken: dict[tuple[str, int, int], Box] = {}  #: of an input what is read of some of its channels
+    for op in reversed(graph.ops):
+        if op.output not in need:
+            continue
+        inputs = [graph.tensors[name] for name in op.inputs]
+        asked[op.name] = restricted(op, need[op.output], graph.tensors[op.output], inputs)
+        for name, box in zip(op.inputs, asked[op.name][1]):
+            if name in graph.inputs:
+                key = name, box.first, box.last
+                taken[key] = box.around(taken.get(key))
+            else:
+                need[name] = box.around(need.get(name))
+    build = _Build(graph, need, taken)
+    for op in graph.ops:
+        if op.name in asked:
+            build.append(*asked[op.name])
+    given = {build.name(tensor, need[tensor]): (tensor, need[tensor]) for tensor in graph.outputs}
+    read = {build.name(key[0], box): (key[0], box) for key, box in taken.items()}
+    return Piece(Graph(graph.name, list(read), list(given), build.tensors, build.ops), read, given)
+
+
+class _Build:
+    """The operators of a piece, in order."""
+
+    def __init__(self, graph: Graph, need: Mapping[str, Box], taken: Mapping[tuple[str, int, int], Box]) -> None:
+        self._graph, self._need, self._taken = graph, need, taken
+        self.tensors: dict[str, TensorSpec] = {}
+        self.ops: list[Op] = []
+
+    def name(self, tensor: str, box: Box) -> str:
+        """The piece's tensor that is a box of one of the whole's."""
+        spec = box.of(self._graph.tensors[tensor])
+        self.tensors[spec.name] = spec
+        return spec.name
+
+    def append(self, op: Op, boxes: list[Box]) -> None:
+        """An operator that reads these boxes of its inputs."""
+        inputs = [self._input(op, name, box) for name, box in zip(op.inputs, boxes)]
+        output, box = self._graph.tensors[op.output], self._need[op.output]
+        name = op.name + box.label(output)
+        self.ops.append(replace(op, name=name, inputs=inputs, output=self.name(op.output, box)))
+
+    def _input(self, op: Op, tensor: str, box: Box) -> str:
+        """The tensor with a box of an input, copied where the piece has more of it for others."""
+        have = self._taken.get((tensor, box.first, box.last)) or self._need[tensor]
+        name = self.name(tensor, box)
+        if have == box or any(made.output == name for made in self.ops):
+            return name
+        if have[2:] != box[2:]:
+            raise Uncut(f"{op.name} ({op.kind}): reads channels {box.first}:{box.last} of what is made whole")
+        size = box.bottom - box.top, self.tensors[name].shape[2]
+        self.ops.append(
+            g.Slice(
+                name=name, inputs=[self.name(tensor, have)], output=name, begin=(box.top - have.top, 0), size=size,
+                covers=op.covers,
+            )
+        )  # fmt: skip
+        return name

@@ -1,0 +1,97 @@
+"""Parts that cores share: planned, corrected by the simulator, compiled by ``compile`` and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.jit.place.test_placed import Fixed
+from tests.jit.tflite_models import SAME, TfliteBuilder, litert
+from tilewright.cli.app import main
+from tilewright.config import PRESETS
+from tilewright.jit.place import placed as placed_module
+from tilewright.jit.place.execute import compile_placed, simulate_latency
+from tilewright.jit.place.placed import place_source
+from tilewright.jit.place.settle import settle
+from tilewright.jit.source import open_source
+from tilewright.runtime.steps import LaunchStep
+
+ONE = PRESETS["tiny"]
+FOUR = ONE.replace(cores=4)
+
+
+class Slow(Fixed):
+    """A machine whose CPU takes a second for each operator of a file, and no time to move what cores take and give."""
+
+    def __init__(self) -> None:
+        super().__init__(10**9)
+
+    def of(self, key: str, prepare: Callable[[], Callable[[], object]]) -> int:
+        return self.file if key.startswith("litert") else 0
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    b = TfliteBuilder(3)
+    x = first = b.tensor([1, 24, 24, 8], 0.05, 3)
+    for channels in (16, 16, 32):
+        weights, scales = b.weights([channels, 3, 3, b.tensors[x]["shape"][3]], 0)
+        bias = b.bias(x, scales, channels)
+        y = b.tensor([1, 24, 24, channels], 0.9, -4)
+        fields = {"StrideH": 1, "StrideW": 1, "Padding": SAME, "DilationHFactor": 1, "DilationWFactor": 1}
+        x = b.op("CONV_2D", [x, weights, bias], y, "Conv2DOptions", **fields)
+    return b.save(tmp_path_factory.mktemp("splits") / "convolutions.tflite", [first], [x])
+
+
+def test_what_is_settled_on_is_as_simulated(model: Path) -> None:
+    source = open_source(model)
+    alone, planned = (place_source(source, config, "latency", Slow()) for config in (ONE, FOUR))
+    assert planned.greedy.cost == alone.greedy.cost
+    assert planned.best.cost < alone.best.cost / 2
+    assert any(part.axis == "rows" for part in planned.best.parts)
+    settled, made = settle(source, planned)
+    simulated = simulate_latency(settled, settled.best, made.compiled.programs)
+    assert settled.best.cost == simulated
+    assert simulated == pytest.approx(planned.best.cost, rel=0.1)
+    greedy = compile_placed(source, settled, settled.greedy)
+    assert settled.greedy.cost == simulate_latency(settled, settled.greedy, greedy.compiled.programs)
+    assert simulated < settled.greedy.cost / 2
+
+
+def test_compile_lets_cores_share_and_the_integers_stay(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed_module, "HostTimes", Slow)
+    x = np.random.default_rng(0).integers(-128, 128, (3, 24, 24, 8)).astype(np.int8)
+    shared = tw.compile(model, FOUR, objective="latency", cache=False)
+    alone = tw.compile(model, ONE, objective="latency", cache=False)
+    assert any(step.beside for step in shared.artifact.steps if isinstance(step, LaunchStep))
+    assert len(alone.artifact.programs) == 1
+    y, report = shared.run(x)
+    one, report_of_one = alone.run(x)
+    np.testing.assert_array_equal(y, one)
+    np.testing.assert_array_equal(y, np.concatenate([litert(model, [image[None]])[0] for image in x]))
+    assert report.cycles < report_of_one.cycles / 2
+
+
+def test_an_artifact_for_one_core_is_not_taken_for_four(
+    model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(placed_module, "HostTimes", Slow)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    programs = [len(tw.compile(model, config, objective="latency").artifact.programs) for config in (ONE, FOUR, ONE)]
+    assert programs[0] == programs[2] == 1 < programs[1]
+
+
+def test_inspect_says_who_shares_what(
+    model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(placed_module, "HostTimes", Slow)
+    config = tmp_path / "four.toml"
+    config.write_text(FOUR.to_toml())
+    assert main(["inspect", str(model), "--placement", "--objective", "latency", "--config", str(config)]) == 0
+    text = capsys.readouterr().out
+    assert "4 cores by rows: " in text
+    assert "on 4 cores of" in text
