@@ -74,6 +74,8 @@ class Access:
         """Addresses of act offsets; other memories' are the addresses already."""
         if not self.wrap_size:
             return offsets
+        if not self.wraps():
+            return offsets + self.wrap_base
         return np.where(offsets < self.wrap_size, offsets, offsets - self.wrap_size) + self.wrap_base
 
     def visits(self, iterations: Addresses | None = None) -> Addresses:
