@@ -62,12 +62,15 @@ def places(site: Site) -> list[NDArray[np.int64]]:
     """For each result, the place in input 0 (counted in the file's order) of each of its elements; -1 for others'."""
     node, prepared = site.node, site.prepared
     name = site.input(0)
-    if any(t not in prepared.constants for t in node.reads if t != name) or name in node.inputs[1:]:
+    others = [t for t in node.reads if t != name and t not in prepared.constants]
+    ahead = [prepared.producers.get(t) for t in others]
+    fixed = [n for n in ahead if n is not None and all(t in prepared.constants for t in n.reads)]
+    if len(fixed) < len(others) or name in node.inputs[1:]:
         raise Unsupported(f"{node.kind} whose places are computed")
     if node.kind == "Resize" and (node.attribute("mode", "nearest") or "nearest") != "nearest":
         raise Unsupported(f"Resize by mode {node.attribute('mode')}")
     dtype, shape = prepared.types[name]
-    run = interpreters.load("onnxruntime", cut(prepared, [node], [name], list(node.makes), {}), site.name)
+    run = interpreters.load("onnxruntime", cut(prepared, [*fixed, node], [name], list(node.makes), {}), site.name)
     count = int(np.prod(shape))
     given = np.arange(count)
     if dtype == "float32":

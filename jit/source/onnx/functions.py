@@ -18,10 +18,10 @@ from tilewright.runtime import interpreters
 
 #: results that have the shape of what is read, and of each element of it make one of theirs
 KINDS = (
-    "Abs", "Add", "Ceil", "Celu", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu", "Floor", "Gelu", "HardSigmoid",
-    "HardSwish", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "QLinearAdd",
-    "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu", "Sigmoid", "Sign",
-    "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tanh", "ThresholdedRelu",
+    "Abs", "Add", "BatchNormalization", "Ceil", "Celu", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu", "Floor",
+    "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow",
+    "QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu",
+    "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
 _BESIDE = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity")
 _TURNS = 4  #: positions at which each value is tried
@@ -48,6 +48,8 @@ def takes(prepared: Prepared, unit: Unit, axis: int) -> bool:
 def _along(size: tuple[int, ...], shape: tuple[int, ...], axis: int, kind: str) -> bool:
     """Whether an operand of this size has a single number, or broadcasts one to each place along ``axis``."""
     whole = (1,) * (len(shape) - len(size)) + size
+    if kind == "BatchNormalization":
+        whole = (1, *size, *(1 for _ in shape[2:]))
     alike = all(n == 1 or (a == axis and kind not in _BESIDE) for a, n in enumerate(whole))
     return int(np.prod(size)) == 1 or (alike and len(whole) == len(shape))
 

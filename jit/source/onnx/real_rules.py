@@ -196,9 +196,18 @@ def _concat(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return lambda out: quantised.joined(site, site.node.inputs, inputs, out)
 
 
+def _number(site: Site, position: int) -> NDArray[Any]:
+    """A constant operand, dequantised where it is stored so."""
+    node = site.prepared.producers.get(site.input(position))
+    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+        return site.constant(position)
+    values, scale, *rest = (site.prepared.array(t) for t in node.inputs if t)
+    return (values.astype(np.int32) - (rest[0].astype(np.int32) if rest else 0)).astype(np.float32) * scale
+
+
 def _pad(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     x, key = stretch.operand(site, 0), stretch.key(site, 0)
-    fill = site.constant(2) if site.has(2) else np.asarray(site.node.attribute("value", 0.0))
+    fill = _number(site, 2) if site.has(2) else np.asarray(site.node.attribute("value", 0.0))
     if fill.size != 1:
         raise Unsupported("padding with several values")
     value = float(fill.reshape(()))

@@ -85,9 +85,12 @@ def find_units(prepared: Prepared) -> list[Unit]:
 
 
 def _join_nameless(prepared: Prepared, core: list[Node], sets: _Sets, loose: set[int]) -> None:
-    """Nodes that ONNX Runtime added go with the node whose result they read, or else with one that reads theirs."""
+    """Nodes that ONNX Runtime added go with the node whose result they read, or else with one that reads theirs.
+
+    Those that hang together with a node of the file already (what it made of a HardSwish, say) are that unit's.
+    """
     for node in core:
-        if node.origin:
+        if node.origin or any(n.origin for n in core if sets.find(n.index) == sets.find(node.index)):
             continue
         sources = [prepared.producers[t] for t in _through(prepared, node, loose) if t in prepared.producers]
         readers = [n for t in node.makes for n in prepared.readers.get(t, [])]

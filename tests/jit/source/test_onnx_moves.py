@@ -152,6 +152,16 @@ def test_means_that_are_ties_belong_to_the_interpreter(tmp_path: Path) -> None:
         assert interpreted(built)
 
 
+def test_padding_with_a_quantised_number(tmp_path: Path) -> None:
+    b = NetBuilder(2)
+    x = b.real_input(SHAPE)
+    value = b.dequantise(b.constant(np.uint8(200)), 0.011, np.uint8(77))
+    y = b.op("Pad", [x.name, b.constant(np.array([0, 0, 1, 2, 0, 0, 0, 3])), value])
+    b.output(b.pair(y, (1, 8, 7, 9), 0.031, 5).name, (1, 8, 7, 9))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+
+
 def test_a_clamped_tensor_is_taken_apart(tmp_path: Path) -> None:
     b = NetBuilder(2)
     x = b.real_input(SHAPE)

@@ -140,7 +140,9 @@ def test_kernels_of_single_elements(kind: str, dtype: str, tmp_path: Path) -> No
 
 @both
 @pytest.mark.parametrize("opset", [13, 17])
-@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div", "PRelu", "QLinearAdd", "QLinearMul", "chain"])
+@pytest.mark.parametrize(
+    "kind", ["Add", "Sub", "Mul", "Div", "PRelu", "QLinearAdd", "QLinearMul", "chain", "BatchNormalization"]
+)
 def test_numbers_per_channel(kind: str, opset: int, dtype: str, tmp_path: Path) -> None:
     """Of either sign; with the numbers first where the order matters."""
     channels = (6, 1, 1) if opset == 13 else (1, 6, 1, 1)
@@ -151,6 +153,9 @@ def test_numbers_per_channel(kind: str, opset: int, dtype: str, tmp_path: Path) 
         values = b.constant(b.rng.integers(0, 128, (1, 6, 1, 1)).astype(dtype))
         stored = b.dequantise(values, 0.011, b.zero(-9))
         y = b.op(kind[7:], [stored, x.name])
+    elif kind == "BatchNormalization":
+        means = [b.constant(v.reshape(-1)) for v in (numbers, numbers[::-1].copy(), numbers * F(0.3))]
+        y = b.op(kind, [x.name, *means, b.constant(np.abs(numbers).reshape(-1) + F(0.5))])
     elif kind == "chain":
         y = b.op("Relu", [b.op("Add", [b.op("Mul", [x.name, b.constant(numbers)]), b.constant(numbers[::-1].copy())])])
     else:
@@ -171,3 +176,16 @@ def test_a_number_for_each_pixel_belongs_to_the_interpreter(tmp_path: Path) -> N
         b.output(b.pair(y, SHAPE, 0.0311, 5).name, SHAPE)
         _, built = compared(b.save(tmp_path / "m.onnx"))
         assert "a number for each pixel" in " ".join(interpreted(built).values())
+
+
+@both
+def test_what_onnx_runtime_takes_apart_leaves_the_layer_ahead_alone(dtype: str, tmp_path: Path) -> None:
+    """HardSwish becomes HardSigmoid and Mul, nodes without a place in the file."""
+    b = NetBuilder(3, dtype, 14)
+    x = b.real_input(SHAPE)
+    y = b.fitted(b.conv(x, 8, 1), (1, 8, *SHAPE[2:]), 1.0)
+    y = b.fitted(b.op("HardSwish", [y.name]), y.shape, 0.6)
+    b.output(b.fitted(b.conv(y, 5, 1), (1, 5, *SHAPE[2:]), 1.0).name, (1, 5, *SHAPE[2:]))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+    assert kinds(built) == ["Conv2D", "Requantize", "Conv2D"]
