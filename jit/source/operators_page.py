@@ -52,7 +52,7 @@ TFLITE: dict[str, str] = {
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv"), "convolution"),
-    "QLinearMatMul": "products",
+    "QLinearMatMul": "products", "ConvTranspose": "spread",
     **dict.fromkeys(functions.KINDS, "table"),
     **dict.fromkeys(("Add", "Max", "Min", "QLinearAdd", "Sub"), "sum"),
     **dict.fromkeys(("Mul", "QLinearMul"), "product"),

@@ -159,6 +159,24 @@ def _blocks(layer: Layer, x: Operand, places: tuple[Positions, ...], block: tupl
     ).name  # fmt: skip
 
 
+def spread(layer: Layer, x: Operand, strides: tuple[int, int]) -> Operand:
+    """The image with ``stride`` - 1 real zeros between neighbouring pixels, as transposed convolutions read it."""
+    if strides == (1, 1):
+        return x
+    matrices = []
+    for size, stride in zip(x.shape[1:3], strides, strict=True):
+        matrices.append(np.zeros(((size - 1) * stride + 1, size), np.int32))
+        matrices[-1][np.arange(size) * stride, np.arange(size)] = 1
+    rows, columns = matrices
+    shape = (1, len(rows), len(columns), x.shape[3])
+    requant = replace(identity_requant(x.shape[3]), zero_point=x.zero_point)
+    name = layer.builder.append(
+        Resample, f"spread_{layer.name}", [x.name], shape, like=x.quantisation, source=layer.source,
+        covers=layer.covers, rows=rows, columns=columns, offset=x.zero_point, requant=requant,
+    )  # fmt: skip
+    return Operand(name, shape, x.quantisation)
+
+
 # -- joins -------------------------------------------------------------------------------------------------
 
 

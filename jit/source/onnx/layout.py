@@ -11,7 +11,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 _IMAGE = (
-    "Conv", "FusedConv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "QLinearAveragePool",
+    "Conv", "ConvTranspose", "FusedConv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "QLinearAveragePool",
     "GlobalAveragePool", "QLinearGlobalAveragePool", "GlobalMaxPool", "DepthToSpace", "SpaceToDepth",
 )  # fmt: skip
 _MATRICES = ("MatMul", "QLinearMatMul", "Softmax", "QLinearSoftmax")

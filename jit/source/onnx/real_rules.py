@@ -22,7 +22,14 @@ from tilewright.jit.graph import Maximum, Minimum
 from tilewright.jit.source.onnx import elements, quantised, reduce
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
-from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
+from tilewright.jit.source.onnx.weights import (
+    centred,
+    channel_scales,
+    convolve,
+    convolve_transposed,
+    fully_connect,
+    integer_bias,
+)
 
 _METHOD = "ONNX Runtime adds in float32 here, in an order of its own; exact sums on the accelerator"
 
@@ -92,6 +99,28 @@ def _conv(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     def finish(out: Output) -> str:
         tensor = convolve(site, site.node, stretch.operand(site, 0), weight, scales, bias, out, shapes)
         _state_products(site, numbers, weight.reshape(len(scales), -1), scales, bias, out)
+        return tensor
+
+    return finish
+
+
+def _conv_transpose(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    numbers, groups = stretch.numbers(site, 0), int(site.node.attribute("group", 1))
+    result = site.node.outputs[0]
+    site.require_image(site.input(0), result)
+    weight, scales = _weights(site, 1, 1)
+    if groups > 1 and (scales != scales[0]).any():
+        raise Unsupported("weight scales per channel of a transposed convolution in groups")
+    scales = np.tile(scales, groups)
+    bias = _bias(site, 2, numbers, scales)
+    inputs, outputs, *kernel = weight.shape
+    ordered = weight.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
+    ordered = ordered.reshape(groups * outputs, inputs // groups, *kernel)
+
+    def finish(out: Output) -> str:
+        x = stretch.operand(site, 0)
+        tensor = convolve_transposed(site, site.node, x, ordered, scales, bias, out, site.shape(result))
+        _state_products(site, numbers, ordered.reshape(len(scales), -1), scales, bias, out)
         return tensor
 
     return finish
@@ -237,6 +266,7 @@ RULES: dict[str, Rule] = {
     "AveragePool": _average_pool,
     "Concat": _concat,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "FusedConv": _conv,
     "FusedGemm": _gemm,
     "Gemm": _gemm,

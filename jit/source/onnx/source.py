@@ -36,7 +36,10 @@ TOLERATED = 0.05
 #: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
 _ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
 #: layers that are the accelerator's even where a float32 sum may differ
-_WEIGHTED = (*_ROWS, "Conv", "FusedConv", "QLinearConv", "QGemm", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+_WEIGHTED = (
+    *_ROWS, "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "MatMulInteger", "QGemm", "QLinearConv",
+    "QLinearMatMul",
+)  # fmt: skip
 _ORDER = "sums in float32, whose order may depend on the batch"
 _MOVED = "sums in float32, which ONNX Runtime orders otherwise within the whole model"
 #: what the user's own names stand for where he gave none, or gave one twice

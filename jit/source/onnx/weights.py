@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation
+from tilewright.jit.frontend.layers.moves import spread
 from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
 from tilewright.jit.source.onnx.prepared import Node
@@ -68,6 +69,37 @@ def convolve(
     return convolution(
         layer, x, ordered, scales, bias, out, strides=strides, dilation=dilation, padding=padding,
         groups=int(node.attribute("group", 1)),
+    )  # fmt: skip
+
+
+def convolve_transposed(
+    layer: Layer,
+    node: Node,
+    x: Operand,
+    weight: NDArray[np.int16],
+    scales: NDArray[np.float64],
+    bias: NDArray[np.int64],
+    out: Output,
+    shape: tuple[int, ...],
+) -> str:
+    """``weight`` (OC, IC / groups, spatial axes) with the image spread by the strides; ``shape``: the result's, axes as
+    in the file."""
+    kernel, strides, dilation = window_steps(node, weight.shape[2:])
+    rank = len(weight.shape) - 2
+    pads = list(node.attribute("pads", [0] * 2 * rank))
+    if (node.attribute("auto_pad", "NOTSET") or "NOTSET") != "NOTSET" or node.attribute("output_shape"):
+        raise Unsupported("a transposed convolution whose padding follows from the result's shape")
+    wide = spread(layer, x, strides)
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    before = [r - p for r, p in zip(reach, [0] * (2 - rank) + pads[:rank], strict=True)]
+    sizes = (*(1,) * (2 - rank), *shape[2:])
+    after = [o + r - b - n for o, r, b, n in zip(sizes, reach, before, wide.shape[1:3], strict=True)]
+    if min(*before, *after) < 0:
+        raise Unsupported(f"a transposed convolution to {shape[2:]} that leaves pixels out")
+    ordered = weight.reshape(*weight.shape[:2], *kernel)[:, :, ::-1, ::-1].transpose(0, 2, 3, 1)
+    return convolution(
+        layer, wide, ordered, scales, bias, out, dilation=dilation, groups=int(node.attribute("group", 1)),
+        padding=(before[0], before[1], after[0], after[1]),
     )  # fmt: skip
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand
+from tilewright.jit.frontend.layers.moves import spread
 from tilewright.jit.frontend.layers.weighted import convolution
 from tilewright.jit.graph import Requant, Resample
 from tilewright.jit.numbers import identity_requant
@@ -112,25 +111,7 @@ def transpose_conv(site: Site) -> str:
     if min(*before, *after, *strides) < 0:
         raise Unsupported(f"a result of shape {wanted[1:3]} that leaves pixels out")
     return convolution(
-        site, _spread(site, x, strides), np.ascontiguousarray(weight[:, ::-1, ::-1]), scales,
+        site, spread(site, x, strides), np.ascontiguousarray(weight[:, ::-1, ::-1]), scales,
         read_bias(site, 3, len(weight)), out, padding=(before[0], before[1], after[0], after[1]),
         float_product=float_product(site, 2),
     )  # fmt: skip
-
-
-def _spread(site: Site, x: Operand, strides: tuple[int, int]) -> Operand:
-    """The image with ``stride`` - 1 real zeros between neighbouring pixels."""
-    if strides == (1, 1):
-        return x
-    matrices = []
-    for size, stride in zip(x.shape[1:3], strides, strict=True):
-        matrices.append(np.zeros(((size - 1) * stride + 1, size), np.int32))
-        matrices[-1][np.arange(size) * stride, np.arange(size)] = 1
-    rows, columns = matrices
-    shape = (1, len(rows), len(columns), x.shape[3])
-    requant = replace(identity_requant(x.shape[3]), zero_point=x.zero_point)
-    name = site.builder.append(
-        Resample, f"spread_{site.name}", [x.name], shape, like=x.quantisation, source=site.source, covers=site.covers,
-        rows=rows, columns=columns, offset=x.zero_point, requant=requant,
-    )  # fmt: skip
-    return Operand(name, shape, x.quantisation)
