@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,12 +62,13 @@ def import_model(path: str | Path, refused: Mapping[int, str] | None = None) -> 
     return lower_source(open_source(path), refused or {})
 
 
-def lower_source(source: Source, refused: Mapping[int, str]) -> ImportedModel:
-    """The graph of an opened file; what is not worth a launch of its own stays with the interpreter, too."""
+def lower_source(source: Source, refused: Mapping[int, str], kept: Set[int] = frozenset()) -> ImportedModel:
+    """The graph of an opened file; what is not worth a launch of its own stays with the interpreter, too, but for
+    ``kept``, operators by position."""
     host = dict(refused)
     while True:
         built = source.build(host)
-        idle = {i: reason for i, reason in idle_islands(built.graph).items() if i not in host}
+        idle = {i: reason for i, reason in idle_islands(built.graph).items() if i not in host and i not in kept}
         if not idle:
             return ImportedModel(source, built)
         host |= idle

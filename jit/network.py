@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,11 +70,13 @@ def compile_source(
     part_of: PartOf | None = None,
     split: Mapping[str, Split] | None = None,
     remembered: dict[Hashable, Any] | None = None,
+    kept: Set[int] = frozenset(),
 ) -> CompiledModel:
     """Compile every operator of a model file for a Config: any valid model gets a result.
 
     ``left``: operators, by position in the file, that the interpreter shall run though the accelerator would, and why;
-    ``part_of``, ``split`` and ``remembered`` as :func:`compile_graph` takes them.
+    ``kept``: those that stay on the accelerator though they are alone between the interpreter's; ``part_of``, ``split``
+    and ``remembered`` as :func:`compile_graph` takes them.
     """
     moved: dict[int, str] = dict(left or {})
     remembered = {} if remembered is None else remembered
@@ -88,7 +90,7 @@ def compile_source(
         return part, source.runtime, source.is_stateful(operators)
 
     while True:
-        model = lower_source(source, moved)
+        model = lower_source(source, moved, kept)
         unproven.clear()
         try:
             compiled = compile_graph(

@@ -30,11 +30,14 @@ def compile_placed(
     positions: dict[int, int] = {}
     left: dict[int, str] = {}
     split: dict[str, Split] = {}
+    kept: set[int] = set()
     for number, part in enumerate(solution.parts):
         for k in members(part.operators):
             op = costs.graph.ops[k]
             names[op.name] = number
             positions |= dict.fromkeys(op.covers, number)
+            if part.replicas:
+                kept |= set(op.covers)
             if part.axis is not None:
                 split[op.name] = Split(part.replicas, part.axis)
             if not part.replicas and costs.places[op.name] == "accelerator":
@@ -46,7 +49,7 @@ def compile_placed(
 
     return compile_source(
         source, costs.config, left=left, part_of=part_of, split=split, fast_host=fast_host, progress=progress,
-        remembered=remembered,
+        remembered=remembered, kept=kept,
     )  # fmt: skip
 
 

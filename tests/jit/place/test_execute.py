@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.jit.place.test_placed import CONFIG, DIGITS, Fixed
+from tests.jit.tflite_models import SAME, TfliteBuilder
 from tilewright.jit.network import CompiledModel
 from tilewright.jit.place.execute import compile_placed, simulate_placed
 from tilewright.jit.place.placed import Placed, place_source
@@ -72,3 +74,25 @@ def test_the_best_is_as_predicted() -> None:
     made = compile_placed(source, placed, placed.best)
     found = simulate_placed(placed, placed.best, made.compiled.programs, side_by_side=True)
     assert found.interval == pytest.approx(placed.best.cost, rel=0.05)
+
+
+def test_an_operator_alone_between_those_of_the_cpu_is_where_it_is_placed(tmp_path: Path) -> None:
+    """Unasked the compiler leaves it to the CPU, for want of multiply-accumulates."""
+    b = TfliteBuilder(1)
+    x = b.tensor([1, 8, 8, 8], 0.1, 0)
+    y, z, end = (b.tensor([1, 8, 8, 8], scale, 3) for scale in (0.9, 0.8, 0.7))
+    fields = {"StrideH": 1, "StrideW": 1, "Padding": SAME, "DilationHFactor": 1, "DilationWFactor": 1}
+    for source_tensor, target in ((x, y), (z, end)):
+        weights, scales = b.weights([8, 1, 1, 8], 0)
+        if target == end:
+            b.op("LOGISTIC", [y], z)
+        b.op("CONV_2D", [source_tensor, weights, b.bias(source_tensor, scales, 8)], target, "Conv2DOptions", **fields)
+    b.tensors[z].update(scale=1 / 256, zero_point=-128)
+    source = open_source(b.save(tmp_path / "m.tflite", [x], [end]))
+    placed = place_source(source, CONFIG, "throughput", Fixed(10**6))
+    kinds = [type(op).__name__ for op in placed.costs.graph.ops]
+    assert len(kinds) == 3, kinds
+    alone = Solution((Part(1, 0), Part(2, 1), Part(4, 0)), 0)
+    (program,) = compile_placed(source, placed, alone).compiled.programs
+    assert len(program.meta["layers"]) == 1
+    assert simulate_placed(placed, alone, [program], side_by_side=True).interval > 0
