@@ -76,8 +76,8 @@ class Report:
         speedup = _ratio(self.cycles, self.interval_cycles)
         if len(self.longest) < len(self.runs):
             notes.append(
-                f"{len(self.runs)} programs on {self.cores} cores in {len(self.longest)} launches, each when all of "
-                "the one before have ended: a launch takes the cycles of its longest program"
+                f"{len(self.runs)} programs on {self.cores} cores, some at the same time: cycles are those of the "
+                f"longest of each of {len(self.longest)} launches"
             )
         elif self.timed and self.cores > 1 and speedup < 0.99 * self.cores:
             notes.append(

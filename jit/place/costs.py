@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -34,15 +35,16 @@ MOST_IDEALS = 100  #: all pairs of them are estimated, which takes some 5 ms eac
 def file_times(source: Source, times: HostTimes, progress: Progress = silent) -> dict[int, int]:
     """Nanoseconds of each operator of a model file in its interpreter, by position; those that need none left out.
 
-    Raises :class:`PlacementError` for operators that keep a state.
+    Raises :class:`PlacementError` for operators that share a state: they run in one interpreter.
     """
     graph = source.build({operator.index: "timed" for operator in source.operators}).graph
     found: dict[int, int] = {}
+    users = Counter(key for op in graph.ops if isinstance(op, g.Interpreted) for key in set(op.state))
     for number, op in enumerate(graph.ops):
         progress("timing operators on the CPU", number, len(graph.ops))
         if isinstance(op, g.Interpreted):
-            if op.state:
-                raise PlacementError(f"{op.name}: keeps a state between operators, which a placement would tear apart")
+            if any(users[key] > 1 for key in op.state):
+                raise PlacementError(f"{op.name}: shares a state with others, from which a placement could part it")
             part = subgraph(graph, [op], False)
             model = source.cut(list(op.covers), part.inputs, part.outputs)
             inputs = [example(graph.tensors[name]) for name in part.inputs]

@@ -45,7 +45,7 @@ def place_source(
     """Solve the placement of a model file on ``config.cores`` cores and this machine's CPU.
 
     ``times``: what is known of this machine, else what is kept. Raises :class:`PlacementError` where there is no
-    placement, and where operators keep a state.
+    placement, and where operators share a state.
     """
     kept = HostTimes() if times is None else times
     costs = _costs(source, config, kept, progress)

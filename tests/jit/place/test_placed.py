@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from bench.networks import build
 from tests.conftest import REPOSITORY
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.forms import Forms
-from tilewright.jit.place.costs import example
+from tilewright.jit.graph import Graph, Interpreted
+from tilewright.jit.place.costs import example, file_times
+from tilewright.jit.place.execute import compile_placed
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
-from tilewright.jit.place.problem import members
+from tilewright.jit.place.problem import PlacementError, members
 from tilewright.jit.source import open_source
-from tilewright.runtime.steps import TensorSpec
+from tilewright.runtime.steps import InterpreterStep, TensorSpec
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
 CONFIG = PRESETS["pynq-z2"]
@@ -97,3 +103,30 @@ def test_inspect_prints_costs_and_cuts(capsys: pytest.CaptureFixture[str]) -> No
     assert "on 1 core of pynq-z2 and this CPU" in text
     assert main(["inspect", str(DIGITS), "--placement", "--objective", "speed"]) == 2
     assert "--objective speed: must be one of latency, throughput" in capsys.readouterr().err
+
+
+def test_a_state_of_its_own_keeps_an_operator_on_the_cpu(tmp_path: Path) -> None:
+    """An LSTM among others: a placement may cut beside it."""
+    path = tmp_path / "lstm.tflite"
+    build(path, "lstm", "small")
+    source = open_source(path)
+    placed = place_source(source, CONFIG, "latency", Fixed(10))
+    lstms = [k for k, op in enumerate(placed.costs.graph.ops) if isinstance(op, Interpreted) and op.state]
+    assert lstms
+    assert all(placed.costs.core(1 << k) is None for k in lstms)
+    greedy, best = (compile_placed(source, placed, s).compiled for s in (placed.greedy, placed.best))
+    assert all(any(isinstance(step, InterpreterStep) and step.stateful for step in c.steps) for c in (greedy, best))
+
+
+def test_a_state_that_operators_share_is_refused() -> None:
+    op = partial(Interpreted, inputs=[], output="", results=(), reason="r", state=("v",))
+    graph = Graph("shared", [], [], {}, [op(name="write", covers=(0,)), op(name="read", covers=(1,))])
+
+    class Made:
+        operators = ()
+
+        def build(self, host: object) -> object:
+            return SimpleNamespace(graph=graph)
+
+    with pytest.raises(PlacementError, match="write: shares a state with others"):
+        file_times(cast(Any, Made()), Fixed(10))

@@ -62,7 +62,7 @@ def test_a_residual_block_on_four_cores(axis: Axis) -> None:
     assert report.cycles < one.cycles / (2 if axis == "rows" else 1)
     assert report.floor_cycles <= report.cycles == report.interval_cycles
     assert sum(report.causes.values()) == report.cycles
-    assert any(note.startswith("4 programs on 4 cores in 1 launches") for note in report.notes)
+    assert any(note.startswith("4 programs on 4 cores, some at the same time") for note in report.notes)
     assert 0 < report.utilization < 1
     assert json.loads(json.dumps(report.to_dict()))["cycles"] == report.cycles
 
