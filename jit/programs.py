@@ -23,7 +23,7 @@ from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Gra
 from tilewright.jit.lower import lower
 from tilewright.jit.plan.places import placed_plan
 from tilewright.jit.plan.planner import Planner
-from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, POLICIES, Policy
+from tilewright.jit.plan.policy import CONSTANT_SHARES, HASTY, PLANNED, POLICIES, Policy
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
@@ -152,7 +152,8 @@ def best_program(
     if on_chip and not found:  # it would stream, but for places in one piece
         attempt(len(tries), partial(_program, forms, PLANNED, config, False))
     if policies == POLICIES and not on_chip and any(isinstance(op, IN_WINDOWS) for op in graph.ops):
-        attempt(len(tries), partial(_program, forms, PLANNED, config, False, finer=True))  # longer rings, fewer pushes
+        for policy in (PLANNED, HASTY):  # longer rings, fewer pushes
+            attempt(len(tries), partial(_program, forms, policy, config, False, finer=True))
         for strip in STRIPS:  # shorter rings, and more pushes
             attempt(len(tries), partial(_program, forms, PLANNED, config, False, strip=strip))
     if policies == POLICIES and not _near(found, BEST):
@@ -230,6 +231,7 @@ class _Forms:
     def __init__(self, graph: Graph, config: Config) -> None:
         self.graph, self.config = graph, config
         self._sliced: dict[tuple[str, ...], Lowered] = {}
+        self._finer: dict[Config, Lowered] = {}
 
     @cached_property
     def whole(self) -> Lowered:
@@ -249,9 +251,11 @@ class _Forms:
 
     def sliced(self, plan: Config, finer: bool) -> Lowered:
         """With wide tensors in slices, as many as the memories of ``plan`` ask for, or (``finer``) as seem best."""
-        if finer:
-            return self._cut(best_slices(self.graph, plan, lambda cut: self._cut(cut).tables))
-        return self._cut(slice_graph(self.graph, plan))
+        if not finer:
+            return self._cut(slice_graph(self.graph, plan))
+        if plan not in self._finer:
+            self._finer[plan] = self._cut(best_slices(self.graph, plan, lambda cut: self._cut(cut).tables))
+        return self._finer[plan]
 
     def _cut(self, cut: Sliced) -> Lowered:
         if not cut.parts:

@@ -18,7 +18,7 @@ class Policy:
 POLICIES = (
     *(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(False, 0.1, 2), Policy(True, 0.5, 8)
 )  # fmt: skip
-#: for networks that a plan cuts into groups
-PLANNED = Policy(False, 0.25, 8)
+#: for networks that a plan cuts into groups; and with less of the bus for constants
+PLANNED, HASTY = Policy(False, 0.25, 8), Policy(False, 0.1, 8)
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
 CONSTANT_SHARES = (0.5, 0.25, 0.125)

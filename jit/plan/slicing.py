@@ -24,7 +24,7 @@ from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
 from tilewright.jit.plan.cut import tallest_strip
 from tilewright.jit.plan.strips import strip_rows, strips_cycles
-from tilewright.jit.plan.tables import C_BLOCK_IN, C_EMITS, Table, config_table
+from tilewright.jit.plan.tables import C_ACT, C_BLOCK_IN, C_EMITS, Table, config_table
 
 #: operators whose output channel c depends on channel c of their inputs alone
 PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Slice, g.Resample)
@@ -33,6 +33,8 @@ _CONSTANT_SHARE = 0.5
 _ACT_SHARE = 0.5
 #: share of act that rows may take where nothing needs slicing
 _STREAM_SHARE = 0.75
+#: slices more than must be that are weighed, and as much of act as any strip can use
+_MORE, _PLENTY = 3, 1 << 40
 
 
 @dataclass(frozen=True)
@@ -61,20 +63,20 @@ def slice_graph(graph: Graph, config: Config, counts: Mapping[str, int] | None =
 
 
 def finer_slices(graph: Graph, config: Config) -> dict[str, list[int]]:
-    """Numbers of slices, by the first of the tensors that are cut alike, with which strips get taller and push less."""
-    c, found = config_table(config), dict[str, list[int]]()
+    """Numbers of slices worth a look, by the first of the tensors that are cut alike: somewhat more than must be, where
+    a layer in window mode would push less with more of act for its strips."""
+    c, roomy, found = config_table(config), config_table(config), dict[str, list[int]]()
+    roomy[C_ACT] = _PLENTY
     for tensors in _classes(graph):
         layers = [op for t in tensors if isinstance(op := graph.producer(t), g.DepthwiseConv2D) and op.dilation[0] == 1]
         if not layers or not _worth_cutting(graph, tensors, config):
             continue
-        channels, blocks, first = *_extent(graph, tensors[0], config), len(_ranges(graph, tensors, config))
-        least: int | None = None
-        for count in range(first, blocks + 1):
-            units = -(-blocks // count) * max(config.block_in, config.block_out) // config.lanes
-            pushes = sum(_pushes(graph, op, units, c) for op in layers)
-            if least is not None and pushes < least:
-                found.setdefault(tensors[0], []).append(len(_even(channels, count, config)))
-            least = pushes if least is None else min(least, pushes)
+        channels, blocks = _extent(graph, tensors[0], config)
+        first = len(_ranges(graph, tensors, config))
+        units = -(-blocks // first) * max(config.block_in, config.block_out) // config.lanes
+        if any(_pushes(graph, op, units, c) > _pushes(graph, op, units, roomy) for op in layers):
+            counts = {len(_even(channels, n, config)) for n in range(first + 1, min(first + _MORE, blocks) + 1)}
+            found[tensors[0]] = sorted(counts - {first})
     return found
 
 
