@@ -105,6 +105,8 @@ ACROSS = {
     "mean": across("ReduceMean", axes=[0], keepdims=1),
     "concat": lambda b, x: b.op("Concat", [x.name, x.name], axis=0),
     "slice": lambda b, x: b.op("Slice", [x.name, *(b.constant(np.array([v])) for v in (0, 2, 0))]),
+    "gather": lambda b, x: b.op("Gather", [x.name, b.constant(np.array([2, 0]))], axis=0),
+    "tile": lambda b, x: b.op("Tile", [x.name, b.constant(np.array([2, 1, 1, 1]))]),
     "cumulated": lambda b, x: b.op("CumSum", [x.name, b.constant(np.int64(0))]),
     "order": other_order,
     "constants": one_constant_each,
@@ -123,6 +125,26 @@ def dynamic(b: NetBuilder, x: Tensor) -> str:
     return b.op("DequantizeLinear", names)
 
 
+def test_moves_and_transposed_convolutions_of_a_batch(tmp_path: Path) -> None:
+    b = NetBuilder(44)
+    y = b.fitted(b.conv(b.real_input((BATCH, 4, 4, 4)), 8), (BATCH, 8, 2, 2), 0.6)
+    moves: list[tuple[str, list[Any], dict[str, Any], tuple[int, ...]]] = [
+        ("DepthToSpace", [], {"blocksize": 2}, (2, 4, 4)),
+        ("SpaceToDepth", [], {"blocksize": 2}, (8, 2, 2)),
+        ("Gather", [np.array([5, 1, 1])], {"axis": 1}, (3, 2, 2)),
+        ("Tile", [np.array([1, 1, 2, 1])], {}, (3, 4, 2)),
+    ]
+    for kind, operands, attributes, shape in moves:
+        moved = b.op(kind, [y.name, *map(b.constant, operands)], **attributes)
+        y = b.pair(moved, (BATCH, *shape), y.scale, 3)
+    weight, _ = b.weight((3, 5, 2, 2), 1)
+    last = b.op("ConvTranspose", [y.name, weight], strides=[2, 2])
+    b.output(b.fitted(last, (BATCH, 5, 8, 4), 0.4).name, (BATCH, 5, 8, 4))
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == BATCH
+    assert set(places(exe).values()) == {"accelerator"}
+
+
 @pytest.mark.parametrize("name", ACROSS)
 def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
     """Left whole, and exact, because the interpreter runs the convolution."""
@@ -130,6 +152,7 @@ def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
     x = b.fitted(b.conv(b.real_input((BATCH, 4, 6, 6)), 4, pads=[1, 1, 1, 1]), (BATCH, 4, 6, 6), 0.6)
     y = ACROSS[name](b, x)
     shapes = {"mean": (1, 4, 6, 6), "concat": (6, 4, 6, 6), "slice": (2, 4, 6, 6), "padding": (4, 4, 6, 6)}
+    shapes |= {"gather": (2, 4, 6, 6), "tile": (6, 4, 6, 6)}
     b.output(y, (BATCH, 144) if name == "order" else shapes.get(name, x.shape))
     exe = compared(b.save(tmp_path / "m.onnx"))
     assert exe.artifact.batch == 1

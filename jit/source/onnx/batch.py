@@ -211,11 +211,17 @@ def _resize(own: _Taken, node: Any) -> None:
     own.require(own.attribute(node, "axes") is None)
 
 
+def _tile(own: _Taken, node: Any) -> None:
+    own.only_first(node)
+    own.require((own.values(node, "repeats", 1) or [0])[0] == 1)
+
+
 _ALONE = (
-    "Abs", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Clip", "Conv", "ConvInteger", "Elu", "Erf", "Exp",
-    "Floor", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "MaxPool",
-    "Neg", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearSigmoid",
-    "Relu", "Round", "Selu", "Sigmoid", "Softplus", "Sqrt", "Tanh",
+    "Abs", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Clip", "Conv", "ConvInteger", "ConvTranspose",
+    "DepthToSpace", "Elu", "Erf", "Exp", "Floor", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish",
+    "Identity", "LeakyRelu", "MaxPool", "Neg", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool",
+    "QLinearLeakyRelu", "QLinearSigmoid", "Relu", "Round", "Selu", "Sigmoid", "Softplus", "SpaceToDepth", "Sqrt",
+    "Tanh",
 )  # fmt: skip
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_ALONE, _Taken.only_first),
@@ -226,6 +232,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _along(1)),
     "Concat": _concatenation(0, 1),
     "Flatten": _flatten,
+    "Gather": _along(0),
     "Gemm": _product(1, 2),
     "MatMul": _product(1, None),
     "MatMulInteger": _product(1, None),
@@ -236,5 +243,6 @@ _RULES: dict[str, Rule] = {
     "Reshape": _reshape,
     "Resize": _resize,
     "Split": _along(0),
+    "Tile": _tile,
     "Transpose": _transpose,
 }
