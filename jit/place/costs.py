@@ -98,7 +98,7 @@ class Costs:
         self.splits = Splits(self)
         self.problem = Problem(
             in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core,
-            self.splits.times, config.cores,
+            self.splits.times,
         )  # fmt: skip
 
     def cycles(self, nanoseconds: int) -> int:

@@ -31,15 +31,14 @@ class Problem:
 
     ``needs``: for each operator the operators whose results it reads, as a bit mask. ``cpu``: each one's time on the
     CPU, None where it cannot run there. ``core``: the time that a set of operators (a bit mask) takes on a core with
-    everything in it that comes and goes, None where they cannot run there as one. ``split``: the time that a set takes
-    on several cores at once, by the axis along which they share it, where that may be less than the second number.
+    everything in it that comes and goes, None where they cannot run there as one. ``split``: the parts as which several
+    cores can share a set, with their times, where those may be less than the second number.
     """
 
     needs: tuple[int, ...]
     cpu: tuple[int | None, ...]
     core: Callable[[int], int | None]
-    split: Callable[[int, int], Mapping[Axis, int]] = lambda mask, most: {}
-    cores: int = 1  #: that share a set
+    split: Callable[[int, int], Mapping[Part, int]] = lambda mask, most: {}
 
     @property
     def everything(self) -> int:

@@ -120,8 +120,7 @@ def _between(problem: Problem, before: int, ideal: int, most: int) -> list[tuple
     parts = [(Part(1 << v, 0), time) for v, time in _next_on_cpu(problem, before) if 1 << v == mask]
     if (time := problem.core(mask)) is not None:
         parts.append((Part(mask, 1), time))
-    parts += [(Part(mask, problem.cores, axis), time) for axis, time in problem.split(mask, most).items()]
-    return parts
+    return [*parts, *problem.split(mask, most).items()]
 
 
 def _following(problem: Problem, ideal: int, found: list[int], replicas: int) -> list[tuple[Part, int]]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.place.problem import Problem, members
-from tilewright.jit.split.pieces import Axis
+from tilewright.jit.place.problem import Part, Problem, members
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,24 @@ class Costs:
         ends = {v for v in inside if all(a != v for a, _ in self.edges)}
         return sum(self.core[v] for v in inside) + sum(self.transfer[v] for v in comes | leaves | ends)
 
-    def shared(self, mask: int, most: int = 1 << 60) -> dict[Axis, int]:
+    def shared(self, mask: int, most: int = 1 << 60) -> dict[Part, int]:
         """On several cores at once: rows as long as sums of their times are even, channels of single operators."""
         whole = self.on_core(mask)
         if whole is None:
             return {}
-        found: dict[Axis, int] = {"rows": whole // 2 + 9} if whole % 2 == 0 else {}
-        found |= {"channels": whole // 3 + 14} if mask & (mask - 1) == 0 else {}
-        return {axis: time for axis, time in found.items() if time < most}
+        found = (
+            {Part(mask, 2, "rows"): whole // 2 + 9, Part(mask, 3, "rows"): whole // 3 + 12} if whole % 2 == 0 else {}
+        )
+        found |= {Part(mask, 3, "channels"): whole // 3 + 14} if mask & (mask - 1) == 0 else {}
+        return {part: time for part, time in found.items() if time < most}
 
-    def problem(self, cores: int = 1) -> Problem:
+    def problem(self, shared: bool = False) -> Problem:
         """As the solver takes it."""
         needs = [0] * len(self.core)
         for a, b in self.edges:
             needs[b] |= 1 << a
-        shared = (self.shared, cores) if cores > 1 else ()
-        return Problem(tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core, *shared)
+        split = (self.shared,) if shared else ()
+        return Problem(tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core, *split)
 
 
 def random_costs(rng: np.random.Generator, operators: int) -> Costs:

@@ -91,10 +91,10 @@ def test_latency_and_its_second_are_those_of_exhaustive_search(seed: int) -> Non
 def test_parts_that_cores_share_are_those_of_exhaustive_search(seed: int) -> None:
     rng = np.random.default_rng(3000 + seed)
     costs = random_costs(rng, int(rng.integers(1, 7)))
-    expected, problem = exhaustive_shared(costs), costs.problem(2)
+    expected, problem = exhaustive_shared(costs), costs.problem(shared=True)
     best = best_latency(problem)
     parts = [
-        costs.shared(p.operators)[p.axis] if p.axis else costs.on_core(p.operators) or 0
+        costs.shared(p.operators)[p] if p.axis else costs.on_core(p.operators) or 0
         for p in best.parts if p.replicas
     ]  # fmt: skip
     cpu = sum(problem.cpu[v] or 0 for p in best.parts if not p.replicas for v in members(p.operators))
