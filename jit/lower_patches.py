@@ -25,7 +25,7 @@ class Patched(NamedTuple):
 
     name: str
     units: int
-    weight: NDArray[np.int8]
+    weight: NDArray[np.integer]
     dilation: int
 
 
@@ -37,7 +37,7 @@ def packs_patches(at: Lowering, op: g.Conv2D, kh: int, kw: int, ic: int) -> bool
     return packed < kh * kw * -(-ic // at.config.block_in)
 
 
-def lower_patches(at: Lowering, op: g.Conv2D, weight: NDArray[np.int8]) -> Patched:
+def lower_patches(at: Lowering, op: g.Conv2D, weight: NDArray[np.integer]) -> Patched:
     """Declares the packed input of a convolution with ``weight`` (OC, KH, KW, IC)."""
     _, kh, kw, ic = weight.shape
     shape, out = image_shape(at.spec(op.inputs[0]).shape), image_shape(at.graph.tensors[op.output].shape)
@@ -52,7 +52,7 @@ def lower_patches(at: Lowering, op: g.Conv2D, weight: NDArray[np.int8]) -> Patch
         batch=at.config.batch, padding=_cover(op, (reads * rows, kw), shape, out), pad_value=op.pad_value,
         kernel=(rows, kw), strides=op.strides, dilation=op.dilation,
     )  # fmt: skip
-    whole = np.zeros((len(weight), reads * rows, kw, ic), np.int8)
+    whole = np.zeros((len(weight), reads * rows, kw, ic), weight.dtype)  # uint8 weights have nine bits
     whole[:, :kh] = weight
     return Patched(name, units, whole.reshape(len(weight), reads, 1, rows * kw * ic), apart)
 
