@@ -16,11 +16,11 @@ import tilewright as tw
 from bench.common import models, options_of, write_json
 from tilewright.config import PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.dse.resources import limits, resources
-from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.floor import layer_floors, network_floor
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
+from tilewright.jit.simplify import simplified
 from tilewright.terminal import ProgressReporter
 
 
@@ -28,7 +28,7 @@ def least_cycles(graph: Graph, config: Config) -> int:
     """Cycles that the network takes at least on arrays and bus of this shape, whatever its memories."""
     total = 0
     for whole in accelerator_graphs(graph, config):
-        part = reduce_channels(whole, max(config.block_in, config.block_out)).graph
+        part = simplified(whole, config).graph
         total += network_floor(layer_floors(part, config), config)
     return total
 

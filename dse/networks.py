@@ -11,9 +11,7 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import accelerator_graphs, accelerator_part
-from tilewright.jit.composed import composed
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.tiles import AnyEstimate
@@ -21,6 +19,7 @@ from tilewright.jit.floor import Floor, layer_floors
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
+from tilewright.jit.simplify import simplified
 from tilewright.jit.weight_bits import WIDTHS, fits
 
 PART = ":"  #: between a model's name and the number of its part
@@ -81,7 +80,7 @@ class Network:
     def bounds(self, config: Config) -> list[tuple[str, Floor]]:
         """Of each layer its name and what it cannot do without, as reports of a run have them. Raises
         :class:`PlaceError`."""
-        part = reduce_channels(composed(accelerator_part(self.graph)), max(config.block_in, config.block_out)).graph
+        part = simplified(accelerator_part(self.graph), config).graph
         return [(op.name, floor) for op, floor in zip(part.ops, layer_floors(part, config), strict=True)]
 
     @cached_property
@@ -94,7 +93,7 @@ class Network:
     @cached_property
     def forms(self) -> Forms:
         """Those of what the accelerator takes of the graph, without the channels that nobody needs."""
-        return Forms(reduce_channels(composed(accelerator_part(self.graph))).graph)
+        return Forms(simplified(accelerator_part(self.graph)).graph)
 
     @cached_property
     def _kept(self) -> Forms:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.channels import reduce_channels
-from tilewright.jit.composed import composed
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph, Op
@@ -22,6 +20,7 @@ from tilewright.jit.lower import refusals
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
+from tilewright.jit.simplify import simplified
 from tilewright.jit.split.steps import Split, cut_steps, graphs_of, join_steps
 from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
 from tilewright.progress import Progress
@@ -309,12 +308,11 @@ def _reduced_program(
     part: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
 ) -> ProvenProgram:
     """The program of what the part's outputs need of it; its layers say what of each was dropped."""
-    small = composed(part)
-    reduced = reduce_channels(small, max(config.block_in, config.block_out))
-    best = best_program(reduced.graph, config, policies, progress)
-    for layer, before, after in zip(best.program.meta["layers"], small.ops, reduced.graph.ops, strict=True):
-        saved = layer_macs(small, before) - layer_macs(reduced.graph, after)
-        layer |= {"macs_dropped": saved, "channels_dropped": reduced.dropped.get(before.name, {})}
+    small = simplified(part, config)
+    best = best_program(small.graph, config, policies, progress)
+    for layer, before, after in zip(best.program.meta["layers"], small.whole.ops, small.graph.ops, strict=True):
+        saved = layer_macs(small.whole, before) - layer_macs(small.graph, after)
+        layer |= {"macs_dropped": saved, "channels_dropped": small.dropped.get(before.name, {})}
     return best
 
 

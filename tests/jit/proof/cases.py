@@ -9,10 +9,10 @@ from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import CompiledGraph, accelerator_graphs, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.proof import Proof, prove
+from tilewright.jit.simplify import simplified
 from tilewright.runtime.steps import PackStep, UnpackStep
 
 NO_PADDING = (0, 0, 0, 0)
@@ -149,8 +149,7 @@ def parts(compiled: CompiledGraph) -> list[Part]:
         unpacks = [s for s in compiled.steps if isinstance(s, UnpackStep) and s.program == number]
         outputs = [u.tensor for u in unpacks]
         graph = replace(graph, outputs=outputs)
-        left = reduce_channels(graph, max(compiled.config.block_in, compiled.config.block_out)).graph
-        found.append(Part(left, compiled.programs[number], packs, unpacks))
+        found.append(Part(simplified(graph, compiled.config).graph, compiled.programs[number], packs, unpacks))
     return found
 
 
