@@ -7,7 +7,7 @@ stacked); without that file, four seeded random inputs against the reference int
 the digits network is measured.
 
 ``--built small|medium|full [--network NAME ...] [--seed N]`` builds those of ``bench/networks`` instead, and compares
-one seeded input with LiteRT's reference kernels, or ONNX Runtime (full takes hours on ``tiny``).
+one seeded input with LiteRT's reference kernels, or ONNX Runtime (full takes some minutes on ``tiny``).
 
 Printed for each: cycles, their ratio to the lower bound, the network's multiply-accumulates and the share of them on
 the accelerator, the array's utilization, the operators that the interpreter keeps, distinct values of the first output
