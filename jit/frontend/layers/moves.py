@@ -92,12 +92,28 @@ def _chosen_pixels(layer: Layer, x: Operand, rows: Positions, columns: Positions
     if min(steps) > 0:
         begin, count = (int(rows[0]), int(columns[0])), (len(rows), len(columns))
         return _append(layer, Slice, x, shape, begin=begin, size=count, strides=(steps[0], steps[1]))
-    matrices = []
-    for places, size in ((rows, x.shape[1]), (columns, x.shape[2])):
-        matrices.append(np.zeros((len(places), size), np.int32))
-        matrices[-1][np.arange(len(places)), places] = 1
-    requant = identity_requant(x.shape[3])
-    return _append(layer, Resample, x, shape, rows=matrices[0], columns=matrices[1], offset=0, requant=requant)
+    return _resampled(layer, x, rows, columns)
+
+
+def _resampled(layer: Layer, x: Operand, rows: Positions, columns: Positions) -> Operand:
+    """These rows and columns in any order; zeros where one is -1."""
+    return _append(
+        layer, Resample, x, (1, len(rows), len(columns), x.shape[3]), rows=_picks(rows, x.shape[1]),
+        columns=_picks(columns, x.shape[2]), offset=0, requant=identity_requant(x.shape[3]),
+    )  # fmt: skip
+
+
+def _picks(places: Positions, size: int) -> NDArray[np.int32]:
+    """The matrix (places, size) with a 1 in each row at its place, none where that is -1."""
+    matrix, there = np.zeros((len(places), size), np.int32), np.flatnonzero(places >= 0)
+    matrix[there, places[there]] = 1
+    return matrix
+
+
+def _apart(count: int, step: int) -> Positions:
+    """Places of rows or columns that are ``step`` apart in a result of ``count``, -1 between them."""
+    places = np.arange(count)
+    return np.where(places % step == 0, places // step, -1)
 
 
 def _chosen_channels(layer: Layer, x: Operand, channels: Positions, fill: int) -> Operand:
@@ -142,19 +158,12 @@ def _blocks(layer: Layer, x: Operand, places: tuple[Positions, ...], block: tupl
     )  # fmt: skip
     if not all((place == there).all() for place, there in zip(places, wanted, strict=True)):
         raise Unsupported("elements that move between pixels and channels")
-    matrices = []
-    for size, step in zip(x.shape[1:3], block, strict=True):
-        matrices.append(np.zeros((size * step, size), np.int32))
-        matrices[-1][np.arange(size) * step, np.arange(size)] = 1
-    spread = _append(
-        layer, Resample, x, (1, *shape[1:3], x.shape[3]), rows=matrices[0], columns=matrices[1], offset=0,
-        requant=identity_requant(x.shape[3]),
-    )  # fmt: skip
+    wide = _resampled(layer, x, _apart(shape[1], block[0]), _apart(shape[2], block[1]))
     weight = np.zeros((shape[3], *block, x.shape[3]), np.int8)
     for dy, dx in np.ndindex(*block):
         weight[np.arange(shape[3]), block[0] - 1 - dy, block[1] - 1 - dx, source[dy, dx]] = 1
     return _append(
-        layer, Conv2D, spread, shape, weight=weight, requant=identity_requant(shape[3]),
+        layer, Conv2D, wide, shape, weight=weight, requant=identity_requant(shape[3]),
         padding=(block[0] - 1, block[1] - 1, 0, 0), pad_value=0,
     ).name  # fmt: skip
 
@@ -163,11 +172,10 @@ def spread(layer: Layer, x: Operand, strides: tuple[int, int]) -> Operand:
     """The image with ``stride`` - 1 real zeros between neighbouring pixels, as transposed convolutions read it."""
     if strides == (1, 1):
         return x
-    matrices = []
-    for size, stride in zip(x.shape[1:3], strides, strict=True):
-        matrices.append(np.zeros(((size - 1) * stride + 1, size), np.int32))
-        matrices[-1][np.arange(size) * stride, np.arange(size)] = 1
-    rows, columns = matrices
+    rows, columns = (
+        _picks(_apart((size - 1) * stride + 1, stride), size)
+        for size, stride in zip(x.shape[1:3], strides, strict=True)
+    )
     shape = (1, len(rows), len(columns), x.shape[3])
     requant = replace(identity_requant(x.shape[3]), zero_point=x.zero_point)
     name = layer.builder.append(
