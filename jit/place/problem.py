@@ -9,6 +9,8 @@ from typing import NamedTuple
 from tilewright.errors import TilewrightError
 from tilewright.jit.split.pieces import Axis
 
+UNBOUNDED = 1 << 60  #: above every time, in cycles
+
 
 class PlacementError(TilewrightError):
     """There is no placement, or the graph is too wide to look at all of them."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from tilewright.jit.place.ideals import ideals
-from tilewright.jit.place.problem import Part, PlacementError, Problem, Solution, joined, members
+from tilewright.jit.place.problem import UNBOUNDED, Part, PlacementError, Problem, Solution, joined, members
 
 
 class _Label(NamedTuple):
@@ -30,7 +30,6 @@ class _Label(NamedTuple):
 
 
 _START = _Label(0, 0, None, None)
-_FAR = 1 << 60
 
 
 def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = frozenset()) -> Solution:
@@ -93,7 +92,9 @@ def best_latency(problem: Problem, forbidden: Set[Part] = frozenset()) -> Soluti
             label = best.get(before)
             if label is None or before & ~ideal:
                 continue
-            for part, time in _between(problem, before, ideal, best[ideal].cpu - label.cpu if ideal in best else _FAR):
+            for part, time in _between(
+                problem, before, ideal, best[ideal].cpu - label.cpu if ideal in best else UNBOUNDED
+            ):
                 known = best.get(ideal)
                 if part not in forbidden and (known is None or label.cpu + time < known.cpu):
                     best[ideal] = _Label(0, label.cpu + time, part, label)

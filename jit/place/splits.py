@@ -14,7 +14,7 @@ from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph
-from tilewright.jit.place.problem import Part
+from tilewright.jit.place.problem import UNBOUNDED, Part
 from tilewright.jit.split.pieces import AXES, Piece
 from tilewright.jit.split.steps import Split, join_steps
 
@@ -72,7 +72,7 @@ class Splits:
 
     def time_of(self, part: Part) -> int | None:
         """The time of a part that has an axis; None where it has no two pieces."""
-        return self._time(part, 1 << 60)
+        return self._time(part, UNBOUNDED)
 
     def learn(self, part: Part, cycles: int) -> None:
         """What the programs of a part that has an axis really take."""
