@@ -61,6 +61,15 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """The constants of a layer with weights, less their zero points, an output channel (OC) after the other."""
+
+    values: NDArray[np.integer]  #: (OC, ...)
+    scales: NDArray[np.float64]  #: (OC,)
+    bias: NDArray[np.int64]  #: (OC,), in units of the sum
+
+
+@dataclass(frozen=True)
 class QuantisedConstant:
     """A constant that reaches a float operator through dequantize: integers, and a scale for each of them."""
 

@@ -30,6 +30,11 @@ class Window:
     strides: tuple[int, int]
     padding: tuple[int, int, int, int]
 
+    @classmethod
+    def whole(cls, x: Operand, gone: set[int]) -> Window:
+        """All rows of ``x`` where ``gone`` has axis 1, all columns where it has axis 2."""
+        return cls((x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1), (1, 1), (0, 0, 0, 0))
+
     def result(self, x: Operand) -> tuple[int, int, int, int]:
         """Shape of the pooled tensor."""
         return 1, *spatial(x.shape, self.kernel, self.strides, (1, 1), self.padding), x.shape[3]
@@ -145,14 +150,13 @@ def _float_average(
 
 def summed(layer: Layer, x: Operand, gone: set[int], requant: Requant, out: Output) -> Operand:
     """The sums over the axes ``gone`` of NHWC, with one ``requant`` for all."""
-    kernel = x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1
-    shape = (1, x.shape[1] // kernel[0], x.shape[2] // kernel[1], 1 if 3 in gone else x.shape[3])
+    window = Window.whole(x, gone)
+    shape = window.result(x)
     if 3 in gone:
-        weight = np.ones((1, *kernel, x.shape[3]), np.int8)
+        weight, shape = np.ones((1, *window.kernel, x.shape[3]), np.int8), (*shape[:3], 1)
         name = layer.emit(Conv2D, [x.name], shape, out.quantisation, weight=weight, requant=requant)
     else:
-        requants = {kernel[0] * kernel[1]: requant}
-        window = Window(kernel, (1, 1), (0, 0, 0, 0))
+        requants = {math.prod(window.kernel): requant}
         name = layer.emit(AvgPool2D, [x.name], shape, out.quantisation, requants=requants, **vars(window))
     return Operand(name, shape, out.quantisation)
 
@@ -168,17 +172,15 @@ def float_sum(layer: Layer, x: Operand, gone: set[int], mean: bool, out: Output)
 
 def extreme_over(layer: Layer, x: Operand, gone: set[int], least: bool) -> Operand:
     """The greatest or the least integers over rows, columns or both. Raises Unsupported for other axes."""
-    kernel = x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1
-    if 3 in gone or math.prod(kernel) > _MOST_TAPS:
+    window = Window.whole(x, gone)
+    if 3 in gone or math.prod(window.kernel) > _MOST_TAPS:
         raise Unsupported(f"an extreme over the axes {sorted(gone)} of shape {x.shape}")
     out = Output(x.quantisation)
 
     def turned(tensor: Operand) -> Operand:
         return replace(tensor, name=looked_up(layer, tensor, out, _NOT)) if least else tensor
 
-    shape = (1, x.shape[1] // kernel[0], x.shape[2] // kernel[1], x.shape[3])
-    pooled = max_pool(layer, turned(x), Window(kernel, (1, 1), (0, 0, 0, 0)), out)
-    return turned(Operand(pooled, shape, x.quantisation))
+    return turned(Operand(max_pool(layer, turned(x), window, out), window.result(x), x.quantisation))
 
 
 def global_mean(layer: Layer, x: Operand, out: Output) -> str:
@@ -191,10 +193,7 @@ def global_mean(layer: Layer, x: Operand, out: Output) -> str:
         layer.report_exact(channels)
     else:
         requant = _float_mean(layer, x, out, count)
-    window = Window((x.shape[1], x.shape[2]), (1, 1), (0, 0, 0, 0))
-    return layer.emit(
-        AvgPool2D, [x.name], (1, 1, 1, channels), out.quantisation, requants={count: requant}, **vars(window)
-    )
+    return summed(layer, x, {1, 2}, requant, out).name
 
 
 def _float_mean(layer: Layer, x: Operand, out: Output, count: int) -> Requant:

@@ -13,34 +13,9 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.float_scaling import Tuned, double_output, thresholds, tune
 from tilewright.jit.float_tables import Fitted
-from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
+from tilewright.jit.frontend.builder import LITERT, Layer, Output
 from tilewright.jit.graph import Requant
-from tilewright.jit.numbers import NotRepresentable, make_requant, reachable
-
-
-def weighted_requant(
-    layer: Layer,
-    x: Operand,
-    weight: NDArray[Any],
-    weight_scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
-    tail: Output,
-    *,
-    rounding: Rounding,
-    float_product: bool,
-) -> Requant:
-    """Requant of ``sum(x * w) + b`` with the input's zero point folded into the bias.
-
-    ``weight``: (OC, taps); ``bias``: (OC,). ``rounding`` is LiteRT's for this kind of layer: ``double`` of
-    convolutions, ``single`` of fully connected layers, which scale in float64. ``float_product``: whether LiteRT
-    rounds the product of the scales of input and weights to float32 (uint8 convolutions). Adds the layer to the
-    exactness report.
-    """
-    folded = bias - x.zero_point * weight.sum(axis=1, dtype=np.int64)
-    low, high = reachable(weight.T, folded)
-    return sum_requant(
-        layer, x.scale, weight_scales, folded, low, high, tail, rounding=rounding, float_product=float_product
-    )
+from tilewright.jit.numbers import NotRepresentable, make_requant
 
 
 def sum_requant(
@@ -57,8 +32,10 @@ def sum_requant(
 ) -> Requant:
     """Requant of sums of products of the scales ``scale`` and ``weight_scales`` (OC,).
 
-    ``folded``: the bias of each channel; ``low``, ``high``: what sum and bias can come to. The rest as for
-    :func:`weighted_requant`.
+    ``folded``: the bias of each channel; ``low``, ``high``: what sum and bias can come to. ``rounding`` is LiteRT's for
+    this kind of layer: ``double`` of convolutions, ``single`` of fully connected layers, which scale in float64.
+    ``float_product``: whether LiteRT rounds the product of both scales to float32 (uint8 convolutions). Adds the layer
+    to the exactness report.
     """
     if layer.semantics != LITERT:
         scales32 = np.float32(scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Layer, Operand, Output
-from tilewright.jit.frontend.layers.scaling import weighted_requant
+from tilewright.jit.frontend.builder import Layer, Operand, Output, Weights
+from tilewright.jit.frontend.layers.scaling import sum_requant
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D
+from tilewright.jit.numbers import reachable
 
 Quad = tuple[int, int, int, int]
 
@@ -17,9 +20,7 @@ Quad = tuple[int, int, int, int]
 def convolution(
     layer: Layer,
     x: Operand,
-    weight: NDArray[np.integer],
-    scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
+    weights: Weights,
     out: Output,
     *,
     strides: tuple[int, int] = (1, 1),
@@ -29,20 +30,23 @@ def convolution(
     rounding: Rounding = Rounding.DOUBLE,
     float_product: bool = False,
 ) -> str:
-    """``weight``: (OC, KH, KW, IC / groups) without zero point; ``scales``, ``bias``: (OC,); padding t, l, b, r.
+    """``weights``: values (OC, KH, KW, IC / groups); padding t, l, b, r. The input's zero point goes into the bias.
 
-    ``rounding``, ``float_product``: see :func:`weighted_requant`.
+    ``rounding``, ``float_product``: see :func:`sum_requant`.
 
     Raises Unsupported or NotRepresentable where the accelerator's arithmetic cannot give the oracle's integers.
     """
-    weight = narrow(weight)
+    weight = narrow(weights.values)
     channels, kh, kw, per_group = weight.shape
     if per_group * groups != x.shape[3]:
         raise Unsupported(f"weights for {per_group * groups} channels on a tensor of {x.shape[3]}")
     shape = (1, *spatial(x.shape, (kh, kw), strides, dilation, padding), channels)
-    requant = weighted_requant(
-        layer, x, weight.reshape(channels, -1), scales, bias, out, rounding=rounding, float_product=float_product
-    )
+    taps = weight.reshape(channels, -1).T
+    folded = weights.bias - x.zero_point * taps.sum(axis=0, dtype=np.int64)
+    requant = sum_requant(
+        layer, x.scale, weights.scales, folded, *reachable(taps, folded), out, rounding=rounding,
+        float_product=float_product,
+    )  # fmt: skip
     fields = {
         "requant": requant,
         "strides": strides,
@@ -56,17 +60,10 @@ def convolution(
     return layer.emit(Conv2D, [x.name], shape, out.quantisation, weight=weight, groups=groups, **fields)
 
 
-def dense(
-    layer: Layer,
-    x: Operand,
-    weight: NDArray[np.integer],
-    scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
-    out: Output,
-    rounding: Rounding = Rounding.SINGLE,
-) -> str:
-    """A fully connected layer on every pixel: ``weight`` (OC, IC) without zero point."""
-    return convolution(layer, x, weight[:, None, None, :], scales, bias, out, rounding=rounding)
+def dense(layer: Layer, x: Operand, weights: Weights, out: Output, rounding: Rounding = Rounding.SINGLE) -> str:
+    """A fully connected layer on every pixel: ``weights`` with values (OC, IC)."""
+    kernel = replace(weights, values=weights.values[:, None, None, :])
+    return convolution(layer, x, kernel, out, rounding=rounding)
 
 
 def narrow(weight: NDArray[np.integer]) -> NDArray[np.integer]:

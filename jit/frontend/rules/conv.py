@@ -6,6 +6,7 @@ import numpy as np
 
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Weights
 from tilewright.jit.frontend.layers.weighted import convolution
 from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
 from tilewright.jit.frontend.site import LITERT, Operand, QuantisedConstant, Site
@@ -21,20 +22,21 @@ def bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, Q
     return left, site.constant(right)
 
 
-def integer_bias(
-    bias: QuantisedConstant | None, count: int, x: Operand, scales: np.ndarray, semantics: str
-) -> np.ndarray:
-    """The bias as int64 (OC,). LiteRT adds the integers whatever scale they bear; ONNX Runtime's meaning is the real
-    number, so its scale must be that of the product."""
+def weights_of(
+    site: Site, x: Operand, kernel: np.ndarray, scales: np.ndarray, bias: QuantisedConstant | None
+) -> Weights:
+    """``kernel`` (OC, ...) and its bias. LiteRT adds the integers whatever scale they bear; ONNX Runtime's meaning is
+    the real number, so its scale must be that of the product."""
+    count = kernel.shape[0]
     if bias is None:
-        return np.zeros(count, np.int64)
+        return Weights(kernel, scales, np.zeros(count, np.int64))
     values = bias.values.reshape(-1)
     if values.dtype not in (np.int32, np.int64) or values.size not in (1, count):
         raise Unsupported(f"a bias of {values.dtype}{bias.values.shape} for {count} channels")
     wanted = np.float32(x.scale) * scales.astype(np.float32)
-    if semantics != LITERT and not np.allclose(bias.scales.reshape(-1), wanted, rtol=1e-6, atol=0):
+    if site.semantics != LITERT and not np.allclose(bias.scales.reshape(-1), wanted, rtol=1e-6, atol=0):
         raise Unsupported("a bias whose scale is not that of the product")
-    return np.broadcast_to(values.astype(np.int64), (count,))
+    return Weights(kernel, scales, np.broadcast_to(values.astype(np.int64), (count,)))
 
 
 def _weight_ohwi(weight: QuantisedConstant, layout: str) -> tuple[np.ndarray, np.ndarray]:
@@ -57,9 +59,7 @@ def lower(site: Site) -> str:
     return convolution(
         site,
         x,
-        weight,
-        scales,
-        integer_bias(bias, weight.shape[0], x, scales, site.semantics),
+        weights_of(site, x, weight, scales, bias),
         tail,
         strides=compat.pair(attrs.strides),
         dilation=compat.pair(attrs.dilation),

@@ -8,7 +8,7 @@ from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.layers.weighted import dense
 from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
-from tilewright.jit.frontend.rules.conv import bias_of, integer_bias
+from tilewright.jit.frontend.rules.conv import bias_of, weights_of
 from tilewright.jit.frontend.site import Site
 
 
@@ -21,9 +21,7 @@ def lower(site: Site) -> str:
     if weight.values.ndim != 2 or weight.values.dtype != np.int8:
         raise Unsupported(f"a matrix product with {weight.values.dtype} weights of shape {weight.values.shape}")
     kernel = np.ascontiguousarray(weight.values.T)
-    scales = weight.channel_scales(1)
-    constants = integer_bias(bias, kernel.shape[0], x, scales, site.semantics)
-    return dense(site, x, kernel, scales, constants, tail)
+    return dense(site, x, weights_of(site, x, kernel, weight.channel_scales(1), bias), tail)
 
 
 _MATMUL = compat.is_op("relax.matmul")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Output, Quantisation
+from tilewright.jit.frontend.builder import Output, Quantisation, Weights
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.weights import centred, convolve, fully_connect
 
@@ -73,7 +73,7 @@ def conv_integer(site: Site) -> Sums:
 
     def lower(scales: NDArray[np.float64], bias: NDArray[np.int64], out: Output) -> str:
         x = replace(site.values.chip(name), quantisation=numbers)
-        return convolve(site, site.node, x, weight, scales, bias, out, shapes)
+        return convolve(site, site.node, x, Weights(weight, scales, bias), out, shapes)
 
     return Sums(site, weight.shape[0], len(shapes[1]) - 1, lower)
 
@@ -86,7 +86,7 @@ def matmul_integer(site: Site) -> Sums:
     weight = _weight(site, 1).T
 
     def lower(scales: NDArray[np.float64], bias: NDArray[np.int64], out: Output) -> str:
-        return fully_connect(site, name, numbers, weight, scales, bias, out)
+        return fully_connect(site, name, numbers, Weights(weight, scales, bias), out)
 
     return Sums(site, weight.shape[0], 1, lower)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import add_table, multiply_table
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
 from tilewright.jit.frontend.layers import elementwise, moves, pairwise, pool
 from tilewright.jit.frontend.layers.matmul import Side, matmul
 from tilewright.jit.frontend.layers.pool import Window
@@ -31,17 +31,18 @@ def qlinear_conv(site: Site) -> str:
     if site.node.attribute("channels_last", 0):
         raise Unsupported("a convolution with the channels last")
     site.require_image(name, result)
+    shapes = site.shape(name), site.shape(result)
+    return convolve(site, site.node, site.operand(0), _weights(site, 0, bias=8), site.output(6, 7), shapes)
+
+
+def _weights(site: Site, axis: int, bias: int | None = None) -> Weights:
+    """The operands 3, 4 and 5 (weights with their output channels along ``axis``, scale, zero point), and the bias."""
     values = site.constant(3)
-    count = values.shape[0]
-    return convolve(
-        site,
-        site.node,
-        site.operand(0),
-        centred(values, site.constant(5), 0),
+    count = values.shape[axis]
+    return Weights(
+        np.moveaxis(centred(values, site.constant(5), axis), axis, 0),
         channel_scales(site.constant(4), count),
-        integer_bias(site.constant(8) if site.has(8) else None, count),
-        site.output(6, 7),
-        (site.shape(name), site.shape(result)),
+        integer_bias(site.constant(bias) if bias is not None and site.has(bias) else None, count),
     )
 
 
@@ -53,30 +54,23 @@ def qgemm(site: Site) -> str:
     if node.attribute("transA", 0) or node.attribute("alpha", 1.0) != 1.0:
         raise Unsupported("QGemm with transA or alpha")
     transposed = bool(node.attribute("transB", 0))
-    values = site.constant(3)
-    if values.ndim != 2:
-        raise Unsupported(f"weights of shape {values.shape}")
-    axis = 0 if transposed else 1
-    weight = centred(values, site.constant(5), axis)
-    weight = weight if transposed else weight.T
-    name, count = site.input(0), weight.shape[0]
-    numbers = site.quantisation(1, 2, site.prepared.types[name][0])
-    bias = integer_bias(site.constant(6) if site.has(6) else None, count)
-    return fully_connect(site, name, numbers, weight, channel_scales(site.constant(4), count), bias, site.output(7, 8))
+    return _on_rows(site, 0 if transposed else 1, site.output(7, 8), bias=6)
 
 
 def qlinear_matmul(site: Site) -> str:
     """QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)."""
     if site.input(3) not in site.prepared.constants:
         return multiply(site, (0, 1, 2), (3, 4, 5), site.output(6, 7))
-    values = site.constant(3)
-    if values.ndim != 2:
-        raise Unsupported(f"weights of shape {values.shape}")
-    weight = centred(values, site.constant(5), 1).T
-    name, count = site.input(0), weight.shape[0]
+    return _on_rows(site, 1, site.output(6, 7))
+
+
+def _on_rows(site: Site, axis: int, out: Output, bias: int | None = None) -> str:
+    """A matrix with its output channels along ``axis`` on the rows of the first operand."""
+    if site.constant(3).ndim != 2:
+        raise Unsupported(f"weights of shape {site.constant(3).shape}")
+    name = site.input(0)
     numbers = site.quantisation(1, 2, site.prepared.types[name][0])
-    scales = channel_scales(site.constant(4), count)
-    return fully_connect(site, name, numbers, weight, scales, integer_bias(None, count), site.output(6, 7))
+    return fully_connect(site, name, numbers, _weights(site, axis, bias), out)
 
 
 def multiply(site: Site, a: tuple[int, int, int], b: tuple[int, int, int], out: Output) -> str:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import float_pair_table
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
 from tilewright.jit.frontend.layers import elementwise, pairwise
 from tilewright.jit.graph import Maximum, Minimum
 from tilewright.jit.source.onnx import elements, quantised, reduce
+from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
 from tilewright.jit.source.onnx.weights import (
@@ -56,30 +57,42 @@ def quantized(value: float, numbers: Quantisation) -> int:
     return int(np.clip(steps + numbers.zero_point, -128, 127))
 
 
-def _weights(site: Site, position: int, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """(weights without zero point, scale per index of ``axis``) of a dequantised constant."""
+def _constant(site: Site, position: int, refusal: str) -> tuple[Node, NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """(DequantizeLinear, values, scale, zero point) of a constant that is quantised."""
     node = site.prepared.producers.get(site.input(position))
     if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
-        raise Unsupported("weights that are no quantised constants")
+        raise Unsupported(refusal)
+    values, scale, *zero = (site.prepared.array(t) for t in node.inputs if t)
+    return node, values, scale, zero[0] if zero else np.zeros((), values.dtype)
+
+
+def _weights(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> Weights:
+    """The second and the third operand, for an image of ``x``.
+
+    ``axis``: of the output channels, of which ``groups`` follow each other along the other one.
+    """
+    node, given, scale, zero = _constant(site, 1, "weights that are no quantised constants")
     if node.attribute("block_size", 0):
         raise Unsupported("blocked quantisation")
-    values, scale = site.prepared.array(node.inputs[0]), site.prepared.array(node.inputs[1])
-    given = len(node.inputs) > 2 and node.inputs[2] != ""
-    zero = site.prepared.array(node.inputs[2]) if given else np.zeros((), values.dtype)
-    if scale.size > 1 and int(node.attribute("axis", 1)) % values.ndim != axis:
+    if given.ndim < 2:
+        raise Unsupported(f"weights of shape {given.shape}")
+    if scale.size > 1 and int(node.attribute("axis", 1)) % given.ndim != axis:
         raise Unsupported("weight scales along an axis other than the output channel")
-    return centred(values, zero, axis), channel_scales(scale, values.shape[axis])
+    values, scales = np.moveaxis(centred(given, zero, axis), axis, 0), channel_scales(scale, given.shape[axis])
+    if groups > 1:
+        if (scales != scales[0]).any():
+            raise Unsupported("weight scales per channel of a transposed convolution in groups")
+        each, inputs, *kernel = values.shape
+        values = values.reshape(each, groups, inputs // groups, *kernel).swapaxes(0, 1)
+        values, scales = values.reshape(groups * each, inputs // groups, *kernel), np.tile(scales, groups)
+    return Weights(values, scales, _bias(site, x, scales))
 
 
-def _bias(site: Site, position: int, x: Quantisation, scales: NDArray[np.float64]) -> NDArray[np.int64]:
+def _bias(site: Site, x: Quantisation, scales: NDArray[np.float64]) -> NDArray[np.int64]:
     """A dequantised bias in units of the accumulator, which its own scale must be."""
-    if not site.has(position):
+    if not site.has(2):
         return integer_bias(None, len(scales))
-    node = site.prepared.producers.get(site.input(position))
-    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
-        raise Unsupported("a bias that is no quantised constant")
-    values, scale = site.prepared.array(node.inputs[0]), site.prepared.array(node.inputs[1])
-    zero = site.prepared.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), np.int32)
+    _, values, scale, zero = _constant(site, 2, "a bias that is no quantised constant")
     unit = np.float32(x.scale) * scales.astype(np.float32)
     if zero.any() or scale.size not in (1, unit.size) or (scale.reshape(-1) != unit).any():
         raise Unsupported("a bias with a scale or zero point of its own")
@@ -92,13 +105,12 @@ def _conv(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     site.require_image(name, result)
     if site.has(3):
         raise Unsupported("a convolution with a tensor added to it")
-    weight, scales = _weights(site, 1, 0)
-    bias = _bias(site, 2, numbers, scales)
+    weights = _weights(site, numbers)
     shapes = site.shape(name), site.shape(result)
 
     def finish(out: Output) -> str:
-        tensor = convolve(site, site.node, stretch.operand(site, 0), weight, scales, bias, out, shapes)
-        _state_products(site, numbers, weight.reshape(len(scales), -1), scales, bias, out)
+        tensor = convolve(site, site.node, stretch.operand(site, 0), weights, out, shapes)
+        _state_products(site, numbers, weights, out)
         return tensor
 
     return finish
@@ -108,19 +120,11 @@ def _conv_transpose(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     numbers, groups = stretch.numbers(site, 0), int(site.node.attribute("group", 1))
     result = site.node.outputs[0]
     site.require_image(site.input(0), result)
-    weight, scales = _weights(site, 1, 1)
-    if groups > 1 and (scales != scales[0]).any():
-        raise Unsupported("weight scales per channel of a transposed convolution in groups")
-    scales = np.tile(scales, groups)
-    bias = _bias(site, 2, numbers, scales)
-    inputs, outputs, *kernel = weight.shape
-    ordered = weight.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
-    ordered = ordered.reshape(groups * outputs, inputs // groups, *kernel)
+    weights = _weights(site, numbers, 1, groups)
 
     def finish(out: Output) -> str:
-        x = stretch.operand(site, 0)
-        tensor = convolve_transposed(site, site.node, x, ordered, scales, bias, out, site.shape(result))
-        _state_products(site, numbers, ordered.reshape(len(scales), -1), scales, bias, out)
+        tensor = convolve_transposed(site, site.node, stretch.operand(site, 0), weights, out, site.shape(result))
+        _state_products(site, numbers, weights, out)
         return tensor
 
     return finish
@@ -135,36 +139,28 @@ def _gemm(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     if not plain and site.has(2) and node.attribute("beta", 1.0) != 1.0:
         raise Unsupported("Gemm with beta")
     transposed = not plain and bool(node.attribute("transB", 0))
-    weight, scales = _weights(site, 1, 0 if transposed else 1)
-    if weight.ndim != 2:
-        raise Unsupported(f"weights of shape {weight.shape}")
-    weight = weight if transposed else weight.T
-    bias = _bias(site, 2, numbers, scales)
+    weights = _weights(site, numbers, 0 if transposed else 1)
+    if weights.values.ndim != 2:
+        raise Unsupported(f"weights of shape {site.shape(site.input(1))}")
 
     def finish(out: Output) -> str:
-        tensor = fully_connect(site, stretch.key(site, 0), numbers, weight, scales, bias, out)
-        _state_products(site, numbers, weight, scales, bias, out)
+        tensor = fully_connect(site, stretch.key(site, 0), numbers, weights, out)
+        _state_products(site, numbers, weights, out)
         return tensor
 
     return finish
 
 
-def _state_products(
-    site: Site,
-    x: Quantisation,
-    weight: NDArray[np.int16],
-    scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
-    out: Output,
-) -> None:
-    """Restates the layer's exactness, which was noted as of integer sums. ``weight``: (OC, taps)."""
-    reach = np.abs(weight.astype(np.int64)).sum(axis=1) * max(127 - x.zero_point, 128 + x.zero_point)
-    reach = reach + np.abs(bias)
+def _state_products(site: Site, x: Quantisation, weights: Weights, out: Output) -> None:
+    """Restates the layer's exactness, which was noted as of integer sums."""
+    scales, taps = weights.scales, weights.values.reshape(len(weights.scales), -1)
+    reach = np.abs(taps.astype(np.int64)).sum(axis=1) * max(127 - x.zero_point, 128 + x.zero_point)
+    reach = reach + np.abs(weights.bias)
     powers = all(math.frexp(float(v))[0] == 0.5 for v in (x.scale, out.quantisation.scale, *np.unique(scales)))
     if powers and reach.max() < 1 << 24:
         return  # no float32 operation rounds anything
     step = x.scale * scales / out.quantisation.scale
-    _state_doubt(site, out, reach, step, weight.shape[1])
+    _state_doubt(site, out, reach, step, taps.shape[1])
 
 
 def _state_doubt(site: Site, out: Output, reach: NDArray[Any], step: NDArray[Any], terms: int) -> None:

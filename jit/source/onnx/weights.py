@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation
+from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation, Weights
 from tilewright.jit.frontend.layers.moves import spread
 from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
@@ -53,13 +53,12 @@ def convolve(
     layer: Layer,
     node: Node,
     x: Operand,
-    weight: NDArray[np.int16],
-    scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
+    weights: Weights,
     out: Output,
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> str:
-    """``weight`` as in the file, (OC, IC / groups, spatial axes); ``shapes``: of input and result, axes as there."""
+    """``weights`` as in the file, (OC, IC / groups, spatial axes); ``shapes``: of input and result, axes as there."""
+    weight = weights.values
     kernel, strides, dilation = window_steps(node, weight.shape[2:])
     stated = tuple(node.attribute("kernel_shape", weight.shape[2:]))
     if stated != weight.shape[2:]:
@@ -67,7 +66,7 @@ def convolve(
     padding = window_padding(node, *shapes, weight.shape[2:])
     ordered = weight.reshape(*weight.shape[:2], *kernel).transpose(0, 2, 3, 1)
     return convolution(
-        layer, x, ordered, scales, bias, out, strides=strides, dilation=dilation, padding=padding,
+        layer, x, replace(weights, values=ordered), out, strides=strides, dilation=dilation, padding=padding,
         groups=int(node.attribute("group", 1)),
     )  # fmt: skip
 
@@ -76,14 +75,13 @@ def convolve_transposed(
     layer: Layer,
     node: Node,
     x: Operand,
-    weight: NDArray[np.int16],
-    scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
+    weights: Weights,
     out: Output,
     shape: tuple[int, ...],
 ) -> str:
-    """``weight`` (OC, IC / groups, spatial axes) with the image spread by the strides; ``shape``: the result's, axes as
-    in the file."""
+    """``weights`` (OC, IC / groups, spatial axes) with the image spread by the strides; ``shape``: the result's, with
+    its axes as in the file."""
+    weight = weights.values
     kernel, strides, dilation = window_steps(node, weight.shape[2:])
     rank = len(weight.shape) - 2
     pads = list(node.attribute("pads", [0] * 2 * rank))
@@ -98,25 +96,17 @@ def convolve_transposed(
         raise Unsupported(f"a transposed convolution to {shape[2:]} that leaves pixels out")
     ordered = weight.reshape(*weight.shape[:2], *kernel)[:, :, ::-1, ::-1].transpose(0, 2, 3, 1)
     return convolution(
-        layer, wide, ordered, scales, bias, out, dilation=dilation, groups=int(node.attribute("group", 1)),
+        layer, wide, replace(weights, values=ordered), out, dilation=dilation, groups=int(node.attribute("group", 1)),
         padding=(before[0], before[1], after[0], after[1]),
     )  # fmt: skip
 
 
-def fully_connect(
-    site: Site,
-    key: object,
-    numbers: Quantisation,
-    weight: NDArray[np.int16],
-    scales: NDArray[np.float64],
-    bias: NDArray[np.int64],
-    out: Output,
-) -> str:
-    """``weight`` (OC, IC) on the rows of ``key``; its columns are permuted where that is an image laid flat.
+def fully_connect(site: Site, key: object, numbers: Quantisation, weights: Weights, out: Output) -> str:
+    """``weights`` (OC, IC) on the rows of ``key``; their columns are permuted where that is an image laid flat.
 
     The accelerator lays images out with the channels last, the file with the channels first.
     """
-    values = site.values
+    values, weight = site.values, weights.values
     x = None
     if values.is_pending(key) and values.specs[values.reshaped[key]].order is not None:
         image = values.chip(values.reshaped[key])
@@ -130,4 +120,4 @@ def fully_connect(
         x = replace(values.chip(key), quantisation=numbers)
     if x.shape[3] != weight.shape[1]:
         raise Unsupported(f"weights for {weight.shape[1]} inputs on a tensor of {x.shape[3]}")
-    return dense(site, x, weight, scales, bias, out)
+    return dense(site, x, replace(weights, values=weight), out)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.frontend.builder import Weights
 from tilewright.jit.frontend.layers.matmul import Side, matmul
 from tilewright.jit.frontend.layers.weighted import dense
 from tilewright.jit.source.matrices import beside_channels, heads_in_channels, side
@@ -53,8 +54,8 @@ def _constant(site: Site, turned: tuple[bool, bool]) -> str:
     numbers, moved = site.tensor(1).quantisation(), 128 if given.dtype == np.uint8 else 0
     matrix = given.reshape(given.shape[-2:]).astype(np.int16) - (numbers.zero_point + moved)
     weight = matrix if turned[1] else matrix.T
-    scales, bias = np.full(len(weight), numbers.scale), np.zeros(len(weight), np.int64)
-    return dense(site, x, weight, scales, bias, site.output(), rounding=Rounding.DOUBLE)
+    weights = Weights(weight, np.full(len(weight), numbers.scale), np.zeros(len(weight), np.int64))
+    return dense(site, x, weights, site.output(), rounding=Rounding.DOUBLE)
 
 
 def _side(site: Site, position: int, turned: bool) -> Side:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from tilewright.jit.numbers import identity_requant
 from tilewright.jit.reference import apply_requant, resampled
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import NONE, Site
-from tilewright.jit.source.tflite.weighted import SAME, float_product, read_bias, read_weight
+from tilewright.jit.source.tflite.weighted import SAME, float_product, read_weights
 from tilewright.runtime import interpreters
 
 Matrix = NDArray[np.int32]
@@ -95,7 +97,8 @@ def transpose_conv(site: Site) -> str:
     """TRANSPOSE_CONV: the image with zeros between its pixels, under the kernel turned around."""
     site.same_kind(2)
     x = site.operand(2)
-    weight, scales = read_weight(site, 1, 2, axis=0)
+    weights = read_weights(site, 2, 3)
+    weight = weights.values
     if weight.ndim != 4 or weight.shape[3] != x.shape[3]:
         raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
     strides = site.option("strideH"), site.option("strideW")
@@ -111,7 +114,6 @@ def transpose_conv(site: Site) -> str:
     if min(*before, *after, *strides) < 0:
         raise Unsupported(f"a result of shape {wanted[1:3]} that leaves pixels out")
     return convolution(
-        site, spread(site, x, strides), np.ascontiguousarray(weight[:, ::-1, ::-1]), scales,
-        read_bias(site, 3, len(weight)), out, padding=(before[0], before[1], after[0], after[1]),
-        float_product=float_product(site, 2),
+        site, spread(site, x, strides), replace(weights, values=weight[:, ::-1, ::-1]), out,
+        padding=(before[0], before[1], after[0], after[1]), float_product=float_product(site, 2),
     )  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand
+from tilewright.jit.frontend.builder import Operand, Weights
 from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
 from tilewright.jit.source.tflite.file import PACKED
@@ -17,18 +19,16 @@ _NARROW = tuple(name for name, _ in PACKED.values())
 
 
 def conv_2d(site: Site) -> str:
-    """``weight`` (OC, KH, KW, IC / groups)."""
-    weight, scales = read_weight(site, 1, 0, axis=0)
-    x = site.operand(0)
+    """Weights (OC, KH, KW, IC / groups)."""
+    weights = read_weights(site, 0, 2)
+    x, weight = site.operand(0), weights.values
     strides, dilation = _steps(site)
     if weight.ndim != 4 or x.shape[3] % weight.shape[3]:
         raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
     return convolution(
         site,
         x,
-        weight,
-        scales,
-        read_bias(site, 2, weight.shape[0]),
+        weights,
         site.output(site.option("fusedActivationFunction")),
         strides=strides,
         dilation=dilation,
@@ -39,18 +39,16 @@ def conv_2d(site: Site) -> str:
 
 
 def depthwise_conv_2d(site: Site) -> str:
-    """``weight`` (1, KH, KW, C * multiplier): a grouped convolution with one input channel a group."""
-    weight, scales = read_weight(site, 1, 0, axis=3)
-    x = site.operand(0)
+    """Weights (1, KH, KW, C * multiplier): a grouped convolution with one input channel a group."""
+    weights = read_weights(site, 0, 2, axis=3)
+    x, weight = site.operand(0), weights.values
     strides, dilation = _steps(site)
     if weight.ndim != 4 or weight.shape[0] != 1 or weight.shape[3] % x.shape[3]:
         raise Unsupported(f"depthwise weights of shape {weight.shape} on {x.shape[3]} channels")
     return convolution(
         site,
         x,
-        weight[0].transpose(2, 0, 1)[..., None],
-        scales,
-        read_bias(site, 2, weight.shape[3]),
+        replace(weights, values=weight[0].transpose(2, 0, 1)[..., None]),
         site.output(site.option("fusedActivationFunction")),
         strides=strides,
         dilation=dilation,
@@ -61,8 +59,9 @@ def depthwise_conv_2d(site: Site) -> str:
 
 
 def fully_connected(site: Site) -> str:
-    """``weight`` (OC, IC) on rows of IC elements, whatever the shape of the input."""
-    weight, scales = read_weight(site, 1, 0, axis=0)
+    """Weights (OC, IC) on rows of IC elements, whatever the shape of the input."""
+    weights = read_weights(site, 0, 2)
+    weight = weights.values
     if site.option("weightsFormat") != 0 or weight.ndim != 2:
         raise Unsupported(f"fully connected weights of shape {weight.shape}, format {site.option('weightsFormat')}")
     x = site.operand(0)
@@ -77,7 +76,7 @@ def fully_connected(site: Site) -> str:
     wanted = site.values.specs[site.result.index].chip_shape()
     if int(np.prod(wanted)) != count // inner * weight.shape[0]:
         raise Unsupported(f"a result of shape {site.result.shape}")
-    result = dense(site, x, weight, scales, read_bias(site, 2, weight.shape[0]), out)
+    result = dense(site, x, weights, out)
     return _reshaped(site, Operand(result, (*rows[:3], weight.shape[0]), out.quantisation), wanted).name
 
 
@@ -93,10 +92,11 @@ def _reshaped(site: Site, x: Operand, shape: tuple[int, ...]) -> Operand:
     return Operand(name, shape, x.quantisation)
 
 
-def read_weight(site: Site, position: int, image: int, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float64]]:
-    """(weights without their zero point, scale per output channel) of the operands ``position`` and ``image``."""
+def read_weights(site: Site, image: int, bias: int, axis: int = 0) -> Weights:
+    """The second operand and the one at ``bias``, for the one at ``image``. ``values``: as in the file, with the output
+    channels along ``axis``."""
     site.same_kind(image)
-    tensor, values = site.tensor(position), site.constant(position)
+    tensor, values = site.tensor(1), site.constant(1)
     narrow = tensor.dtype in _NARROW and site.tensor(image).dtype == "int8"  # which the kernels widen first
     if tensor.dtype != site.tensor(image).dtype and not narrow:
         raise Unsupported(f"{tensor.dtype or 'packed'} weights under {site.tensor(image).dtype} activations")
@@ -113,10 +113,10 @@ def read_weight(site: Site, position: int, image: int, axis: int) -> tuple[NDArr
         raise Unsupported(f"{tensor.dtype} weights with a zero point")
     if tensor.dtype == "uint8" and scales.size > 1:
         raise Unsupported("uint8 weights with scales per channel")
-    return values.astype(np.int16) - moved, np.broadcast_to(scales, (count,))
+    return Weights(values.astype(np.int16) - moved, np.broadcast_to(scales, (count,)), _bias(site, bias, count))
 
 
-def read_bias(site: Site, position: int, count: int) -> NDArray[np.int64]:
+def _bias(site: Site, position: int, count: int) -> NDArray[np.int64]:
     """(OC,). The kernels add these integers, whatever scale the file gives them."""
     if not site.has(position):
         return np.zeros(count, np.int64)

@@ -150,6 +150,18 @@ def test_weights(zero: int, activations: str, tmp_path: Path) -> None:
 
 
 @ACTIVATIONS
+@pytest.mark.parametrize("shape", [(4,), (1, 4, 5)])
+def test_products_with_constants_that_are_no_matrix(shape: tuple[int, ...], activations: str, tmp_path: Path) -> None:
+    b = NetBuilder(18, activations)
+    x = b.real_input((1, 3, 4))
+    weight, _ = b.weight(shape, per_channel=False)
+    result = (1, 3, *shape[2:])
+    b.output(b.pair(b.op("MatMul", [x.name, weight]), result, 0.05, 3).name, result)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert list(interpreted(built).values()) == [f"weights of shape {shape}"]
+
+
+@ACTIVATIONS
 def test_names(activations: str, tmp_path: Path) -> None:
     b = NetBuilder(9, activations)
     x = b.real_input(IMAGE)
