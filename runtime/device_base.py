@@ -82,7 +82,6 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.beside = 1  #: programs that can run at the same time
         self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
@@ -161,10 +160,9 @@ class Device(ABC):
 
         Raises :class:`DeviceFault` if one of them ended with a fault.
         """
-        if 1 < len(allocations) <= self.beside:
-            for allocation in allocations:
-                self._prepare(allocation, inferences)
-            self._run_together(allocations, inferences)
+        for allocation in allocations:
+            self._prepare(allocation, inferences)
+        if len(allocations) > 1 and self._run_together(allocations, inferences):
             for allocation in allocations:
                 allocation.finished = True
             if progress is not None:
@@ -224,9 +222,9 @@ class Device(ABC):
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for what was launched. However it ends, the device can launch again."""
 
-    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
-        """Run programs on a core each and wait for all; never more than :attr:`beside`."""
-        raise NotImplementedError
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
+        """Run programs on a core each and wait for all; False, and nothing done, where there are too few cores."""
+        return False
 
     @abstractmethod
     def _counters(self, allocation: Allocation) -> Counters:

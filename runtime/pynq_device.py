@@ -75,7 +75,6 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
-        self.beside = len(self.board.cores)
         self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
         self._timeout = timeout
@@ -172,11 +171,14 @@ class PynqDevice(Device):
         chosen = shares(inferences, len(self.board.cores))
         self._start([(allocation, first, count, core) for core, (first, count) in enumerate(chosen)])
 
-    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
+        if len(allocations) > len(self.board.cores):
+            return False
         for allocation in allocations:
             allocation.state.together = True
         self._start([(allocation, 0, inferences, 0) for allocation in allocations])
         self._finish_all(inferences, None)
+        return True
 
     def _start(self, work: Sequence[tuple[Allocation, int, int, int]]) -> None:
         """Start each core on its work: a program, the first inference, how many, whose scratch memory."""

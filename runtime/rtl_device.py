@@ -58,7 +58,6 @@ class RtlDevice(Device):
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
-        self.beside = config.cores
         self._working: list[Allocation] = []  #: what each core that works runs
         library = design_library(config, kind, build_progress or on_error_stream(self.name))
         self._model = DesignModel(library, config.dram_latency)
@@ -88,13 +87,16 @@ class RtlDevice(Device):
         chosen = shares(inferences, self.config.cores)
         self._start([(allocation, state.memories[core], *share) for core, share in enumerate(chosen)])
 
-    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
+        if len(allocations) > self.config.cores:
+            return False
         for allocation in allocations:
             allocation.state.together = True
         self._start([(allocation, allocation.state.memories[0], 0, inferences) for allocation in allocations])
         self._clock(None)
         for allocation in allocations:
             self._check(allocation)
+        return True
 
     def _start(self, work: Sequence[tuple[Allocation, list[NDArray[np.uint8]], int, int]]) -> None:
         """Start each core on its work: a program, its segments, the first inference and how many."""

@@ -55,7 +55,6 @@ class SimDevice(Device):
 
     def __init__(self, config: Config, jobs: int | None = None) -> None:
         super().__init__(config)
-        self.beside = config.cores
         self.jobs = _processors() if jobs is None else jobs
         self._prepared: OrderedDict[int, _Prepared] = OrderedDict()  #: by the program's identity
 
@@ -72,13 +71,16 @@ class SimDevice(Device):
         state: _State = self._held(allocation)
         return state.memories[segment]
 
-    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> None:
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
+        if len(allocations) > self.config.cores:
+            return False
         for allocation in allocations:
             self._time(allocation.state.prepared)  # a fault is that of one program
         runs = [Run(core, allocation.program) for core, allocation in enumerate(allocations)]
         for allocation, ran in zip(allocations, simulate_cores(self.config, runs)):
             allocation.state.beside = ran.timing
             self._compute(allocation, inferences, None)
+        return True
 
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Only note that it runs alone: :meth:`wait` does the work."""
