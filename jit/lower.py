@@ -7,6 +7,7 @@ different values are copied.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,10 @@ from tilewright.jit.tensors import Lowered
 from tilewright.jit.token_rows import folded, folds
 from tilewright.jit.weight_bits import fits, weight_parts
 from tilewright.runtime.steps import PackStep
+
+#: Bytes of a tensor in DRAM: all the contiguous memory that PYNQ gives a process by default. Planning takes longer
+#: with every row, so what no board holds is not planned.
+LARGEST_TENSOR = 1 << 27
 
 
 class _Lowering:
@@ -114,7 +119,11 @@ class _Lowering:
     def _declare(self, name: str, shape: tuple[int, ...]) -> TensorSpec:
         old = self.graph.tensors.get(name)
         zero, scale = (old.zero_point, old.scale) if old else (0, 1.0)
-        self.specs[name] = TensorSpec(name, self._image(shape), "int8", scale, zero)
+        image = self._image(shape)
+        stored = math.prod(image[:3]) * units_for(image[3], self.config) * self.config.lanes
+        if stored > LARGEST_TENSOR:
+            raise PlaceError(f"tensor {name!r} takes {stored:,} bytes in DRAM; at most {LARGEST_TENSOR:,} are planned")
+        self.specs[name] = TensorSpec(name, image, "int8", scale, zero)
         return self.specs[name]
 
     def _image(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tilewright.jit.errors import PlaceError, Unsupported
+from tests.jit.builder import GraphBuilder
+from tests.jit.onnx_models import QdqBuilder
+from tests.jit.tflite_models import TfliteBuilder
+from tilewright.config import Config
+from tilewright.jit.errors import ModelError, PlaceError, Unsupported
 from tilewright.jit.frontend.layers.scaling import _within_int32
+from tilewright.jit.importer import import_model
+from tilewright.jit.lower import LARGEST_TENSOR, refusals
+from tilewright.jit.source.sizes import LARGEST_TENSOR as LARGEST_READ
 from tilewright.jit.writer import pack_weights
 
 
@@ -28,3 +37,36 @@ def test_accumulators_of_int32() -> None:
     for low, high in ((limits.min - 1, 0), (0, limits.max + 1)):
         with pytest.raises(Unsupported, match="can leave int32"):
             _within_int32(np.array([low]), np.array([high]))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_tensors_in_dram(more: int) -> None:
+    """The lanes that the format pads are counted too: one channel takes a whole vector."""
+    config = Config()
+    build = GraphBuilder(0, (1, LARGEST_TENSOR // config.lanes + more, 1))
+    graph = build.graph(build.requantize("x"))
+    found = refusals(graph, config)
+    assert len(found) == more
+    for refusal in found.values():
+        assert f"takes {LARGEST_TENSOR + config.lanes:,} bytes in DRAM; at most {LARGEST_TENSOR:,}" in str(refusal)
+
+
+@pytest.mark.parametrize("shape", [[1, 2147483647, 1, 5], [1, LARGEST_READ // 2 + 1, 1, 2]])
+def test_tensors_of_a_tflite_file(shape: list[int], tmp_path: Path) -> None:
+    """Before anything uses the memory: the system would end the process instead of refusing it."""
+    builder = TfliteBuilder()
+    x = builder.tensor(shape, 0.1, 3)
+    y = builder.op("MEAN", [x, builder.constant(np.array([1, 2], np.int32))], builder.tensor([1, 5], 0.1, 3))
+    with pytest.raises(ModelError, match=f"elements; at most {LARGEST_READ:,} are read"):
+        import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
+
+
+def test_tensors_that_an_onnx_file_implies(tmp_path: Path) -> None:
+    """What its operators compute counts as well as what it states."""
+    builder = QdqBuilder()
+    x = builder.input([1, 1, 64, 64])
+    scales = builder.constant(np.array([1, 1, 512, 512], np.float32))
+    y = builder.quantised(builder.node("Resize", [x, "", scales], mode="nearest"), 0.02, 3)
+    path = builder.save(tmp_path / "model.onnx", y, [1, 1, 32768, 32768], "int8")
+    with pytest.raises(ModelError, match=f"of shape 1x1x32768x32768 has .* at most {LARGEST_READ:,} are read"):
+        import_model(path)

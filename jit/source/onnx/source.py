@@ -27,6 +27,7 @@ from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
 from tilewright.jit.source.onnx.units import Unit, assign, find_units, is_dequantised
 from tilewright.jit.source.onnx.values import PreparedValues
+from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
 
 #: float32 sums differ by an LSB from integer ones for a few in a million accumulators of a usual convolution, and for
@@ -69,6 +70,7 @@ class OnnxSource(Source):
         self._whole = whole.SerializeToString()
         self._shapes = list(validate.input_shapes(whole).values())
         model, self.batch = one_image(path, whole)
+        refuse_huge(path, _shapes(model).items())
         if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
             model, self.batch = whole, 1
         self.operators = _operators(model)

@@ -14,6 +14,7 @@ from tilewright.jit.frontend.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import TFLITE, count_macs
+from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.tflite.batch import take_one_image
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
@@ -38,6 +39,7 @@ class TfliteSource(Source):
             self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), "its operators"))
             self._shapes = [self._tensor(i).shape for i in self.file.inputs]
             self.batch = take_one_image(self.file)
+            refuse_huge(path, ((t.name or f"tensor{t.index}", t.shape) for t in self.file.tensors))
             self.folded = fold(self.file)
             self.file.take_shapes(self._run_shapes())
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
