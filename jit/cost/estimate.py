@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.timing import DONE_LATENCY
-from tilewright.jit.cost import timeline
+from tilewright.jit.cost.progress import STUCK_PRM, STUCK_WGT, Work, chunk_size, transfer_cycles
+from tilewright.jit.cost.timeline import OK, run_timeline
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
@@ -31,7 +32,7 @@ SCHEDULES = (Policy(False, 0.25, 2), Policy(False, 0.25, 8), Policy(True, 0.5, 8
 #: spare rows tried when rings do not fit, from the policy's down
 _TIGHTER = (8, 4, 2, 1, 0)
 _ALL_ROWS = 1 << 30
-_STUCK = {timeline.STUCK_WGT: ("wgt", "wgt_bytes"), timeline.STUCK_PRM: ("prm", "prm_entries")}
+_STUCK = {STUCK_WGT: ("wgt", "wgt_bytes"), STUCK_PRM: ("prm", "prm_entries")}
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,12 @@ class Estimate:
 def run(plan: Plan, policy: Policy) -> Estimate | Refusal:
     """What a plan costs with a policy, or the memory for want of which it ends nowhere."""
     network, bound, busy = plan.network, plan.bound, np.zeros(4)
-    state, layer, cycles = timeline.run_timeline(
+    work = Work(
         network.layers, network.edges, network.makers, plan.nodes, plan.c, bound.buffers, bound.edge_buffer,
-        bound.outputs, bound.readers, plan.groups > 0, policy.deep, policy.constant_share, busy,
+        bound.outputs, bound.readers,
     )  # fmt: skip
-    if state != timeline.OK:
+    state, layer, cycles = run_timeline(work, plan.groups > 0, policy.deep, policy.constant_share, busy)
+    if state != OK:
         memory, parameter = _STUCK.get(state, ("act", "act_bytes"))
         reason = f"its constants do not fit {memory} beside those of the layers still running; raise {parameter}"
         return Refusal(network.names[layer], memory, 0, 0, reason)
@@ -172,11 +174,11 @@ def _demand(layers: Any, nodes: Any, c: Any, buffers: Any, edge_buffer: Any, out
         demand[layer, 0] = tasks * work - vectors * node[t.N_LESS] if node[t.N_GEMM] else 0
         demand[layer, 1] = node[t.N_HEIGHT] * vectors * (node[t.N_TERMS_EACH] + results * node[t.N_OUT_EACH])
         for chunk in range(pieces):
-            wgt, prm = timeline.chunk_size(node, chunk)
-            cost = timeline.transfer_cycles(wgt * c[t.C_WGT_BYTES], c)
-            cost += timeline.transfer_cycles(prm * c[t.C_PRM_BYTES], c)
+            wgt, prm = chunk_size(node, chunk)
+            cost = transfer_cycles(wgt * c[t.C_WGT_BYTES], c)
+            cost += transfer_cycles(prm * c[t.C_PRM_BYTES], c)
             demand[layer, 2] += cost * max(1, node[t.N_GROUPS])
         for e in range(layers[layer, t.L_EDGE], layers[layer, t.L_EDGE] + layers[layer, t.L_EDGES]):
             row = buffers[edge_buffer[e]]
             if row[b.B_LOADED]:
-                demand[layer, 2] += row[b.B_ROWS] * timeline.transfer_cycles(row[b.B_UNITS] * c[t.C_ACT_BYTES], c)
+                demand[layer, 2] += row[b.B_ROWS] * transfer_cycles(row[b.B_UNITS] * c[t.C_ACT_BYTES], c)
