@@ -76,9 +76,12 @@ class Allocation:
 
 
 class Device(ABC):
-    """One accelerator of one :class:`Config`. Not safe for use by several threads at once."""
+    """One accelerator of one :class:`Config`. One thread allocates, launches, waits and releases; where the device
+    :attr:`overlaps`, others may meanwhile write and read allocations that are not launched."""
 
     name: ClassVar[str] = ""
+    overlaps: ClassVar[bool] = False
+    simulates = True  #: how long it takes says nothing about the accelerator
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -6,10 +6,10 @@ import dataclasses
 import hashlib
 import html
 import json
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +21,24 @@ from tilewright.errors import TilewrightError
 from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers
-from tilewright.runtime.device import Allocation, Counters, Device, open_device
-from tilewright.runtime.flow import check_flow, check_form
-from tilewright.runtime.host_steps import Environment, check_host, run_host_step
+from tilewright.runtime.device import Device, open_device
+from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
+from tilewright.runtime.flow import check_flow
+from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
-from tilewright.runtime.report import Report, Timings, build_report
-from tilewright.runtime.steps import LaunchStep, PackStep, TensorSpec, UnpackStep, form_of
+from tilewright.runtime.report import Report, Steady, build_report, sum_timings
+from tilewright.runtime.steps import TensorSpec
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
 
 LAUNCH_INFERENCES = 64  #: most inferences of one launch
-LAUNCH_BYTES = 64 << 20  #: most bytes that the segments of one launch take
+LAUNCH_BYTES = 64 << 20  #: most bytes that the segments of all launches under way take
+GROUPS = 4  #: launches that each place for one gets at least, where several are under way at once
 
 
 class InputError(TilewrightError):
     """An input array has another shape, dtype or content than the model takes; names what it should be."""
-
-
-@dataclass
-class _Run:
-    """What one call of :meth:`Executable.run` holds while it works."""
-
-    device: Device
-    allocations: dict[int, Allocation]
-    counters: dict[int, Counters] = field(default_factory=dict)
-    timings: Timings = field(default_factory=Timings)
 
 
 class Executable:
@@ -114,14 +106,21 @@ class Executable:
         return self.run(x)[0]
 
     def run(
-        self, x: Inputs, *, progress: Advance | None = None, keep_intermediates: str | Path | None = None
+        self,
+        x: Inputs,
+        *,
+        jobs: int | None = None,
+        progress: Advance | None = None,
+        keep_intermediates: str | Path | None = None,
     ) -> tuple[Any, Report]:
         """Run N inferences.
 
         ``x``: N inputs stacked on the first axis, in the model's own dtype (of a model of batch B: (N, B, ...), run
         image by image, each of which the report counts as an inference); for a model of several inputs a
-        sequence in their order or a mapping by name. ``progress`` is called with the number of inferences newly
-        finished. ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
+        sequence in their order or a mapping by name. ``jobs``: so many threads of the CPU carry out operators and
+        packing of some inferences while the accelerators work on others, and the report has the steady state; as it
+        was compiled where left out (:attr:`jobs`). ``progress`` is called with the number of inferences newly finished.
+        ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
         network must have been compiled for it). Returns the outputs, stacked likewise (an array, or a list where
         the model has several outputs), and the report. Raises :class:`InputError`, :class:`DeviceFault`.
         """
@@ -139,18 +138,25 @@ class Executable:
                 )
             check_directory_writable(keep_intermediates)
             wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
-        parts: dict[str, list[Array]] = {name: [] for name in wanted}
-        chunk = self._launch_size(count)
+        jobs = self.jobs if jobs is None else jobs
+        if jobs is not None and jobs < 1:
+            raise InputError(f"{self.name}: jobs = {jobs}: must be at least 1 thread")
+        size = self._group_size(count, under_way(jobs))
+        groups = [
+            {name: value[begin : begin + size] for name, value in environment.items()}
+            for begin in range(0, count, size)
+        ]
+        steady = None
         with ExitStack() as stack:
-            run = _Run(self.device, self._allocate(stack, min(chunk, count)))
-            for begin in range(0, count, chunk):
-                piece = {name: value[begin : begin + chunk] for name, value in environment.items()}
-                self._run_steps(run, piece, progress)
-                for name, collected in parts.items():
-                    check_form(self.name, wanted[name], form_of(piece[name]))
-                    collected.append(piece[name])
+            flights = self._flights(stack, min(len(groups), under_way(jobs)), size, jobs)
+            if jobs is None:
+                parts = one_by_one(flights[0], groups, list(wanted.values()), progress)
+            else:
+                parts, rate = at_once(flights, groups, list(wanted.values()), jobs, progress)
+                steady = Steady(jobs, len(flights) * size, None if self.device.simulates else rate)
         results = {
-            name: stack_tensor(np.concatenate(parts[name]), of_batch(tensor, batch)) for name, tensor in wanted.items()
+            name: stack_tensor(np.concatenate([part.pop(name) for part in parts]), of_batch(tensor, batch))
+            for name, tensor in wanted.items()
         }
         if keep_intermediates is not None:
             self._store_intermediates(Path(keep_intermediates), results)
@@ -158,7 +164,9 @@ class Executable:
             "inputs": digest([environment[tensor.name] for tensor in self.artifact.inputs]),
             "outputs": digest([results[tensor.name] for tensor in self.artifact.outputs]),
         }
-        report = build_report(self.artifact, self.device.label, count, run.counters, run.timings, digests)
+        counters = {program: counted for flight in flights for program, counted in flight.counters.items()}
+        timings = sum_timings(flight.timings for flight in flights)
+        report = build_report(self.artifact, self.device.label, count, counters, timings, digests, steady)
         outputs = [results[tensor.name] for tensor in self.outputs]
         return (outputs[0] if len(outputs) == 1 else outputs), report
 
@@ -186,49 +194,42 @@ class Executable:
     def _input_names(self) -> str:
         return ", ".join(tensor.name for tensor in self.inputs)
 
-    def _launch_size(self, count: int) -> int:
-        """Inferences per launch: bounded in number and in memory, 1 where segments cannot repeat."""
+    @property
+    def jobs(self) -> int | None:
+        """Threads of the CPU that :meth:`run` uses unasked: those that the network was placed for, compiled for
+        throughput; None: one step after another."""
+        options = self.artifact.options
+        return int(options.get("jobs", 1)) if options.get("objective") == "throughput" else None
+
+    def to_be_busy(self, jobs: int) -> int:
+        """Inferences with which cores and ``jobs`` threads of the CPU have work for a while."""
+        return GROUPS * under_way(jobs) * self.device.config.cores
+
+    def _group_size(self, count: int, flights: int) -> int:
+        """Inferences per launch: bounded in number and in memory, 1 where segments cannot repeat. Of several launches
+        under way each has work for all cores, and none so much that the others wait for it in the end."""
         size = min(count, LAUNCH_INFERENCES)
+        if flights > 1:
+            cores = self.device.config.cores
+            size = min(size, max(1, count // (GROUPS * flights * cores)) * cores)
         for program in self.artifact.programs:
             if any(s.kind in ("input", "output") and not s.repeat_stride for s in program.segments):
                 return 1
             stride = sum(s.repeat_stride for s in program.segments)
-            size = min(size, max(1, LAUNCH_BYTES // max(stride, 1)))
+            size = min(size, max(1, LAUNCH_BYTES // flights // max(stride, 1)))
         return size
 
-    def _allocate(self, stack: ExitStack, inferences: int) -> dict[int, Allocation]:
-        allocations = {}
+    def _flights(self, stack: ExitStack, count: int, inferences: int, jobs: int | None) -> list[Flight]:
+        """What carries groups of so many inferences, with segments each; given back with ``stack``."""
+        turn = nullcontext() if self.device.overlaps else threading.RLock()
+        # threads take turns, which are none of their work: with several its processor time counts
+        clock = time.perf_counter if jobs is None else time.thread_time
+        flights = [Flight(self.artifact, self.device, {}, clock, turn) for _ in range(count)]
         for index, program in enumerate(self.artifact.programs):
-            allocations[index] = self.device.allocate(program, inferences)
-            stack.callback(self.device.release, allocations[index])
-        return allocations
-
-    def _run_steps(self, run: _Run, environment: Environment, progress: Advance | None) -> None:
-        """Run all steps on the inferences of one launch."""
-        count = next(iter(environment.values())).shape[0]
-        last_launch = max((i for i, s in enumerate(self.artifact.steps) if isinstance(s, LaunchStep)), default=-1)
-        for index, step in enumerate(self.artifact.steps):
-            start = time.perf_counter()
-            if isinstance(step, PackStep):
-                step.check(form_of(environment[step.tensor]))
-                data = step.apply(environment[step.tensor])
-                run.device.write_stack(run.allocations[step.program], step.segment, step.offset, data)
-                run.timings.pack_s += time.perf_counter() - start
-            elif isinstance(step, LaunchStep):
-                together = [run.allocations[program] for program in step.programs]
-                run.device.run_together(together, count, progress if index == last_launch else None)
-                run.counters |= {p: run.device.counters(run.allocations[p]) for p in step.programs}
-                run.timings.launch_s += time.perf_counter() - start
-            elif isinstance(step, UnpackStep):
-                allocation = run.allocations[step.program]
-                rows = run.device.read_stack(allocation, step.segment, count, step.offset, step.size)
-                environment[step.tensor] = step.apply(rows)
-                run.timings.unpack_s += time.perf_counter() - start
-            else:
-                run_host_step(step, environment, self.artifact.blobs)
-                run.timings.host_s += time.perf_counter() - start
-        if last_launch < 0 and progress is not None:
-            progress(count)
+            for flight in flights:
+                flight.allocations[index] = self.device.allocate(program, inferences)
+                stack.callback(self.device.release, flight.allocations[index])
+        return flights
 
     def _store_intermediates(self, directory: Path, results: dict[str, Array]) -> None:
         batch = self.artifact.batch

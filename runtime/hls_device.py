@@ -39,6 +39,7 @@ class HlsDevice(Device):
     """
 
     name: ClassVar[str] = "hls"
+    overlaps: ClassVar[bool] = True
 
     def __init__(self, config: Config, build_progress: Progress | None = None) -> None:
         super().__init__(config)

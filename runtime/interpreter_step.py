@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import Interpreter, InterpreterError
 from tilewright.runtime.steps import InterpreterStep
 
+_Key = tuple[str, bool, str]  #: runtime, kernels and content
 _REMEMBERED = 32
-_LOADED: dict[tuple[str, bool, str], Interpreter] = {}  #: stateless interpreters by runtime, kernels and content
+_IDLE: list[tuple[_Key, Interpreter]] = []  #: stateless interpreters that nobody uses now, the latest used last
+_LOCK = threading.Lock()
 
 
 def run_interpreter_step(step: InterpreterStep, environment: dict[str, Any], blobs: dict[str, bytes]) -> None:
@@ -27,14 +30,18 @@ def run_interpreter_step(step: InterpreterStep, environment: dict[str, Any], blo
     inputs = [environment[name] for name in step.inputs]
     count = inputs[0].shape[0] if inputs else environment_count(environment)
     collected: list[list[NDArray[Any]]] = [[] for _ in step.outputs]
+    key, interpreter = _taken(step, content)
     for k in range(count):
-        interpreter = _fresh(step, content) if step.stateful else _remembered(step, content)
+        if step.stateful and k:
+            interpreter = _fresh(step, content)
         with interpreters.named_failures(describe(step)):
             values = interpreter([x[k] for x in inputs])
         if len(values) != len(step.outputs):
             raise InterpreterError(f"{describe(step)}: {len(values)} outputs, {len(step.outputs)} declared")
         for store, value in zip(collected, values):
             store.append(value)
+    if not step.stateful:  # and whole: one that has raised is not used again
+        _given_back(key, interpreter)
     for name, arrays in zip(step.outputs, collected):
         with interpreters.named_failures(f"{describe(step)}: outputs of different inferences"):
             environment[name] = np.stack(arrays)
@@ -55,10 +62,17 @@ def _fresh(step: InterpreterStep, content: bytes) -> Interpreter:
     return interpreters.load(step.runtime, content, describe(step), fast=step.fast)
 
 
-def _remembered(step: InterpreterStep, content: bytes) -> Interpreter:
+def _taken(step: InterpreterStep, content: bytes) -> tuple[_Key, Interpreter]:
+    """An interpreter that nobody else uses, until :func:`_given_back`: one that is kept, or a new one."""
     key = (step.runtime, step.fast, hashlib.sha256(content).hexdigest())
-    if key not in _LOADED:
-        while len(_LOADED) >= _REMEMBERED:
-            del _LOADED[next(iter(_LOADED))]
-        _LOADED[key] = _fresh(step, content)
-    return _LOADED[key]
+    with _LOCK:
+        found = next((k for k, (known, _) in enumerate(_IDLE) if known == key), None)
+        if found is not None:
+            return _IDLE.pop(found)
+    return key, _fresh(step, content)
+
+
+def _given_back(key: _Key, interpreter: Interpreter) -> None:
+    with _LOCK:
+        _IDLE.append((key, interpreter))
+        del _IDLE[:-_REMEMBERED]

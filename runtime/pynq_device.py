@@ -61,6 +61,8 @@ class PynqDevice(Device):
     """
 
     name: ClassVar[str] = "pynq"
+    overlaps: ClassVar[bool] = True
+    simulates = False
 
     def __init__(
         self,

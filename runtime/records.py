@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, TypedDict
 
 from tilewright.isa.program import Program
-from tilewright.schema import Count, Holds, OneOf, SchemaError, conform
+from tilewright.schema import Count, Holds, OneOf, Range, SchemaError, conform
 
+MOST_JOBS = 256  #: threads of the CPU
 Place = Annotated[str, OneOf(("accelerator", "host", "interpreter", "none"))]
 
 
@@ -59,6 +60,9 @@ class _Options(TypedDict, total=False):
     keep_intermediates: bool
     fast_host: bool
     proven_only: bool
+    objective: str | None
+    jobs: Annotated[int, Range(1, MOST_JOBS)]
+    unplaced: str
     operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]
     moved: tuple[tuple[str, str], ...]
     rejected: tuple[str, ...]

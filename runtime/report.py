@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,21 @@ class Timings:
     host_s: float = 0.0
 
 
+def sum_timings(parts: Iterable[Timings]) -> Timings:
+    """What several took together."""
+    return Timings(*(sum(values) for values in zip(*(astuple(part) for part in parts))))
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Inferences under way at once: threads of the CPU, ``in_flight`` inferences at most, and how many ended in a
+    second once the first had (None: only one launch, or time that a simulator took)."""
+
+    jobs: int
+    in_flight: int
+    measured_per_second: float | None
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
     """Cycles, lower bounds and utilisation of one run, per inference; :meth:`to_dict` is the JSON form."""
@@ -45,6 +60,7 @@ class Report:
     runs: tuple[ProgramRun, ...]
     timings: Timings = field(default_factory=Timings)
     digests: Mapping[str, str] = field(default_factory=dict)  #: SHA-256 of all inputs, and of all outputs
+    steady: Steady | None = None  #: of a run with inferences in flight
 
     @cached_property
     def longest(self) -> tuple[ProgramRun, ...]:
@@ -71,6 +87,8 @@ class Report:
         options = self.artifact.options
         notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
+        if reason := options.get("unplaced"):
+            notes.append(f"no placement was sought, all that can runs on the accelerator: {reason}")
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
         speedup = _ratio(self.cycles, self.interval_cycles)
@@ -218,6 +236,7 @@ class Report:
             "interval_cycles": measured(self.interval_cycles),
             "inferences_per_second": measured(_ratio(1e3, self.interval_ms)),
             "with_host_per_second": measured(_ratio(1e3, self.interval_ms + self.host_ms)),
+            "steady": self._steady(),
             "compile_s": self.artifact.compile_seconds,
             "simulate_s": self.timings.launch_s,
             "host": asdict(self.timings),
@@ -227,6 +246,22 @@ class Report:
             "notes": self.notes,
             "macs_of_model": placed_macs(self.artifact)[1],
             "operators": list(self.artifact.options.get("operators", [])),
+        }
+
+    def _steady(self) -> dict[str, Any] | None:
+        """What limits the results of cores and CPU that work on different inferences: the busier of them."""
+        if self.steady is None:
+            return None
+        busy = {"cores": self.interval_ms, "CPU": self.host_ms / self.steady.jobs}
+        busiest = max(busy, key=lambda who: busy[who])
+        return {
+            "jobs": self.steady.jobs,
+            "in_flight": self.steady.in_flight,
+            "cores_ms": busy["cores"] if self.timed else None,
+            "host_ms": busy["CPU"],
+            "busiest": busiest if self.timed else None,
+            "inferences_per_second": _ratio(1e3, busy[busiest]) if self.timed else None,
+            "measured_per_second": self.steady.measured_per_second,
         }
 
     def _host_ms(self) -> dict[str, float]:
@@ -281,6 +316,7 @@ def build_report(
     counters: Mapping[int, Counters],
     timings: Timings,
     digests: Mapping[str, str],
+    steady: Steady | None = None,
 ) -> Report:
     """The report of a run; ``counters`` by program number."""
     first = {p: step.program for step in artifact.steps if isinstance(step, LaunchStep) for p in step.programs}
@@ -288,7 +324,7 @@ def build_report(
         ProgramRun(artifact.programs[index], counted, first[index] if counted.together else None)
         for index, counted in sorted(counters.items())
     ]
-    return Report(artifact, device, inferences, tuple(runs), timings, digests)
+    return Report(artifact, device, inferences, tuple(runs), timings, digests, steady)
 
 
 def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:

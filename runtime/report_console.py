@@ -57,7 +57,19 @@ def _measured(report: Report, data: dict[str, Any]) -> list[tuple[str, str]]:
         ("rate", f"{data['inferences_per_second']:,.0f}/s on {report.cores} core{'s' * (report.cores > 1)}; "
                  f"{data['with_host_per_second']:,.0f}/s with {report.host_ms:.3f} ms of host time each"),
         ("array", f"{report.macs:,} MACs, {report.utilization:.1%} of {report.array_macs_per_cycle} MACs/cycle"),
+        *([("steady", _steady(data["steady"]))] if data["steady"] else []),
     ]  # fmt: skip
+
+
+def _steady(found: dict[str, Any]) -> str:
+    """What cores and CPU give that work on different inferences."""
+    threads = f"{found['jobs']} thread{'s' * (found['jobs'] > 1)}"
+    measured = found["measured_per_second"]
+    return (
+        f"{found['inferences_per_second']:,.0f}/s with {found['in_flight']} in flight: a result takes the cores "
+        f"{found['cores_ms']:.3f} ms and the CPU, {threads}, {found['host_ms']:.3f} ms at the same time"
+        + (f"; measured {measured:,.0f}/s" if measured else "")
+    )
 
 
 def print_report(report: Report, console: Console) -> None:

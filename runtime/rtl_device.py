@@ -46,6 +46,7 @@ class RtlDevice(Device):
     """
 
     name: ClassVar[str] = "rtl"
+    overlaps: ClassVar[bool] = True
 
     def __init__(
         self,

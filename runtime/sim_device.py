@@ -52,6 +52,7 @@ class SimDevice(Device):
     """
 
     name: ClassVar[str] = "sim"
+    overlaps: ClassVar[bool] = True
 
     def __init__(self, config: Config, jobs: int | None = None) -> None:
         super().__init__(config)

@@ -17,6 +17,7 @@ from tilewright.progress import Progress, silent
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.records import MOST_JOBS
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def compile(
     fast_host: bool = False,
     proven_only: bool = False,
     objective: str | None = None,
+    jobs: int = 1,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable: ...
@@ -59,6 +61,7 @@ def compile(
     fast_host: bool = False,
     proven_only: bool = False,
     objective: str | None = None,
+    jobs: int = 1,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable: ...
@@ -74,6 +77,7 @@ def compile(
     fast_host: bool = False,
     proven_only: bool = False,
     objective: str | None = None,
+    jobs: int = 1,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable:
@@ -86,9 +90,11 @@ def compile(
     ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
     reference by an LSB. ``proven_only`` leaves layers to their interpreter whose integers are not proven to be its own
-    for every input (``.onnx`` layers that ONNX Runtime computes in float32). ``objective`` ``latency`` places operators
-    on accelerator and CPU by what they cost on this machine, and lets several ``cores`` share what they finish sooner
-    together (``docs/placement.md``); without it all that the accelerator takes goes there. With ``cache``, a result of
+    for every input (``.onnx`` layers that ONNX Runtime computes in float32). ``objective`` places operators on
+    accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the accelerator
+    takes goes there. ``latency``: for the least time of one inference, with parts that several ``cores`` share where
+    they finish sooner together. ``throughput``: for the least time from one result to the next, with ``cores`` and
+    ``jobs`` threads of the CPU at work on different inferences, as ``run`` then does. With ``cache``, a result of
     the same model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done,
     total).
     Raises :class:`TilewrightError` naming what is wrong and the way out.
@@ -103,9 +109,10 @@ def compile(
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
     options: dict[str, Any] = {
         "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
-    } | ({} if objective is None else {"objective": objective})  # fmt: skip
-    # the CPU's times are in cycles of the clock, and cores may share a part
-    keyed = options if objective is None else options | {"clock_mhz": config.clock_mhz, "cores": config.cores}
+    } | ({} if objective is None else {"objective": objective, "jobs": jobs})  # fmt: skip
+    # the CPU's times are in cycles of the clock, cores may share a part, and all share the DRAM
+    chosen_by = ("clock_mhz", "cores", "dram_bandwidth")
+    keyed = options if objective is None else options | {name: getattr(config, name) for name in chosen_by}
     key = artifact_cache.cache_key(data, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
@@ -155,20 +162,27 @@ def compile_artifact(
     fast_host: bool = False,
     proven_only: bool = False,
     objective: str | None = None,
+    jobs: int = 1,
     progress: Progress = silent,
 ) -> Artifact:
     """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file."""
     if find_spec("flatbuffers") is None:
         raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
     from tilewright.jit.network import compile_source
+    from tilewright.jit.place.problem import PlacementError
     from tilewright.jit.source import open_source
 
     start = time.perf_counter()
     progress("importing", 0, 0)
     source = open_source(path, content, proven_only=proven_only)
-    result = None
+    result, unplaced = None, {}
     if objective is not None:
-        result = _placed(source, config, objective, keep_intermediates, fast_host, progress)
+        try:
+            result = _placed(source, config, objective, jobs, keep_intermediates, fast_host, progress)
+        except PlacementError as refusal:
+            if objective != "throughput":
+                raise
+            unplaced = {"unplaced": str(refusal)}  # but what inferences in flight give is worth having
     if result is None:
         result = compile_source(
             source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
@@ -188,31 +202,30 @@ def compile_artifact(
         compile_seconds=time.perf_counter() - start,
         options={
             "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
-            "objective": objective, "operators": result.operators(), "moved": result.moved,
-            "rejected": compiled.rejected,
+            "objective": objective, "jobs": jobs, "operators": result.operators(), "moved": result.moved,
+            "rejected": compiled.rejected, **unplaced,
         },
     )  # fmt: skip
 
 
 def _placed(
-    source: Source, config: Config, objective: str, keep_intermediates: bool, fast_host: bool, progress: Progress
-) -> CompiledModel | None:
+    source: Source, config: Config, objective: str, jobs: int, keep_intermediates: bool, fast_host: bool,
+    progress: Progress,
+) -> CompiledModel | None:  # fmt: skip
     """By the best placement; None if it is no better than leaving to the accelerator all that it takes."""
-    from tilewright.jit.place.placed import place_source
+    from tilewright.jit.place.placed import OBJECTIVES, place_source
     from tilewright.jit.place.settle import settle
 
-    if objective != "latency":
-        raise CompileError(
-            f"objective {objective}: must be latency; for throughput cores and CPU would have to work on different "
-            "inferences at once, which run does not do (tilewright inspect --placement shows what it would give)"
-        )
+    known = next((name for name in OBJECTIVES if name == objective), None)
+    if known is None:
+        raise CompileError(f"objective {objective}: must be one of {', '.join(OBJECTIVES)}")
+    if not 1 <= jobs <= MOST_JOBS:
+        raise CompileError(f"jobs = {jobs}: must be from 1 to {MOST_JOBS} threads of the CPU")
     if keep_intermediates:
         raise CompileError(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
         )
-    placed = place_source(source, config, "latency", progress=progress)
-    if placed.best.cost >= placed.greedy.cost:
-        return None
+    placed = place_source(source, config, known, progress=progress, jobs=jobs)
     settled, compiled = settle(source, placed, fast_host=fast_host, progress=progress)
     return compiled if settled.best.cost < settled.greedy.cost else None
 

@@ -75,17 +75,20 @@ class Costs:
 
     ``places``: where the compiler puts each operator, by name; what it puts on the accelerator can run on the CPU too
     if it stands for operators of the file (``file``: their nanoseconds by position). Channels that the whole network
-    does not need are left out of every part. ``in_a_row``: the graph has so many ideals that operators are taken in
-    their order in the file, each after the one before it.
+    does not need are left out of every part. ``jobs``: threads of the CPU that work on different inferences, for
+    throughput. ``in_a_row``: the graph has so many ideals that operators are taken in their order in the file, each
+    after the one before it.
     """
 
     def __init__(
         self, graph: Graph, places: Mapping[str, str], config: Config, file: Mapping[int, int], times: HostTimes,
-        progress: Progress = silent,
+        progress: Progress = silent, jobs: int = 1,
     ) -> None:  # fmt: skip
         self.graph, self.config, self._times, self._progress = graph, config, times, progress
+        self.jobs = jobs
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
+        self._moved: dict[int, int] = {}
         made: dict[str, int] = {}
         needs: list[int] = []
         for k, op in enumerate(graph.ops):
@@ -98,7 +101,7 @@ class Costs:
         self.splits = Splits(self)
         self.problem = Problem(
             in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core,
-            self.splits.times,
+            self.splits.times, self._moved_of,
         )  # fmt: skip
 
     def cycles(self, nanoseconds: int) -> int:
@@ -114,6 +117,15 @@ class Costs:
         if not part.replicas:
             return sum(self.problem.cpu[k] or 0 for k in members(part.operators))
         return self.core(part.operators) if part.axis is None else self.splits.time_of(part)
+
+    def cpu_time(self, part: Part) -> int:
+        """What of a part's time is the CPU's: all of it, or packing and unpacking."""
+        return sum(self.moves(part)) if part.replicas else self.part_time(part) or 0
+
+    def _moved_of(self, mask: int) -> int:
+        if mask not in self._moved:
+            self._moved[mask] = sum(self.moves(Part(mask, 1)))
+        return self._moved[mask]
 
     def cpu(self, op: Op) -> int | None:
         """An operator's time on the CPU; None where it is the accelerator's alone."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.isa.program import Program
 from tilewright.jit.graph import Op
 from tilewright.jit.network import CompiledModel, compile_source
 from tilewright.jit.place.placed import Placed
-from tilewright.jit.place.problem import Part, PlacementError, Solution, members
+from tilewright.jit.place.problem import PlacementError, Solution, members
 from tilewright.jit.source import Source
 from tilewright.jit.split.steps import Split
 from tilewright.progress import Progress
 from tilewright.sim import Run, simulate_cores
 
-ROUNDS = 3  #: results for every core that are timed, the first of them not: there the pipeline fills
+ROUNDS = 3  #: results of everybody who takes turns that are timed, the first of them not: there the pipeline fills
 
 
 def compile_placed(
@@ -67,26 +68,22 @@ def simulate_placed(placed: Placed, solution: Solution, programs: list[Program],
     ``programs``: those of :func:`compile_placed`, one for each part on cores. ``side_by_side``: every core runs all
     parts, else each part has cores of its own. Raises :class:`PlacementError` if a part became several programs.
     """
-    cores, on_cores = placed.costs.config.cores, [part for part in solution.parts if part.replicas]
-    if len(programs) != len(on_cores):
-        raise PlacementError(f"{len(on_cores)} parts became {len(programs)} programs")
-    # a worker takes its work in the order listed: later parts of earlier inferences among earlier parts of later ones,
-    # as many inferences later as are under way in the parts between
-    offsets = [sum(max(part.replicas, 1) for part in solution.parts[:p]) for p in range(len(solution.parts))]
-    steady = ROUNDS * cores  # while each part has work; after that the pipeline drains
+    cores, stages = placed.costs.config.cores, _stages(placed, solution, programs, side_by_side)
+    # a worker takes its work in the order listed: later stages of earlier inferences among earlier ones of later
+    # inferences, as many inferences later as are under way in the stages between
+    offsets = [sum(len(stage.workers) for stage in stages[:s]) for s in range(len(stages))]
+    turns = math.lcm(cores, placed.costs.jobs)  # until everybody has had the same number of them
+    steady = ROUNDS * turns  # while each stage has work; after that the pipeline drains
     count = steady + offsets[-1]
-    slots = sorted((k + offset, p, k) for k in range(count) for p, offset in enumerate(offsets))
     runs: list[Run] = []
     last: dict[int, int] = {}
-    for _, p, k in slots:
-        part = solution.parts[p]
-        worker = _worker(solution.parts, p, k, cores, side_by_side)
-        for work in _work(placed, part, programs[on_cores.index(part)] if part.replicas else None):
-            runs.append(Run(worker, work, after=(last[k],) if k in last else ()))
-            last[k] = len(runs) - 1
+    for _, s, k in sorted((k + offset, s, k) for k in range(count) for s, offset in enumerate(offsets)):
+        worker = stages[s].workers[k % len(stages[s].workers)]
+        runs.append(Run(worker, stages[s].work, after=(last[k],) if k in last else ()))
+        last[k] = len(runs) - 1
     ran = simulate_cores(placed.costs.config, runs)
     ends = [ran[last[k]].end for k in range(count)]
-    return Measured((ends[steady - 1] - ends[cores - 1]) / (steady - cores), ends[0])
+    return Measured((max(ends[:steady]) - max(ends[:turns])) / (steady - turns), ends[0])
 
 
 def simulate_latency(placed: Placed, solution: Solution, programs: list[Program]) -> int:
@@ -120,21 +117,28 @@ def simulate_latency(placed: Placed, solution: Solution, programs: list[Program]
     return max(ran.end for ran in simulate_cores(costs.config, runs))
 
 
-def _worker(parts: tuple[Part, ...], p: int, k: int, cores: int, side_by_side: bool) -> int:
-    """Who runs part p of inference k; the CPU is worker ``cores``."""
-    if not parts[p].replicas:
-        return cores
-    if side_by_side:
-        return k % cores
-    return sum(part.replicas for part in parts[:p]) + k % parts[p].replicas
+class _Stage(NamedTuple):
+    """A program, or what the CPU does from one launch to the next; and who takes turns at it."""
+
+    work: Program | int
+    workers: range
 
 
-def _work(placed: Placed, part: Part, program: Program | None) -> list[Program | int]:
-    """What a part's worker does: on a core with the packing before and the unpacking after it."""
-    costs = placed.costs
-    if program is None:
-        return [sum(costs.problem.cpu[k] or 0 for k in members(part.operators))]
-    graph = costs.part(part.operators)
-    assert graph is not None
-    pack, unpack = costs.moved(graph)
-    return [pack, program, unpack]
+def _stages(placed: Placed, solution: Solution, programs: list[Program], side_by_side: bool) -> list[_Stage]:
+    """What happens to an inference, as the runtime does it: the CPU's workers come after the cores."""
+    costs, waiting = placed.costs, list(programs)
+    cores, used = costs.config.cores, 0
+    cpu = range(cores, cores + costs.jobs)
+    stages, busy = list[_Stage](), 0
+    on_cores = [part for part in solution.parts if part.replicas]
+    if len(programs) != len(on_cores):
+        raise PlacementError(f"{len(on_cores)} parts became {len(programs)} programs")
+    for part in solution.parts:
+        if not part.replicas:
+            busy += costs.part_time(part) or 0
+            continue
+        packed, unpacked = costs.moves(part)
+        own = range(cores) if side_by_side else range(used, used + part.replicas)
+        stages += [_Stage(busy + packed, cpu), _Stage(waiting.pop(0), own)]
+        used, busy = own.stop, unpacked
+    return [*stages, _Stage(busy, cpu)]

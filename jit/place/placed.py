@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -40,20 +40,20 @@ class Placed:
 
 
 def place_source(
-    source: Source, config: Config, objective: Objective, times: HostTimes | None = None, progress: Progress = silent
-) -> Placed:
+    source: Source, config: Config, objective: Objective, times: HostTimes | None = None, progress: Progress = silent,
+    jobs: int = 1,
+) -> Placed:  # fmt: skip
     """Solve the placement of a model file on ``config.cores`` cores and this machine's CPU.
 
-    ``times``: what is known of this machine, else what is kept. Raises :class:`PlacementError` where there is no
+    ``times``: what is known of this machine, else what is kept. ``jobs``: threads of the CPU that work on different
+    inferences, for throughput. Raises :class:`PlacementError` where there is no
     placement, and where operators share a state.
     """
     kept = HostTimes() if times is None else times
-    costs = _costs(source, config, kept, progress)
+    costs = _costs(source, config, kept, progress, jobs)
     solve = partial(solved, costs, objective)
     best = solve(frozenset())
-    placed = Placed(
-        objective, costs, best, next_best(best, solve), greedy(costs, objective), pipeline(costs, config.cores)
-    )
+    placed = Placed(objective, costs, best, next_best(best, solve), greedy(costs, objective), pipeline(costs))
     kept.keep()
     return placed
 
@@ -62,27 +62,37 @@ def solved(costs: Costs, objective: Objective, forbidden: Set[Part]) -> Solution
     """The best placement without the forbidden parts."""
     if objective == "latency":  # one inference on one core, or on all of them together
         return best_latency(costs.problem, forbidden)
-    return best_side_by_side(costs.problem, costs.config.cores, forbidden)
+    return best_side_by_side(costs.problem, costs.config.cores, forbidden, costs.jobs)
 
 
-def _costs(source: Source, config: Config, times: HostTimes, progress: Progress) -> Costs:
+def cost_of(costs: Costs, objective: Objective, parts: Sequence[Part]) -> int:
+    """Cycles of an inference whose parts run one after another, or from one result to the next where cores, side by
+    side, and CPU work on different inferences."""
+    everything = sum(costs.part_time(part) or 0 for part in parts)
+    if objective == "latency":
+        return everything
+    cpu = sum(costs.cpu_time(part) for part in parts)
+    return max(-(-(everything - cpu) // costs.config.cores), -(-cpu // costs.jobs))
+
+
+def _costs(source: Source, config: Config, times: HostTimes, progress: Progress, jobs: int) -> Costs:
     """The costs of a file's operators; what this Config cannot take is the interpreter's."""
     file = file_times(source, times, progress)
     moved: dict[int, str] = {}
     while True:
         graph = lower_source(source, moved).graph
         try:
-            return Costs(graph, places(graph, config), config, file, times, progress)
+            return Costs(graph, places(graph, config), config, file, times, progress, jobs)
         except NeedsHost as refusal:
             if refusal.operators.keys() <= moved.keys():
                 raise
             moved |= refusal.operators
 
 
-def pipeline(costs: Costs, cores: int) -> Solution | None:
+def pipeline(costs: Costs) -> Solution | None:
     """The best pipeline, None where there is none: a network with more stretches than cores may have none."""
     try:
-        return best_pipeline(costs.problem, cores)
+        return best_pipeline(costs.problem, costs.config.cores, threads=costs.jobs)
     except PlacementError:
         return None
 
@@ -97,10 +107,7 @@ def greedy(costs: Costs, objective: Objective) -> Solution:
             parts += [Part(mask, cores) for mask in _fitting(costs, [number[op.name] for op in stage.ops])]
         else:
             parts += [Part(1 << number[op.name], 0) for op in stage.ops]
-    core = sum(costs.core(part.operators) or 0 for part in parts if part.replicas)
-    cpu = sum(costs.problem.cpu[part.operators.bit_length() - 1] or 0 for part in parts if not part.replicas)
-    cost = core + cpu if objective == "latency" else max(-(-core // cores), cpu)
-    return Solution(joined(tuple(parts)), cost)
+    return Solution(joined(tuple(parts)), cost_of(costs, objective, parts))
 
 
 def _fitting(costs: Costs, operators: list[int]) -> list[int]:

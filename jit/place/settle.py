@@ -3,7 +3,9 @@
 The planner's estimates decide what is tried; small programs take more than they say, because nothing covers their first
 loads and last stores. So the parts of the best placement are compiled, their simulated cycles take the place of the
 estimates, and the placement is solved anew, until one comes out whose parts are all known. The greedy placement is
-timed first: what is found is never slower than that on the simulator.
+timed first: what is found is never slower than that on the simulator. For throughput what counts of a part is the time
+from one result to the next with every core at it; whether cores and CPU that wait for each other come near to that is
+simulated of the best and of the greedy placement. There the best pipeline's parts are tried as well.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from typing import Any
 
 from tilewright.isa.program import Program
 from tilewright.jit.network import CompiledModel
-from tilewright.jit.place.execute import compile_placed
-from tilewright.jit.place.placed import Placed, solved
-from tilewright.jit.place.problem import Solution
+from tilewright.jit.place.execute import compile_placed, simulate_placed
+from tilewright.jit.place.placed import Placed, cost_of, solved
+from tilewright.jit.place.problem import Part, Solution
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
 from tilewright.runtime.steps import LaunchStep
-from tilewright.sim import Run, simulate_cores
+from tilewright.sim import Run, simulate_cores, steady_interval
 
 ROUNDS = 8  #: placements that are compiled at most, besides the greedy one
 
@@ -28,37 +30,63 @@ ROUNDS = 8  #: placements that are compiled at most, besides the greedy one
 def settle(
     source: Source, placed: Placed, *, fast_host: bool = False, progress: Progress = silent
 ) -> tuple[Placed, CompiledModel]:
-    """A placement for latency as simulated programs make it, and it compiled. The costs of ``placed`` learn from it."""
+    """The best placement as simulated programs make it, and it compiled. The costs of ``placed`` learn from it."""
     remembered: dict[Hashable, Any] = {}
     tried: dict[Solution, CompiledModel] = {}
-    solution = placed.greedy
-    for number in range(1 + ROUNDS):
-        progress("timing placements", number, 1 + ROUNDS)
-        made = compile_placed(source, placed, solution, fast_host=fast_host, progress=progress, remembered=remembered)
-        tried[solution] = made
-        if not _learn(placed, solution, made):
-            break
-        solution = solved(placed.costs, placed.objective, frozenset())
+    forbidden: set[Part] = set()
+    first = [placed.greedy, *_of_few_programs(placed)]
+    for number in range(len(first) + ROUNDS):
+        progress("timing placements", number, len(first) + ROUNDS)
+        solution = first[number] if number < len(first) else solved(placed.costs, placed.objective, forbidden)
         if any(solution.parts == known.parts for known in tried):
+            if number < len(first):
+                continue
             break
+        made = compile_placed(source, placed, solution, fast_host=fast_host, progress=progress, remembered=remembered)
+        learned = _learn(placed, solution, made)
+        if learned or not number:
+            tried[solution] = made
+        if not learned and not number:
+            break  # there is nothing to compare with
+        if not learned:  # one of its parts became several programs
+            forbidden |= {p for p in solution.parts if p.replicas} - {p for known in tried for p in known.parts}
     best = min(tried, key=lambda known: _cost(placed, known))
+    if placed.objective == "throughput" and best is not placed.greedy:
+        best = min((placed.greedy, best), key=lambda known: _interval(placed, known, tried[known]))
     costed = [replace(known, cost=_cost(placed, known)) for known in (best, placed.greedy)]
     return replace(placed, best=costed[0], greedy=costed[1]), tried[best]
 
 
+def _of_few_programs(placed: Placed) -> list[Solution]:
+    """The best pipeline's parts, on all cores: no more programs than cores, whose estimates are the nearest."""
+    if placed.pipeline is None or placed.objective != "throughput":
+        return []
+    cores = placed.costs.config.cores
+    parts = tuple(part._replace(replicas=cores) if part.replicas else part for part in placed.pipeline.parts)
+    return [replace(placed.pipeline, parts=parts)]
+
+
 def _cost(placed: Placed, solution: Solution) -> int:
-    return sum(placed.costs.part_time(part) or 0 for part in solution.parts)
+    return cost_of(placed.costs, placed.objective, solution.parts)
+
+
+def _interval(placed: Placed, solution: Solution, made: CompiledModel) -> float:
+    return simulate_placed(placed, solution, made.compiled.programs, side_by_side=True).interval
 
 
 def _learn(placed: Placed, solution: Solution, made: CompiledModel) -> bool:
     """Put simulated cycles in the place of estimates of a placement's parts; False if they are not one launch each."""
-    programs = made.compiled.programs
+    programs, config = made.compiled.programs, placed.costs.config
     launches = [[programs[p] for p in step.programs] for step in made.compiled.steps if isinstance(step, LaunchStep)]
     parts = [part for part in solution.parts if part.replicas]
     if len(launches) != len(parts):
         return False
     for part, together in zip(parts, launches):
-        placed.costs.learn(part, launch_cycles(placed, together))
+        if placed.objective == "latency":
+            placed.costs.learn(part, launch_cycles(placed, together))
+        else:
+            (program,) = together
+            placed.costs.learn(part, round(steady_interval(config, program) * config.cores))
     return True
 
 

@@ -2,9 +2,10 @@
 
 *Latency*: parts run one after another, as the runtime runs the steps of an artifact, so that times add up; a part is
 the CPU's, one core's, or shared by all cores, each of which then makes some rows or channels of what it gives.
-*Throughput*: the cores work at once, on different inferences, and the busiest worker decides; the CPU is one worker for
-all its parts. Cores are used in one of two ways: *side by side*, where each core runs all parts, or as a *pipeline*,
-where every part has cores of its own, r of which take turns, so that it gives a result every r-th of its time.
+*Throughput*: the cores work at once, on different inferences, and the busiest worker decides; the CPU has all its
+parts, and packs and unpacks for those on cores while these compute. Cores are used in one of two ways: *side by side*,
+where each core runs all parts, or as a *pipeline*, where every part has cores of its own, r of which take turns, so
+that it gives a result every r-th of its time.
 
 On cores that are all alike side by side is never worse: what k cores do together for one inference takes each of them
 at least the k-th of it. A pipeline is for what these costs leave out, such as cores that keep their part's constants.
@@ -21,7 +22,7 @@ from tilewright.jit.place.problem import UNBOUNDED, Part, PlacementError, Proble
 
 
 class _Label(NamedTuple):
-    """A way to run an ideal: the slowest core part, the CPU's time, and how it came about."""
+    """A way to run an ideal: the time on cores (of a pipeline: of its slowest part) and the CPU's; its last part."""
 
     core: int
     cpu: int
@@ -32,8 +33,9 @@ class _Label(NamedTuple):
 _START = _Label(0, 0, None, None)
 
 
-def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = frozenset()) -> Solution:
-    """The least time from one result to the next on so many cores, each of which runs every part, and the CPU.
+def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = frozenset(), threads: int = 1) -> Solution:
+    """The least time from one result to the next on so many cores, each of which runs every part, and the CPU, whose
+    ``threads`` take turns. Of placements of equal cost the one whose inference takes the least time alone.
 
     ``forbidden``: parts that must not be in it, single operators where they are the CPU's. Raises
     :class:`PlacementError` if nothing is left.
@@ -44,13 +46,17 @@ def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = froze
         front = fronts[ideal] = _undominated(fronts.get(ideal, []))
         for part, time in _following(problem, ideal, found, cores):
             if front and part not in forbidden:
-                core, cpu = (time, 0) if part.replicas else (0, time)
-                made = (_Label(label.core + core, label.cpu + cpu, part, label) for label in front)
+                moved = problem.moved(part.operators) if part.replicas else time
+                made = (_Label(label.core + time - moved, label.cpu + moved, part, label) for label in front)
                 fronts.setdefault(ideal | part.operators, []).extend(made)
-    return _solution(fronts[problem.everything], lambda label: max(-(-label.core // cores), label.cpu))
+    return _solution(
+        fronts[problem.everything],
+        lambda label: max(-(-label.core // cores), -(-label.cpu // threads)),
+        lambda label: label.core + label.cpu,
+    )
 
 
-def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset()) -> Solution:
+def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset(), threads: int = 1) -> Solution:
     """The least time from one result to the next where each part has its own cores; as :func:`best_side_by_side`."""
     # of each ideal and number of cores: the labels of which none is better than another in both times
     fronts: dict[tuple[int, int], list[_Label]] = {(0, 0): [_START]}
@@ -71,14 +77,15 @@ def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset
             for larger in found:
                 if larger == ideal or ideal & ~larger or (whole := problem.core(larger & ~ideal)) is None:
                     continue
+                moved = problem.moved(larger & ~ideal)
                 for replicas in range(1, cores - used + 1):
                     part = Part(larger & ~ideal, replicas)
                     if part not in forbidden:
-                        time = -(-whole // replicas)
-                        made = (_Label(max(label.core, time), label.cpu, part, label) for label in front)
+                        time = -(-(whole - moved) // replicas)
+                        made = (_Label(max(label.core, time), label.cpu + moved, part, label) for label in front)
                         fronts.setdefault((larger, used + replicas), []).extend(made)
     ends = [label for used in range(cores + 1) for label in fronts.get((problem.everything, used), [])]
-    return _solution(ends, lambda label: max(label.core, label.cpu))
+    return _solution(ends, lambda label: max(label.core, -(-label.cpu // threads)))
 
 
 def best_latency(problem: Problem, forbidden: Set[Part] = frozenset()) -> Solution:
@@ -148,10 +155,13 @@ def _undominated(labels: list[_Label]) -> list[_Label]:
     return kept
 
 
-def _solution(ends: list[_Label], cost: Callable[[_Label], int]) -> Solution:
+def _solution(
+    ends: list[_Label], cost: Callable[[_Label], int], second: Callable[[_Label], int] = lambda label: 0
+) -> Solution:
+    """The end of least ``cost``, of equal ones of least ``second``."""
     if not ends:
         raise PlacementError("there is no placement: operators run neither on the CPU nor on so many cores")
-    label = best = min(ends, key=cost)
+    label = best = min(ends, key=lambda label: (cost(label), second(label)))
     parts: list[Part] = []
     while label.part is not None and label.before is not None:
         parts.append(label.part)

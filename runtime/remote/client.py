@@ -77,6 +77,7 @@ class RemoteDevice(Device):
         channel, welcome = self._greet("question")
         channel.close()
         self.device = str(welcome.get("device"))  #: what the server calls its device
+        self.simulates = self.device != "pynq"
         served = _config(welcome, url)
         if served.fingerprint != config.fingerprint:
             raise DeviceError(

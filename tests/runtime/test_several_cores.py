@@ -63,6 +63,15 @@ def test_bytes_and_cycles_are_those_of_the_simulator(rtl: RtlDevice, board: Pynq
     assert board.polling is None, "the interrupt was used"
 
 
+def test_inferences_in_flight_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice) -> None:
+    wanted, _ = Executable(make_artifact(), open_device("sim", TWO)).run(images(13))
+    for device in (rtl, board):
+        found, report = Executable(make_artifact(), device).run(images(13), jobs=2)
+        assert np.array_equal(found, wanted)
+        assert report.cores == 2
+        assert (report.to_dict()["steady"]["measured_per_second"] is None) == device.simulates
+
+
 def test_a_limit_of_the_dram_holds_cores_up(toolchain: None) -> None:
     """In step the cores ask for their beats at once, and are held up as the simulator says, but for the first ones."""
     limited = TWO.replace(dram_bandwidth=8)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, OBJECTIVE, PROVEN_ONLY, UsageProblem
+from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, JOBS, OBJECTIVE, OBJECTIVES, PROVEN_ONLY, UsageProblem
 from tilewright.config import load_config
 from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
@@ -28,7 +28,8 @@ def compile_model(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
-    objective: Annotated[str | None, typer.Option(metavar="latency", help=OBJECTIVE)] = None,
+    objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
 ) -> None:
     """Compile a model into one artifact file."""
     from tilewright.compiling import compile
@@ -38,7 +39,7 @@ def compile_model(
     with ProgressReporter() as progress:
         executable = compile(
             model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
-            proven_only=proven_only, objective=objective, progress=progress.update,
+            proven_only=proven_only, objective=objective, jobs=jobs, progress=progress.update,
         )  # fmt: skip
     executable.save(output)
     artifact = executable.artifact
@@ -58,8 +59,9 @@ def inspect(
         bool, typer.Option("--placement", help="Show what operators cost on a core and on this CPU, and the best cut.")
     ] = False,
     objective: Annotated[
-        str, typer.Option(metavar="latency|throughput", help="With --placement: what it is best for.")
+        str, typer.Option(metavar=OBJECTIVES, help="With --placement: what it is best for.")
     ] = "latency",
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
 ) -> None:
     """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
     from tilewright.terminal import ProgressReporter, output_console
@@ -67,7 +69,7 @@ def inspect(
     data = read_bytes(model)
     compiled = is_artifact(data) or model.suffix == ".twa"
     if placement:
-        _inspect_placement(model, compiled, config, objective, proven_only)
+        _inspect_placement(model, compiled, config, objective, proven_only, jobs)
         return
     if compiled:
         artifact, is_compiled = Artifact.from_bytes(data, str(model)), True
@@ -82,7 +84,7 @@ def inspect(
     print_artifact(artifact, output_console(), is_compiled)
 
 
-def _inspect_placement(model: Path, compiled: bool, config: str, objective: str, proven_only: bool) -> None:
+def _inspect_placement(model: Path, compiled: bool, config: str, objective: str, proven_only: bool, jobs: int) -> None:
     from tilewright.cli.placement_view import print_placement
     from tilewright.jit.place.placed import OBJECTIVES, place_source
     from tilewright.jit.source import open_source
@@ -95,7 +97,7 @@ def _inspect_placement(model: Path, compiled: bool, config: str, objective: str,
         raise UsageProblem(f"--objective {objective}: must be one of {', '.join(OBJECTIVES)}")
     with ProgressReporter() as progress:
         source = open_source(model, proven_only=proven_only)
-        placed = place_source(source, load_config(config), chosen, progress=progress.update)
+        placed = place_source(source, load_config(config), chosen, progress=progress.update, jobs=jobs)
     print_placement(placed, output_console())
 
 

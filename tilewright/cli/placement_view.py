@@ -31,8 +31,9 @@ def print_placement(placed: Placed, console: Console) -> None:
     console.print()
     unit = "an inference" if placed.objective == "latency" else "from one result to the next"
     cores = f"{config.cores} core{'s' * (config.cores > 1)}"
+    threads = f", {costs.jobs} threads of it" if costs.jobs > 1 else ""
     lines = [
-        f"{costs.graph.name} for {placed.objective} on {cores} of {config.name} and this CPU, in cycles at "
+        f"{costs.graph.name} for {placed.objective} on {cores} of {config.name} and this CPU{threads}, in cycles at "
         f"{config.clock_mhz} MHz {unit}",
         *(["  too many branches for all orders: operators are taken in the file's order"] if costs.in_a_row else []),
         *_described("best", placed.best, placed),

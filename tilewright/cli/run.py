@@ -24,7 +24,9 @@ from tilewright.runtime.report import Report
 DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
-OBJECTIVE = "Place operators on cores and CPU for the least time of one inference, by what they cost on this machine."
+OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, or many in flight."
+OBJECTIVES = "latency|throughput"
+JOBS = "Threads of the CPU that work on different inferences with --objective throughput (1)."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
 
 
@@ -101,14 +103,18 @@ def run(
         typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="With --device sim: inferences computed at once (all cores).")
+        int | None,
+        typer.Option(metavar="N", min=1, help=f"{JOBS} With --device sim: inferences computed at once (all cores)."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
-    objective: Annotated[str | None, typer.Option(metavar="latency", help=OBJECTIVE)] = None,
+    objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
-    inputs: Annotated[int, typer.Option("--inputs", min=1, help="Number of random inputs.")] = 1,
+    inputs: Annotated[
+        int | None,
+        typer.Option("--inputs", min=1, help="Number of random inputs (1; for throughput, enough to keep all busy)."),
+    ] = None,
 ) -> None:
     """Run a model or an artifact and report its cycles, layer by layer."""
     from tilewright.runtime.report_console import print_report
@@ -128,7 +134,9 @@ def run(
         )
     files.check()
     opened: str | Device = device
-    if special := device_options(device, wave, overlay, token_file, ca, wait, jobs):
+    chosen = Artifact.from_bytes(data, str(model)).options.get("objective") if compiled else objective
+    own_jobs = jobs if device == "sim" or chosen != "throughput" else None  # else they are the CPU's alone
+    if special := device_options(device, wave, overlay, token_file, ca, wait, own_jobs):
         own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
@@ -141,10 +149,12 @@ def run(
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
                 keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
-                proven_only=proven_only, objective=objective,
+                proven_only=proven_only, objective=objective, jobs=jobs or 1,
             )  # fmt: skip
         executable.device.notice = lambda what: progress.update(what, 0, 0)
-        x = bind_inputs(executable, given, input, seed, inputs)
+        in_flight = None if executable.jobs is None else jobs or executable.jobs
+        enough = 1 if in_flight is None else executable.to_be_busy(in_flight)
+        x = bind_inputs(executable, given, input, seed, inputs or enough)
         total, finished = x[0].shape[0] * executable.artifact.batch, 0
 
         def advance(count: int, what: str = "running") -> None:
@@ -152,7 +162,7 @@ def run(
             finished += count
             progress.update(what, finished, total)
 
-        y, result = executable.run(x, progress=advance, keep_intermediates=keep_intermediates)
+        y, result = executable.run(x, jobs=in_flight, progress=advance, keep_intermediates=keep_intermediates)
         finished = 0
         difference = (
             _compare(executable, judge, x, y, lambda n: advance(n * executable.artifact.batch, "checking"))
@@ -191,7 +201,7 @@ def device_options(
         (
             jobs,
             device == "sim",
-            "--jobs: only the sim device computes several at once; add --device sim",
+            "--jobs: only the sim device computes several at once; add --device sim, or --objective throughput",
         ),
         (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
         (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),

@@ -21,14 +21,18 @@ class Costs:
     transfer: tuple[int, ...]
 
     def on_core(self, mask: int) -> int | None:
-        """Compute, each result that comes in once, each that goes out once."""
-        inside = set(members(mask))
-        if any(self.core[v] < 0 for v in inside):
+        """What is computed, and what is moved; None where an operator cannot run there."""
+        if any(self.core[v] < 0 for v in members(mask)):
             return None
+        return sum(self.core[v] for v in members(mask)) + self.moved(mask)
+
+    def moved(self, mask: int) -> int:
+        """Each result that comes in once, each that goes out once."""
+        inside = set(members(mask))
         comes = {a for a, b in self.edges if b in inside and a not in inside}
         leaves = {a for a, b in self.edges if a in inside and b not in inside}
         ends = {v for v in inside if all(a != v for a, _ in self.edges)}
-        return sum(self.core[v] for v in inside) + sum(self.transfer[v] for v in comes | leaves | ends)
+        return sum(self.transfer[v] for v in comes | leaves | ends)
 
     def shared(self, mask: int, most: int = 1 << 60) -> dict[Part, int]:
         """On several cores at once: rows as long as sums of their times are even, channels of single operators."""
@@ -46,8 +50,10 @@ class Costs:
         needs = [0] * len(self.core)
         for a, b in self.edges:
             needs[b] |= 1 << a
-        split = (self.shared,) if shared else ()
-        return Problem(tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core, *split)
+        return Problem(
+            tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core,
+            self.shared if shared else lambda mask, most: {}, self.moved,
+        )  # fmt: skip
 
 
 def random_costs(rng: np.random.Generator, operators: int) -> Costs:
@@ -88,8 +94,14 @@ def _can_run(costs: Costs, reach: NDArray[np.bool_], parts: list[list[int]]) -> 
 
 
 def all_placements(costs: Costs, parts: int) -> list[tuple[list[int], int]]:
-    """(times of the core parts, time of the CPU) of each placement with up to so many core parts."""
-    return [([costs.on_core(part) or 0 for part in found], cpu) for found, cpu in all_parts(costs, parts)]
+    """(times of the core parts, time of the CPU, which moves) of each placement with up to so many core parts."""
+    return [
+        (
+            [(costs.on_core(part) or 0) - costs.moved(part) for part in found],
+            cpu + sum(costs.moved(part) for part in found),
+        )
+        for found, cpu in all_parts(costs, parts)
+    ]
 
 
 def all_parts(costs: Costs, parts: int) -> list[tuple[list[int], int]]:
@@ -121,9 +133,11 @@ def exhaustive_pipeline(costs: Costs, cores: int) -> list[int]:
     return sorted(found)
 
 
-def exhaustive_side_by_side(costs: Costs, cores: int) -> list[int]:
-    """The costs of all placements with all parts on every core, from the least."""
-    return sorted(max(-(-sum(times) // cores), cpu) for times, cpu in all_placements(costs, len(costs.core)))
+def exhaustive_side_by_side(costs: Costs, cores: int, threads: int) -> list[int]:
+    """The costs of all placements with all parts on every core and so many threads of the CPU, from the least."""
+    return sorted(
+        max(-(-sum(times) // cores), -(-cpu // threads)) for times, cpu in all_placements(costs, len(costs.core))
+    )
 
 
 def exhaustive_latency(costs: Costs) -> list[int]:

@@ -1,17 +1,28 @@
-"""``objective`` of :func:`tilewright.compile`: the best placement for latency where it beats the greedy one."""
+"""``objective`` of :func:`tilewright.compile`: the best placement where it beats the greedy one, and how it runs."""
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from bench.networks import build
 from tests.jit.place.test_placed import CONFIG, DIGITS, Fixed
+from tilewright.checking import reference_outputs
 from tilewright.cli.app import main
 from tilewright.compiling import CompileError
 from tilewright.jit.place import placed
+from tilewright.jit.place.execute import compile_placed, simulate_placed
+from tilewright.jit.place.placed import place_source
+from tilewright.jit.place.problem import PlacementError
+from tilewright.jit.place.settle import settle
+from tilewright.jit.source import open_source
+from tilewright.runtime.random_inputs import random_inputs
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch, nanoseconds: int, **options: Any) -> tw.Executable:
@@ -34,9 +45,83 @@ def test_a_slow_cpu_leaves_the_greedy_placement(monkeypatch: pytest.MonkeyPatch)
     assert best.artifact.options["moved"] == greedy.artifact.options["moved"]
 
 
+@pytest.mark.parametrize("nanoseconds", [20_000, 10**9])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_throughput_is_no_worse_than_greedy_and_the_integers_stay(
+    monkeypatch: pytest.MonkeyPatch, cores: int, nanoseconds: int
+) -> None:
+    config, times = CONFIG.replace(cores=cores, dram_bandwidth=16), Fixed(nanoseconds)
+    monkeypatch.setattr(placed, "HostTimes", lambda: times)
+    greedy = tw.compile(DIGITS, config, cache=False)
+    found = tw.compile(DIGITS, config, cache=False, objective="throughput", jobs=2)
+    assert found.jobs == 2
+    x = np.random.default_rng(0).normal(size=(40, *found.inputs[0].shape[1:])).astype(found.inputs[0].dtype)
+    (y, report), (expected, _) = found.run(x), greedy.run(x)
+    assert np.array_equal(y, expected)
+    steady = report.to_dict()["steady"]
+    assert (steady["jobs"], steady["in_flight"]) == (2, 4 * (2 // cores) * cores)
+    source = open_source(DIGITS)
+    settled, made = settle(source, place_source(source, config, "throughput", times, jobs=2))
+    best, plain = (
+        simulate_placed(settled, solution, model.compiled.programs, side_by_side=True).interval
+        for solution, model in (
+            (settled.best, made), (settled.greedy, compile_placed(source, settled, settled.greedy)),
+        )
+    )  # fmt: skip
+    assert best <= plain
+    assert best < plain or nanoseconds == 10**9
+    assert [p.instructions for p in made.compiled.programs] == [p.instructions for p in found.artifact.programs]
+    assert settled.best.cost == pytest.approx(best, rel=0.02)
+
+
+def test_a_network_that_keeps_state_is_exact_in_flight(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "lstm.tflite"
+    build(path, "lstm", "small")
+    monkeypatch.setattr(placed, "HostTimes", lambda: Fixed(10))
+    found = tw.compile(path, CONFIG, cache=False, objective="throughput", jobs=3)
+    x = random_inputs(found.inputs, 0, 24)
+    assert all(map(np.array_equal, found.run(x)[0], reference_outputs(path, x)))
+
+
+def test_where_no_placement_can_be_sought_inferences_are_in_flight_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise PlacementError("write: shares a state with others")
+
+    monkeypatch.setattr(placed, "place_source", refuse)
+    found = tw.compile(DIGITS, CONFIG, cache=False, objective="throughput")
+    greedy = tw.compile(DIGITS, CONFIG, cache=False)
+    assert found.artifact.programs == greedy.artifact.programs
+    report = found.run(random_inputs(found.inputs, 0, 3))[1]
+    assert report.steady is not None
+    assert any("write: shares a state with others" in note for note in report.notes)
+    with pytest.raises(PlacementError, match="shares a state"):
+        tw.compile(DIGITS, CONFIG, cache=False, objective="latency")
+
+
+def test_the_command_runs_inferences_in_flight(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placed, "HostTimes", lambda: Fixed(10**6))
+    config, artifact = tmp_path / "two.toml", tmp_path / "d.twa"
+    config.write_text("cores = 2\n")
+    model = [str(DIGITS), "--config", str(config), "--objective", "throughput", "--no-cache"]
+    assert main(["run", *model, "--jobs", "3", "--check", "--report", str(tmp_path / "r.json")]) == 0
+    assert re.search(r"steady  [\d,]+/s with 10 in flight: .* 3 threads", capsys.readouterr().out)
+    assert json.loads((tmp_path / "r.json").read_text())["steady"]["jobs"] == 3
+    assert main(["compile", *model, "--jobs", "2", "-o", str(artifact)]) == 0
+    assert main(["run", str(artifact), "--inputs", "9"]) == 0
+    assert "CPU, 2 threads" in capsys.readouterr().out
+    assert main(["run", str(DIGITS), "--device", "rtl", "--jobs", "2"]) == 2
+    assert "--jobs: only the sim device" in capsys.readouterr().err
+
+
 def test_what_it_cannot_do_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CompileError, match="objective throughput: must be latency; .*inspect --placement"):
-        compiled(monkeypatch, 1, objective="throughput")
+    with pytest.raises(CompileError, match="objective energy: must be one of latency, throughput"):
+        compiled(monkeypatch, 1, objective="energy")
+    with pytest.raises(CompileError, match="jobs = 0: must be from 1 to"):
+        compiled(monkeypatch, 1, objective="throughput", jobs=0)
     with pytest.raises(CompileError, match="keep_intermediates stores every operator's output"):
         compiled(monkeypatch, 1, objective="latency", keep_intermediates=True)
     assert main(["run", str(DIGITS), "--config", "tiny", "--objective", "energy"]) == 2

@@ -70,7 +70,8 @@ def test_a_slow_cpu_gets_what_it_must(objective: Objective, cores: int) -> None:
     (program,) = compile_graph(part, CONFIG).programs
     assert program.meta["layers"]
     if objective == "throughput":
-        assert placed.best.cost == pytest.approx(whole / cores, abs=3)
+        computed = (whole - sum(placed.costs.moved(part))) / cores
+        assert placed.best.cost == pytest.approx(max(computed, placed.costs.cpu_time(placed.best.parts[0])), abs=3)
 
 
 def test_measured_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
