@@ -16,7 +16,7 @@ from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.tiles import AnyEstimate
 from tilewright.jit.floor import Floor, layer_floors
-from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph
+from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Lstm
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.simplify import simplified
@@ -41,7 +41,7 @@ class Network:
     graph: Graph
     weight: float = 1.0
     images: float = 1.0
-    host_ops: tuple[tuple[str, str], ...] = ()  #: operators on the CPU and why; their time is not counted
+    host_ops: tuple[tuple[str, str], ...] = ()  #: operators elsewhere and why; their time is not counted
     bits: tuple[int, str] = field(default=(2, ""))  #: least weight_bits that holds all weights, and the layer
 
     @classmethod
@@ -128,7 +128,8 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     from tilewright.jit.importer import import_model
 
     model = import_model(path)
-    host_ops = tuple(model.host_ops)
+    alone = [(op.name, "an LSTM: its program is not explored") for op in model.graph.ops if isinstance(op, Lstm)]
+    host_ops = (*model.host_ops, *alone)
     if not host_ops:
         return [Network.of(model.graph, path.stem, weight)]
     parts = accelerator_graphs(model.graph)

@@ -202,10 +202,10 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
 
 
 def _place_reshapes(graph: Graph, placement: dict[str, tuple[str, str]]) -> None:
-    """Those stay on the accelerator that lie between operators there, themselves included."""
+    """Those stay on the accelerator that lie between operators of one program, themselves included."""
 
     def here(op: Op | None) -> bool:
-        return op is not None and placement[op.name][0] == "accelerator"
+        return op is not None and placement[op.name][0] == "accelerator" and not isinstance(op, g.Lstm)
 
     moved = True
     while moved:

@@ -146,4 +146,7 @@ def layer_macs(graph: g.Graph, op: g.Op) -> int:
     if isinstance(op, g.MatMul):
         a, b = (image_shape(graph.tensors[t].shape) for t in op.inputs)
         return math.prod(a) * b[2]
+    if isinstance(op, g.Lstm):
+        pixels = math.prod(image_shape(graph.tensors[op.output].shape)[:3])
+        return pixels * sum(part.weight.size for part in (*op.entry, *op.recurrent))
     return 0

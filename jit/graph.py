@@ -288,6 +288,45 @@ class Transpose(Op):
     permutation: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class LstmSums:
+    """``acc * multiplier / 2^shift``, rounded twice, of ``acc = sum x * w + bias``.
+
+    ``weight`` is (units, inputs), int8; ``bias`` (units,) has the zero point of x folded in.
+    """
+
+    weight: NDArray[np.int8]
+    bias: NDArray[np.int64]
+    multiplier: int
+    shift: int
+
+
+@dataclass(kw_only=True)
+class Lstm(Op):
+    """LiteRT's integer LSTM: int8 inputs and hidden states, gates and cell of int16.
+
+    The pixels of the input in order are sequences of ``steps`` steps, each of which begins with reset states; the
+    result has a hidden state for each. ``entry`` (of inputs) and ``recurrent`` (of hidden states) have sums for each
+    gate: input, forget, cell, output. A gate is ``saturate(saturate(entry) + recurrent)`` to int16, with 12 bits of
+    fraction. The cell has ``cell_bits`` of fraction and is kept within ``cell_range``. Hidden states are scaled by
+    ``multiplier / 2^shift``, with ``zero_point`` added; a reset one is ``state_zero_point``.
+    """
+
+    steps: int
+    entry: tuple[LstmSums, ...]
+    recurrent: tuple[LstmSums, ...]
+    cell_bits: int
+    multiplier: int
+    shift: int
+    zero_point: int
+    state_zero_point: int
+    cell_range: tuple[int, int] = (-32768, 32767)
+
+    @property
+    def units(self) -> int:
+        return len(self.entry[0].weight)
+
+
 @dataclass(kw_only=True)
 class Interpreted(Op):
     """One operator of the model file that the interpreter the file came from runs on the host.

@@ -95,14 +95,15 @@ class _Lowering:
     def refusals(self) -> dict[str, PlaceError]:
         """Operators that no rule can place, each by itself, and why."""
         found: dict[str, PlaceError] = {}
+        apart = (*g.HOST_KINDS, g.Lstm, g.Reshape)
         for op in self.graph.ops:
             try:
                 for name in (*op.inputs, *op.outputs):
                     self._declare(name, self.graph.tensors[name].shape)
-                if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
+                if not isinstance(op, apart):
                     self.lower(op)
             except PlaceError as error:
-                if not isinstance(op, (*g.HOST_KINDS, g.Reshape)):
+                if not isinstance(op, apart):
                     found[op.name] = error
         return found
 

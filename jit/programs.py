@@ -28,6 +28,7 @@ from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.proof import prove
+from tilewright.jit.recurrent.program import is_sequence, sequence
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.program import TiledProgram
@@ -82,6 +83,8 @@ def best_program(
     Tiles, which fit always, come first where they promise to be near the floor, and are tried where no other schedule
     is, or none is right. Raises what went wrong with the best one if none is.
     """
+    if is_sequence(graph):
+        return _sequence(graph, config)
     forms = _Forms(graph, config)
     on_chip = forms.streams(config)
     tries = [partial(_program, forms, policy, config, on_chip) for policy in (policies if on_chip else (PLANNED,))]
@@ -134,8 +137,7 @@ def best_program(
             if progress is not None:
                 progress("proving", 0, 0)
             try:
-                verify(candidate.program)
-                prove(graph, candidate.program, candidate.packs, candidate.unpacks)
+                _check(graph, candidate)
                 return replace(candidate, rejected=tuple(described(error) for error in failures))
             except FAILURES as error:
                 failures.append(error)
@@ -176,6 +178,23 @@ def best_program(
     if best is None:
         raise [*failures, *refusals][0]
     return best
+
+
+def _sequence(graph: Graph, config: Config) -> ProvenProgram:
+    """The program of an LSTM, of which there is but one form."""
+    made = sequence(graph, config)
+    made.program.meta.update(_meta(graph, [made.floor], config))
+    best = ProvenProgram(made.program, [made.pack], [made.unpack])
+    _check(graph, best)
+    return best
+
+
+def _check(graph: Graph, best: ProvenProgram) -> None:
+    """Raise unless a program is legal and right; where that is known of some inputs alone, its layers say so."""
+    verify(best.program)
+    proof = prove(graph, best.program, best.packs, best.unpacks)
+    for layer in best.program.meta["layers"] if not proof.followed else ():
+        layer["compared"] = proof.reason
 
 
 def described(error: Exception) -> str:

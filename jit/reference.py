@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import requantize, rescale, wrap_int32
 from tilewright.jit import graph as g
+from tilewright.jit.recurrent.reference import lstm
 from tilewright.runtime import host
 
 Array = NDArray[Any]
@@ -167,6 +168,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Pad: lambda op, x: pad(x, op.padding, op.pad_value),
     g.Slice: sliced,
     g.Concat: _concat,
+    g.Lstm: lstm,
     g.Resample: lambda op, x: apply_requant(resampled(x, op.rows, op.columns, op.offset), op.requant),
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),

@@ -1,7 +1,7 @@
 """The order of a network's work: stretches on the accelerator, in NumPy, and in the interpreter of the model file.
 
-Stretches are as large as dependencies allow. Operators that share a variable (``Interpreted.state``) run in one
-stretch, together with all that lies between them.
+Stretches are as large as dependencies allow; an LSTM, whose program takes all of the chip, is one alone. Operators that
+share a variable (``Interpreted.state``) run in one stretch, together with all that lies between them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewright.jit import graph as g
 from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Graph, Op
 
-Kind = Literal["accelerator", "numpy", "interpreter"]
+Kind = Literal["accelerator", "alone", "numpy", "interpreter"]
 PartOf = Callable[[Op], int | None]  #: the number of an operator's part; None: that of what it reads
 
 _BETWEEN = "lies between the reads and writes of one variable, which one interpreter keeps"
@@ -39,7 +39,7 @@ def stages(graph: Graph, place: Mapping[str, str]) -> list[Stage]:
     phase: Kind = "interpreter"
     idle = 0
     while waiting:
-        taken = _take(waiting, "numpy", done, result) + _take(waiting, phase, done, result)
+        taken = sum(_take(waiting, kind, done, result) for kind in ("numpy", "alone", phase))
         if not taken:
             phase = "accelerator" if phase == "interpreter" else "interpreter"
             idle += 1
@@ -61,7 +61,7 @@ def stages_of_parts(graph: Graph, place: Mapping[str, str], part_of: PartOf) -> 
     last: tuple[int, Kind] | None = None
     for op in sorted(graph.ops, key=lambda op: parts[op.name]):
         key = parts[op.name], kind_of(op, place)
-        if key != last:
+        if key != last or key[1] == "alone":
             result.append(Stage(key[1], []))
         result[-1].ops.append(op)
         last = key
@@ -71,7 +71,9 @@ def stages_of_parts(graph: Graph, place: Mapping[str, str], part_of: PartOf) -> 
 def _take(waiting: list[_Unit], kind: Kind, done: set[str], result: list[Stage]) -> int:
     """Move what can run now into a stage of its own; how many operators that were."""
     found = _ready(waiting, kind, done)
-    if found:
+    if kind == "alone":
+        result += [Stage(kind, [op]) for op in found]
+    elif found:
         result.append(Stage(kind, found))
     return len(found)
 
@@ -107,7 +109,9 @@ def kind_of(op: Op, place: Mapping[str, str]) -> Kind:
     """Where an operator runs."""
     if isinstance(op, g.Interpreted):
         return "interpreter"
-    return "accelerator" if place[op.name] == "accelerator" else "numpy"
+    if place[op.name] != "accelerator":
+        return "numpy"
+    return "alone" if isinstance(op, g.Lstm) else "accelerator"
 
 
 def _units(graph: Graph, place: Mapping[str, str]) -> list[_Unit]:
@@ -200,7 +204,7 @@ def idle_islands(graph: Graph) -> dict[int, str]:
         for tensor in op.inputs:
             if tensor in parent:
                 parent[root(tensor)] = root(op.output)
-    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D, g.MatMul))}
+    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Lstm))}
     touching = {root(op.output) for op in own if op.output in taken or given & set(op.inputs)}
     reason = "no multiply-accumulates, between operators of the interpreter"
     idle = touching - working

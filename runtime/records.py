@@ -36,6 +36,7 @@ class _Layer(Named, total=False):
     floor_cycles: Count
     macs_dropped: Count
     channels_dropped: dict[str, Count]
+    compared: str  #: why its program is compared with the reference on some inputs, and not proven for all
 
 
 class _Placed(Named):

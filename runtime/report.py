@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
-from tilewright.runtime.artifact import Artifact, dropped_macs, placed_macs, unproven
+from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs, unproven
 from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.explain import why
@@ -106,6 +106,11 @@ class Report:
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")
+        notes += [
+            f"{layer['name']}: compared with the reference on some inputs, not proven for all: {layer['compared']}"
+            for layer in accelerator_layers(self.artifact)
+            if "compared" in layer
+        ]
         if saved := dropped_macs(self.artifact):
             notes.append(f"{saved:,} MACs are left out: of channels that nobody reads, constant or equal ones")
         if doubtful := unproven(self.artifact):

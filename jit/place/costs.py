@@ -23,11 +23,13 @@ from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import Part, PlacementError, Problem, members
 from tilewright.jit.place.splits import Splits
+from tilewright.jit.recurrent.program import is_sequence, sequence
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
 from tilewright.runtime import interpreters
 from tilewright.runtime.host_steps import run_host_step
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
+from tilewright.sim import simulate_timing
 
 MOST_IDEALS = 100  #: all pairs of them are estimated, which takes some 5 ms each
 
@@ -161,6 +163,8 @@ class Costs:
 
     def _program(self, part: Graph) -> int | None:
         try:
+            if is_sequence(part):
+                return simulate_timing(sequence(part, self.config).program).cycles + sum(self.moved(part))
             return Forms(part).estimate(self.config).cycles + sum(self.moved(part))
         except PlaceError:
             return None

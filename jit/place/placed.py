@@ -106,7 +106,9 @@ def greedy(costs: Costs, objective: Objective) -> Solution:
         if stage.kind == "accelerator":
             parts += [Part(mask, cores) for mask in _fitting(costs, [number[op.name] for op in stage.ops])]
         else:
-            parts += [Part(1 << number[op.name], 0) for op in stage.ops]
+            masks = [1 << number[op.name] for op in stage.ops]
+            alone = stage.kind == "alone"
+            parts += [Part(mask, cores if alone and costs.core(mask) is not None else 0) for mask in masks]
     return Solution(joined(tuple(parts)), cost_of(costs, objective, parts))
 
 

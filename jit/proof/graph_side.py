@@ -41,7 +41,7 @@ def evaluate_elements(
     for number, op in enumerate(graph.ops):
         rule = _RULES.get(type(op))
         if rule is None:
-            raise Unfollowed(f"{op.name} ({op.kind}): the operator runs on the host only")
+            raise Unfollowed(f"{op.name} ({op.kind}): the algebra has no form of the operator")
         result = rule(op, seed, *(values[t] for t in op.inputs))
         if result.shape != graph.tensors[op.output].shape:
             raise ValueError(f"{graph.name}: {op.name} gives {result.shape}, not the declared shape")

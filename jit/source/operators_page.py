@@ -32,6 +32,7 @@ COSTS: dict[str, str] = {
     "resample": "ALU: 2 (nearest), 2 to 5 (bilinear)",
     "spread": "GEMM: as a convolution on the image spread by the strides; ALU: 2 for spreading",
     "host": "on the host, in NumPy",
+    "recurrent": "a step of BLOCK_OUT units: ALU: 434 to 466, GEMM: 4 x ceil((IC + units) / BLOCK_IN)",
     "products": "GEMM: ceil(IC / BLOCK_IN); of two activations as much again for each zero point other than 0",
 }
 TFLITE: dict[str, str] = {
@@ -48,6 +49,7 @@ TFLITE: dict[str, str] = {
     **dict.fromkeys(("ADD", "SUB", "MAXIMUM", "MINIMUM"), "sum"),
     "MUL": "product", "PRELU": "slopes", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
     "CONCATENATION": "pad", "TRANSPOSE": "arranged", "TRANSPOSE_CONV": "spread",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "recurrent",
 }  # fmt: skip
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),

@@ -400,4 +400,8 @@ def _attention(d: Drawer, x: str) -> str:
 
 
 def _lstm(d: Drawer, x: str) -> str:
-    return d.step("lstm", x, units=d.between(1, 24))
+    numbers = {
+        "hidden_scale": 1 / d.pick([128, 100, 16]), "hidden_zero_point": d.between(-128, 127) * d.chance(0.5),
+        "cell_clip": d.pick([0.0, 0.5, 10.0]), "cell_bits": d.pick([11, 12]),
+    }  # fmt: skip
+    return d.step("lstm", x, units=d.between(1, 24), time_major=d.chance(0.2), **numbers)

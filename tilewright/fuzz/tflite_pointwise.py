@@ -181,13 +181,15 @@ class Pointwise(TfliteBase):
         return y
 
     def lstm(
-        self, x: Tensor, units: int, hidden_scale: float = 1 / 128, hidden_zero_point: int = 0, cell_clip: float = 0.0
-    ) -> Tensor:
-        """UNIDIRECTIONAL_SEQUENCE_LSTM on (1, time, features), int8 with a 16-bit cell state."""
+        self, x: Tensor, units: int, hidden_scale: float = 1 / 128, hidden_zero_point: int = 0, cell_clip: float = 0.0,
+        cell_bits: int = 11, time_major: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """UNIDIRECTIONAL_SEQUENCE_LSTM on (batch, time, features), int8 with a 16-bit cell state of ``cell_bits`` of
+        fraction; with ``time_major`` on (time, batch, features)."""
         self._rank("UNIDIRECTIONAL_SEQUENCE_LSTM", x, 3)
         if x.dtype != "int8" or x.scale is None:
             raise BuildError(f"UNIDIRECTIONAL_SEQUENCE_LSTM: takes int8, not {x.dtype}")
-        features = x.shape[2]
+        features, batch = x.shape[2], x.shape[1 if time_major else 0]
         kinds = [(features, x.rms)] * 4 + [(units, 0.5)] * 4
         weights = [self._lstm_weight(units, depth, rms) for depth, rms in kinds]
         biases = [
@@ -197,29 +199,24 @@ class Pointwise(TfliteBase):
             )
             for _, scale in weights[:4]
         ]
-        state = self._store(
-            StoredTensor(
-                self._name(), (1, units), "int8", np.array([hidden_scale]), np.array([hidden_zero_point]), variable=True
-            )
-        )
+        numbers = np.array([hidden_scale]), np.array([hidden_zero_point])
+        state = self._store(StoredTensor(self._name(), (batch, units), "int8", *numbers, variable=True))
         cell = self._store(
-            StoredTensor(self._name(), (1, units), "int16", np.array([2.0**-11]), np.zeros(1), variable=True)
+            StoredTensor(self._name(), (batch, units), "int16", np.array([2.0**-cell_bits]), np.zeros(1), variable=True)
         )
         gates = [
             self._store(StoredTensor(self._name(), (), "int16", np.array([2.0**-12]), np.zeros(1))) for _ in range(4)
         ]
-        hidden = self._store(
-            StoredTensor(self._name(), (), "int8", np.array([hidden_scale]), np.array([hidden_zero_point]))
-        )
+        hidden = self._store(StoredTensor(self._name(), (), "int8", *numbers))
         values = Range(0.0, 0.4, -1.0, 1.0)
-        y = self._quantised((1, x.shape[1], units), "int8", values, hidden_scale, hidden_zero_point)
+        y = self._quantised((*x.shape[:2], units), "int8", values, hidden_scale, hidden_zero_point)
         inside = [*(w for w, _ in weights), -1, -1, -1, *biases, -1, -1, state, cell, -1, -1, -1, -1]
         self.op(
             "UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *inside], [y], "UnidirectionalSequenceLSTMOptions",
             intermediates=[*gates, hidden], fusedActivationFunction=4, cellClip=cell_clip, projClip=0.0,
-            timeMajor=False,
+            timeMajor=time_major,
         )  # fmt: skip
-        self.macs += x.shape[1] * 4 * units * (features + units)
+        self.macs += x.shape[0] * x.shape[1] * 4 * units * (features + units)
         return y
 
     def _lstm_weight(self, units: int, depth: int, rms: float) -> tuple[int, float]:

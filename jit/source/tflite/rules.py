@@ -15,6 +15,7 @@ from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Requant, Requantize, Reshape, Scale
 from tilewright.jit.numbers import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
+from tilewright.jit.source.tflite.lstm import lstm
 from tilewright.jit.source.tflite.matmul import batch_matmul, product_of_rows
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
@@ -189,4 +190,5 @@ RULES: dict[str, Callable[[Site], str | Sequence[str | View | Rearranged]]] = {
     "SOFTMAX": softmax,
     "SQUEEZE": reshape,
     "TRANSPOSE_CONV": resample.transpose_conv,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
 }

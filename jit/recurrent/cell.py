@@ -1,6 +1,7 @@
-"""sigmoid and tanh on accumulators, equal to :mod:`bench.lstm.fixed_point` for all int16, in as few vectors as found.
+"""sigmoid and tanh on accumulators, equal to :mod:`~tilewright.jit.recurrent.fixed_point` for all int16.
 
-What a product and its rounding take three instructions for is done by tables where a value of few bits decides:
+In as few vectors as found: what a product and its rounding take three instructions for is done by tables where a value
+of few bits decides:
 
 * the bits above a quarter choose the factors of exp by RESCALE, 1 where a bit is not set;
 * the cubic and quartic terms of exp are a step function of its argument: two tables, whose steps (:data:`STEPS`) fall
@@ -16,9 +17,9 @@ from functools import cache
 
 import numpy as np
 
-from bench.lstm.fixed_point import EXP_EIGHTH, ONE, POWERS, SEED, SLOPE, THIRD, product, rounded_shift
-from bench.lstm.vectors import Run, VectorWriter
 from tilewright.isa.functions import AluOp, Combine
+from tilewright.jit.recurrent.fixed_point import EXP_EIGHTH, ONE, POWERS, SEED, SLOPE, THIRD, product, rounded_shift
+from tilewright.jit.recurrent.vectors import Run, VectorWriter
 
 STEPS = ((2022, -13482), (1989, -62434))  #: (m, a): x is looked up at floor((x m + a) / 2^16)
 HALF = 1 << 14  #: of a product's last place

@@ -12,6 +12,7 @@ from tilewright.config import Config
 from tilewright.isa.arithmetic import rescale
 from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.spec import Memory, Opcode
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.base import uniform_prm
 from tilewright.jit.writer import InstructionWriter
 
@@ -107,6 +108,6 @@ class VectorWriter(InstructionWriter):
         if key not in self._entries:
             number = self._entries[key] = len(self._entries)
             if number >= self.config.prm_entries:
-                raise ValueError(f"the cell takes more constants than the {self.config.prm_entries} entries of prm")
+                raise PlaceError(f"the cell takes more constants than the {self.config.prm_entries} entries of prm")
             self.load_prm(number, uniform_prm(*key, self.config))
         return self._entries[key]

@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.lstm.cell import Scratch, activate
-from bench.lstm.litert import Lstm, Part
-from bench.lstm.scaling import INT32, pieces_of, saturate, scale
-from bench.lstm.vectors import Run, VectorWriter
-from bench.lstm.weights import Weights
 from tilewright.config import Config
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program, Segment, whole_pages
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.floor import Floor, layer_macs
+from tilewright.jit.graph import Graph, Lstm, LstmSums
+from tilewright.jit.lowering import image_shape
+from tilewright.jit.recurrent.cell import Scratch, activate
+from tilewright.jit.recurrent.scaling import INT32, pieces_of, saturate, scale
+from tilewright.jit.recurrent.vectors import Run, VectorWriter
+from tilewright.jit.recurrent.weights import Weights
 from tilewright.jit.writer import INPUT, OUTPUT
-from tilewright.sim import Functional, initial_segments
+from tilewright.runtime.steps import PackStep, UnpackStep
 
 ORDER = (0, 1, 3, 2)  #: of gates: sigmoids first
 AHEAD = 4  #: of half of acc, what the entry parts of gates take that are made at once
+STATES = 4  #: hidden states that act holds: the last, the next, and those that STORE may still read
+TURNS = 2  #: of inputs that act holds, each for as many steps as entry parts are made at once
+MOST_STEPS = 1 << 10  #: of a program: some 160 instructions each, which take as many milliseconds to prove
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """A program for ``steps`` steps from a reset state, and what ALU issues for a vector of units in a step."""
+    """A program, what it says of its layer left out, and the steps around it, as program 0.
+
+    ``floor``: with ALU's work and the loads of weights as they are written.
+    """
 
     program: Program
-    lstm: Lstm
-    steps: int
-    vectors: float
-    bytes_a_step: float  #: of weights that cross the bus at each step
-
-    def run(self, x: NDArray[np.int8]) -> NDArray[np.int8]:
-        """Hidden states (time, units) of (time, inputs), on the simulator."""
-        c, buffers = self.program.config, initial_segments(self.program)
-        padded = np.zeros((self.steps, -(-x.shape[1] // c.block_in) * c.block_in), np.int8)
-        padded[:, : x.shape[1]] = x
-        buffers[INPUT][: padded.size] = padded.view(np.uint8).reshape(-1)
-        Functional(self.program).run(buffers)
-        width = -(-self.lstm.units // c.block_out) * c.block_out
-        return buffers[OUTPUT][: self.steps * width].view(np.int8).reshape(self.steps, width)[:, : self.lstm.units]
+    pack: PackStep
+    unpack: UnpackStep
+    floor: Floor
 
 
-def sequence(lstm: Lstm, steps: int, config: Config) -> Sequence:
-    """The program. Raises ValueError where something does not fit the chip or has no form there, and says what."""
-    return _Writer(lstm, steps, config).sequence()
+def is_sequence(graph: Graph) -> bool:
+    """Whether a graph is what :func:`sequence` takes: a single LSTM."""
+    return len(graph.ops) == 1 and isinstance(graph.ops[0], Lstm)
+
+
+def sequence(graph: Graph, config: Config) -> Sequence:
+    """The program of a graph that is a single LSTM.
+
+    Raises PlaceError where something does not fit the chip or has no form there, and says what.
+    """
+    return _Writer(graph, config).sequence()
 
 
 class _Places:
@@ -59,21 +67,28 @@ class _Places:
         run = Run(self._next, vectors, self._span)
         self._next += vectors * self._span
         if self._next > self._stop:
-            raise ValueError(f"an LSTM's {self._what} do not fit the chip")
+            raise PlaceError(f"an LSTM's {self._what} do not fit the chip")
         return run
 
 
 class _Writer:
-    def __init__(self, lstm: Lstm, steps: int, config: Config) -> None:
+    def __init__(self, graph: Graph, config: Config) -> None:
+        (op,) = graph.ops
+        assert isinstance(op, Lstm)
         c = self.c = config
-        self.lstm, self.steps = lstm, steps
+        self.graph, self.lstm = graph, op
+        self.shape = image_shape(graph.tensors[op.inputs[0]].shape)
+        steps = self.steps = math.prod(self.shape[:3])
         if c.block_in > c.block_out or c.batch != 1 or c.weight_bits != 8:
-            raise ValueError("an LSTM needs BLOCK_IN of at most BLOCK_OUT, batch 1 and weights of 8 bits")
-        if lstm.cell_bits not in (11, 12):
-            raise ValueError(f"an LSTM whose cell has {lstm.cell_bits} bits of fraction, not 11 or 12")
-        self.parts = [[parts[k] for k in ORDER] for parts in (lstm.entry, lstm.recurrent)]
-        n = self.n = -(-lstm.units // c.block_out)
-        self.blocks = [-(-part.weights.shape[1] // c.block_in) for part, *_ in self.parts]
+            raise PlaceError("an LSTM needs BLOCK_IN of at most BLOCK_OUT, batch 1 and weights of 8 bits")
+        if op.cell_bits not in (11, 12):
+            raise PlaceError(f"an LSTM whose cell has {op.cell_bits} bits of fraction, not 11 or 12")
+        if steps > MOST_STEPS:
+            raise PlaceError(f"an LSTM of {steps} steps, more than the {MOST_STEPS} of a program")
+        self.parts = [[parts[k] for k in ORDER] for parts in (op.entry, op.recurrent)]
+        self.pieces = [pieces_of(parts) for parts in self.parts]
+        n = self.n = -(-op.units // c.block_out)
+        self.blocks = [-(-part.weight.shape[1] // c.block_in) for part, *_ in self.parts]
         half = c.acc_units // 2
         self.ahead = max(1, min(steps, half // c.out_units // AHEAD // (4 * n)))
         low, high = (_Places(k * half, k * half + half, c.out_units, "sums") for k in range(2))
@@ -83,56 +98,82 @@ class _Writer:
         self.biases = [high.take(4 * n) if any(p.bias.any() for p in parts) else None for parts in self.parts]
         self.cell, self.cell_x = high.take(n), low.take(n)
         act = _Places(0, c.act_units, 1, "inputs and states")
-        self.inputs = act.take(steps * self.blocks[0] * c.in_units)
-        self.states = act.take((steps + 1) * n * c.out_units)
+        self.pixel = self.blocks[0] * c.in_units  #: units of an input
+        self.inputs = act.take(min(steps, TURNS * self.ahead) * self.pixel)
+        self.states = act.take(STATES * n * c.out_units)
         strips = _Places(act.take(0).first, c.act_units, c.out_units, "states")
         self.sign = strips.take(4 * n * self.ahead)
         self.quarters, self.top, self.index = (strips.take(4 * n) for _ in range(3))
         self.w = VectorWriter(c)
+        self.tile = {"sram_col": 1, "wrap_base": 0, "wrap_size": c.act_units}
 
     def sequence(self) -> Sequence:
         c, w, n = self.c, self.w, self.n
-        w.begin(0, "LSTM")
-        wrap = {"wrap_base": 0, "wrap_size": c.act_units}
+        w.begin(0, self.lstm.name)
         for parts, bias in zip(self.parts, self.biases, strict=True):
             if bias is not None:
                 w.load_acc(bias, np.concatenate([self._padded(part.bias) for part in parts]).astype(np.int32))
-        tile = {"sram_col": 1, **wrap}
-        w.load_tile({**tile, "sram": self.inputs.first, "cols": self.inputs.count, "segment": INPUT}, None)
+        self._load(0)
         entry, recurrent = (np.concatenate([self._weights(part) for part in parts]) for parts in self.parts)
         self.weights = Weights(w, entry, recurrent, self.steps, self.ahead)
-        w.fill_tile(self.lstm.state_zero_point, {**tile, "sram": self.states.first, "cols": n * c.out_units})
-        w.alu(AluOp.MOV, self.cell, 0)
         for step in range(self.steps):
             if step % self.ahead == 0:
+                self._load(step + self.ahead)
                 self._entries(step, min(self.ahead, self.steps - step))
+            if step % self.lstm.steps == 0:
+                self._reset(step)
             self._step(step)
-            fields = {"sram": self._state(step + 1).first, "cols": n * c.out_units, "segment": OUTPUT}
-            w.store_tile({**tile, **fields, "offset": step * n * c.out_units * c.act_unit_bytes // c.beat_bytes}, None)
-        program = w.program(
-            [
-                Segment("input", "input", whole_pages(self.inputs.count * c.act_unit_bytes)),
-                Segment("output", "output", whole_pages(self.steps * n * c.out_units * c.act_unit_bytes)),
-            ],
-            {},
-        )
-        return Sequence(program, self.lstm, self.steps, w.vectors / (self.steps * n), self.weights.bytes_a_step)
+            self._tile(w.store_tile, self._state(step + 1), OUTPUT, step * n * c.out_units)
+        pack = PackStep(self.lstm.inputs[0], INPUT, self.shape, c.lanes, self.pixel)
+        shape = (*self.shape[:3], self.lstm.units)
+        output = self.lstm.output
+        unpack = UnpackStep(output, OUTPUT, shape, self.graph.tensors[output].shape, c.lanes, n * c.out_units)
+        given, taken = whole_pages(pack.size), whole_pages(unpack.size)
+        segments = [
+            Segment("input", "input", given, repeat_stride=given),
+            Segment("output", "output", taken, repeat_stride=taken),
+        ]
+        array, macs = self.steps * 4 * n * sum(self.blocks), layer_macs(self.graph, self.lstm)
+        read = self.weights.bytes + pack.size
+        floor = Floor(array, w.vectors, read, unpack.size, macs, min(macs, array * c.array_macs))
+        return Sequence(w.program(segments, {}), pack, unpack, floor)
 
     def _padded(self, values: NDArray[Any]) -> NDArray[Any]:
         """(units,) or (units, inputs) with units filled up to whole vectors."""
         padding = [(0, self.n * self.c.block_out - len(values))] + [(0, 0)] * (values.ndim - 1)
         return np.pad(values, padding)
 
-    def _weights(self, part: Part) -> NDArray[np.int8]:
+    def _weights(self, part: LstmSums) -> NDArray[np.int8]:
         """Blocks (vectors, blocks of inputs, BLOCK_OUT, BLOCK_IN)."""
-        c, padded = self.c, self._padded(part.weights)
+        c, padded = self.c, self._padded(part.weight)
         padded = np.pad(padded, [(0, 0), (0, -padded.shape[1] % c.block_in)])
         return padded.reshape(self.n, c.block_out, -1, c.block_in).transpose(0, 2, 1, 3)
 
+    def _tile(self, move: Callable[..., None], run: Run, segment: int, first: int) -> None:
+        """LOAD or STORE of a run of units, from unit ``first`` of a segment on."""
+        offset = first * self.c.act_unit_bytes // self.c.beat_bytes
+        move({**self.tile, "sram": run.first, "cols": run.count, "segment": segment, "offset": offset}, None)
+
+    def _input(self, step: int) -> int:
+        """Where the input of a step lies."""
+        return self.inputs.first + step % (TURNS * self.ahead) * self.pixel
+
+    def _load(self, first: int) -> None:
+        """The inputs of the turn of steps that begins with ``first``, if there is one."""
+        count = min(self.ahead, self.steps - first)
+        if count > 0:
+            run = Run(self._input(first), count * self.pixel, 1)
+            self._tile(self.w.load_tile, run, INPUT, first * self.pixel)
+
+    def _reset(self, step: int) -> None:
+        state = self._state(step)
+        self.w.fill_tile(self.lstm.state_zero_point, {**self.tile, "sram": state.first, "cols": state.count})
+        self.w.alu(AluOp.MOV, self.cell, 0)
+
     def _state(self, step: int) -> Run:
-        """The hidden state before a step."""
-        span = self.c.out_units
-        return Run(self.states.first + step * self.n * span, self.n, span)
+        """The hidden state before a step, in units."""
+        count = self.n * self.c.out_units
+        return Run(self.states.first + step % STATES * count, count, 1)
 
     def _sums(self, which: int, source: int, sums: Run) -> None:
         """Products of inputs from ``source`` on, or of states, for each turn of ``sums``."""
@@ -149,7 +190,7 @@ class _Writer:
 
     def _scaled(self, which: int, sums: Run, near: Run, far: Run) -> None:
         """Those of each gate as int16, saturated if need be."""
-        pieces, n = pieces_of(self.parts[which]), self.n
+        pieces, n = self.pieces[which], self.n
         scale(self.w, [sums.part(k * n, k * n + n) for k in range(4)], pieces, near, far, self.sign)
         if which == 0:
             saturate(self.w, sums, max(p.most for p in pieces))
@@ -157,7 +198,7 @@ class _Writer:
     def _entries(self, first: int, count: int) -> None:
         """The entry parts of some steps."""
         sums = Run(self.entries.first, 4 * self.n, self.c.out_units, count, 4 * self.n)
-        self._sums(0, self.inputs.first + first * self.blocks[0] * self.c.in_units, sums)
+        self._sums(0, self._input(first), sums)
         self._scaled(0, sums, self.x, self.gates)
 
     def _step(self, step: int) -> None:
@@ -174,8 +215,8 @@ class _Writer:
         activate(w, self.cell, scratch, 0, 15 - self.lstm.cell_bits)
         w.alu(AluOp.MUL, hidden, output)
         w.narrow(
-            self._state(step + 1), hidden, self.lstm.shift, multiplier=self.lstm.multiplier,
-            rounding=Rounding.DOUBLE, zero_point=self.lstm.zero_point,
+            Run(self._state(step + 1).first, n, self.c.out_units), hidden, self.lstm.shift,
+            multiplier=self.lstm.multiplier, rounding=Rounding.DOUBLE, zero_point=self.lstm.zero_point,
         )  # fmt: skip
 
     def _update(self) -> None:

@@ -1,4 +1,4 @@
-"""The LSTM programs of the benches: equal to LiteRT, legal, and the cell equal to LiteRT's functions for all int16."""
+"""LSTMs: equal to LiteRT in NumPy and as programs, which are legal; the cell equal to its functions for all int16."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from numpy.typing import NDArray
 
 pytest.importorskip("ai_edge_litert", reason="the test extra is not installed: pip install 'tilewright[test]'")
 
-from bench.lstm import fixed_point
-from bench.lstm.cell import Scratch, activate
-from bench.lstm.litert import Part, lstm_of
-from bench.lstm.program import sequence
-from bench.lstm.scaling import bound_of, cut, pieces_of, scale
-from bench.lstm.vectors import Run, VectorWriter
+from tests.jit.source.test_tflite_source import assert_equal, places
 from tilewright.config import PRESETS, Config
 from tilewright.fuzz import TfliteNet
 from tilewright.isa.arithmetic import Rounding, scale_round
 from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify
-from tilewright.jit.writer import INPUT
+from tilewright.jit.compiler import subgraph
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.graph import Graph, Interpreted, Lstm, LstmSums, TensorSpec
+from tilewright.jit.importer import import_model
+from tilewright.jit.recurrent import fixed_point
+from tilewright.jit.recurrent.cell import Scratch, activate
+from tilewright.jit.recurrent.program import Sequence, sequence
+from tilewright.jit.recurrent.reference import lstm, scaled
+from tilewright.jit.recurrent.scaling import bound_of, cut, pieces_of, scale
+from tilewright.jit.recurrent.vectors import Run, VectorWriter
+from tilewright.jit.writer import INPUT, OUTPUT
 from tilewright.runtime import interpreters
 from tilewright.sim import Functional, initial_segments
 from tilewright.verification.differential import Bench
@@ -37,6 +42,11 @@ CASES = (
     (3, 5, 33, 12, 1 / 16, 1 / 100, 7, 0.5),
     (4, 64, 48, 8, 1 / 2, 1 / 8, -20, 0.0),
 )
+FORMS: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
+    "several sequences": ((3, 7, 10), {}),
+    "time first": ((7, 1, 10), {"time_major": True}),
+    "a cell of up to 8": ((1, 9, 10), {"cell_bits": 12}),
+}
 
 
 def saved(folder: Path, case: tuple[Any, ...]) -> tuple[Path, NDArray[np.int8]]:
@@ -49,6 +59,33 @@ def saved(folder: Path, case: tuple[Any, ...]) -> tuple[Path, NDArray[np.int8]]:
     return path, values.astype(np.int8)
 
 
+def graph_of(path: Path) -> Graph:
+    """The LSTM of a file, alone."""
+    graph = import_model(path).graph
+    return subgraph(graph, [op for op in graph.ops if isinstance(op, Lstm)], False)
+
+
+def lstm_of(path: Path) -> Lstm:
+    (op,) = graph_of(path).ops
+    assert isinstance(op, Lstm)
+    return op
+
+
+def hidden(op: Lstm, x: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Of (steps, inputs) by the NumPy model."""
+    return lstm(op, x[None, None])[0, 0]
+
+
+def run(made: Sequence, x: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Hidden states of a legal program of one sequence (steps, inputs), on the simulator."""
+    verify(made.program)
+    buffers = initial_segments(made.program)
+    buffers[INPUT][: made.pack.size] = made.pack.apply(x[None])[0]
+    assert Functional(made.program).run(buffers).fault is None
+    result: NDArray[np.int8] = made.unpack.apply(buffers[OUTPUT][None, : made.unpack.size])[0, 0, 0]
+    return result
+
+
 def litert(path: Path, x: NDArray[np.int8]) -> NDArray[np.int8]:
     result: NDArray[np.int8] = interpreters.load("litert", path.read_bytes(), "an LSTM")([x])[0][0]
     return result
@@ -57,7 +94,7 @@ def litert(path: Path, x: NDArray[np.int8]) -> NDArray[np.int8]:
 @pytest.mark.parametrize("case", CASES)
 def test_the_numpy_model_equals_litert(case: tuple[Any, ...], tmp_path: Path) -> None:
     path, x = saved(tmp_path, case)
-    np.testing.assert_array_equal(lstm_of(path).run(x[0]), litert(path, x))
+    np.testing.assert_array_equal(hidden(lstm_of(path), x[0]), litert(path, x))
 
 
 def computed(w: VectorWriter, run: Run) -> NDArray[Any]:
@@ -103,7 +140,7 @@ def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> N
         w.begin(0, "sums")
         run, scratch, sign = Run(0, count, 1), Run(count, count, 1), Run(0, count, 1)
         w.load_acc(run, sums.astype(np.int32))
-        part = Part(np.zeros((1, 1), np.int8), np.array([most]), multiplier, shift)
+        part = LstmSums(np.zeros((1, 1), np.int8), np.array([most]), multiplier, shift)
         scale(w, [run], pieces_of([part]), scratch, Run(CONFIG.acc_units // 2, count, 1), sign)
         wanted = scale_round(sums, multiplier, shift, 0, Rounding.DOUBLE)
         np.testing.assert_array_equal(computed(w, run), wanted)
@@ -113,35 +150,32 @@ def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> N
 @pytest.mark.parametrize("case", CASES[1:3])
 def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
     path, x = saved(tmp_path, case)
-    made = sequence(lstm_of(path), x.shape[1], PRESETS[name])
-    verify(made.program)
-    np.testing.assert_array_equal(made.run(x[0]), litert(path, x))
+    np.testing.assert_array_equal(run(sequence(graph_of(path), PRESETS[name]), x[0]), litert(path, x))
 
 
 @pytest.mark.parametrize("size,wgt_bytes", [(96, 65536), (144, 131072)])
 def test_weights_that_pass_through_a_ring(size: int, wgt_bytes: int, tmp_path: Path) -> None:
     path, x = saved(tmp_path, (5, size, size, 5, 1 / 128, 1 / 128, 3, 0.0))
-    made = sequence(lstm_of(path), 5, CONFIG.replace(wgt_bytes=wgt_bytes))
-    verify(made.program)
-    assert made.bytes_a_step > 0
-    np.testing.assert_array_equal(made.run(x[0]), litert(path, x))
+    made = sequence(graph_of(path), CONFIG.replace(wgt_bytes=wgt_bytes))
+    assert made.floor.read_bytes > 5 * size * size  # more than all weights once would be 8
+    np.testing.assert_array_equal(run(made, x[0]), litert(path, x))
 
 
 def test_a_program_equals_litert_where_gates_saturate(tmp_path: Path) -> None:
     """On inputs with the signs of a unit's weights, another unit and gate at each step."""
     path, _ = saved(tmp_path, CASES[3])
-    lstm = lstm_of(path)
-    rows = [sign * lstm.entry[k].weights[k].astype(int) for k in range(4) for sign in (1, -1)]
+    op = lstm_of(path)
+    rows = [sign * op.entry[k].weight[k].astype(int) for k in range(4) for sign in (1, -1)]
     x = (127 * np.sign(rows)).astype(np.int8)
-    assert max(part.scaled(x).max() for part in lstm.entry) > 32767
-    np.testing.assert_array_equal(lstm.run(x), litert(path, x[None]))
-    np.testing.assert_array_equal(sequence(lstm, len(x), CONFIG).run(x), litert(path, x[None]))
+    assert scaled(op.entry, x).max() > 32767
+    np.testing.assert_array_equal(hidden(op, x), litert(path, x[None]))
+    np.testing.assert_array_equal(run(sequence(graph_of(path), CONFIG), x), litert(path, x[None]))
 
 
 def test_a_program_on_the_rtl(toolchain: None, tmp_path: Path) -> None:
     """Its multipliers are negative too, which those of random programs are not."""
-    path, x = saved(tmp_path, (6, 5, 6, 4, 1 / 128, 1 / 100, 7, 0.0))
-    program = sequence(lstm_of(path), x.shape[1], PRESETS["tiny"]).program
+    path, _ = saved(tmp_path, (6, 5, 6, 4, 1 / 128, 1 / 100, 7, 0.0))
+    program = sequence(graph_of(path), PRESETS["tiny"]).program
     segments = initial_segments(program)
     segments[INPUT][:] = np.random.default_rng(0).integers(0, 256, segments[INPUT].size, dtype=np.uint8)
     bench = Bench(program.config)
@@ -151,19 +185,79 @@ def test_a_program_on_the_rtl(toolchain: None, tmp_path: Path) -> None:
         bench.close()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_models_equal_litert(form: str, tmp_path: Path) -> None:
+    """Sequences of more steps than act holds at once, on one of the smallest Configs."""
+    shape, fields = FORMS[form]
+    net = TfliteNet(seed=3)
+    x = net.input(shape, scale=1 / 32)
+    path = net.save(tmp_path / "lstm.tflite", [net.lstm(x, 6, **fields)])
+    artifact = assert_equal(path)
+    assert places(artifact) == {"UNIDIRECTIONAL_SEQUENCE_LSTM": "accelerator"}
+
+
+def test_layers_around_an_lstm_are_programs_of_their_own(tmp_path: Path) -> None:
+    net = TfliteNet(seed=4)
+    x = net.fully_connected(net.input((1, 5, 12)), 9, flatten=False, keep_num_dims=True)
+    once = net.lstm(x, 7)
+    twice = net.lstm(once, 5)
+    path = net.save(tmp_path / "lstm.tflite", [net.fully_connected(twice, 3, flatten=False, keep_num_dims=True), once])
+    artifact = assert_equal(path)
+    assert set(places(artifact).values()) == {"accelerator"}
+    assert len(artifact.programs) == 4
+
+
+def changed(net: TfliteNet, **fields: Any) -> None:
+    """The last operator with other inputs, by place, or options."""
+    (inputs, options) = (net.operators[-1].inputs, net.operators[-1].fields)
+    for name, value in fields.items():
+        if name.startswith("input"):
+            inputs[int(name.removeprefix("input"))] = value
+        else:
+            options[name] = value
+
+
+@pytest.mark.parametrize(
+    "kind,reason",
+    [
+        ("peepholes", "an LSTM with peepholes"), ("coupled", "an LSTM with a coupled input gate"),
+        ("activation", "another activation than tanh"), ("time first", "2 sequences that take turns in memory"),
+    ],
+)  # fmt: skip
+def test_other_lstms_are_left_to_litert_by_name(kind: str, reason: str, tmp_path: Path) -> None:
+    net = TfliteNet(seed=4)
+    if kind == "time first":
+        y = net.lstm(net.input((5, 2, 6)), 7, time_major=True)
+    else:
+        y = net.lstm(net.input((1, 5, 6)), 7)
+    if kind == "peepholes":
+        weights = [net.constant_tensor((7,), 2.0**-12, dtype="int16").key for _ in range(3)]
+        changed(net, **{f"input{9 + k}": weight for k, weight in enumerate(weights)})
+    elif kind == "coupled":
+        changed(net, input1=-1, input5=-1, input12=-1)
+    elif kind == "activation":
+        changed(net, fusedActivationFunction=0)
+    (op,) = import_model(net.save(tmp_path / "lstm.tflite", [y])).graph.ops
+    assert isinstance(op, Interpreted)
+    assert reason in op.reason
+
+
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path, _ = saved(tmp_path, CASES[1])
-    lstm = lstm_of(path)
-    with pytest.raises(ValueError, match="inputs and states do not fit"):
-        sequence(lstm, 4000, CONFIG)
-    with pytest.raises(ValueError, match="entries of prm"):
-        sequence(lstm, 2, CONFIG.replace(prm_entries=16))
-    with pytest.raises(ValueError, match="13 bits of fraction"):
-        sequence(replace(lstm, cell_bits=13), 2, CONFIG)
+    graph, op = graph_of(path), lstm_of(path)
+    with pytest.raises(PlaceError, match="states do not fit"):
+        sequence(graph, CONFIG.replace(act_bytes=1024))
+    with pytest.raises(PlaceError, match="entries of prm"):
+        sequence(graph, CONFIG.replace(prm_entries=16))
+    with pytest.raises(PlaceError, match="13 bits of fraction"):
+        sequence(replace(graph, ops=[replace(op, cell_bits=13)]), CONFIG)
+    longer = TensorSpec(op.inputs[0], (1, 1, 1025, 28), "int8")
+    with pytest.raises(PlaceError, match="1025 steps, more than the 1024"):
+        sequence(replace(graph, tensors={**graph.tensors, longer.name: longer}), CONFIG)
 
 
 def test_more_bits_take_more_pieces() -> None:
-    part = Part(np.full((1, 64), 127, np.int8), np.zeros(1, np.int64), (1 << 30) + 1, 40)
+    part = LstmSums(np.full((1, 64), 127, np.int8), np.zeros(1, np.int64), (1 << 30) + 1, 40)
     assert bound_of(part) == 64 * 127 * 128
     assert cut(part, 0) is None
     assert len(pieces_of([part])[0].low) > len(pieces_of([replace(part, multiplier=1 << 30)])[0].low) == 0

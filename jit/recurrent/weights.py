@@ -12,7 +12,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.lstm.vectors import VectorWriter
+from tilewright.jit.errors import PlaceError
+from tilewright.jit.recurrent.vectors import VectorWriter
 
 Rows = NDArray[np.int8]  #: (rows, blocks, BLOCK_OUT, BLOCK_IN)
 LOADED = 64  #: blocks of a load, if a row is no longer
@@ -22,7 +23,7 @@ RING = 256  #: blocks of the ring at least, where not all stay
 class Weights:
     """Two sets of rows, used by turns: ``entry`` once every ``ahead`` steps, then ``recurrent`` at each.
 
-    Raises ValueError where not even a ring of two rows fits.
+    Raises PlaceError where not even a ring of two rows fits.
     """
 
     def __init__(self, w: VectorWriter, entry: Rows, recurrent: Rows, steps: int, ahead: int) -> None:
@@ -46,13 +47,13 @@ class Weights:
         self._ring, self._slots = place, (free - place) // self._slot
         passing = [[rows[a : a + n] for a in range(k, len(rows), n)] for rows, k, n in zip(sets, self.kept, turns)]
         if any(passing) and self._slots < 2:
-            raise ValueError("an LSTM's weights do not fit the chip")
+            raise PlaceError("an LSTM's weights do not fit the chip")
         self._order = self._passing(passing, steps, ahead)
         self._loaded: list[tuple[int, int]] = []
         self._next = 0
-        often = (-(-steps // ahead) / steps, 1)
-        passed = [sum(group.nbytes for group in groups) for groups in passing]
-        self.bytes_a_step = sum(p * share for p, share in zip(passed, often))  #: that cross the bus anew
+        often = (-(-steps // ahead), steps)
+        passed = sum(group.nbytes * times for groups, times in zip(passing, often) for group in groups)
+        self.bytes = sum(rows[:k].nbytes for rows, k in zip(sets, self.kept)) + passed  #: that cross the bus
 
     @staticmethod
     def _passing(groups: Sequence[Sequence[Rows]], steps: int, ahead: int) -> Iterator[Rows]:

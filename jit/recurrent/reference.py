@@ -1,0 +1,47 @@
+"""What :class:`~tilewright.jit.graph.Lstm` means, in NumPy.
+
+Source: LiteRT ``kernels/lstm_eval.cc`` (``LstmStepInteger`` of int8 with an int16 cell).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arithmetic import Rounding, scale_round, wrap_int32
+from tilewright.jit.graph import Lstm, LstmSums
+from tilewright.jit.recurrent.fixed_point import Integers, rounded_shift, sigmoid, tanh
+
+
+def scaled(parts: Sequence[LstmSums], x: NDArray[Any]) -> Integers:
+    """Sums over inputs (..., inputs) for each gate: (..., gates, units)."""
+    weight, bias = np.stack([p.weight for p in parts]), np.stack([p.bias for p in parts])
+    multiplier, shift = (np.array([[getattr(p, name)] for p in parts]) for name in ("multiplier", "shift"))
+    flat = x.astype(np.float64) @ weight.reshape(-1, x.shape[-1]).T.astype(np.float64)  # exact: below 2^53
+    sums = flat.astype(np.int64).reshape(*x.shape[:-1], *bias.shape) + bias
+    return scale_round(wrap_int32(sums), multiplier, shift, 0, Rounding.DOUBLE)
+
+
+def lstm(op: Lstm, x: NDArray[Any]) -> NDArray[np.int8]:
+    """Hidden states (1, H, W, units) of (1, H, W, inputs)."""
+    result = np.empty((*x.shape[:-1], op.units), np.int8)
+    pixels = result.reshape(-1, op.units)
+    for step, sums in enumerate(saturated(scaled(op.entry, x.reshape(-1, x.shape[-1])))):
+        if step % op.steps == 0:
+            hidden = np.full(op.units, op.state_zero_point, np.int8)
+            cell: Integers = np.zeros(op.units, np.int64)
+        entry, forget, fresh, output = saturated(sums + scaled(op.recurrent, hidden))
+        fresh = rounded_shift(sigmoid(entry) * tanh(fresh), 30 - op.cell_bits)
+        cell = np.clip(rounded_shift(sigmoid(forget) * cell, 15) + fresh, *op.cell_range)
+        shown = sigmoid(output) * tanh(cell, 15 - op.cell_bits)
+        shown = scale_round(shown, op.multiplier, op.shift, 0, Rounding.DOUBLE) + op.zero_point
+        pixels[step] = hidden = np.clip(shown, -128, 127).astype(np.int8)
+    return result
+
+
+def saturated(x: Integers) -> Integers:
+    """To int16."""
+    return np.clip(x, -32768, 32767)
