@@ -122,8 +122,8 @@ def _weight_bits(graph: Graph) -> tuple[int, str]:
 def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     """The networks of a model file: one, or one per region between operators that only the CPU runs.
 
-    Raises :class:`NetworkError` if all of it would run on the CPU, naming the operators, and what the importer
-    raises for a file that it cannot read.
+    Raises :class:`NetworkError` if all of it would run on the CPU or is LSTMs, naming the operators, and what the
+    importer raises for a file that it cannot read.
     """
     from tilewright.jit.importer import import_model
 
@@ -137,7 +137,7 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
         shown = "; ".join(f"{name}: {reason}" for name, reason in host_ops[:4])
         more = len(host_ops) - 4
         raise NetworkError(
-            f"{path}: no operator can run on the accelerator, so there is nothing to explore: {shown}"
+            f"{path}: no operator can run on the accelerator, LSTMs aside, so there is nothing to explore: {shown}"
             + (f"; and {more} more" if more > 0 else "")
         )
     return [

@@ -107,7 +107,7 @@ class Report:
         if here < everywhere:
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")
         notes += [
-            f"{layer['name']}: compared with the reference on some inputs, not proven for all: {layer['compared']}"
+            f"compared with the reference on some inputs, not proven for all: {layer['compared']}"
             for layer in accelerator_layers(self.artifact)
             if "compared" in layer
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,18 +75,13 @@ class VectorWriter(InstructionWriter):
         combine: Combine = Combine.ADD, table: bytes | None = None,
     ) -> None:  # fmt: skip
         """``dst (combine)= round(slope * src + constant)``, int8, looked up in ``table``, to accumulators."""
-        scale = Fraction(slope)
-        shift = 20 + scale.denominator.bit_length() - 1
-        entry = (round(Fraction(constant) * (1 << 20) / scale), scale.numerator, 0, shift)
-        values = sorted(set(np.frombuffer(table, np.int8).tolist())) if table is not None else [-1, 0, 1]
-        got = rescale(values, *(entry[0], entry[1], entry[3], entry[2]), Rounding.SINGLE)
-        assert got.tolist() == [int((scale * x + constant + Fraction(1, 2)) // 1) for x in values], "not exact"
+        entry = self._entry(*_line(slope, constant, table))
         number = {} if table is None else {"lookup": 1, "table": self._resident_table(table)}
         self._issue(
             Opcode.RESCALE, dst,
             {
                 "outer": dst.outer, "inner": dst.count, **dst.loops("dst"), **src.loops("src"), **self._wrap, **number,
-                "prm": self._entry(*entry), "rounding": int(Rounding.SINGLE), "combine": int(combine),
+                "prm": entry, "rounding": int(Rounding.SINGLE), "combine": int(combine),
             },
         )  # fmt: skip
 
@@ -111,3 +107,15 @@ class VectorWriter(InstructionWriter):
                 raise PlaceError(f"the cell takes more constants than the {self.config.prm_entries} entries of prm")
             self.load_prm(number, uniform_prm(*key, self.config))
         return self._entries[key]
+
+
+@cache
+def _line(slope: Fraction | int, constant: Fraction | int, table: bytes | None) -> tuple[int, int, int, int]:
+    """Bias, multiplier, offset and shift of RESCALE for ``round(slope * x + constant)``, for each x of a table or of -1
+    to 1."""
+    scale = Fraction(slope)
+    bias, shift = round(Fraction(constant) * (1 << 20) / scale), 20 + scale.denominator.bit_length() - 1
+    values = sorted(set(np.frombuffer(table, np.int8).tolist())) if table is not None else [-1, 0, 1]
+    got = rescale(values, bias, scale.numerator, shift, 0, Rounding.SINGLE)
+    assert got.tolist() == [int((scale * x + constant + Fraction(1, 2)) // 1) for x in values], "not exact"
+    return bias, scale.numerator, 0, shift

@@ -20,6 +20,7 @@ from tilewright.dse.evaluate import OBJECTIVES, Evaluator, ObjectiveError, cost
 from tilewright.dse.networks import Network, NetworkError, load_networks, parse_weight, split_weight
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.space import make_space
+from tilewright.fuzz import TfliteNet
 from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 
@@ -232,3 +233,14 @@ def test_a_model_that_is_all_the_cpus_is_refused_with_its_operators(tmp_path: Pa
     path = b.save(tmp_path / "sigmoid.onnx", b.node("Sigmoid", [b.input([1, 4, 6, 6])]), [1, 4, 6, 6])
     with pytest.raises(NetworkError, match=r"sigmoid.onnx: no operator can run on the accelerator.*igmoid"):
         load_networks(path)
+
+
+def test_lstms_cut_a_model_and_are_not_explored(tmp_path: Path) -> None:
+    net = TfliteNet(seed=3)
+    y = net.lstm(net.input((1, 6, 8)), 8)
+    path = net.save(tmp_path / "alone.tflite", [y])
+    with pytest.raises(NetworkError, match="LSTMs aside.*op000_UNIDIRECTIONAL_SEQUENCE_LSTM: an LSTM"):
+        load_networks(path)
+    (part,) = load_networks(net.save(tmp_path / "more.tflite", [net.fully_connected(y, 4)]))
+    assert [name for name, _ in part.host_ops] == ["op000_UNIDIRECTIONAL_SEQUENCE_LSTM"]
+    assert Evaluator([part], None, ("latency",))(make_space(PRESETS["tiny"], {"prm_entries": 32}), {}).cycles

@@ -22,7 +22,7 @@ from tilewright.jit.compiler import subgraph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Interpreted, Lstm, LstmSums, TensorSpec
 from tilewright.jit.importer import import_model
-from tilewright.jit.recurrent import fixed_point
+from tilewright.jit.recurrent import cell, fixed_point
 from tilewright.jit.recurrent.cell import Scratch, activate
 from tilewright.jit.recurrent.program import Sequence, sequence
 from tilewright.jit.recurrent.reference import lstm, scaled
@@ -240,6 +240,17 @@ def test_other_lstms_are_left_to_litert_by_name(kind: str, reason: str, tmp_path
     (op,) = import_model(net.save(tmp_path / "lstm.tflite", [y])).graph.ops
     assert isinstance(op, Interpreted)
     assert reason in op.reason
+
+
+@pytest.mark.parametrize("constant", ["EXP_EIGHTH", "SEED"])
+def test_a_wrong_program_is_not_taken(constant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the proof cannot follow it compares: a constant of the cell that is one too great in the program alone."""
+    path, _ = saved(tmp_path, CASES[1])
+    monkeypatch.setattr(cell, constant, getattr(cell, constant) + 1)
+    artifact = assert_equal(path, config="pynq-z2")
+    (operator,) = artifact.options["operators"]
+    assert operator["place"] == "interpreter"
+    assert "elements wrong" in operator["reason"]
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
