@@ -52,6 +52,7 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path.parent / f"{tmp_path.name}-cache"))
+    monkeypatch.setattr(terminal, "QUIET_SECONDS", 3600.0)  # however busy the machine is
     monkeypatch.chdir(tmp_path)
     cache.clear_memory()
     return Shell(tmp_path, capsys)
@@ -215,10 +216,13 @@ def test_names_that_do_not_exist_are_one_line_each(shell: Shell, toy: Path, arti
     assert "device gpu: no such device; available: " in shell.fails("run", toy, "--device", "gpu")
     assert "device gpu: no such device" in shell.fails("run", artifact, "--device", "gpu")
     assert "pynq device: no overlay is given; name a .bit file" in shell.fails("run", toy, "--device", "pynq")
-    assert "No such command" in shell.fails("dance")
-    assert "No such option" in shell.fails("run", toy, "--sped")
+    assert "No such command 'dance'; tilewright --help lists the commands" in shell.fails("dance")
+    assert "No such command 'lst'" in (line := shell.fails("config", "lst"))
+    assert line.endswith("; tilewright config --help lists the commands\n")
+    assert "No such option" in (line := shell.fails("run", toy, "--sped"))
+    assert line.endswith("; tilewright run --help lists its options\n")
     assert "Missing argument" in shell.fails("run")
-    assert "Missing option" in shell.fails("compile", toy)
+    assert "Missing option '--output' / '-o'; tilewright compile --help" in shell.fails("compile", toy)
     assert "--inputs" in shell.fails("run", toy, "--inputs", 0)
     assert "unknown model 'alexnet'" in shell.fails("models", "fetch", "alexnet")
 
@@ -229,14 +233,21 @@ def test_a_config_file_is_read(shell: Shell, toy: Path) -> None:
     assert "toy on mine" in shell.out
     Path("bad.toml").write_text("block_in = 5")
     assert "bad.toml: block_in = 5: must be a power of two" in shell.fails("run", toy, "--config", "bad.toml")
+    Path("bad.toml").write_text("blok_in = 8")
+    line = shell.fails("config", "show", "bad.toml")
+    assert "bad.toml: blok_in: no such parameter; did you mean block_in? The parameters are " in line
+    Path("folder.toml").mkdir()
+    assert "folder.toml: cannot be read: is a directory" in shell.fails("run", toy, "--config", "folder.toml")
 
 
 def test_every_command_has_help_with_an_example(shell: Shell) -> None:
     for command in (["run"], ["compile"], ["inspect"], ["models", "list"], ["models", "fetch"]):
         assert shell(*command, "--help") == 0
         assert f"Example: tilewright {' '.join(command)}" in shell.out
-    assert shell() == 0
-    assert "Commands:" in shell.out
+    for group in ([], ["config"], ["models"], ["hw"]):
+        assert shell(*group) == 0
+        assert "Commands:" in shell.out
+        assert "..." not in shell.out.partition("Commands:")[2]  # no line is cut off at 80 columns
     assert shell("--version") == 0
     assert shell.out.startswith("tilewright 0.")
     assert shell("models", "list") == 0

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,9 @@ COSMETIC = tuple(name for name, parameter in PARAMETERS.items() if parameter.cos
 
 
 def _unknown_parameter(name: str) -> str:
-    return f"{name}: no such parameter; the parameters are {', '.join(PARAMETERS)}"
+    near = get_close_matches(name, PARAMETERS, n=1, cutoff=0.8)
+    meant = f"did you mean {near[0]}? The" if near else "the"
+    return f"{name}: no such parameter; {meant} parameters are {', '.join(PARAMETERS)}"
 
 
 def _presets() -> dict[str, Config]:
@@ -375,5 +378,6 @@ def load_config(name_or_path: str | Path | Config) -> Config:
         try:
             return Config.from_toml(path.read_text(), source=text)
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{text}: cannot be read: {error}") from error
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise ConfigError(f"{text}: cannot be read: {reason}") from error
     raise ConfigError(f"{text}: no such preset or .toml file; the presets are {', '.join(PRESETS)}")

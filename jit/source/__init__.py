@@ -30,6 +30,8 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
         raise ModelError(f"{path}: is a folder; give the model file in it")
     if not path.exists():
         raise ModelError(f"{path}: no such file")
+    if not path.stat().st_size:
+        raise ModelError(f"{path}: the file is empty; download or export it again")
     try:
         with path.open("rb"):
             if path.suffix.lower() == ".tflite":

@@ -54,7 +54,8 @@ def test_missing_file_folder_and_kind(tmp_path: Path) -> None:
 def test_no_model_at_all(name: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    refused(path)
+    message = refused(path)
+    assert "the file is empty; download" in message if not content else ".;" not in message
 
 
 @pytest.mark.parametrize("make,name", [(small_tflite, "model.tflite"), (small_onnx, "model.onnx")])

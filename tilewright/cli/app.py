@@ -55,10 +55,17 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]],
      (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),
       ("differential", hw.differential, "--configs 5 --programs 20"))),
 )  # fmt: skip
+
+
+def _help_alone(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
 for _name, _function, _example in COMMANDS:
     app.command(_name, epilog=f"Example: tilewright {_example}")(_function)
 for _group, _help, _members in GROUPS:
-    _part = typer.Typer(help=_help, no_args_is_help=True, rich_markup_mode=None)
+    _part = typer.Typer(help=_help, callback=_help_alone, invoke_without_command=True, rich_markup_mode=None)
     for _name, _function, _example in _members:
         _part.command(_name, epilog=f"Example: tilewright {_group} {_name} {_example}".strip())(_function)
     app.add_typer(_part, name=_group)
@@ -66,7 +73,7 @@ for _group, _help, _members in GROUPS:
 
 @app.command(context_settings=PASS_ON, add_help_option=False)
 def serve(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
-    """Let other machines run programs on this one's accelerator (tilewright serve --help)."""
+    """Let other machines run programs on this accelerator."""
     from tilewright.runtime.remote.command import main
 
     raise typer.Exit(main(arguments or []))
@@ -74,7 +81,7 @@ def serve(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = 
 
 @app.command(context_settings=PASS_ON, add_help_option=False)
 def selftest(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
-    """Check board, overlay and driver, step by step, and say what is wrong (tilewright selftest --help)."""
+    """Check board, overlay and driver, and say what is wrong."""
     from tilewright.runtime.selftest import main
 
     raise typer.Exit(main(arguments or []))
@@ -97,8 +104,7 @@ def _options(
     """Run int8 networks on the Tilewright accelerator: compile, simulate, inspect."""
     global _verbose
     _verbose = verbose
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    _help_alone(context)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -114,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error))
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _fail(f"{message}; tilewright --help lists the commands")
+        return _fail(f"{message.rstrip('.')}; {_where_to_look(error)}")
     except typer.Exit as request:
         return int(request.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -132,6 +138,14 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_ERROR
     except OSError as error:  # a disk that is full, a folder that has gone, where no reader or writer says so itself
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}".lower())
+
+
+def _where_to_look(error: Exception) -> str:
+    """Whose ``--help`` says what the command line should have been."""
+    context = getattr(error, "ctx", None)
+    if context is None or hasattr(context.command, "commands"):
+        return f"{context.command_path if context else 'tilewright'} --help lists the commands"
+    return f"{context.command_path} --help lists its options"
 
 
 def _fail(message: str) -> int:

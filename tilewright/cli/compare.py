@@ -19,7 +19,10 @@ def compare(
     ] = MOST_PERCENT,
     markdown: Annotated[Path | None, typer.Option(metavar="M.md", help="Write verdict and changed layers.")] = None,
 ) -> None:
-    """Compare two reports of a model: exit 1 if cycles grew by more than 1 % or an output integer differs."""
+    """Judge a report by an earlier one of the model.
+
+    Exit 1 if cycles grew by more than 1 % or an output integer differs.
+    """
     from tilewright.comparing import compare as judged
 
     if markdown is not None:

@@ -63,7 +63,10 @@ def inspect(
     ] = "latency",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
 ) -> None:
-    """Show inputs, outputs and where each operator runs; of an artifact, also its programs and steps."""
+    """Show where each operator runs, inputs and outputs.
+
+    Of an artifact also its programs and steps.
+    """
     from tilewright.terminal import ProgressReporter, output_console
 
     data = read_bytes(model)

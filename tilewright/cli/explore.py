@@ -85,7 +85,10 @@ def explore(
         ),
     ] = False,
 ) -> None:  # fmt: skip
-    """Search Configs for models on a board; the same command continues a sweep that was killed."""
+    """Search Configs for models on a board.
+
+    The same command continues a sweep that was killed.
+    """
     from tilewright.cli.explore_view import ExploreView
     from tilewright.dse.space import point_name
     from tilewright.exploring import explore as sweep

@@ -48,9 +48,9 @@ def fuzz(
     shrink: Annotated[bool, typer.Option(help="Make the first failing network of each kind small.")] = True,
     shrink_seconds: Annotated[float, typer.Option(min=1.0, help="Longest time for one of them.")] = 60.0,
 ) -> None:
-    """Compile and run random networks, and compare every integer with the reference interpreter.
+    """Compare random networks with the reference interpreter.
 
-    Exit status 1 if one gives wrong integers, is refused, or ends in a traceback.
+    Every integer. Exit status 1 if one gives wrong integers, is refused, or ends in a traceback.
     """
     from tilewright.config import load_config
     from tilewright.files import check_directory_writable
@@ -90,10 +90,10 @@ def attack(
         Path, typer.Option("--output", "-o", metavar="DIR", help="Files that are not survived stay here.")
     ] = Path("attack"),
 ) -> None:
-    """Read damaged files of every format: models, artifacts, programs, text, arrays, a server's messages.
+    """Read damaged files of every format.
 
-    Each must be read, or refused in words. Exit status 1 if one ends in a traceback, a hang, the end of the process,
-    or in other integers than the reference's.
+    Models, artifacts, programs, text, arrays, a server's messages: each must be read, or refused in words. Exit status
+    1 if one ends in a traceback, a hang, the end of the process, or in other integers than the reference's.
     """
     from tilewright.fuzz.readers.campaign import attack as run_attack
     from tilewright.fuzz.readers.formats import FORMATS

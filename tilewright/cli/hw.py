@@ -17,7 +17,10 @@ def verilog(
     config: ConfigOption = "pynq-z2",
     lint: Annotated[bool, typer.Option("--lint", help="Run verilator --lint-only -Wall; exit 1 on a warning.")] = False,
 ) -> None:
-    """Write the Verilog of a config, a JSON of its ports and memories, and the lint waivers."""
+    """Write a config as Verilog.
+
+    Beside it a JSON of its ports and memories, and the lint waivers.
+    """
     from tilewright.hw import verilog as writer
 
     chosen = load_config(config)
@@ -37,7 +40,10 @@ def differential(
     programs: Annotated[int, typer.Option(min=1, help="Random programs on each.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="First seed of configs and programs.")] = 0,
 ) -> None:
-    """Compare simulator and RTL on random programs: bytes, times, counters; exit 1 on a difference."""
+    """Compare simulator and RTL on random programs.
+
+    Bytes, times and counters; exit 1 on a difference.
+    """
     from tilewright.terminal import ProgressReporter
     from tilewright.verification.differential import differential as compare
 

@@ -58,7 +58,7 @@ def disassemble_file(
         Path | None, typer.Option("-o", "--output", metavar="FILE.s", help="Text file to write; else print it.")
     ] = None,
 ) -> None:
-    """Print a program as text that asm turns back into the identical file."""
+    """Print a program as text; asm makes the same file of it."""
     try:
         text = disassemble(_read(program))
     except EncodingError as error:

@@ -42,7 +42,7 @@ def quantize(
     bits: Annotated[int, typer.Option(metavar="8|4", help="Bits of a weight.")] = 8,
     all_layers: Annotated[bool, typer.Option("--all", help=f"List every layer, not the worst {SHOWN} alone.")] = False,
 ) -> None:
-    """Quantise a float model and show what each layer loses, worst first."""
+    """Quantise a float model; show what each layer loses."""
     from tilewright.quantize import quantize_file
     from tilewright.terminal import ProgressReporter, output_console
 

@@ -116,7 +116,7 @@ def run(
         typer.Option("--inputs", min=1, help="Number of random inputs (1; for throughput, enough to keep all busy)."),
     ] = None,
 ) -> None:
-    """Run a model or an artifact and report its cycles, layer by layer."""
+    """Run a model or an artifact; report cycles layer by layer."""
     from tilewright.runtime.report_console import print_report
     from tilewright.terminal import ProgressReporter, output_console
 

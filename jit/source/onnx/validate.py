@@ -39,7 +39,7 @@ def _names(graph: Any) -> Iterator[object]:
 
 def corrupt(path: Path, error: Exception) -> ModelError:
     """What is said of a file that its own format's reader refuses."""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return ModelError(f"{path}: corrupt or truncated .onnx file: {first}; download or export it again")
 
 
