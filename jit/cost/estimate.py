@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.timing import DONE_LATENCY
-from tilewright.jit.cost.progress import STUCK_PRM, STUCK_WGT, Work, chunk_size, transfer_cycles
+from tilewright.jit.cost.state import STUCK_PRM, STUCK_WGT, Work, chunk_size, transfer_cycles
 from tilewright.jit.cost.timeline import OK, run_timeline
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.plan import buffers as b

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.isa.timing import LOAD_DEPTH, LOAD_SETUP
-from tilewright.jit.cost.progress import (
+from tilewright.jit.cost.state import (
     ACT,
     BUS,
     CONSTANTS,
@@ -21,7 +21,7 @@ from tilewright.jit.cost.progress import (
     STUCK_WGT,
     UNBORN,
     WGT,
-    Progress,
+    State,
     Work,
     chunk_size,
     dies,
@@ -39,7 +39,7 @@ _LOAD_WEIGHTS = 64  #: weight entries of one LOAD
 
 
 @inlined
-def use_bus(w: Work, p: Progress, planned: bool, share: float, idle: bool) -> bool:
+def use_bus(w: Work, p: State, planned: bool, share: float, idle: bool) -> bool:
     """Brings something, or makes room for what can be brought; whether there was anything.
 
     ``share`` of the bus is for constants where both wait; ``idle``: no engine has work, so the bus waits for rows.
@@ -61,7 +61,7 @@ def use_bus(w: Work, p: Progress, planned: bool, share: float, idle: bool) -> bo
 
 
 @inlined
-def load_row(w: Work, p: Progress, planned: bool, patient: bool) -> bool:
+def load_row(w: Work, p: State, planned: bool, patient: bool) -> bool:
     """The next row of the first buffer that has room for it; ``patient``: only what is in DRAM by now."""
     buffers, ready = w.buffers, p.ready
     k = p.now[FIRST_LOAD]
@@ -100,7 +100,7 @@ def load_row(w: Work, p: Progress, planned: bool, patient: bool) -> bool:
 
 
 @inlined
-def load_chunk(w: Work, p: Progress) -> bool:
+def load_chunk(w: Work, p: State) -> bool:
     """The next chunk of constants of the first layer that wants any, if wgt and prm have room for it."""
     queue = p.now[QUEUE]
     node, c = w.nodes[queue], w.c

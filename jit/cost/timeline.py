@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, STORE_DEPTH, STORE_SETUP
 from tilewright.jit.cost.loading import use_bus
-from tilewright.jit.cost.progress import (
+from tilewright.jit.cost.state import (
     ACC,
     ACT,
     ALU,
@@ -36,7 +36,7 @@ from tilewright.jit.cost.progress import (
     STUCK,
     UNBORN,
     WGT,
-    Progress,
+    State,
     Work,
     begin,
     chunk_size,
@@ -66,7 +66,7 @@ def run_timeline(w: Work, planned: bool, deep: bool, share: float, busy: Any) ->
 
 
 @uncounted
-def run_steps(w: Work, p: Progress, planned: bool, deep: bool, share: float) -> tuple[int, int, float]:
+def run_steps(w: Work, p: State, planned: bool, deep: bool, share: float) -> tuple[int, int, float]:
     """Steps until there are none: the result of :func:`run_timeline`."""
     while True:
         layer, start = best_step(w, p, planned, deep)
@@ -88,7 +88,7 @@ def run_steps(w: Work, p: Progress, planned: bool, deep: bool, share: float) -> 
 
 
 @inlined
-def best_step(w: Work, p: Progress, planned: bool, deep: bool) -> tuple[int, float]:
+def best_step(w: Work, p: State, planned: bool, deep: bool) -> tuple[int, float]:
     """The layer whose next task can start soonest, and when; -1 where none can."""
     n_nodes, first = len(w.nodes), p.now[FIRST]
     while first < n_nodes and p.layers[first, S_DONE]:
@@ -112,7 +112,7 @@ def best_step(w: Work, p: Progress, planned: bool, deep: bool) -> tuple[int, flo
 
 
 @inlined
-def earliest(layer: int, w: Work, p: Progress, planned: bool) -> float:
+def earliest(layer: int, w: Work, p: State, planned: bool) -> float:
     """When the layer's next task has its constants and rows; infinite while one is missing, or room for results."""
     nodes, edges, buffers, state = w.nodes, w.edges, w.buffers, p.layers
     item = state[layer, S_GROUP] * nodes[layer, a.N_PIECES] + state[layer, S_CHUNK]
@@ -146,7 +146,7 @@ def earliest(layer: int, w: Work, p: Progress, planned: bool) -> float:
 
 
 @inlined
-def span(layer: int, w: Work, p: Progress) -> tuple[int, int]:
+def span(layer: int, w: Work, p: State) -> tuple[int, int]:
     """(chunk, row) behind the last of the step: one task, or all that follow of which nothing can come between."""
     node, state = w.nodes[layer], p.layers[layer]
     pieces, chunk = node[a.N_PIECES], state[S_CHUNK]
@@ -160,7 +160,7 @@ def span(layer: int, w: Work, p: Progress) -> tuple[int, int]:
 
 
 @inlined
-def run_tasks(layer: int, until: int, end: int, start: float, w: Work, p: Progress) -> None:
+def run_tasks(layer: int, until: int, end: int, start: float, w: Work, p: State) -> None:
     """The chunks up to ``until`` of the rows up to ``end`` on the engines, from ``start`` on."""
     node, c, outputs = w.nodes[layer], w.c, w.outputs
     pieces, chunk, row, banks = node[a.N_PIECES], p.layers[layer, S_CHUNK], p.layers[layer, S_ROW], c[a.C_ACC_BANKS]
@@ -194,7 +194,7 @@ def run_tasks(layer: int, until: int, end: int, start: float, w: Work, p: Progre
 
 
 @inlined
-def step_on(layer: int, until: int, end: int, w: Work, p: Progress) -> bool:
+def step_on(layer: int, until: int, end: int, w: Work, p: State) -> bool:
     """Where the layer stands after the step; whether its rows up to ``end`` are complete."""
     node, state = w.nodes[layer], p.layers[layer]
     pieces, groups, chunk = node[a.N_PIECES], node[a.N_GROUPS], state[S_CHUNK]
@@ -228,7 +228,7 @@ def step_on(layer: int, until: int, end: int, w: Work, p: Progress) -> bool:
 
 
 @inlined
-def hand_on(layer: int, rows: int, w: Work, p: Progress) -> None:
+def hand_on(layer: int, rows: int, w: Work, p: State) -> None:
     """Rows that are complete are there for their readers, and go to DRAM where they are stored, ``rows`` at least."""
     buffers, c, done = w.buffers, w.c, p.at[ALU] + _DONE_GAP
     for slot in range(2):
@@ -257,7 +257,7 @@ def hand_on(layer: int, rows: int, w: Work, p: Progress) -> None:
 
 
 @inlined
-def let_go(layer: int, w: Work, p: Progress) -> None:
+def let_go(layer: int, w: Work, p: State) -> None:
     """Rows and buffers that nobody needs any more."""
     buffers = w.buffers
     low, high = w.layers[layer, a.L_EDGE], w.layers[layer, a.L_EDGE] + w.layers[layer, a.L_EDGES]

@@ -41,7 +41,7 @@ class Work(NamedTuple):
     readers: Any
 
 
-class Progress(NamedTuple):
+class State(NamedTuple):
     """Where a schedule stands."""
 
     layers: Any  #: (layers, S_...)
@@ -84,7 +84,7 @@ def chunk_size(node: Any, chunk: int) -> tuple[int, int]:
 
 
 @compiled
-def begin(w: Work, busy: Any) -> Progress:
+def begin(w: Work, busy: Any) -> State:
     """A schedule before its first step."""
     nodes, buffers, c = w.nodes, w.buffers, w.c
     n_nodes, n_buffers = len(nodes), len(buffers)
@@ -107,7 +107,7 @@ def begin(w: Work, busy: Any) -> Progress:
     at[BUS] = c[a.C_LATENCY] + fetch + LOAD_SETUP
     now[ACT], now[WGT], now[PRM], now[STUCK] = c[a.C_ACT], c[a.C_WGT], c[a.C_PRM], STUCK_ACT
     busy[:] = 0.0
-    return Progress(
+    return State(
         layers, np.empty(chunks), np.zeros(rows), np.zeros(rows), np.zeros(n_buffers, np.int64),
         np.zeros(n_buffers, np.int64), np.full(n_nodes, np.inf), np.ones(n_nodes, np.bool_), unborn, load_cost, fetch,
         is_source, np.zeros(c[a.C_ACC_BANKS]), at, now, busy,
@@ -141,21 +141,21 @@ def last_row(node: Any, state: Any) -> int:
 
 
 @inlined
-def look_again(p: Progress) -> None:
+def look_again(p: State) -> None:
     """All layers may start at other times: there is more or less room."""
     for layer in range(p.now[FIRST], min(len(p.dirty), p.now[QUEUE] + 1)):
         p.dirty[layer] = True
 
 
 @inlined
-def look_at_readers(k: int, w: Work, p: Progress) -> None:
+def look_at_readers(k: int, w: Work, p: State) -> None:
     """A buffer has new rows."""
     for r in range(w.buffers[k, b.B_READ], w.buffers[k, b.B_READ] + w.buffers[k, b.B_READS]):
         p.dirty[w.edges[w.readers[r], a.E_LAYER]] = True
 
 
 @inlined
-def is_born(k: int, w: Work, p: Progress) -> None:
+def is_born(k: int, w: Work, p: State) -> None:
     """A buffer takes its place in act."""
     p.now[ACT] -= w.buffers[k, b.B_UNITS] * w.buffers[k, b.B_CAPACITY]
     p.live[k] = LIVE
@@ -164,7 +164,7 @@ def is_born(k: int, w: Work, p: Progress) -> None:
 
 
 @inlined
-def dies(k: int, w: Work, p: Progress) -> None:
+def dies(k: int, w: Work, p: State) -> None:
     """A buffer gives its place back."""
     p.live[k] = DEAD
     p.now[ACT] += w.buffers[k, b.B_UNITS] * w.buffers[k, b.B_CAPACITY]
