@@ -79,15 +79,14 @@ class _Writer:
         self.graph, self.lstm = graph, op
         self.shape = image_shape(graph.tensors[op.inputs[0]].shape)
         steps = self.steps = math.prod(self.shape[:3])
-        if c.block_in > c.block_out or c.batch != 1 or c.weight_bits != 8:
-            raise PlaceError("an LSTM needs BLOCK_IN of at most BLOCK_OUT, batch 1 and weights of 8 bits")
         if op.cell_bits not in (11, 12):
             raise PlaceError(f"an LSTM whose cell has {op.cell_bits} bits of fraction, not 11 or 12")
         if steps > MOST_STEPS:
             raise PlaceError(f"an LSTM of {steps} steps, more than the {MOST_STEPS} of a program")
         self.parts = [[parts[k] for k in ORDER] for parts in (op.entry, op.recurrent)]
         self.pieces = [pieces_of(parts) for parts in self.parts]
-        n = self.n = -(-op.units // c.block_out)
+        block = max(c.block_in, c.block_out)  # hidden states fill whole blocks of either
+        n = self.n = -(-op.units // block) * block // c.block_out
         self.blocks = [-(-part.weight.shape[1] // c.block_in) for part, *_ in self.parts]
         half = c.acc_units // 2
         self.ahead = max(1, min(steps, half // c.out_units // AHEAD // (4 * n)))
@@ -124,10 +123,11 @@ class _Writer:
                 self._reset(step)
             self._step(step)
             self._tile(w.store_tile, self._state(step + 1), OUTPUT, step * n * c.out_units)
-        pack = PackStep(self.lstm.inputs[0], INPUT, self.shape, c.lanes, self.pixel)
+        pack = PackStep(self.lstm.inputs[0], INPUT, self.shape, c.lanes, self.pixel, batch=c.batch)
         shape = (*self.shape[:3], self.lstm.units)
         output = self.lstm.output
-        unpack = UnpackStep(output, OUTPUT, shape, self.graph.tensors[output].shape, c.lanes, n * c.out_units)
+        tensor = self.graph.tensors[output].shape
+        unpack = UnpackStep(output, OUTPUT, shape, tensor, c.lanes, n * c.out_units, batch=c.batch)
         given, taken = whole_pages(pack.size), whole_pages(unpack.size)
         segments = [
             Segment("input", "input", given, repeat_stride=given),

@@ -87,7 +87,7 @@ class VectorWriter(InstructionWriter):
 
     def load_acc(self, dst: Run, values: NDArray[np.int32]) -> None:
         """Constants (vectors, BLOCK_OUT) to accumulators."""
-        data = values.astype("<i4").reshape(-1, self.config.lanes)
+        data = values.astype("<i4").reshape(-1, 1, self.config.lanes).repeat(self.config.batch, axis=1)
         self._load(Memory.ACC, dst.first, len(data), data.tobytes())
 
     def _issue(self, opcode: Opcode, run: Run, fields: dict[str, int]) -> None:

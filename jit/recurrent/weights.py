@@ -52,8 +52,8 @@ class Weights:
         self._loaded: list[tuple[int, int]] = []
         self._next = 0
         often = (-(-steps // ahead), steps)
-        passed = sum(group.nbytes * times for groups, times in zip(passing, often) for group in groups)
-        self.bytes = sum(rows[:k].nbytes for rows, k in zip(sets, self.kept)) + passed  #: that cross the bus
+        passed = sum((len(rows) - k) * rows.shape[1] * times for rows, k, times in zip(sets, self.kept, often))
+        self.bytes = (place + passed) * w.config.wgt_entry_bytes  #: that cross the bus
 
     @staticmethod
     def _passing(groups: Sequence[Sequence[Rows]], steps: int, ahead: int) -> Iterator[Rows]:

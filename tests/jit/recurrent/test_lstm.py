@@ -153,6 +153,19 @@ def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path)
     np.testing.assert_array_equal(run(sequence(graph_of(path), PRESETS[name]), x[0]), litert(path, x))
 
 
+@pytest.mark.parametrize(
+    "changes", [{"block_out": 8}, {"batch": 2}, {"weight_bits": 4, "batch": 4}, {"block_in": 8, "block_out": 32}]
+)
+def test_programs_of_other_shapes_equal_litert(changes: dict[str, int], tmp_path: Path) -> None:
+    """The weights of another width than BLOCK_OUT's, few of them, small ones."""
+    path, x = saved(tmp_path, CASES[1])
+    graph, op = graph_of(path), lstm_of(path)
+    small = [tuple(replace(p, weight=p.weight // 16) for p in parts) for parts in (op.entry, op.recurrent)]
+    few = replace(op, entry=small[0], recurrent=small[1])
+    made = sequence(replace(graph, ops=[few]), CONFIG.replace(**changes))
+    np.testing.assert_array_equal(run(made, x[0]), hidden(few, x[0]))
+
+
 @pytest.mark.parametrize("size,wgt_bytes", [(96, 65536), (144, 131072)])
 def test_weights_that_pass_through_a_ring(size: int, wgt_bytes: int, tmp_path: Path) -> None:
     path, x = saved(tmp_path, (5, size, size, 5, 1 / 128, 1 / 128, 3, 0.0))
