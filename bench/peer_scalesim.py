@@ -73,7 +73,9 @@ def main() -> None:
     c, answers = request["config"], sys.stdout
     print(json.dumps({"version": version("scalesim")}), file=answers, flush=True)
     sizes = {name: c[f"{name}_bytes"] // 1024 for name in ("act", "wgt", "acc")}
-    text = _CONFIG.format(block_in=c["block_in"], block_out=c["block_out"], bus=c["axi_bits"] // 8, **sizes)
+    text = _CONFIG.format(
+        block_in=c["block_in"], block_out=c["block_out"], bus=c["axi_bits"] * c["axi_ports"] // 8, **sizes
+    )
     for layer in request["layers"]:
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
             config, table = Path(folder) / "tilewright.cfg", Path(folder) / "layer.csv"

@@ -37,7 +37,7 @@ def _memory(bits: int, operands: list[str], ports: list[dict[str, Any]]) -> dict
 
 def accelerator(c: dict[str, int]) -> dict[str, Any]:
     """The hardware of a Config (its fields by name)."""
-    bus, lanes_in, lanes_out = c["axi_bits"], 8 * c["block_in"], 32 * c["block_out"]
+    bus, lanes_in, lanes_out = c["axi_bits"] * c["axi_ports"], 8 * c["block_in"], 32 * c["block_out"]
     reads = ["I1, fh", "I1, tl", "I2, fh", "I2, tl", "O, tl", "O, th"]
     return {
         "name": "tilewright",

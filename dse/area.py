@@ -86,8 +86,8 @@ def terms(config: Config) -> dict[str, tuple[Term, ...]]:
     queued = max(_format_bits(c)) + TAG_BITS
     word = instruction_width(c)
     act_parts = c.act_unit_bytes // c.beat_bytes
-    granule = gcd(word, c.axi_bits)
-    per_row = max(word, c.axi_bits) // granule
+    granule = gcd(word, c.bus_bits)
+    per_row = max(word, c.bus_bits) // granule
     fetch_banks = 1 << bits_for(per_row) if per_row > 1 else 1
     addresses = act_bits(c) + acc_bits(c)
     pick_unit = Term(unit * mux_luts(row_units), 1)
@@ -102,7 +102,7 @@ def terms(config: Config) -> dict[str, tuple[Term, ...]]:
         "control": (one, Term(c.segments, 120, 150)),
         "dispatch": (one, Term(queued * lut_ram(c.queue_depth), 4), Term(queued, 4, 4)),
         "fetch": (
-            one, Term(granule * fetch_banks * lut_ram(c.fetch_beats * c.axi_bits // granule // fetch_banks), 1),
+            one, Term(granule * fetch_banks * lut_ram(c.fetch_beats * c.bus_bits // granule // fetch_banks), 1),
             Term(word * mux_luts(fetch_banks), 1),
         ),
         "gemm": (
@@ -120,7 +120,7 @@ def terms(config: Config) -> dict[str, tuple[Term, ...]]:
         "issue": (one, Term(c.token_depth.bit_length(), 24, 12)),
         "load": (one, pick_segment, Term(sram_bits(c), 2, 1)),
         "load_data": (
-            one, Term(queued * lut_ram(c.outstanding + 2), 1), Term(queued, 1, 1), Term(c.axi_bits, 0, 2),
+            one, Term(queued * lut_ram(c.outstanding + 2), 1), Term(queued, 1, 1), Term(c.bus_bits, 0, 2),
             Term(sram_bits(c), 12, 8),
         ),
         "memories": (
@@ -134,7 +134,7 @@ def terms(config: Config) -> dict[str, tuple[Term, ...]]:
         ),
         "read_channel": (one, Term(c.outstanding.bit_length(), 4, 3)),
         "store": (
-            one, Term(c.axi_bits, 2, 1), Term(c.axi_bits * mux_luts(act_parts), 1), pick_segment,
+            one, Term(c.bus_bits, 2, 1), Term(c.bus_bits * mux_luts(act_parts), 1), pick_segment,
             Term(sram_bits(c), 20, 12),
         ),
         "top": (one, pick_unit),

@@ -63,10 +63,16 @@ class Resources:
         return round(self.total("ff"))
 
 
+#: ``hw/rtl/port_pair.py``, whatever the width: two ports' handshakes, and wires. As Yosys counts
+PORT_PAIR = {"lut": 21.0, "ff": 6.0}
+
+
 @lru_cache(maxsize=4096)
 def resources(config: Config) -> Resources:
     """Resources of a Config, all cores together. LUT and FF are off by about :func:`uncertainty`."""
     core = _core(config)
+    if config.axi_ports > 1:
+        core["port_pair"] = dict(PORT_PAIR)
     if config.cores == 1:
         return Resources(core)
     times = {name: {kind: config.cores * n for kind, n in counts.items()} for name, counts in core.items()}
@@ -90,9 +96,9 @@ def _core(config: Config) -> dict[str, dict[str, float]]:
     modules["alu.lane"]["dsp"] = LANE_DSP * lanes
     modules["load"]["dsp"] = modules["store"]["dsp"] = EXTENT_DSP
     for name, blocks in (
-        ("act", config.act_banks * block_rams(act_bits, act_rows // config.act_banks, act_bits // config.axi_bits)),
-        ("acc", config.acc_banks * block_rams(acc_bits, acc_rows // config.acc_banks, acc_bits // config.axi_bits)),
-        ("wgt", block_rams(wgt_bits, config.wgt_entries, wgt_bits // config.axi_bits)),
+        ("act", config.act_banks * block_rams(act_bits, act_rows // config.act_banks, act_bits // config.bus_bits)),
+        ("acc", config.acc_banks * block_rams(acc_bits, acc_rows // config.acc_banks, acc_bits // config.bus_bits)),
+        ("wgt", block_rams(wgt_bits, config.wgt_entries, wgt_bits // config.bus_bits)),
         ("uop_gemm", _uop_rams(config, Engine.GEMM)),
         ("uop_alu", _uop_rams(config, Engine.ALU)),
     ):
@@ -136,9 +142,9 @@ def _mappings(width: int, depth: int, chunks: int, used: int) -> Iterator[tuple[
 def _uop_rams(config: Config, engine: Engine) -> float:
     """Micro-op memories: of a row, no field uses the top bits of the last micro-op."""
     width = uop_width(config, engine)
-    per_row = max(1, config.axi_bits // width)
-    chunks = max(width, config.axi_bits) // config.axi_bits
-    row = max(width, config.axi_bits)
+    per_row = max(1, config.bus_bits // width)
+    chunks = max(width, config.bus_bits) // config.bus_bits
+    row = max(width, config.bus_bits)
     used = row - width + sum(field.bits(config) for field in UOP_FIELDS[engine])
     return block_rams(row, max(1, uop_depth(config, engine) // per_row), chunks, used)
 

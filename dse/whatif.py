@@ -17,8 +17,8 @@ from tilewright.errors import TilewrightError
 #: parameters asked about, in the order of a data path
 DOUBLED = (
     "block_in", "block_out", "batch", "weight_bits", "act_bytes", "act_banks", "wgt_bytes", "acc_bytes", "acc_banks",
-    "prm_entries", "uop_gemm_bytes", "uop_alu_bytes", "axi_bits", "burst_beats", "outstanding", "queue_depth",
-    "fetch_beats", "cores",
+    "prm_entries", "uop_gemm_bytes", "uop_alu_bytes", "axi_bits", "axi_ports", "burst_beats", "outstanding",
+    "queue_depth", "fetch_beats", "cores",
 )  # fmt: skip
 NOTHING = 1e-3  #: share of a metric below which a change is not worth a mention
 #: parameters that the latency model does not see, but for what they do to the width of instructions

@@ -50,7 +50,7 @@ class UopCache(Resident[Sequence_]):
     """Micro-op sequences, which occupy whole AXI beats."""
 
     def __init__(self, config: Config) -> None:
-        self._granule = max(1, config.axi_bits // uop_width(config, Engine.GEMM))
+        self._granule = max(1, config.bus_bits // uop_width(config, Engine.GEMM))
         what = "micro-ops (uop_gemm_bytes)"
         super().__init__(uop_depth(config, Engine.GEMM), lambda uops: self.padded(len(uops)), what)
 

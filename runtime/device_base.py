@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.isa.dram_order import PLAIN
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
 
@@ -85,6 +86,7 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.order = PLAIN  #: of bytes in its memory
         self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
@@ -115,11 +117,13 @@ class Device(ABC):
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""
-        self._view(allocation, segment, inference, offset, data.size)[:] = data.reshape(-1)
+        begin = self._begin(allocation, segment, inference, offset, data.size)
+        self.order.write(self._memory(allocation, segment), begin, data.reshape(-1))
 
     def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
         """A copy of ``size`` bytes of a segment as ``inference`` sees it."""
-        return self._view(allocation, segment, inference, offset, size).copy()
+        begin = self._begin(allocation, segment, inference, offset, size)
+        return self.order.read(self._memory(allocation, segment), begin, size)
 
     def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write row k of ``data``, (N, size), to a segment as inference k sees it."""
@@ -132,15 +136,15 @@ class Device(ABC):
         """(inferences, size): the same bytes of a segment as each of the first inferences sees them."""
         return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
 
-    def _view(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
+    def _begin(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> int:
+        """The number, in the whole segment, of the first of ``size`` bytes at ``offset``; that they are there."""
         segments = allocation.program.segments
         if not 0 <= segment < len(segments) or not 0 <= inference < allocation.inferences:
             raise DeviceError(f"{self}: no segment {segment} of inference {inference}")
         spec = segments[segment]
         if offset < 0 or offset + size > spec.size:
             raise DeviceError(f"{self}: bytes {offset}..{offset + size} lie outside segment {spec.name} of {spec.size}")
-        begin = inference * spec.repeat_stride + offset
-        return self._memory(allocation, segment)[begin : begin + size]
+        return inference * spec.repeat_stride + offset
 
     def launch(self, allocation: Allocation, inferences: int) -> None:
         """Start ``inferences`` runs of the program, one after another; does not wait."""
@@ -215,7 +219,7 @@ class Device(ABC):
 
     @abstractmethod
     def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
-        """The writable bytes of a whole segment, all inferences."""
+        """The writable bytes of a whole segment, all inferences, in the order of :attr:`order`."""
 
     @abstractmethod
     def _launch(self, allocation: Allocation, inferences: int) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.hw.verilated.limits import LONGEST, cycle_bound
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
@@ -77,6 +78,7 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
+        self.order = DramOrder(config)
         self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
         self._timeout = timeout
@@ -105,12 +107,12 @@ class PynqDevice(Device):
             return kept[1]
         cores = min(len(self.board.cores), inferences)
         try:
-            buffers = place_segments(program, inferences, self._pool, cores)
+            buffers = place_segments(program, inferences, self._pool, cores, self.order)
         except DeviceError:
             if not self._kept:
                 raise
             self._forget_kept()  # memory is short
-            buffers = place_segments(program, inferences, self._pool, cores)
+            buffers = place_segments(program, inferences, self._pool, cores, self.order)
         return _State(buffers, min(WATCHDOG_FACTOR * len(self.board.cores) * cycle_bound(program), LONGEST))
 
     def _words(self, program: Program, state: _State, core: int, inference: int, scratch: int) -> tuple[Word, ...]:
@@ -140,16 +142,17 @@ class PynqDevice(Device):
         return state.buffers.memory(segment)
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
-        target = self._view(allocation, segment, inference, offset, data.size)
-        buffers: SegmentBuffers = allocation.state.buffers
+        begin = self._begin(allocation, segment, inference, offset, data.size)
+        buffers: SegmentBuffers = self._held(allocation).buffers
         buffers.places[segment][0].before_write()
         buffers.constants_changed |= allocation.program.segments[segment].kind == "constant"
-        target[:] = data.reshape(-1)
+        self.order.write(buffers.memory(segment), begin, data.reshape(-1))
 
     def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
-        source = self._view(allocation, segment, inference, offset, size)
-        allocation.state.buffers.places[segment][0].before_read()
-        return source.copy()
+        begin = self._begin(allocation, segment, inference, offset, size)
+        buffers: SegmentBuffers = self._held(allocation).buffers
+        buffers.places[segment][0].before_read()
+        return self.order.read(buffers.memory(segment), begin, size)
 
     def _release(self, allocation: Allocation) -> None:
         state: _State = allocation.state

@@ -11,7 +11,8 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 320, 56, 40, 16, 20
 
 def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
     """MACs per cycle over MACs per bus byte, both logarithmic; one dot per layer, coloured by what bounds it."""
-    peak, beat = data["array_macs_per_cycle"], data["config_parameters"]["axi_bits"] // 8
+    config = data["config_parameters"]
+    peak, beat = data["array_macs_per_cycle"], config["axi_bits"] * config.get("axi_ports", 1) // 8
     points = [_point(layer) for layer in data["layers"] if layer["useful"] and layer["cycles"]]
     intensities = [x for x, _, _ in points] + [peak / beat]
     rates = [y for _, y, _ in points] + [float(peak)]

@@ -18,6 +18,7 @@ from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control
 from tilewright.progress import Advance, Progress, on_error_stream
@@ -59,6 +60,7 @@ class RtlDevice(Device):
         kind = "" if wave is None else Path(wave).suffix.removeprefix(".")
         if wave is not None and kind not in ("fst", "vcd"):
             raise DeviceError(f"{self}: {wave}: a waveform file ends in .fst or .vcd")
+        self.order = DramOrder(config)
         self._working: list[Allocation] = []  #: what each core that works runs
         library = design_library(config, kind, build_progress or on_error_stream(self.name))
         self._model = DesignModel(library, config.dram_latency)
@@ -73,7 +75,7 @@ class RtlDevice(Device):
         self._model.close()
 
     def _allocate(self, program: Program, inferences: int) -> _State:
-        memories = segment_memories(program, inferences)
+        memories = segment_memories(program, inferences, self.order)
         others = range(1, min(self.config.cores, inferences))
         return _State([memories, *(own_scratch(program, memories) for _ in others)])
 

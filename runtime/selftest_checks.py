@@ -160,7 +160,7 @@ def check_case(name: str, make: Callable[[Config], Case]) -> Check:
         except FAILURES as error:
             return Finding(name, False, diagnosis.failed_run(error))
         if (found != case.outputs).any():
-            beat = bench.config.beat_bytes
+            beat = bench.config.axi_bits // 8  # of a port: it is ports that are connected wrongly
             text = diagnosis.wrong_bytes(found.reshape(-1), case.outputs.reshape(-1), bench.previous.get(name), beat)
             return Finding(name, False, text)
         bench.previous[name] = found.reshape(-1)

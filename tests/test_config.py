@@ -74,6 +74,16 @@ def test_dsp_packing_must_be_a_truth_value() -> None:
             {"axi_version": 4, "axi_bits": 256, "batch": 2, "burst_beats": 256, "fetch_beats": 512},
             "burst_beats = 256: .* at most 128 here",
         ),
+        (
+            {"axi_ports": 2, "block_in": 8},
+            r"axi_bits = 64 with axi_ports = 2: must be at most 32, the bits of an act unit \(.*\) by port; lower",
+        ),
+        (
+            {"axi_ports": 2, "axi_bits": 512, "batch": 16},
+            "axi_bits = 512 with axi_ports = 2: a beat of both has 1024 bits, at most 512 are allowed; lower axi_bits",
+        ),
+        ({"axi_ports": 2, "outstanding": 16}, "outstanding = 16 with axi_ports = 2: .* may be at most 128, the beats"),
+        ({"axi_ports": 2, "dram_bandwidth": 31}, "dram_bandwidth = 31: must be at least 32, what one core"),
         ({"dram_bandwidth": 15}, "dram_bandwidth = 15: must be at least 16, what one core's port reads and writes"),
         ({"fetch_beats": 16}, "fetch_beats = 16: must be at least 2 x burst_beats = 32"),
         ({"act_bytes": KIB, "act_banks": 32, "block_out": 64}, "act_banks = 32: .* at most 16 here"),
@@ -130,6 +140,15 @@ def test_several_cores_are_refused_where_there_is_one(use: Callable[[Config], ob
     with pytest.raises(ConfigError) as caught:
         use(Config().replace(cores=2))
     assert str(caught.value) == f"cores = 2: {who} has one core; set cores = 1"
+
+
+def test_two_ports_are_refused_where_there_is_one() -> None:
+    two = Config().replace(axi_ports=2)
+    for use in (lambda: open_device("hls", two), lambda: config_header(two)):
+        with pytest.raises(
+            ConfigError, match=r"^axi_ports = 2: the HLS design has one memory port; set axi_ports = 1$"
+        ):
+            use()
 
 
 def test_fingerprint_is_pinned() -> None:

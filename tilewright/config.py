@@ -21,6 +21,8 @@ from tilewright.errors import TilewrightError
 KIB = 1024
 LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
 AXI_BURST_BEATS = {3: 16, 4: 256}  #: longest incrementing burst by version of AXI (IHI 0022: AxLEN of 4 and 8 bits)
+#: entries of each data buffer of a memory port of Zynq-7000 (UG585) and UltraScale+ (UG1085)
+PORT_BUFFER_BEATS = 128
 
 
 class ConfigError(TilewrightError):
@@ -88,7 +90,11 @@ class Config:
     prm_entries: int = _parameter(64, "size of `prm`: constants of BLOCK_OUT channels each", "entries", 4, 1024)
     uop_gemm_bytes: int = _parameter(16 * KIB, "size of GEMM's micro-op memory", "bytes", 512, 256 * KIB)
     uop_alu_bytes: int = _parameter(16 * KIB, "size of ALU's micro-op memory", "bytes", 512, 256 * KIB)
-    axi_bits: int = _parameter(64, "width of the memory port", "bits", 32, 512)
+    axi_bits: int = _parameter(64, "width of a memory port", "bits", 32, 512)
+    axi_ports: int = _parameter(
+        1, "memory ports of a core; two move as much in a cycle as one of twice `axi_bits` would", "ports", 1, 2,
+        power_of_two=False,
+    )  # fmt: skip
     # It changes the ports and bounds burst_beats, which is a parameter of its own.
     axi_version: int = _parameter(
         3, "version of AXI at the memory port: 3 for the HP ports of Zynq-7000, 4 for those of Zynq UltraScale+",
@@ -189,9 +195,14 @@ class Config:
         return 16 * self.block_out
 
     @cached_property
+    def bus_bits(self) -> int:
+        """Width of a core's bus to DRAM: that of its memory ports together."""
+        return self.axi_bits * self.axi_ports
+
+    @cached_property
     def beat_bytes(self) -> int:
-        """Bytes of one AXI beat."""
-        return self.axi_bits // 8
+        """Bytes of one beat of that bus: of one AXI beat on each of its ports."""
+        return self.bus_bits // 8
 
     @property
     def array_macs(self) -> int:
@@ -202,6 +213,8 @@ class Config:
     def fingerprint(self) -> str:
         """16 hex digits over every parameter that changes programs or timing (all but :data:`COSMETIC`)."""
         shape = {k: v for k, v in dataclasses.asdict(self).items() if k not in COSMETIC}
+        if self.axi_ports == 1:
+            del shape["axi_ports"]  # as before there were others: what was built and compiled then stays valid
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -213,6 +226,11 @@ class Config:
         """Raise :class:`ConfigError` unless the design has one core; ``who`` knows no others."""
         if self.cores > 1:
             raise ConfigError(f"cores = {self.cores}: {who} has one core; set cores = 1")
+
+    def check_one_port(self, who: str) -> None:
+        """Raise :class:`ConfigError` unless a core has one memory port; ``who`` knows no others."""
+        if self.axi_ports > 1:
+            raise ConfigError(f"axi_ports = {self.axi_ports}: {who} has one memory port; set axi_ports = 1")
 
     # -- conversions -----------------------------------------------------------------------------------
 
@@ -261,12 +279,23 @@ class Config:
             raise ConfigError(f"{source}: {error}") from error
 
     def _check_relations(self) -> None:
-        beat = self.beat_bytes
+        beat, two = self.beat_bytes, f" with axi_ports = {self.axi_ports}" if self.axi_ports > 1 else ""
         rules: list[tuple[bool, str]] = [
             (
                 self.act_unit_bytes >= beat,
-                f"axi_bits = {self.axi_bits}: must be at most {8 * self.act_unit_bytes}, the bits of an act unit "
-                f"(8 x batch x min(block_in, block_out)); lower axi_bits or raise batch or the blocks",
+                f"axi_bits = {self.axi_bits}{two}: must be at most {8 * self.act_unit_bytes // self.axi_ports}, the "
+                f"bits of an act unit (8 x batch x min(block_in, block_out)){two and ' by port'}; lower axi_bits or "
+                f"raise batch or the blocks",
+            ),
+            (
+                self.axi_ports == 1 or self.bus_bits <= PARAMETERS["axi_bits"].high,
+                f"axi_bits = {self.axi_bits}{two}: a beat of both has {self.bus_bits} bits, at most "
+                f"{PARAMETERS['axi_bits'].high} are allowed; lower axi_bits",
+            ),
+            (
+                self.axi_ports == 1 or self.outstanding * self.burst_beats <= PORT_BUFFER_BEATS,
+                f"outstanding = {self.outstanding}{two}: outstanding x burst_beats may be at most {PORT_BUFFER_BEATS}, "
+                f"the beats that a port of the PS buffers while it waits for the other; lower one of them",
             ),
             (
                 self.wgt_entry_bytes >= beat,
@@ -294,7 +323,7 @@ class Config:
             (
                 self.dram_bandwidth == 0 or self.dram_bandwidth >= 2 * beat,
                 f"dram_bandwidth = {self.dram_bandwidth}: must be at least {2 * beat}, what one core's port reads and "
-                f"writes in a cycle (2 x axi_bits / 8), or 0 for no limit",
+                f"writes in a cycle (2 x axi_bits x axi_ports / 8), or 0 for no limit",
             ),
             (
                 self.act_bank_units >= max(self.in_units, self.out_units),

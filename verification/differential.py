@@ -16,6 +16,7 @@ from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance, ModelError
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, others
 from tilewright.sim import simulate
@@ -54,13 +55,13 @@ def seeded_program(config: Config, seed: int, size: int = PROGRAM_SIZE) -> tuple
 class Bench:
     """One design to run programs on, built if need be. Registers and memories start at random values.
 
-    Random programs are short: the design is built without optimisation.
+    Random programs are short: the design is built without optimisation, unless ``optimise`` is set.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, optimise: bool = False) -> None:
         self.config = config
-        self.model = DesignModel(design_library(config, optimise=False), config.dram_latency, seed=1)
-        self.driver = Driver(self.model, config)
+        self.model = DesignModel(design_library(config, optimise=optimise), config.dram_latency, seed=1)
+        self.driver, self.order = Driver(self.model, config), DramOrder(config)
 
     def close(self) -> None:
         """End the model."""
@@ -76,7 +77,7 @@ class Bench:
         self, program: Program, segments: list[NDArray[np.uint8]], disturbance: Disturbance | None = None
     ) -> tuple[str | None, RunResult | None]:
         """As :meth:`compare`, and what the RTL's run was, None if it did not end."""
-        expected, found = [s.copy() for s in segments], [s.copy() for s in segments]
+        expected, found = [s.copy() for s in segments], [self.order.arranged(s) for s in segments]
         simulated = simulate(program, expected)
         timing = simulated.timing
         assert timing is not None
@@ -90,6 +91,7 @@ class Bench:
             return str(error), None
         if result.fault is not None:
             return f"fault {result.fault.name} at instruction {result.fault_instruction}", result
+        found = [self.order.read(s, 0, e.size) for s, e in zip(found, expected)]
         text = _bytes_differ(program, expected, found)
         if text is None and disturbance is None:
             text = _times_differ(program, timing, result)

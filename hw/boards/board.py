@@ -42,10 +42,13 @@ class Board:
 
     def check(self, config: Config) -> None:
         """Raises :class:`BoardError` if the board cannot give what the config asks for."""
-        if config.cores > self.axi_ports:
+        if config.cores * config.axi_ports > self.axi_ports:
+            each, names = (
+                ("a memory port", "cores") if config.axi_ports == 1 else ("two memory ports", "cores or axi_ports")
+            )
             raise BoardError(
-                f"cores = {config.cores}: each takes a memory port, and the PS of {self.title} has {self.axi_ports}; "
-                "lower cores in the config"
+                f"cores = {config.cores}: each takes {each}, and the PS of {self.title} has {self.axi_ports}; "
+                f"lower {names} in the config"
             )
         if config.clock_mhz > self.max_clock_mhz:
             raise BoardError(

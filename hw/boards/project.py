@@ -16,7 +16,7 @@ from tilewright.hw.hls.header import config_header
 from tilewright.hw.hls.join import KERNELS, MASTERS
 from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
 from tilewright.hw.rtl.axi3_ports import AXI3, LITE
-from tilewright.hw.rtl.ports import MASTER, outer_name
+from tilewright.hw.rtl.ports import masters, outer_name
 from tilewright.hw.verilated.design import design_sources
 from tilewright.isa.registers import DRAM_ADDRESS_BITS, window_bits
 
@@ -65,9 +65,10 @@ def _ports(config: Config, source: Source) -> list[list[str]]:
     """The masters at each memory port of the PS, from the first port on."""
     if source == "hls":
         return [list(MASTERS.values())]
-    if config.cores == 1:
-        return [[MASTER.rstrip("_")]]
-    return [[outer_name(MASTER, core).rstrip("_")] for core in range(config.cores)]
+    own = masters(config)
+    if config.cores > 1:
+        own = [outer_name(prefix, core, config) for core in range(config.cores) for prefix in own]
+    return [[prefix.rstrip("_")] for prefix in own]
 
 
 def tcl(value: object) -> str:

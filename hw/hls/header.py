@@ -84,6 +84,7 @@ def constants(config: Config) -> dict[str, int]:
 def config_header(config: Config) -> str:
     """The text of ``tilewright_config.h`` for a Config. Raises :class:`ConfigError` for several cores."""
     config.check_one_core("the HLS design")
+    config.check_one_port("the HLS design")
     lines = [
         f"// Generated for config {config.name}, fingerprint {config.fingerprint}; do not edit.",
         "#pragma once",

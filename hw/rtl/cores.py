@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Mux, ResetSignal, Signal, Value
 
 from tilewright.config import Config
-from tilewright.hw.rtl.ports import core_ports, outer_name, ports
+from tilewright.hw.rtl.ports import EVENTS, MASTER, core_ports, outer_name, ports
 from tilewright.isa.registers import ADDRESS_BITS, SHARED
 
 CORE = "tilewright_core"  #: the module that is there ``cores`` times
@@ -36,10 +36,10 @@ class Cores(Elaboratable):
         own: dict[str, Signal] = {}
         wires: dict[str, Value] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
         for p in self._inner:
-            if outer_name(p.name, number) == p.name:
+            if not p.name.startswith((MASTER, EVENTS)):
                 own[p.name] = wires[f"{p.direction[0]}_{p.name}"] = Signal(p.width, name=f"core_{number}_{p.name}")
             else:
-                wires[f"{p.direction[0]}_{p.name}"] = self.port[outer_name(p.name, number)]
+                wires[f"{p.direction[0]}_{p.name}"] = self.port[outer_name(p.name, number, self.config)]
         m.submodules[f"core_{number}"] = Instance(CORE, **wires)
         for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
             m.d.comb += own[f"s_axil_{name}"].eq(self.port[f"s_axil_{name}"][: len(own[f"s_axil_{name}"])])

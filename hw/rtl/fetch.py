@@ -35,7 +35,7 @@ class Fetch(Elaboratable):
         self.request_address = Signal(DRAM_ADDRESS_BITS - self.beat_shift, reset_less=True)
         self.request_length = Signal(range(config.burst_beats))
         self.beat_valid = Signal()
-        self.beat = Signal(config.axi_bits)
+        self.beat = Signal(config.bus_bits)
         self.valid, self.take, self.dispatched = Signal(), Signal(), Signal()
         self.word = Signal(self.width, reset_less=True)
 
@@ -46,8 +46,8 @@ class Fetch(Elaboratable):
         """
         m = Module()
         c = self.config
-        granule = gcd(self.width, c.axi_bits)
-        per_beat, per_word = c.axi_bits // granule, self.width // granule
+        granule = gcd(self.width, c.bus_bits)
+        per_beat, per_word = c.bus_bits // granule, self.width // granule
         widest = max(per_beat, per_word)
         banks = 1 << bits_for(widest) if widest > 1 else 1
         depth = max(c.fetch_beats * per_beat, 2 * banks)  # granules

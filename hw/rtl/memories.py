@@ -25,10 +25,10 @@ class UopMemory(Elaboratable):
 
     def __init__(self, config: Config, engine: Engine) -> None:
         self.width = uop_width(config, engine)
-        self.row = max(self.width, config.axi_bits)
+        self.row = max(self.width, config.bus_bits)
         self.per_row = self.row // self.width
         depth = uop_depth(config, engine)
-        self.ram = Ram(self.row, max(1, depth // self.per_row), chunks=self.row // config.axi_bits)
+        self.ram = Ram(self.row, max(1, depth // self.per_row), chunks=self.row // config.bus_bits)
         self.enable = Signal()
         self.address = Signal(bits_for(depth))
         self.word = Signal(self.width)
@@ -67,12 +67,12 @@ class ParameterMemory(Elaboratable):
         self.write = Signal()
         self.write_address = Signal(bits_for(config.prm_entries))
         self.write_part = Signal(range(max(2, config.prm_entry_bytes // config.beat_bytes)))
-        self.write_data = Signal(config.axi_bits)
+        self.write_data = Signal(config.bus_bits)
 
     def elaborate(self, platform: object) -> Module:
         """A beat holds words part * n to part * n + n - 1 of the entry; word 4c + k is field k of channel c."""
         m = Module()
-        words = self.config.axi_bits // 32
+        words = self.config.bus_bits // 32
         for k, (name, bits) in enumerate(zip(("bias", "multiplier", "offset", "shift"), self.FIELD_BITS)):
             m.submodules[name] = ram = self.rams[k]
             enables, values = [], []
@@ -156,13 +156,13 @@ class Memories(Elaboratable):
         self._unit_write(m, self.act.writers[1], self.act_row_units, act_parts, load.write[Memory.ACT], act_data)
 
         # acc: int8 beats widen to four beats' width
-        wide = Signal(4 * c.axi_bits)
+        wide = Signal(4 * c.bus_bits)
         for k in range(c.beat_bytes):
             byte = load.data[8 * k : 8 * k + 8]
             m.d.comb += wide[32 * k : 32 * k + 32].eq(Cat(byte, byte[7].replicate(24)))
         parts = c.acc_unit_bytes // c.beat_bytes
         narrow = load.write[Memory.ACC8]
-        beat = Mux(load.whole, load.value.replicate(c.axi_bits // 32), load.data)
+        beat = Mux(load.whole, load.value.replicate(c.bus_bits // 32), load.data)
         data = Mux(narrow, wide, beat.replicate(4))
         port = self.acc.writers[2]
         self._unit_write(m, port, c.out_units, parts, load.write[Memory.ACC] | narrow, data, narrow)

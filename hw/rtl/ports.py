@@ -43,7 +43,7 @@ def length_bits(config: Config) -> int:
 
 
 def ports(config: Config) -> list[Port]:
-    """The top module's: a core's; of several cores each one's memory port and events, numbered, and one control."""
+    """The top module's: a core's; of several cores each one's memory ports and events, numbered, and one control."""
     inner = core_ports(config)
     if config.cores == 1:
         return inner
@@ -52,22 +52,33 @@ def ports(config: Config) -> list[Port]:
     return [
         *(replace(p, width=wide.get(p.name, p.width), doc=p.doc and "level: that of any core") for p in shared),
         *(
-            replace(p, name=outer_name(p.name, core))
+            replace(p, name=outer_name(p.name, core, config))
             for core in range(config.cores) for p in inner if p.name.startswith((MASTER, EVENTS))
         ),
     ]  # fmt: skip
 
 
-def outer_name(name: str, core: int) -> str:
-    """A port of a core as the top module of several calls it: ``m_axi_0_araddr``, ``ev_1_start``."""
+def outer_name(name: str, core: int, config: Config) -> str:
+    """A port of a core as the top module of several calls it: ``m_axi_0_araddr``, ``ev_1_start``.
+
+    Of cores with two memory ports core 0 has 0 and 1, core 1 has 2 and 3, and so on.
+    """
+    if name.startswith(MASTER) and config.axi_ports > 1:
+        own, rest = name.removeprefix(MASTER).split("_", 1)
+        return f"{MASTER}{core * config.axi_ports + int(own)}_{rest}"
     for prefix in (MASTER, EVENTS):
         if name.startswith(prefix):
             return f"{prefix}{core}_{name.removeprefix(prefix)}"
     return name
 
 
-def core_ports(config: Config) -> list[Port]:
-    """AXI3 or AXI4 master, AXI4-Lite slave, interrupt, and event outputs for simulation.
+def masters(config: Config) -> list[str]:
+    """The prefixes of a core's memory ports, by themselves: ``m_axi_``, or of two ``m_axi_0_`` and ``m_axi_1_``."""
+    return [MASTER] if config.axi_ports == 1 else [f"{MASTER}{k}_" for k in range(config.axi_ports)]
+
+
+def memory_port(config: Config, prefix: str, bits: int) -> list[Port]:
+    """An AXI master of some data width, of the Config's version.
 
     AXI3 has a two-bit AxLOCK, names the burst of each write beat in WID, and knows no AxQOS.
     """
@@ -76,14 +87,20 @@ def core_ports(config: Config) -> list[Port]:
         "id": 1, "addr": DRAM_ADDRESS_BITS, "len": length_bits(config), "size": 3, "burst": 2, "lock": 2 if axi3 else 1,
         "cache": 4, "prot": 3, **({} if axi3 else {"qos": 4}),
     }  # fmt: skip
-    bits = config.axi_bits
     write = {**({"id": 1} if axi3 else {}), "data": bits, "strb": bits // 8, "last": 1}
     return [
-        *channel("m_axi_ar", "out", address),
-        *channel("m_axi_r", "in", {"id": 1, "data": bits, "resp": 2, "last": 1}),
-        *channel("m_axi_aw", "out", address),
-        *channel("m_axi_w", "out", write),
-        *channel("m_axi_b", "in", {"id": 1, "resp": 2}),
+        *channel(f"{prefix}ar", "out", address),
+        *channel(f"{prefix}r", "in", {"id": 1, "data": bits, "resp": 2, "last": 1}),
+        *channel(f"{prefix}aw", "out", address),
+        *channel(f"{prefix}w", "out", write),
+        *channel(f"{prefix}b", "in", {"id": 1, "resp": 2}),
+    ]
+
+
+def core_ports(config: Config) -> list[Port]:
+    """AXI3 or AXI4 masters, AXI4-Lite slave, interrupt, and event outputs for simulation."""
+    return [
+        *(port for prefix in masters(config) for port in memory_port(config, prefix, config.axi_bits)),
         *channel("s_axil_aw", "in", {"addr": ADDRESS_BITS, "prot": 3}),
         *channel("s_axil_w", "in", {"data": 32, "strb": 4}),
         *channel("s_axil_b", "out", {"resp": 2}),

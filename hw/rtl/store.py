@@ -80,7 +80,7 @@ class Store(Elaboratable):
             m.d.sync += [
                 tile_note.eq(note), waiting.eq(~is_store), wait_left.eq(wait.cycles), wait_end.eq(wait.cycles == 0),
             ]  # fmt: skip
-        m.submodules.buffer = buffer = Queue(c.axi_bits, BUFFER)
+        m.submodules.buffer = buffer = Queue(c.bus_bits, BUFFER)
         self._walk(m, fields, is_store, buffer)
         m.d.comb += [
             channel.note.eq(tile_note),
@@ -156,7 +156,7 @@ class Store(Elaboratable):
         step_2, step_3 = Signal(), Signal()
         part_2, part_3 = Signal.like(part, reset_less=True), Signal.like(part, reset_less=True)
         m.d.sync += [step_2.eq(step), step_3.eq(step_2), part_2.eq(part), part_3.eq(part_2)]
-        bits = self.config.axi_bits
+        bits = self.config.bus_bits
         beats = [self.read_data[k * bits : (k + 1) * bits] for k in range(self.parts)]
         m.d.comb += [
             buffer.write.eq(step_3),

@@ -14,7 +14,8 @@ from tilewright.hw.rtl.issue import Issue
 from tilewright.hw.rtl.load import Load
 from tilewright.hw.rtl.load_data import LoadData
 from tilewright.hw.rtl.memories import Memories
-from tilewright.hw.rtl.ports import core_ports
+from tilewright.hw.rtl.port_pair import PortPair
+from tilewright.hw.rtl.ports import core_ports, masters, memory_port
 from tilewright.hw.rtl.read_channel import ReadChannel
 from tilewright.hw.rtl.sequencer import delay
 from tilewright.hw.rtl.store import Store
@@ -29,6 +30,11 @@ class Tilewright(Elaboratable):
     def __init__(self, config: Config) -> None:
         self.config = config
         self.port = {p.name: Signal(p.width, name=p.name) for p in core_ports(config)}
+        ports = [self._master(prefix) for prefix in masters(config)]
+        self.bus, self.pair = ports[0], None
+        if len(ports) == 2:
+            self.bus = {p.name: Signal(p.width, name=f"bus_{p.name}") for p in memory_port(config, "", config.bus_bits)}
+            self.pair = PortPair(config, self.bus, (ports[0], ports[1]))
         self.fetch = Fetch(config)
         self.dispatch = Dispatch(config)
         self.read = ReadChannel(config)
@@ -41,6 +47,9 @@ class Tilewright(Elaboratable):
         self.issue = Issue(config, self.dispatch.queues)
         self.control = ControlUnit(config)
 
+    def _master(self, prefix: str) -> dict[str, Signal]:
+        return {name.removeprefix(prefix): s for name, s in self.port.items() if name.startswith(prefix)}
+
     def elaborate(self, platform: object) -> Module:
         """Wiring only; every module but control, bus and memories is cleared after a fault."""
         m = Module()
@@ -48,6 +57,8 @@ class Tilewright(Elaboratable):
         m.submodules.control = self.control
         m.submodules.read_channel = self.read
         m.submodules.memories = self.memories
+        if self.pair is not None:
+            m.submodules.port_pair = self.pair
         for name in ("fetch", "dispatch", "issue", "load", "load_data", "gemm", "alu", "store"):
             m.submodules[name] = ResetInserter(clear)(getattr(self, name))
         self._front(m)
@@ -129,35 +140,35 @@ class Tilewright(Elaboratable):
             m.d.comb += store.read_data.eq(port.data)
 
     def _read_bus(self, m: Module) -> None:
-        p, read, fetch, load = self.port, self.read, self.fetch, self.load
+        p, read, fetch, load = self.bus, self.read, self.fetch, self.load
         halt = self.control.halt
         m.d.comb += [
             read.request[0].eq(fetch.request & ~halt), read.address[0].eq(fetch.request_address),
             read.length[0].eq(fetch.request_length), fetch.granted.eq(read.granted[0]),
             read.request[1].eq(load.request & ~halt), read.address[1].eq(load.request_address),
             read.length[1].eq(load.request_length), load.granted.eq(read.granted[1]),
-            p["m_axi_arvalid"].eq(read.arvalid), read.arready.eq(p["m_axi_arready"]),
-            p["m_axi_araddr"].eq(read.araddr), p["m_axi_arlen"].eq(read.arlen),
-            p["m_axi_rready"].eq(1),  # room is reserved before a burst is requested
-            read.rvalid.eq(p["m_axi_rvalid"]), read.rlast.eq(p["m_axi_rlast"]), read.rresp.eq(p["m_axi_rresp"]),
-            fetch.beat_valid.eq(read.beat_valid[0]), fetch.beat.eq(p["m_axi_rdata"]),
-            self.load_data.beat_valid.eq(read.beat_valid[1]), self.load_data.beat.eq(p["m_axi_rdata"]),
+            p["arvalid"].eq(read.arvalid), read.arready.eq(p["arready"]),
+            p["araddr"].eq(read.araddr), p["arlen"].eq(read.arlen),
+            p["rready"].eq(1),  # room is reserved before a burst is requested
+            read.rvalid.eq(p["rvalid"]), read.rlast.eq(p["rlast"]), read.rresp.eq(p["rresp"]),
+            fetch.beat_valid.eq(read.beat_valid[0]), fetch.beat.eq(p["rdata"]),
+            self.load_data.beat_valid.eq(read.beat_valid[1]), self.load_data.beat.eq(p["rdata"]),
         ]  # fmt: skip
 
     def _write_bus(self, m: Module) -> None:
-        p, write = self.port, self.store.channel
+        p, write = self.bus, self.store.channel
         size = bits_for(self.config.beat_bytes)
         for channel in ("ar", "aw"):  # incrementing bursts of whole beats; normal, non-cacheable, bufferable
             m.d.comb += [
-                p[f"m_axi_{channel}size"].eq(size), p[f"m_axi_{channel}burst"].eq(1), p[f"m_axi_{channel}cache"].eq(3),
+                p[f"{channel}size"].eq(size), p[f"{channel}burst"].eq(1), p[f"{channel}cache"].eq(3),
             ]  # fmt: skip
         m.d.comb += [
-            p["m_axi_awvalid"].eq(write.awvalid), write.awready.eq(p["m_axi_awready"]),
-            p["m_axi_awaddr"].eq(write.awaddr), p["m_axi_awlen"].eq(write.awlen),
-            p["m_axi_wvalid"].eq(write.wvalid), write.wready.eq(p["m_axi_wready"]),
-            p["m_axi_wdata"].eq(write.wdata), p["m_axi_wlast"].eq(write.wlast),
-            p["m_axi_wstrb"].eq((1 << self.config.beat_bytes) - 1),
-            p["m_axi_bready"].eq(1), write.bvalid.eq(p["m_axi_bvalid"]), write.bresp.eq(p["m_axi_bresp"]),
+            p["awvalid"].eq(write.awvalid), write.awready.eq(p["awready"]),
+            p["awaddr"].eq(write.awaddr), p["awlen"].eq(write.awlen),
+            p["wvalid"].eq(write.wvalid), write.wready.eq(p["wready"]),
+            p["wdata"].eq(write.wdata), p["wlast"].eq(write.wlast),
+            p["wstrb"].eq((1 << self.config.beat_bytes) - 1),
+            p["bready"].eq(1), write.bvalid.eq(p["bvalid"]), write.bresp.eq(p["bresp"]),
             write.halt.eq(self.control.halt),
         ]  # fmt: skip
 

@@ -30,7 +30,7 @@ class WriteChannel(Elaboratable):
         self.single = Signal()
         self.note = Signal(note_bits)
         self.beat_valid, self.beat_sent = Signal(), Signal()
-        self.beat = Signal(config.axi_bits)
+        self.beat = Signal(config.bus_bits)
         self.halt, self.limited, self.quiet, self.error = Signal(), Signal(), Signal(), Signal()
         self.retire = Signal()
         self.retire_note = Signal(note_bits, reset_less=True)
@@ -38,7 +38,7 @@ class WriteChannel(Elaboratable):
         self.awaddr = Signal(DRAM_ADDRESS_BITS)
         self.awlen = Signal(length_bits(config))
         self.wvalid, self.wready, self.wlast = Signal(), Signal(), Signal()
-        self.wdata = Signal(config.axi_bits)
+        self.wdata = Signal(config.bus_bits)
         self.bvalid = Signal()
         self.bresp = Signal(2)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.hw.verilated.model import DesignModel, ModelError
 from tilewright.isa import registers
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import PAGE, Program, whole_pages
 from tilewright.isa.registers import Control, FaultCode, Status, counter_registers
 from tilewright.isa.spec import Engine
@@ -78,7 +79,10 @@ class Driver:
     def start(
         self, program: Program, segments: Sequence[NDArray[np.uint8]], repeat: int = 1, watchdog: int = 0
     ) -> None:
-        """Lay out DRAM, write the registers and start; ``segments`` are used in place and hold all inferences."""
+        """Lay out DRAM, write the registers and start.
+
+        ``segments`` are used in place, hold all inferences and are in the order of :class:`DramOrder`.
+        """
         self.prepare(program, segments, repeat, watchdog)
         self.write("CONTROL", 1 << Control.START)
 
@@ -87,15 +91,16 @@ class Driver:
     ) -> None:
         """All of :meth:`start` but the start itself."""
         beat = self.config.beat_bytes
-        code = np.frombuffer(program.instructions + bytes(-len(program.instructions) % beat), np.uint8).copy()
-        regions = [(PROGRAM_BASE, code, False)]
+        code = program.instructions + bytes(-len(program.instructions) % beat)
+        words = DramOrder(self.config).arranged(np.frombuffer(code, np.uint8))
+        regions = [(PROGRAM_BASE, words, False)]
         self._write_wide("PROGRAM", PROGRAM_BASE)
         self.write("PROGRAM_INSTRUCTIONS", program.instruction_count)
-        self.write("PROGRAM_BEATS", code.size // beat)
+        self.write("PROGRAM_BEATS", len(code) // beat)
         self.write("REPEAT", repeat)
         self.write("WATCHDOG", watchdog)
         self.write("INTERRUPT_ENABLE", 1)
-        base = PROGRAM_BASE + whole_pages(code.size) + PAGE
+        base = PROGRAM_BASE + whole_pages(words.size) + PAGE
         for index in range(self.config.segments):
             used = index < len(program.segments)
             size = program.segments[index].size if used else 0

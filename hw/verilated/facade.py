@@ -45,8 +45,9 @@ Bytes = NDArray[np.uint8]
 @dataclass(frozen=True)
 class Defects:
     """What is broken. ``registers``: reads of an offset give this value. ``dma``: what the design sees of memory, from
-    the bytes there and those of a beat; what it writes arrives unless ``writes_lost``. ``mapped``: False answers every
-    access of the design with an error. ``interrupt``: the line is stuck ``low`` or ``high``. ``clock``: False stops it.
+    the bytes there and those of a port's beat; what it writes arrives unless ``writes_lost``. ``mapped``: False answers
+    every access of the design with an error. ``interrupt``: the line is stuck ``low`` or ``high``. ``clock``: False
+    stops it.
     """
 
     registers: dict[int, int] = field(default_factory=dict)
@@ -269,7 +270,7 @@ class Facade:
                 seen = region.memory
                 if self.defects.dma is not None or self.defects.writes_lost:
                     look = self.defects.dma or (lambda memory, beat: memory)
-                    seen = np.ascontiguousarray(look(region.memory.copy(), self.config.beat_bytes))
+                    seen = np.ascontiguousarray(look(region.memory.copy(), self.config.axi_bits // 8))
                     self._seen.append((region, seen, seen.copy()))
                 regions.append((region.address, seen, True))
         self.model.disturb(self.defects.disturbance)

@@ -43,29 +43,46 @@ struct Model {
         context.traceEverOn(true);
 #endif
         top = std::make_unique<Vdesign>(&context, "tilewright");
-        for (Core& core : cores) {
-            core.dram.beat_bytes = sizeof(PortsOf<0>::rdata(*top));  // 4, 8, or whole 32-bit words: the bus width exactly
-            core.dram.clear();
-        }
+        for_drams([&](Dram& dram) {
+            dram.beat_bytes = sizeof(MemoryOf<0, 0>::rdata(*top));  // 4, 8, or whole 32-bit words: the port's width exactly
+            dram.clear();
+        });
         top->s_axil_bready = top->s_axil_rready = 1;
     }
 
-    // Call `what.operator()<P>(core)` for each core with its ports P.
-    template <class What> void each(What what) {
+    // Call `what.operator()<P>(dram)` for each memory port P.
+    template <class What> void each_memory(What what) {
         [&]<int... N>(std::integer_sequence<int, N...>) {
-            (what.template operator()<PortsOf<N>>(cores[N]), ...);
+            (what.template operator()<MemoryOf<N / PORTS, N % PORTS>>(cores[N / PORTS].drams[N % PORTS]), ...);
+        }(std::make_integer_sequence<int, CORES * PORTS>());
+    }
+
+    // Call `what.operator()<E>(core)` for each core with its events E.
+    template <class What> void each_core(What what) {
+        [&]<int... N>(std::integer_sequence<int, N...>) {
+            (what.template operator()<EventsOf<N>>(cores[N]), ...);
         }(std::make_integer_sequence<int, CORES>());
     }
 
+    template <class What> void for_drams(What what) {
+        for (Core& core : cores)
+            for (Dram& dram : core.drams) what(dram);
+    }
+
     void share(bool on) {
-        for (Core& core : cores) core.dram.shared = on;
+        for_drams([&](Dram& dram) { dram.shared = on; });
     }
 
     void add_channels(std::vector<Limit::Channel>& channels) {
-        each([&]<class P>(Core& core) {
-            channels.push_back({&core.dram, false, core.dram.has_read(now)});
-            channels.push_back({&core.dram, true, bool(P::wvalid(*top))});
-        });
+        bool writes[CORES] = {};
+        size_t port = 0;
+        each_memory([&]<class P>(Dram&) { writes[port++ / PORTS] |= bool(P::wvalid(*top)); });
+        for (size_t c = 0; c < CORES; c++) {
+            const auto has_read = [&](const Dram& dram) { return dram.has_read(now); };
+            const Dram* drams = cores[c].drams;
+            channels.push_back({&cores[c], false, std::all_of(drams, drams + PORTS, has_read)});
+            channels.push_back({&cores[c], true, writes[c]});
+        }
     }
 
     void step() {
@@ -74,7 +91,7 @@ struct Model {
             add_channels(channels);
             limit.allow(channels);
         }
-        each([&]<class P>(Core& core) { core.template drive<P>(*top, now); });
+        each_memory([&]<class P>(Dram& dram) { Core::drive<P>(dram, *top, now); });
         top->clk = 0;
         top->eval();
         dump(0);
@@ -93,7 +110,8 @@ struct Model {
         ar = top->s_axil_arvalid && top->s_axil_arready;
         r = top->s_axil_rvalid && top->s_axil_rready;
         if (top->rst) return;
-        each([&]<class P>(Core& core) { core.template sample<P>(*top, now); });
+        each_memory([&]<class P>(Dram& dram) { Core::sample<P>(dram, *top, now); });
+        each_core([&]<class E>(Core& core) { core.template record<E>(*top, now); });
     }
 
     // A register write that goes on while the design is clocked; it is not waited for.
@@ -115,7 +133,7 @@ struct Model {
         top->s_axil_awvalid = top->s_axil_wvalid = top->s_axil_arvalid = 0;
         for (int i = 0; i < cycles; i++) step();
         top->rst = 0;
-        for (Core& core : cores) core.dram.clear();
+        for_drams([](Dram& dram) { dram.clear(); });
     }
 
     // Both return the response code, or -1 if the design does not answer.
@@ -171,7 +189,7 @@ extern "C" {
 
 void* tw_new(uint32_t latency, uint32_t seed) {
     Model* m = new Model(seed);
-    for (Core& core : m->cores) core.dram.latency = latency;
+    m->for_drams([&](Dram& dram) { dram.latency = latency; });
     return m;
 }
 
@@ -185,19 +203,26 @@ int tw_cores() { return CORES; }
 
 void tw_reset(void* handle, int cycles) { static_cast<Model*>(handle)->reset(cycles); }
 
-void tw_clear_regions(void* handle, int core) { static_cast<Model*>(handle)->cores[core].dram.clear_regions(); }
-
-void tw_add_region(void* handle, int core, uint64_t base, uint64_t size, uint8_t* bytes, int writable) {
-    static_cast<Model*>(handle)->cores[core].dram.add_region({base, size, bytes, writable != 0});
+void tw_clear_regions(void* handle, int core) {
+    for (Dram& dram : static_cast<Model*>(handle)->cores[core].drams) dram.clear_regions();
 }
 
+void tw_add_region(void* handle, int core, uint64_t base, uint64_t size, uint8_t* bytes, int writable) {
+    for (Dram& dram : static_cast<Model*>(handle)->cores[core].drams)
+        dram.add_region({base, size, bytes, writable != 0});
+}
+
+// Of a core with several ports the last one answers with the error.
 void tw_disturb(void* handle, uint32_t stall, uint64_t seed, int64_t fail_read, int64_t fail_write) {
-    for (Core& core : static_cast<Model*>(handle)->cores) {
-        core.dram.stall = stall;
-        core.dram.random.state = seed | 1;
-        core.dram.fail_read = fail_read;
-        core.dram.fail_write = fail_write;
+    Model* m = static_cast<Model*>(handle);
+    m->for_drams([&](Dram& dram) {
+        dram.stall = stall;
+        dram.random.state = seed | 1;
         seed += 0x9E3779B97F4A7C15;  // ports pause independently
+    });
+    for (Core& core : m->cores) {
+        core.drams[PORTS - 1].fail_read = fail_read;
+        core.drams[PORTS - 1].fail_write = fail_write;
     }
 }
 
@@ -205,7 +230,7 @@ void tw_disturb(void* handle, uint32_t stall, uint64_t seed, int64_t fail_read, 
 void tw_limit(void* handle, uint32_t bandwidth) {
     Model* m = static_cast<Model*>(handle);
     m->limit.bandwidth = bandwidth;
-    m->limit.rest(m->cores[0].dram.beat_bytes);
+    m->limit.rest(PORTS * m->cores[0].drams[0].beat_bytes);
     m->share(bandwidth != 0);
 }
 
@@ -222,8 +247,10 @@ void tw_record(void* handle, int core, uint64_t keep) {
     Core& c = static_cast<Model*>(handle)->cores[core];
     c.events.clear(keep);
     c.started = -1;
-    c.dram.read_bursts = c.dram.write_bursts = c.dram.read_beats = c.dram.write_beats = 0;
-    c.dram.violation.clear();
+    for (Dram& dram : c.drams) {
+        dram.read_bursts = dram.write_bursts = dram.read_beats = dram.write_beats = 0;
+        dram.violation.clear();
+    }
 }
 
 // Run until the interrupt or for `limit` cycles; returns 1 on the interrupt, 0 otherwise.
@@ -244,7 +271,7 @@ int tw_run_together(void** handles, int count, uint32_t bandwidth, uint32_t addr
     for (int k = 0; k < count; k++) models.push_back(static_cast<Model*>(handles[k]));
     for (Model* m : models) m->share(true);
     Limit together{bandwidth};
-    together.rest(models[0]->cores[0].dram.beat_bytes);
+    together.rest(PORTS * models[0]->cores[0].drams[0].beat_bytes);
     int done = 0;
     std::vector<bool> ended(count, false);
     for (int64_t t = 0; t < limit && done < count; t++) {
@@ -264,18 +291,23 @@ int tw_run_together(void** handles, int count, uint32_t bandwidth, uint32_t addr
     return done == count;
 }
 
-// values: now, start, read bursts, write bursts, read beats, write beats, DRAM idle
+// values: now, start; of the first port, to which others are equal: read bursts, write bursts, read beats, write beats;
+// DRAM idle
 void tw_status(void* handle, int core, int64_t* values) {
     const Model* m = static_cast<Model*>(handle);
     const Core& c = m->cores[core];
-    const Dram& d = c.dram;
+    const Dram& d = c.drams[0];
+    const bool idle = std::all_of(c.drams, c.drams + PORTS, [](const Dram& dram) { return dram.idle(); });
     const int64_t status[] = {m->now, c.started, int64_t(d.read_bursts), int64_t(d.write_bursts),
-                              int64_t(d.read_beats), int64_t(d.write_beats), d.idle()};
+                              int64_t(d.read_beats), int64_t(d.write_beats), idle};
     std::copy(std::begin(status), std::end(status), values);
 }
 
 const char* tw_violation(void* handle, int core) {
-    return static_cast<Model*>(handle)->cores[core].dram.violation.c_str();
+    const Core& c = static_cast<Model*>(handle)->cores[core];
+    const auto broken = [](const Dram& dram) { return !dram.violation.empty(); };
+    const Dram* found = std::find_if(c.drams, c.drams + PORTS, broken);
+    return (found == c.drams + PORTS ? c.drams : found)->violation.c_str();
 }
 
 // list: 0 dispatch cycles, 1 dispatch engines, 2..5 issue by engine, 6..9 retire by engine. Copies at most

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.dram_order import PLAIN, DramOrder
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
 from tilewright.runtime.device_base import DeviceError
@@ -168,7 +169,9 @@ class SegmentBuffers:
 GROUP_KINDS: tuple[tuple[str, ...], ...] = (("constant",), ("input",), ("output",), ("scratch",))
 
 
-def place_segments(program: Program, inferences: int, pool: BufferPool, cores: int = 1) -> SegmentBuffers:
+def place_segments(
+    program: Program, inferences: int, pool: BufferPool, cores: int = 1, order: DramOrder = PLAIN
+) -> SegmentBuffers:
     """Buffers for a program and its segments, zeroed, constants written; for ``cores`` that run it side by side.
 
     Raises :class:`DeviceError` where there is no memory, and has taken none then.
@@ -184,7 +187,7 @@ def place_segments(program: Program, inferences: int, pool: BufferPool, cores: i
             layout = {}
             for index, segment in enumerate(program.segments):
                 if segment.kind in kinds:
-                    layout[index] = (end, _span(segment, inferences))
+                    layout[index] = (end, order.whole(_span(segment, inferences)))
                     end += spans[index] + (cores - 1) * apart[index]
             if not end:
                 continue
@@ -198,12 +201,12 @@ def place_segments(program: Program, inferences: int, pool: BufferPool, cores: i
         raise
     made = SegmentBuffers(groups, [places[index] for index in range(len(program.segments))], apart)
     code = np.frombuffer(program.instructions, np.uint8)
-    groups[0].bytes[: code.size] = code
+    order.write(groups[0].bytes, 0, code)
     for index, segment in enumerate(program.segments):
         if segment.data is not None:
             content = np.frombuffer(segment.data, np.uint8)
             for k in range(inferences if segment.repeat_stride else 1):
-                made.memory(index)[k * segment.repeat_stride :][: content.size] = content
+                order.write(made.memory(index), k * segment.repeat_stride, content)
     return made
 
 

@@ -126,6 +126,17 @@ def test_a_bus_that_the_board_has_not_is_a_reason() -> None:
     assert found.excess == 1.0
 
 
+def test_two_ports_are_taken_where_the_board_has_them_and_they_pay() -> None:
+    evaluator = Evaluator([small_network()], "pynq-z2", ("latency", "lut"))
+    space = make_space(Config(), {"axi_ports": "all", "cores": [1, 3]})
+    one, two = (evaluator(space, {"axi_ports": ports, "cores": 1}) for ports in (1, 2))
+    assert (one.reason, two.reason) == (None, None)
+    assert two.values["latency"] < one.values["latency"]
+    many = evaluator(space, {"axi_ports": 2, "cores": 3})
+    assert many.reason == ("pynq-z2: cores = 3, axi_ports = 2: there are 4 memory ports; lower cores or axi_ports")
+    assert many.excess >= 0.5
+
+
 def test_cores_multiply_the_rate_and_the_resources_and_no_latency() -> None:
     evaluator = Evaluator([small_network()], "zcu104", ALL)
     base = PRESETS["zcu104"].replace(

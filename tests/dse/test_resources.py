@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.config import PRESETS, Config
-from tilewright.dse.resources import excess, limits, reported, resources, shared
+from tilewright.dse.resources import PORT_PAIR, excess, limits, reported, resources, shared
 from tilewright.hw.parts import BOARDS, PARTS
 from tilewright.hw.synthesis import MAPPING, count_resources
 from tilewright.hw.verilated.design import design_sources
@@ -56,6 +56,25 @@ def test_what_cores_share_is_what_yosys_counts(toolchain: None, tmp_path: Path, 
     found = count_resources({kind: n for kind, n in cells.items() if kind != "tilewright_core"})
     assert found["FF"] == shared(cores)["ff"]
     assert abs(found["LUT"] - shared(cores)["lut"]) <= 20
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "zcu104"])
+def test_a_pair_of_ports_is_what_yosys_counts(toolchain: None, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
+    two = PRESETS[name].replace(axi_ports=2)
+    (tmp_path / "a.v").write_text(design_sources(two)["tilewright.v"])
+    module = r"\tilewright.port_pair"
+    script = (
+        "read_verilog -lib -specify +/xilinx/cells_sim.v", "read_verilog -lib +/xilinx/cells_xtra.v",
+        "read_verilog -sv a.v", f"hierarchy -top {module}", MAPPING.format(family="xc7"),
+        "tee -q -o stat.json stat -json",
+    )  # fmt: skip
+    run_yosys("\n".join(script) + "\n", tmp_path)
+    cells = json.loads((tmp_path / "stat.json").read_text())["modules"][module]["num_cells_by_type"]
+    found = count_resources(cells)
+    assert {"lut": found["LUT"], "ff": found["FF"]} == PORT_PAIR == resources(two).modules["port_pair"]
+    four = resources(two.replace(cores=4)).modules["port_pair"]
+    assert four == {kind: 4 * count for kind, count in PORT_PAIR.items()}
 
 
 def test_every_preset_fits_its_board() -> None:

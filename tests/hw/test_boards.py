@@ -48,6 +48,23 @@ def test_every_core_has_a_memory_port_of_the_ps(
     assert f"clock memory_bus_{cores - 1}/aclk is not connected" in vivado(tclsh, narrow).stdout
 
 
+@pytest.mark.parametrize(("board", "cores"), [("pynq-z2", 1), ("pynq-z1", 2), ("zcu104", 3)])
+def test_a_core_with_two_ports_has_two_of_the_ps(
+    tclsh: str, shells: None, tmp_path: Path, board: str, cores: int
+) -> None:
+    config = PRESETS[board].replace(cores=cores, axi_ports=2)
+    write_project(load_board(board), config, "rtl", tmp_path, ila=True)
+    names = " ".join(f"{{{{m_axi_{k}}}}}" for k in range(2 * cores))
+    assert f"ports              {{{names}}}" in (tmp_path / "design.tcl").read_text()
+    done = vivado(tclsh, tmp_path)
+    assert done.returncode == 0, done.stdout
+    more = config.replace(cores=load_board(board).axi_ports // 2 + 1)
+    with pytest.raises(
+        BoardError, match=rf"cores = {more.cores}: each takes two memory ports, .*; lower cores or axi_"
+    ):
+        write_project(load_board(board), more, "rtl", tmp_path)
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_more_cores_than_memory_ports_are_refused(tmp_path: Path, board: str) -> None:
     most = {"zynq7": 4, "zynqmp": 6}[load_board(board).ps]

@@ -75,14 +75,17 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 ALL = ("nextpnr-xilinx", "fasm2frames", "xc7frames2bit")
 
 
-@pytest.fixture(scope="module")
-def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mapped_system(folder: Path, config: Config) -> Path:
     """The small accelerator's system, mapped."""
-    folder = tmp_path_factory.mktemp("mapped")
-    (folder / "tilewright.v").write_text(small_accelerator(CONFIG))
-    (folder / "system.v").write_text(system.system_verilog(CONFIG))
+    (folder / "tilewright.v").write_text(small_accelerator(config))
+    (folder / "system.v").write_text(system.system_verilog(config))
     run_yosys(synthesis_script(["tilewright.v"]), folder)
     return folder / netlist.MAPPED
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return mapped_system(tmp_path_factory.mktemp("mapped"), CONFIG)
 
 
 @pytest.fixture
@@ -198,19 +201,23 @@ def test_what_the_flow_cannot_do_is_refused(
 # -- the netlist --------------------------------------------------------------------------------------------
 
 
-def test_the_ps_is_connected_pin_by_pin(toolchain: None, mapped: Path) -> None:
-    """Every signal of both buses, with the widths of the primitive as Yosys' library declares it."""
-    written = json.loads(mapped.read_text())
+@pytest.mark.parametrize("axi_ports", [1, 2])
+def test_the_ps_is_connected_pin_by_pin(toolchain: None, mapped: Path, tmp_path: Path, axi_ports: int) -> None:
+    """Every signal of all buses, with the widths of the primitive as Yosys' library declares it."""
+    config = CONFIG.replace(axi_ports=axi_ports)
+    written = json.loads((mapped if axi_ports == 1 else mapped_system(tmp_path, config)).read_text())
     (ps,) = [cell for cell in written["modules"]["system"]["cells"].values() if cell["type"] == "PS7"]
     declared = written["modules"]["PS7"]["ports"]
-    ports = [p for p in board_ports(CONFIG, 3) if p.name.startswith(("s_axi_", "m_axi_"))]
-    assert len(ports) > 60
+    ports = [p for p in board_ports(config, 3) if p.name.startswith(("s_axi_", "m_axi_"))]
+    assert len(ports) > 30 * (1 + axi_ports)
+    assert len({system.ps_pin(port) for port in ports}) == len(ports)
     for port in ports:
         pin = system.ps_pin(port)
         assert len(declared[pin]["bits"]) == system.ps_width(port) == len(ps["connections"][pin]), pin
         assert ps["port_directions"][pin] == ("output" if port.direction == "in" else "input")
         assert "x" not in ps["connections"][pin], f"{pin} is open"
-    assert ps["connections"]["MAXIGP0ACLK"] == written["modules"]["system"]["netnames"]["fabric_clock"]["bits"]
+    for bus in ("MAXIGP0", "SAXIHP0", "SAXIHP1")[: 1 + axi_ports]:
+        assert ps["connections"][f"{bus}ACLK"] == written["modules"]["system"]["netnames"]["fabric_clock"]["bits"]
 
 
 def broken(mapped: Path, folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
@@ -327,7 +334,7 @@ def test_make_passes_the_toolchain_on() -> None:
 
 
 def test_several_cores_are_refused() -> None:
-    with pytest.raises(BoardError, match="cores = 2: TOOLCHAIN=openxc7 connects one memory port"):
+    with pytest.raises(BoardError, match="cores = 2: TOOLCHAIN=openxc7 connects one core"):
         flow.check_suits(load_board("pynq-z2"), CONFIG.replace(cores=2))
 
 

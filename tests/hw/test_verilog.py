@@ -121,5 +121,19 @@ def test_several_cores_are_so_many_of_the_one(toolchain: None, tmp_path: Path) -
     assert _without_sources(named) == _without_sources(alone[alone.index("module tilewright(") :])
 
 
+def test_two_memory_ports_are_numbered_through_all_cores(toolchain: None, tmp_path: Path) -> None:
+    one = PRESETS["tiny"].replace(axi_ports=2, block_in=8, block_out=8)
+    for config, count in ((one, 2), (one.replace(cores=2), 4)):
+        folder = tmp_path / str(count)
+        write_verilog(config, folder)
+        assert lint(folder) == []
+        described = json.loads((folder / "tilewright.json").read_text())
+        assert _header((folder / "tilewright.v").read_text()) == {port["name"] for port in described["ports"]}
+        width = {port["name"]: port["width"] for port in described["ports"]}
+        assert {name: bits for name, bits in width.items() if name.endswith("_rdata") and name != "s_axil_rdata"} == {
+            f"m_axi_{k}_rdata": 32 for k in range(count)
+        }
+
+
 def _without_sources(text: str) -> str:
     return re.sub(r"\(\* src = .*\*\)", "", text)

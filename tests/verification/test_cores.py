@@ -18,11 +18,15 @@ from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver, RunResult
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance, ModelError
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import CORE_STRIDE, SHARED_BASE, Control, window_bits
 from tilewright.sim import Functional, Ran, Run, initial_segments, simulate_cores
 from tilewright.verification.differential import seeded_config
 from tilewright.verification.random_program import random_program
+
+#: a core with two memory ports
+PAIRED = PRESETS["tiny"].replace(name="paired", axi_ports=2, block_in=8, block_out=8)
 
 Memories = list[NDArray[np.uint8]]
 
@@ -36,11 +40,11 @@ def filled(program: Program, rng: np.random.Generator) -> Memories:
 
 
 def pair(config: Config, seed: int, size: int) -> tuple[list[Program], list[Memories], list[Memories]]:
-    """A random program for each core, its segments, and what they hold when it has run."""
+    """A random program for each core, its segments as the DRAM has them, and what they hold when it has run."""
     rng = np.random.default_rng(seed)
     programs = [random_program(rng, config, size) for _ in range(config.cores)]
-    found = [filled(program, rng) for program in programs]
-    expected = [[m.copy() for m in memories] for memories in found]
+    expected, order = [filled(program, rng) for program in programs], DramOrder(config)
+    found = [[order.arranged(m) for m in memories] for memories in expected]
     for program, memories in zip(programs, expected):
         Functional(program).run(memories)
     return programs, found, expected
@@ -50,10 +54,11 @@ def simulated(config: Config, programs: list[Program], delays: list[int]) -> lis
     return simulate_cores(config, [Run(c, p, delay=d) for c, (p, d) in enumerate(zip(programs, delays))])
 
 
-def agree(result: RunResult, memories: Memories, wanted: Memories, sim: Ran, exact: bool) -> None:
-    """Assert that nothing differs; without ``exact`` that no byte does."""
+def agree(config: Config, result: RunResult, memories: Memories, wanted: Memories, sim: Ran, exact: bool) -> None:
+    """Assert that nothing differs; without ``exact`` that no byte does. ``memories`` are as the DRAM has them."""
     assert result.fault is None
-    assert all(map(np.array_equal, memories, wanted))
+    order = DramOrder(config)
+    assert all(np.array_equal(order.read(m, 0, w.size), w) for m, w in zip(memories, wanted, strict=True))
     if exact:
         timing = sim.timing
         assert timing is not None
@@ -76,7 +81,7 @@ def run_both(config: Config, seed: int, size: int) -> list[Ran]:
             driver.prepare(program, memories)
         Driver.run_together(drivers, config.dram_bandwidth, delays, bound(programs))
         for driver, program, memories, wanted, sim in zip(drivers, programs, found, expected, ran):
-            agree(driver.result(program), memories, wanted, sim, exact=True)
+            agree(config, driver.result(program), memories, wanted, sim, exact=True)
     return ran
 
 
@@ -130,7 +135,7 @@ def run_design(model: DesignModel, config: Config, seed: int, size: int, stall: 
     assert starts[0] != starts[1]
     ran = simulated(config, programs, [start - min(starts) for start in starts])
     for result, memories, wanted, sim in zip(results, found, expected, ran):
-        agree(result, memories, wanted, sim, exact=not stall)
+        agree(config, result, memories, wanted, sim, exact=not stall)
     assert drivers[0].read("INTERRUPTS") == 0
     return ran
 

@@ -62,7 +62,7 @@ def build_openxc7(board: Board, config: Config, folder: Path, at_least: float = 
     _write_bitstream(tools, board, folder, report)
     return write_overlay(
         folder / "overlay", board, config,
-        {"bit": (folder / BITSTREAM).read_bytes(), "hwh": handoff(board, CELL, clock).encode()},
+        {"bit": (folder / BITSTREAM).read_bytes(), "hwh": handoff(board, CELL, clock, config.axi_ports).encode()},
         {
             "source": "rtl", "toolchain": "openxc7", "experimental": True, "clock_mhz": clock.mhz,
             "fclk": asdict(clock), "routed_mhz": routed, "netlist_mhz": round(netlist, 1),
@@ -77,7 +77,7 @@ def check_suits(board: Board, config: Config) -> None:
     if board.ps != "zynq7":
         raise BoardError(f"{board.title}: TOOLCHAIN=openxc7 knows Zynq-7000 alone; build it with Vivado")
     if config.cores > 1:
-        raise BoardError(f"cores = {config.cores}: TOOLCHAIN=openxc7 connects one memory port; build it with Vivado")
+        raise BoardError(f"cores = {config.cores}: TOOLCHAIN=openxc7 connects one core; build it with Vivado")
     wanted = (board.memory_axi, board.memory_bits)
     if (config.axi_version, config.axi_bits) != wanted:
         raise BoardError(

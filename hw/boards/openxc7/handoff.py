@@ -13,7 +13,7 @@ PS, GP0 = "ps", "M_AXI_GP0"
 PS_CLOCKS = 4
 
 
-def handoff(board: Board, cell: str, clock: Fclk) -> str:
+def handoff(board: Board, cell: str, clock: Fclk, memory_ports: int) -> str:
     """XML text; ``cell``: the accelerator's instance. PYNQ sets FCLK0 from it as it loads the bitstream."""
     system = Element("EDKSYSTEM")
     SubElement(system, "SYSTEMINFO", ARCH="zynq", NAME="system", PARTNAME=board.part)
@@ -21,7 +21,11 @@ def handoff(board: Board, cell: str, clock: Fclk) -> str:
     SubElement(system, "EXTERNALINTERFACES")
     modules = SubElement(system, "MODULES")
     ps = _module(
-        modules, PS, "processing_system7", "xilinx.com:ip:processing_system7:5.5", _ps_parameters(board, clock)
+        modules,
+        PS,
+        "processing_system7",
+        "xilinx.com:ip:processing_system7:5.5",
+        _ps_parameters(board, clock, memory_ports),
     )
     buses = SubElement(ps, "BUSINTERFACES")
     SubElement(buses, "BUSINTERFACE", NAME=GP0, TYPE="MASTER", VLNV="xilinx.com:interface:aximm:1.0", BUSNAME="control")
@@ -57,7 +61,7 @@ def _module(parent: Element, name: str, kind: str, vlnv: str, parameters: dict[s
     return module
 
 
-def _ps_parameters(board: Board, clock: Fclk) -> dict[str, str]:
+def _ps_parameters(board: Board, clock: Fclk, memory_ports: int) -> dict[str, str]:
     found = dict(board.ps_config)
     for k in range(PS_CLOCKS):
         used = k == 0
@@ -67,8 +71,11 @@ def _ps_parameters(board: Board, clock: Fclk) -> dict[str, str]:
             f"PCW_FCLK{k}_PERIPHERAL_DIVISOR0": str(clock.divider_0 if used else 1),
             f"PCW_FCLK{k}_PERIPHERAL_DIVISOR1": str(clock.divider_1 if used else 1),
         }
+    for k in range(memory_ports):
+        found |= {
+            f"PCW_USE_S_AXI_HP{k}": "1", f"PCW_S_AXI_HP{k}_DATA_WIDTH": str(board.memory_bits),
+            f"C_S_AXI_HP{k}_DATA_WIDTH": str(board.memory_bits),
+        }  # fmt: skip
     return found | {
         "PCW_FPGA0_PERIPHERAL_FREQMHZ": f"{clock.mhz:g}", "PCW_ACT_FPGA0_PERIPHERAL_FREQMHZ": f"{clock.mhz:.6f}",
-        "PCW_USE_S_AXI_HP0": "1", "PCW_S_AXI_HP0_DATA_WIDTH": str(board.memory_bits),
-        "C_S_AXI_HP0_DATA_WIDTH": str(board.memory_bits),
     }  # fmt: skip

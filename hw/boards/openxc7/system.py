@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from tilewright.config import Config
 from tilewright.hw.rtl.axi3_ports import AXI3, ID_BITS, board_ports
-from tilewright.hw.rtl.ports import Port
+from tilewright.hw.rtl.ports import Port, masters
 
 TOP = "system"
 CLOCK = "fabric_clock"  #: the net that everything is clocked by; the constraints and the routed report name it
-MEMORY = "m_axi"
 #: pins of the PS7 primitive for a bus of ours (UG585, the PS-PL interfaces); all are in capitals there
-PS_BUSES = {AXI3: "MAXIGP0", MEMORY: "SAXIHP0"}
-#: widths of its pins that may differ from those of our ports, by bus and signal
-PS_WIDTHS = {
-    AXI3: {"addr": 32, "size": 2, "id": ID_BITS},
-    MEMORY: {"addr": 32, "size": 2, "id": 6},
-}
+PS_BUSES = {AXI3: "MAXIGP0", "m_axi": "SAXIHP0", "m_axi_0": "SAXIHP0", "m_axi_1": "SAXIHP1"}
+#: widths of its pins that may differ from those of our ports, by signal, and bits of an ID there
+PS_WIDTHS = {"addr": 32, "size": 2}
+PS_IDS = {"MAXIGP0": ID_BITS, "SAXIHP0": 6, "SAXIHP1": 6}
 
 
 def ps_width(port: Port) -> int:
     """Bits of the PS7 pin that a port of a bus is connected to."""
     bus, signal = port.name.rsplit("_", 1)
     channel = 2 if signal.startswith(("ar", "aw")) else 1
-    return PS_WIDTHS[bus].get(signal[channel:], port.width)
+    return {**PS_WIDTHS, "id": PS_IDS[PS_BUSES[bus]]}.get(signal[channel:], port.width)
 
 
 def ps_pin(port: Port) -> str:
@@ -37,9 +34,13 @@ def system_verilog(config: Config) -> str:
     PS7 inputs that are left open are tied to 0 by nextpnr-xilinx. There is no interrupt controller, so the interrupt
     goes nowhere and the driver polls. The reset begins with the configuration, as PYNQ need not pulse the PS's.
     """
-    wires, core, ps7 = [], [], []
+    wires, core = [], []
+    memories = masters(config)
+    pins = [PS_BUSES[prefix.rstrip("_")] for prefix in memories]
+    ps7 = [f".{pin}ACLK({CLOCK})" for pin in pins]
+    dram = " and ".join(pin.removeprefix("SAXI") for pin in pins)
     for port in board_ports(config, 3):
-        if not port.name.startswith((f"{AXI3}_", f"{MEMORY}_")):
+        if not port.name.startswith((f"{AXI3}_", *memories)):
             continue
         width = max(port.width, ps_width(port))
         wires.append(f"  wire [{width - 1}:0] {port.name};")
@@ -50,7 +51,7 @@ def system_verilog(config: Config) -> str:
             wires.append(f"  assign {port.name}[{outside - 1}:{inside}] = 0;")
     joint = ",\n    "
     return f"""\
-// {TOP}: PS7 with GP0 for the registers, HP0 for DRAM and FCLK0; generated for config {config.name}.
+// {TOP}: PS7 with GP0 for the registers, {dram} for DRAM and FCLK0; generated for config {config.name}.
 module {TOP};
   wire [3:0] fclk, fclk_reset_n;
   wire {CLOCK};
@@ -68,7 +69,6 @@ module {TOP};
     .FCLKCLK(fclk),
     .FCLKRESETN(fclk_reset_n),
     .MAXIGP0ACLK({CLOCK}),
-    .SAXIHP0ACLK({CLOCK}),
     {joint.join(ps7)}
   );
 endmodule

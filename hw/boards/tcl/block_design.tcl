@@ -1,6 +1,6 @@
 # The block design: PS, accelerator, one clock, one reset, control through the PS's first master port, DRAM through a
-# memory port of the PS for each core, and the interrupt through an AXI interrupt controller, where PYNQ looks for it.
-# The controller has a master port of its own where the PS has a second one that is as small.
+# memory port of the PS for each of a core's, and the interrupt through an AXI interrupt controller, where PYNQ looks
+# for it. The controller has a master port of its own where the PS has a second one that is as small.
 
 # The newest version of an AMD core that this Vivado has; so no version stands in the scripts.
 proc newest_core {name} {
