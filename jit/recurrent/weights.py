@@ -31,7 +31,9 @@ class Weights:
         self._count = [len(rows) for rows in sets]
         free = w.config.wgt_entries
         everything = sum(len(rows) * rows.shape[1] for rows in sets)
-        keep = free if everything <= free else max(0, free - RING)
+        turns = [max(1, LOADED // rows.shape[1]) for rows in sets]
+        self._slot = max(turn * rows.shape[1] for turn, rows in zip(turns, sets))
+        keep = free if everything <= free else max(0, free - max(RING, 2 * self._slot))
         self.kept: list[int] = [0, 0]  #: rows of each set that stay
         self.first = [0, 0]  #: where they lie
         place = 0
@@ -42,8 +44,6 @@ class Weights:
             if self.kept[which]:
                 w.load_weights(place, rows[: self.kept[which]].reshape(-1, *rows.shape[2:]))
             place += self.kept[which] * rows.shape[1]
-        turns = [max(1, LOADED // rows.shape[1]) for rows in sets]
-        self._slot = max(turn * rows.shape[1] for turn, rows in zip(turns, sets))
         self._ring, self._slots = place, (free - place) // self._slot
         passing = [[rows[a : a + n] for a in range(k, len(rows), n)] for rows, k, n in zip(sets, self.kept, turns)]
         if any(passing) and self._slots < 2:

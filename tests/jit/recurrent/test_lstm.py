@@ -166,11 +166,11 @@ def test_programs_of_other_shapes_equal_litert(changes: dict[str, int], tmp_path
     np.testing.assert_array_equal(run(made, x[0]), hidden(few, x[0]))
 
 
-@pytest.mark.parametrize("size,wgt_bytes", [(96, 65536), (144, 131072)])
-def test_weights_that_pass_through_a_ring(size: int, wgt_bytes: int, tmp_path: Path) -> None:
-    path, x = saved(tmp_path, (5, size, size, 5, 1 / 128, 1 / 128, 3, 0.0))
+@pytest.mark.parametrize("inputs,units,wgt_bytes", [(96, 96, 65536), (144, 144, 131072), (3200, 32, 131072)])
+def test_weights_that_pass_through_a_ring(inputs: int, units: int, wgt_bytes: int, tmp_path: Path) -> None:
+    path, x = saved(tmp_path, (5, inputs, units, 5, 1 / 128, 1 / 128, 3, 0.0))
     made = sequence(graph_of(path), CONFIG.replace(wgt_bytes=wgt_bytes))
-    assert made.floor.read_bytes > 5 * size * size  # more than all weights once would be 8
+    assert made.floor.read_bytes > 5 * units * units + 4 * units * inputs  # some of them more than once
     np.testing.assert_array_equal(run(made, x[0]), litert(path, x))
 
 
