@@ -122,7 +122,7 @@ def best_program(
 
     def descend(make: Callable[[Config], Attempt], field: str) -> None:
         """Plans for less and less of a memory, as long as they are not much slower than the best."""
-        for plan in _smaller(config, field):
+        for plan in _smaller(config, field, on_chip):
             if written > ENOUGH:
                 break
             cycles = attempt(len(tries), make(plan))
@@ -207,15 +207,15 @@ def _near(found: list[tuple[int, ProvenProgram]], times: float) -> bool:
     return bool(found) and min(c for c, _ in found) <= times * found[0][1].program.meta["floor_cycles"]
 
 
-def _smaller(config: Config, field: str) -> list[Config]:
-    """The Config with half of a memory, and with a quarter.
+def _smaller(config: Config, field: str, all_sizes: bool) -> list[Config]:
+    """The Config with half of a memory, with a quarter, and so on to the least there is where ``all_sizes`` are wanted.
 
     What is planned for less runs on the whole, sometimes faster. So more memory is never a loss.
     """
-    result = []
-    for shift in (1, 2):
+    result: list[Config] = []
+    while all_sizes or len(result) < 2:
         try:
-            result.append(config.replace(**{field: getattr(config, field) >> shift}))
+            result.append(config.replace(**{field: getattr(config, field) >> len(result) + 1}))
         except ConfigError:
             break
     return result
@@ -304,18 +304,20 @@ def _program(
         policy = policy if on_chip else PLANNED
     lowered = forms.joined if joined else forms.whole if on_chip else forms.sliced(plan, finer)
     planner = Planner(lowered.tables, plan, strip)
+    bound: Hashable = plan
     if on_chip:
         whole = planner.whole()
         if isinstance(whole, Refusal):
             raise PlaceError(str(whole))
         lowered.bind(whole)
+        bound = whole.nodes.tobytes(), whole.bound.buffers.tobytes()
         actions = fit(lowered, whole, policy)
     else:
         actions = _planned(lowered, planner, policy)
     for buffer in lowered.buffers.values():
         buffer.base *= forms.config.act_units // plan.act_units
     places = tuple((b.tensor, b.base, b.capacity, b.pad, b.pad_value) for b in lowered.buffers.values())
-    key = (plan, on_chip, joined, tuple(actions), places)
+    key = (bound, on_chip, joined, tuple(actions), places)
     return key, None, partial(_emitted, forms, lowered, actions)
 
 

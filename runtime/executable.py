@@ -174,22 +174,25 @@ class Executable:
         if isinstance(x, np.ndarray):
             given: dict[str, Array] = {self.inputs[0].name: x}
             if len(self.inputs) != 1:
-                raise InputError(f"{self.name}: takes {len(self.inputs)} inputs ({self._input_names()}), 1 given")
+                raise InputError(f"{self.name}: takes {self._input_count()}, 1 given")
         elif isinstance(x, Mapping):
             given = dict(x)
-        else:
+        elif isinstance(x, Sequence):
             if len(x) != len(self.inputs):
-                raise InputError(
-                    f"{self.name}: takes {len(self.inputs)} inputs ({self._input_names()}), {len(x)} given"
-                )
+                raise InputError(f"{self.name}: takes {self._input_count()}, {len(x)} given")
             given = {tensor.name: value for tensor, value in zip(self.inputs, x)}
+        else:
+            raise InputError(f"{self.name}: takes a NumPy array, several in a list or by name, not {type(x).__name__}")
         if set(given) != {tensor.name for tensor in self.inputs}:
-            raise InputError(f"{self.name}: takes the inputs {self._input_names()}, not {', '.join(given)}")
+            raise InputError(f"{self.name}: takes the inputs {self._input_names()}, not {', '.join(map(str, given))}")
         environment = {tensor.name: check_tensor(given[tensor.name], tensor) for tensor in self.inputs}
         counts = {value.shape[0] for value in environment.values()}
         if len(counts) != 1:
             raise InputError(f"{self.name}: the inputs hold different numbers of inferences: {sorted(counts)}")
         return environment
+
+    def _input_count(self) -> str:
+        return f"{len(self.inputs)} input{'s' if len(self.inputs) > 1 else ''} ({self._input_names()})"
 
     def _input_names(self) -> str:
         return ", ".join(tensor.name for tensor in self.inputs)

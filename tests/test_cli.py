@@ -220,7 +220,7 @@ def test_names_that_do_not_exist_are_one_line_each(shell: Shell, toy: Path, arti
     assert "No such command 'lst'" in (line := shell.fails("config", "lst"))
     assert line.endswith("; tilewright config --help lists the commands\n")
     assert "No such option" in (line := shell.fails("run", toy, "--sped"))
-    assert line.endswith("; tilewright run --help lists its options\n")
+    assert line.endswith("; tilewright run --help shows how it is used\n")
     assert "Missing argument" in shell.fails("run")
     assert "Missing option '--output' / '-o'; tilewright compile --help" in shell.fails("compile", toy)
     assert "--inputs" in shell.fails("run", toy, "--inputs", 0)

@@ -69,7 +69,8 @@ class Server:
             self._listener = socket.create_server((host, port), family=family)
         except (OSError, OverflowError) as error:
             why = reason(error) if isinstance(error, OSError) else str(error)
-            raise RemoteError(f"cannot listen on {host} port {port}: {why}") from error
+            why = why.partition(" (while attempting")[0]  # it names host and port again
+            raise RemoteError(f"cannot listen on {host} port {port}: {why}; choose another --host or --port") from error
         self._closed = threading.Event()
 
     @property

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.conftest import ModelCase
 from tests.jit.builder import GraphBuilder
 from tests.jit.proof.cases import NO_PADDING, SMALL, inverted_residuals
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import EncodingError, Instruction
 from tilewright.isa.program import Program
-from tilewright.isa.spec import Memory, Opcode
+from tilewright.isa.spec import Memory, Opcode, instruction_width
 from tilewright.jit import programs
+from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.graph import Graph
 from tilewright.jit.hazards import HazardTracker
+from tilewright.jit.importer import import_model
 from tilewright.jit.tiled.program import TiledProgram
 
 PYNQ = PRESETS["pynq-z2"]
@@ -84,8 +88,8 @@ def test_no_more_memories_are_tried_after_enough_instructions(
     asked: list[Config] = []
     original = programs._smaller
 
-    def smaller(config: Config, field: str) -> list[Config]:
-        asked.extend(found := original(config, field))
+    def smaller(config: Config, field: str, all_sizes: bool) -> list[Config]:
+        asked.extend(found := original(config, field, all_sizes))
         return found
 
     def tried(enough: int) -> int:
@@ -97,6 +101,15 @@ def test_no_more_memories_are_tried_after_enough_instructions(
     monkeypatch.setattr(programs, "_smaller", smaller)
     assert tried(0) < tried(1 << 30)
     assert asked
+
+
+@pytest.mark.parametrize("field", ["wgt_bytes", "acc_bytes", "prm_entries"])
+def test_twice_the_memory_is_never_slower(field: str, model_case: Callable[[str], ModelCase]) -> None:
+    """Where instructions are as wide as before: the schedule for less memory runs, and is among those tried."""
+    larger = PYNQ.replace(**{field: 2 * getattr(PYNQ, field)})
+    assert instruction_width(larger) == instruction_width(PYNQ)
+    for graph in accelerator_graphs(import_model(model_case("dscnn_keywords").model).graph):
+        assert compiled(graph, larger) <= compiled(graph, PYNQ)
 
 
 @pytest.mark.parametrize(

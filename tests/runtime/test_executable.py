@@ -92,7 +92,9 @@ def test_run_bytes_takes_and_gives_tensors_with_their_batch() -> None:
         (np.zeros((2, 2, 4, 4), np.float32), "input x: dtype float32, the model takes int8"),
         (np.zeros((0, 2, 4, 4), np.int8), "input x: holds no inputs"),
         ({"z": np.zeros((1, 2, 4, 4), np.int8)}, "toy: takes the inputs x, not z"),
-        ([], r"toy: takes 1 inputs \(x\), 0 given"),
+        ({1: np.zeros((1, 2, 4, 4), np.int8)}, "toy: takes the inputs x, not 1"),
+        ([], r"toy: takes 1 input \(x\), 0 given"),
+        (None, "toy: takes a NumPy array, several in a list or by name, not NoneType"),
         ([[1, 2]], "input x: must be a NumPy array, not list"),
     ],
 )

@@ -145,7 +145,7 @@ def _where_to_look(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     if context is None or hasattr(context.command, "commands"):
         return f"{context.command_path if context else 'tilewright'} --help lists the commands"
-    return f"{context.command_path} --help lists its options"
+    return f"{context.command_path} --help shows how it is used"
 
 
 def _fail(message: str) -> int:

@@ -157,7 +157,7 @@ def test_malformed_addresses_are_told(url: str) -> None:
 def test_nobody_listening_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RemoteError, match=rf"cannot listen on 127.0.0.1 port {port}: address already in use"):
+        with pytest.raises(RemoteError, match=rf"127.0.0.1 port {port}: address already in use; choose another --host"):
             Server(SimDevice(TINY), TOKEN, port=port)
     with pytest.raises(
         RemoteError, match=r"no connection to 127.0.0.1 port .*: connection refused; is tilewright serve"
