@@ -27,6 +27,8 @@ EXTRAS = dict.fromkeys(
     ("compile", "inspect", "compare", "asm", "disasm", "verify", "models", "fuzz", "attack"), "compile"
 ) | {"quantize": "quantize", "explore": "compile,explore", "hw": "compile,rtl"}  # fmt: skip
 
+MODELS = (".tflite", ".onnx", ".pt2")  #: files that want a compiler
+
 USAGE = """usage: tilewright {run,serve,selftest,config} ...
 
   run A.twa             run a compiled network on this board
@@ -84,6 +86,8 @@ def _config(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if any(argument.lower().endswith(MODELS) for argument in arguments):
+        return _fail(needs("run of a model", "packages"))
     parser = argparse.ArgumentParser(
         prog="tilewright run", description="Run a compiled network on this board.",
         epilog="Example: tilewright run A.twa --overlay pynq-z2.bit --input x.npy --output y.npy",
