@@ -313,6 +313,7 @@ def _reduced_program(
     for layer, before, after in zip(best.program.meta["layers"], small.whole.ops, small.graph.ops, strict=True):
         saved = layer_macs(small.whole, before) - layer_macs(small.graph, after)
         layer |= {"macs_dropped": saved, "channels_dropped": small.dropped.get(before.name, {})}
+        layer |= {"pads": small.pads[before.name]} if before.name in small.pads else {}
     return best
 
 

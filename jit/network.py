@@ -33,8 +33,11 @@ class CompiledModel:
     def operators(self) -> list[dict[str, Any]]:
         """One entry for each operator of the file: name, kind, where it runs, why, and what is known of exactness."""
         placed: dict[int, tuple[str, str]] = {}
+        layers = [layer for program in self.compiled.programs for layer in program.meta["layers"]]
+        pads = {pad: f"the padding of {layer['name']}" for layer in layers for pad in layer.get("pads", ())}
         for op in self.model.graph.ops:
             place, reason = self.compiled.placement[op.name]
+            reason = pads.get(op.name, reason)
             if isinstance(op, Interpreted):
                 place = "interpreter"
             for index in op.covers:

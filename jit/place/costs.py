@@ -24,6 +24,7 @@ from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import Part, PlacementError, Problem, members
 from tilewright.jit.place.splits import Splits
 from tilewright.jit.recurrent.program import is_sequence, sequence
+from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
 from tilewright.runtime import interpreters
@@ -165,7 +166,7 @@ class Costs:
         try:
             if is_sequence(part):
                 return simulate_timing(sequence(part, self.config).program).cycles + sum(self.moved(part))
-            return Forms(part).estimate(self.config).cycles + sum(self.moved(part))
+            return Forms(of_fewer_operators(part)).estimate(self.config).cycles + sum(self.moved(part))
         except PlaceError:
             return None
 

@@ -15,6 +15,7 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph
 from tilewright.jit.place.problem import UNBOUNDED, Part
+from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.split.pieces import AXES, Piece
 from tilewright.jit.split.steps import Split, join_steps
 
@@ -95,7 +96,7 @@ class Splits:
 
     def _together(self, largest: Graph, pieces: int) -> int:
         """Cycles of pieces side by side: they are alike but for their edges, so the largest stands for all."""
-        found, config = Forms(largest).estimate(self._config), self._config.replace(cores=pieces)
+        found, config = Forms(of_fewer_operators(largest)).estimate(self._config), self._config.replace(cores=pieces)
         moved = (found.busy["LOAD"] + found.busy["STORE"]) * config.beat_bytes
         return round(shared_interval(config, found.cycles, moved) * pieces)
 
