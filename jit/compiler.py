@@ -138,7 +138,8 @@ def places(graph: Graph, config: Config) -> dict[str, str]:
 
 
 def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph]:
-    """What :func:`compile_graph` makes programs of, all channels kept: the graph without the operators of the host.
+    """What :func:`compile_graph` makes programs of, all channels kept: the graph without the operators of the host, and
+    without LSTMs, which are programs of another form.
 
     Without a ``config``, whatever some Config could take.
     """

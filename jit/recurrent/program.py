@@ -58,16 +58,16 @@ def sequence(graph: Graph, config: Config) -> Sequence:
 
 
 class _Places:
-    """Units handed out one after another."""
+    """Units of a memory handed out one after another, vectors of ``span`` of them."""
 
-    def __init__(self, first: int, stop: int, span: int, what: str) -> None:
-        self._next, self._stop, self._span, self._what = first, stop, span, what
+    def __init__(self, first: int, stop: int, span: int, memory: str) -> None:
+        self._next, self._stop, self._span, self._memory = first, stop, span, memory
 
     def take(self, vectors: int) -> Run:
         run = Run(self._next, vectors, self._span)
         self._next += vectors * self._span
         if self._next > self._stop:
-            raise PlaceError(f"an LSTM's {self._what} do not fit the chip")
+            raise PlaceError(f"an LSTM that does not fit {self._memory}; raise {self._memory}_bytes")
         return run
 
 
@@ -88,19 +88,20 @@ class _Writer:
         block = max(c.block_in, c.block_out)  # hidden states fill whole blocks of either
         n = self.n = -(-op.units // block) * block // c.block_out
         self.blocks = [-(-part.weight.shape[1] // c.block_in) for part, *_ in self.parts]
-        half = c.acc_units // 2
-        self.ahead = max(1, min(steps, half // c.out_units // AHEAD // (4 * n)))
-        low, high = (_Places(k * half, k * half + half, c.out_units, "sums") for k in range(2))
+        self.pixel = self.blocks[0] * c.in_units  #: units of an input
+        half, vectors = c.acc_units // 2, n * c.out_units
+        fitting = (c.act_units - (STATES + 3 * 4) * vectors) // (TURNS * self.pixel + 4 * vectors)
+        self.ahead = max(1, min(steps, half // AHEAD // (4 * vectors), fitting))
+        low, high = (_Places(k * half, k * half + half, c.out_units, "acc") for k in range(2))
         self.gates, self.result = low.take(4 * n), low.take(4 * n)
         self.entries, self.x = high.take(4 * n * self.ahead), high.take(4 * n * self.ahead)
         low.take(max(0, self.entries.count - 8 * n))  # the gates' and what follows are scratch of the entries
         self.biases = [high.take(4 * n) if any(p.bias.any() for p in parts) else None for parts in self.parts]
         self.cell, self.cell_x = high.take(n), low.take(n)
-        act = _Places(0, c.act_units, 1, "inputs and states")
-        self.pixel = self.blocks[0] * c.in_units  #: units of an input
+        act = _Places(0, c.act_units, 1, "act")
         self.inputs = act.take(min(steps, TURNS * self.ahead) * self.pixel)
-        self.states = act.take(STATES * n * c.out_units)
-        strips = _Places(act.take(0).first, c.act_units, c.out_units, "states")
+        self.states = act.take(STATES * vectors)
+        strips = _Places(act.take(0).first, c.act_units, c.out_units, "act")
         self.sign = strips.take(4 * n * self.ahead)
         self.quarters, self.top, self.index = (strips.take(4 * n) for _ in range(3))
         self.w = VectorWriter(c)

@@ -104,7 +104,9 @@ class VectorWriter(InstructionWriter):
         if key not in self._entries:
             number = self._entries[key] = len(self._entries)
             if number >= self.config.prm_entries:
-                raise PlaceError(f"the cell takes more constants than the {self.config.prm_entries} entries of prm")
+                raise PlaceError(
+                    f"a cell of more constants than {self.config.prm_entries} entries of prm; raise prm_entries"
+                )
             self.load_prm(number, uniform_prm(*key, self.config))
         return self._entries[key]
 

@@ -47,7 +47,7 @@ class Weights:
         self._ring, self._slots = place, (free - place) // self._slot
         passing = [[rows[a : a + n] for a in range(k, len(rows), n)] for rows, k, n in zip(sets, self.kept, turns)]
         if any(passing) and self._slots < 2:
-            raise PlaceError("an LSTM's weights do not fit the chip")
+            raise PlaceError("an LSTM whose weights do not fit wgt; raise wgt_bytes")
         self._order = self._passing(passing, steps, ahead)
         self._loaded: list[tuple[int, int]] = []
         self._next = 0

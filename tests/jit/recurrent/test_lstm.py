@@ -154,7 +154,14 @@ def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"block_out": 8}, {"batch": 2}, {"weight_bits": 4, "batch": 4}, {"block_in": 8, "block_out": 32}]
+    "changes",
+    [
+        {"block_out": 8},
+        {"batch": 2},
+        {"weight_bits": 4, "batch": 4},
+        {"act_bytes": 8192},
+        {"block_in": 8, "block_out": 32},
+    ],
 )
 def test_programs_of_other_shapes_equal_litert(changes: dict[str, int], tmp_path: Path) -> None:
     """The weights of another width than BLOCK_OUT's, few of them, small ones."""
@@ -269,8 +276,11 @@ def test_a_wrong_program_is_not_taken(constant: str, tmp_path: Path, monkeypatch
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path, _ = saved(tmp_path, CASES[1])
     graph, op = graph_of(path), lstm_of(path)
-    with pytest.raises(PlaceError, match="states do not fit"):
-        sequence(graph, CONFIG.replace(act_bytes=1024))
+    wide, _ = saved(tmp_path, CASES[3])
+    with pytest.raises(PlaceError, match="does not fit act; raise act_bytes"):
+        sequence(graph_of(wide), CONFIG.replace(act_bytes=1024))
+    with pytest.raises(PlaceError, match="does not fit acc; raise acc_bytes"):
+        sequence(graph, CONFIG.replace(acc_bytes=4096))
     with pytest.raises(PlaceError, match="entries of prm"):
         sequence(graph, CONFIG.replace(prm_entries=16))
     with pytest.raises(PlaceError, match="13 bits of fraction"):
