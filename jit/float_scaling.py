@@ -78,13 +78,43 @@ def thresholds(
     slack = np.abs(guess) * 2.0**-20 + 4
     left = np.clip(np.floor(guess - slack), below, above).astype(np.int64)
     right = np.clip(np.ceil(guess + slack), below, above).astype(np.int64)
+    return _first(left, right, lambda acc: output(acc, scale[:, None], zero_point, lo, hi) >= level)
+
+
+def _first(left: Int64, right: Int64, reached: Callable[[Int64], NDArray[np.bool_]]) -> Int64:
+    """The smallest accumulators in [left, right) that are ``reached``, or ``right``."""
     while (left < right).any():
         middle = (left + right) >> 1
-        reached = output(middle, scale[:, None], zero_point, lo, hi) >= level
-        active = left < right
-        right = np.where(active & reached, middle, right)
-        left = np.where(active & ~reached, middle + 1, left)
+        there, active = reached(middle), left < right
+        right = np.where(active & there, middle, right)
+        left = np.where(active & ~there, middle + 1, left)
     return left
+
+
+@dataclass(frozen=True)
+class _Stairs:
+    """What an output stage does with the accumulators [low, high] of each channel, (C,): it reaches ``level`` (relative
+    to the zero point) at ``table``, (C, levels), and not before."""
+
+    table: Int64
+    level: Int64
+    low: Int64
+    high: Int64
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """Fixed-point constants by channel, (C,), that are to do the same."""
+
+    multiplier: Int64
+    shift: Int64
+    offset: Int64
+    rounding: Rounding
+
+    def reaches(self, acc: Int64, level: Int64, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.bool_]:
+        """Whether accumulators (C, levels) of some channels get as high as ``level``."""
+        m, t, r = (v[rows, None] for v in (self.multiplier, self.shift, self.offset))
+        return np.asarray(scale_round(acc, m, t, r, self.rounding) >= level)
 
 
 def tune(
@@ -96,64 +126,54 @@ def tune(
     hi: int = 127,
     table: Int64 | None = None,
 ) -> Tuned:
-    """:func:`solve`, remembered: a layer is lowered when it is matched and again when its region becomes a graph."""
-    parts = (np.asarray(scales, np.float64), low, high, *(() if table is None else (table,)))
+    """Constants that equal an output stage over [low, high] (biased accumulators) per channel.
+
+    ``scales``: (C,). ``table``: the thresholds to meet; by default ONNX Runtime's, of float32 scales. Remembered: a
+    layer is lowered when it is matched and again when its region becomes a graph.
+    """
+    scale = np.asarray(scales, np.float64)
+    parts = (scale, low, high, *(() if table is None else (table,)))
     key = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
     key += repr((zero_point, lo, hi, [part.shape for part in parts])).encode()
     if key not in _SOLVED:
-        _SOLVED[key] = solve(scales, low, high, zero_point, lo, hi, table)
+        if table is None:
+            table = thresholds(scale.astype(np.float32), low, high, zero_point, lo, hi)
+        level = np.arange(lo + 1, hi + 1, dtype=np.int64) - zero_point
+        _SOLVED[key] = _solved(scale, _Stairs(table, level, low, high))
         while len(_SOLVED) > _REMEMBERED:
             del _SOLVED[next(iter(_SOLVED))]
     return _SOLVED[key]
 
 
-def solve(
-    scales: ArrayLike,
-    low: Int64,
-    high: Int64,
-    zero_point: int,
-    lo: int = -128,
-    hi: int = 127,
-    table: Int64 | None = None,
-) -> Tuned:
-    """Constants that equal an output stage over [low, high] (biased accumulators) per channel.
-
-    ``scales``: (C,). ``table``: the thresholds to meet; by default ONNX Runtime's, of float32 scales. Tries
-    half-up rounding with a tuned constant, then with a nudged multiplier, and ties-to-even for the layer if that
-    proves more channels exact.
-    """
-    scale = np.asarray(scales, np.float64)
-    if table is None:
-        table = thresholds(scale.astype(np.float32), low, high, zero_point, lo, hi)
-    level = np.arange(lo + 1, hi + 1, dtype=np.int64) - zero_point
+def _solved(scale: NDArray[np.float64], stairs: _Stairs) -> Tuned:
+    """Tries half-up rounding with a tuned constant, then with a nudged multiplier, and ties-to-even for the layer if
+    that proves more channels exact."""
     pairs = [_pair(float(s)) for s in scale]
-    multiplier = np.array([m for m, _ in pairs], np.int64)
+    given = np.array([m for m, _ in pairs], np.int64)
     shift = np.array([t for _, t in pairs], np.int64)
     half = np.left_shift(np.int64(1), np.maximum(shift - 1, 0)) * (shift > 0)
-    zeros = np.zeros_like(multiplier)
+    zeros = np.zeros_like(given)
 
-    even_exact = _proof(table, level, multiplier, shift, zeros, Rounding.EVEN, low, high)
-    offset = zeros.copy()
-    exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
-    wanting = np.flatnonzero(~exact)
-    least, most = _interval(table, level, multiplier, shift, low, high, wanting)
+    even = _Scaling(given, shift, zeros, Rounding.EVEN)
+    even_exact = _proof(stairs, even)
+    multiplier, offset = given.copy(), zeros.copy()
+    wanting = np.flatnonzero(~_proof(stairs, _Scaling(given, shift, zeros, Rounding.SINGLE)))
+    least, most = _interval(stairs, multiplier, shift, wanting)
     barred = wanting[least > most]
-    multiplier[barred] = _nudged(table, level, multiplier, shift, low, high, barred)
-    least, most = _interval(table, level, multiplier, shift, low, high, wanting)
+    multiplier[barred] = _nudged(stairs, multiplier, shift, barred)
+    least, most = _interval(stairs, multiplier, shift, wanting)
     for i, c in enumerate(wanting):
         constant = (int(least[i]) + int(most[i])) // 2
         if least[i] <= most[i]:
-            constant = _nearest(int(half[c]), int(least[i]), int(most[i]))
+            constant = min(max(int(half[c]), int(least[i])), int(most[i]))
         offset[c] = min(max(constant - int(half[c]), -(1 << 31)), (1 << 31) - 1)
-    exact = _proof(table, level, multiplier, shift, offset, Rounding.SINGLE, low, high)
-    rounding: Rounding = Rounding.SINGLE
+    found = _Scaling(multiplier, shift, offset, Rounding.SINGLE)
+    exact = _proof(stairs, found)
     if even_exact.sum() > exact.sum():
-        rounding, exact, offset = Rounding.EVEN, even_exact, zeros
-        multiplier = np.array([m for m, _ in pairs], np.int64)
-    bound, worst = _damage(table, level, multiplier, shift, offset, rounding, low, high, ~exact)
-    return Tuned(
-        multiplier.astype(np.int32), shift.astype(np.int32), offset.astype(np.int32), rounding, exact, bound, worst
-    )
+        found, exact = even, even_exact
+    bound, worst = _damage(stairs, found, np.flatnonzero(~exact))
+    m, t, r = (v.astype(np.int32) for v in (found.multiplier, found.shift, found.offset))
+    return Tuned(m, t, r, found.rounding, exact, bound, worst)
 
 
 def _pair(scale: float) -> tuple[int, int]:
@@ -163,31 +183,17 @@ def _pair(scale: float) -> tuple[int, int]:
     return multiplier >> spare, shift - spare
 
 
-def _apply(acc: Int64, multiplier: Int64, shift: Int64, offset: Int64, rounding: Rounding) -> Int64:
-    return scale_round(acc, multiplier[:, None], shift[:, None], offset[:, None], rounding)
-
-
-def _proof(
-    table: Int64,
-    level: Int64,
-    multiplier: Int64,
-    shift: Int64,
-    offset: Int64,
-    rounding: Rounding,
-    low: Int64,
-    high: Int64,
-) -> NDArray[np.bool_]:
+def _proof(stairs: _Stairs, scaling: _Scaling) -> NDArray[np.bool_]:
     """Channels whose staircase has these thresholds: both are monotone, so the two sides of each step decide."""
-    reached = _apply(np.minimum(table, high[:, None]), multiplier, shift, offset, rounding) >= level
-    before = _apply(np.maximum(table - 1, low[:, None]), multiplier, shift, offset, rounding) < level
-    return np.asarray(((reached | (table > high[:, None])) & (before | (table <= low[:, None]))).all(axis=1))
+    table, low, high = stairs.table, stairs.low[:, None], stairs.high[:, None]
+    reached = scaling.reaches(np.minimum(table, high), stairs.level)
+    before = ~scaling.reaches(np.maximum(table - 1, low), stairs.level)
+    return np.asarray(((reached | (table > high)) & (before | (table <= low))).all(axis=1))
 
 
-def _interval(
-    table: Int64, level: Int64, multiplier: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]
-) -> tuple[Int64, Int64]:
+def _interval(stairs: _Stairs, multiplier: Int64, shift: Int64, rows: NDArray[np.intp]) -> tuple[Int64, Int64]:
     """Smallest and largest R, per channel in ``rows``, for which the multiplier has these thresholds."""
-    return _bounds(_Steps.of(table, level, shift, low, high, rows), multiplier[rows])[:2]
+    return _bounds(_Steps.of(stairs, shift, rows), multiplier[rows])[:2]
 
 
 @dataclass(frozen=True)
@@ -200,11 +206,11 @@ class _Steps:
     target: Int64  #: k * 2^t
 
     @classmethod
-    def of(cls, table: Int64, level: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]) -> _Steps:
-        t = table[rows]
-        at, before = t <= high[rows, None], t > low[rows, None]
+    def of(cls, stairs: _Stairs, shift: Int64, rows: NDArray[np.intp]) -> _Steps:
+        t = stairs.table[rows]
+        at, before = t <= stairs.high[rows, None], t > stairs.low[rows, None]
         # levels that are out of reach would overflow
-        target = np.left_shift(np.where(at | before, level[None, :], 0), shift[rows, None])
+        target = np.left_shift(np.where(at | before, stairs.level[None, :], 0), shift[rows, None])
         return cls(at, before, t, target)
 
     def take(self, rows: NDArray[np.bool_]) -> _Steps:
@@ -222,9 +228,7 @@ def _bounds(steps: _Steps, multiplier: Int64) -> tuple[Int64, Int64, Int64]:
     return lower[rows, first], upper[rows, second], slope
 
 
-def _nudged(
-    table: Int64, level: Int64, multiplier: Int64, shift: Int64, low: Int64, high: Int64, rows: NDArray[np.intp]
-) -> Int64:
+def _nudged(stairs: _Stairs, multiplier: Int64, shift: Int64, rows: NDArray[np.intp]) -> Int64:
     """Multipliers near the given ones, for the channels in ``rows``, that meet all their thresholds with some R.
 
     The smallest R is a maximum of lines in m, the largest a minimum: their difference is convex, so that halving the
@@ -234,7 +238,7 @@ def _nudged(
     if not rows.size:
         return result
     active = np.arange(rows.size)
-    steps = _Steps.of(table, level, shift, low, high, rows)
+    steps = _Steps.of(stairs, shift, rows)
     left, right = result // 2, np.minimum(result * 2, (1 << 31) - 1)
     middle = result.copy()
     while active.size:
@@ -249,45 +253,28 @@ def _nudged(
     return result
 
 
-def _nearest(wanted: int, low: int, high: int) -> int:
-    return min(max(wanted, low), high)
-
-
-def _damage(
-    table: Int64,
-    level: Int64,
-    multiplier: Int64,
-    shift: Int64,
-    offset: Int64,
-    rounding: Rounding,
-    low: Int64,
-    high: Int64,
-    where: NDArray[np.bool_],
-) -> tuple[int, float]:
-    """(largest difference, largest fraction of accumulators) over the channels not proven exact."""
-    rows = np.flatnonzero(where)
+def _damage(stairs: _Stairs, scaling: _Scaling, rows: NDArray[np.intp]) -> tuple[int, float]:
+    """(largest difference, largest fraction of accumulators) over channels that are not proven exact."""
     if not rows.size:
         return 0, 0.0
-    m, t, r = multiplier[rows], shift[rows], offset[rows]
-    below, above, wanted = low[rows, None], high[rows, None], table[rows]
+    low, high, wanted = stairs.low[rows], stairs.high[rows], stairs.table[rows]
+    below, above = low[:, None], high[:, None]
+
+    def reached(acc: Int64) -> NDArray[np.bool_]:
+        return scaling.reaches(acc, stairs.level, rows)
+
     # our own thresholds, which lie within a few accumulators of the wanted ones
     reach = np.maximum(8, np.abs(wanted) >> 18)
     left = np.clip(wanted - reach, below, above + 1)
     right = np.clip(wanted + reach, below, above + 1)
-    stray = (left > below) & (_apply(np.maximum(left - 1, below), m, t, r, rounding) >= level)
-    stray |= (right <= above) & (_apply(np.minimum(right, above), m, t, r, rounding) < level)
-    left, right = np.where(stray, below, left), np.where(stray, above + 1, right)
-    while (left < right).any():
-        middle = (left + right) >> 1
-        reached = _apply(middle, m, t, r, rounding) >= level
-        active = left < right
-        right = np.where(active & reached, middle, right)
-        left = np.where(active & ~reached, middle + 1, left)
-    worst = float((np.abs(left - wanted).sum(axis=1) / (high[rows] - low[rows] + 1)).max())
+    stray = (left > below) & reached(np.maximum(left - 1, below))
+    stray |= (right <= above) & ~reached(np.minimum(right, above))
+    left = _first(np.where(stray, below, left), np.where(stray, above + 1, right), reached)
+    worst = float((np.abs(left - wanted).sum(axis=1) / (high - low + 1)).max())
     bound = 0
     for i in range(rows.size):
         points = np.concatenate([left[i] - 1, left[i], wanted[i] - 1, wanted[i]])
-        points = np.unique(np.clip(points, low[rows[i]], high[rows[i]]))
+        points = np.unique(np.clip(points, low[i], high[i]))
         ours = np.searchsorted(left[i], points, side="right")
         bound = max(bound, int(np.abs(ours - np.searchsorted(wanted[i], points, side="right")).max()))
     return bound, worst
