@@ -1,5 +1,5 @@
-"""What is left of a part of a network before it is planned: functions of one tensor are one table, pads are padding, and
-channels that nobody needs are gone. The same for all inputs."""
+"""What is left of a part of a network before it is planned: functions of one tensor are one table, pads are padding,
+and channels that nobody needs are gone. The same for all inputs."""
 
 from __future__ import annotations
 
