@@ -305,11 +305,12 @@ class LstmSums:
 class Lstm(Op):
     """LiteRT's integer LSTM: int8 inputs and hidden states, gates and cell of int16.
 
-    The pixels of the input in order are sequences of ``steps`` steps, each of which begins with reset states; the
-    result has a hidden state for each. ``entry`` (of inputs) and ``recurrent`` (of hidden states) have sums for each
-    gate: input, forget, cell, output. A gate is ``saturate(saturate(entry) + recurrent)`` to int16, with 12 bits of
-    fraction. The cell has ``cell_bits`` of fraction and is kept within ``cell_range``. Hidden states are scaled by
-    ``multiplier / 2^shift``, with ``zero_point`` added; a reset one is ``state_zero_point``.
+    The pixels of the input in order are sequences of ``steps`` steps, each of which begins with reset states, or
+    (``time_major``) the first steps of all of them, then the second ones; the result has a hidden state for each.
+    ``entry`` (of inputs) and ``recurrent`` (of hidden states) have sums for each gate: input, forget, cell, output. A
+    gate is ``saturate(saturate(entry) + recurrent)`` to int16, with 12 bits of fraction. The cell has ``cell_bits`` of
+    fraction and is kept within ``cell_range``. Hidden states are scaled by ``multiplier / 2^shift``, with
+    ``zero_point`` added; a reset one is ``state_zero_point``.
     """
 
     steps: int
@@ -321,10 +322,17 @@ class Lstm(Op):
     zero_point: int
     state_zero_point: int
     cell_range: tuple[int, int] = (-32768, 32767)
+    time_major: bool = False
 
     @property
     def units(self) -> int:
         return len(self.entry[0].weight)
+
+    def order(self, pixels: int) -> NDArray[np.int64]:
+        """The numbers of so many pixels, sequence by sequence, of each step by step."""
+        if not self.time_major:
+            return np.arange(pixels)
+        return np.arange(pixels).reshape(self.steps, -1).T.reshape(-1)
 
 
 @dataclass(kw_only=True)

@@ -83,6 +83,7 @@ class _Writer:
             raise PlaceError(f"an LSTM whose cell has {op.cell_bits} bits of fraction, not 11 or 12")
         if steps > MOST_STEPS:
             raise PlaceError(f"an LSTM of {steps} steps, more than the {MOST_STEPS} of a program")
+        self.order = op.order(steps)
         self.parts = [[parts[k] for k in ORDER] for parts in (op.entry, op.recurrent)]
         self.pieces = [pieces_of(parts) for parts in self.parts]
         block = max(c.block_in, c.block_out)  # hidden states fill whole blocks of either
@@ -98,12 +99,12 @@ class _Writer:
         low.take(max(0, self.entries.count - 8 * n))  # the gates' and what follows are scratch of the entries
         self.biases = [high.take(4 * n) if any(p.bias.any() for p in parts) else None for parts in self.parts]
         self.cell, self.cell_x = high.take(n), low.take(n)
-        act = _Places(0, c.act_units, 1, "act")
-        self.inputs = act.take(min(steps, TURNS * self.ahead) * self.pixel)
-        self.states = act.take(STATES * vectors)
-        strips = _Places(act.take(0).first, c.act_units, c.out_units, "act")
+        strips = _Places(0, c.act_units, c.out_units, "act")
+        self.states = strips.take(STATES * n)
         self.sign = strips.take(4 * n * self.ahead)
         self.quarters, self.top, self.index = (strips.take(4 * n) for _ in range(3))
+        inputs = _Places(strips.take(0).first, c.act_units, 1, "act")  # behind what ALU writes, in whole vectors
+        self.inputs = inputs.take(min(steps, TURNS * self.ahead) * self.pixel)
         self.w = VectorWriter(c)
         self.tile = {"sram_col": 1, "wrap_base": 0, "wrap_size": c.act_units}
 
@@ -123,7 +124,7 @@ class _Writer:
             if step % self.lstm.steps == 0:
                 self._reset(step)
             self._step(step)
-            self._tile(w.store_tile, self._state(step + 1), OUTPUT, step * n * c.out_units)
+            self._tile(w.store_tile, self._state(step + 1), OUTPUT, int(self.order[step]) * n * c.out_units)
         pack = PackStep(self.lstm.inputs[0], INPUT, self.shape, c.lanes, self.pixel, batch=c.batch)
         shape = (*self.shape[:3], self.lstm.units)
         output = self.lstm.output
@@ -161,10 +162,11 @@ class _Writer:
 
     def _load(self, first: int) -> None:
         """The inputs of the turn of steps that begins with ``first``, if there is one."""
-        count = min(self.ahead, self.steps - first)
-        if count > 0:
-            run = Run(self._input(first), count * self.pixel, 1)
-            self._tile(self.w.load_tile, run, INPUT, first * self.pixel)
+        pixels = self.order[first : first + self.ahead]
+        for part in np.split(pixels, np.flatnonzero(np.diff(pixels) != 1) + 1) if len(pixels) else ():
+            run = Run(self._input(first), len(part) * self.pixel, 1)
+            self._tile(self.w.load_tile, run, INPUT, int(part[0]) * self.pixel)
+            first += len(part)
 
     def _reset(self, step: int) -> None:
         state = self._state(step)

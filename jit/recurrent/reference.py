@@ -29,16 +29,17 @@ def lstm(op: Lstm, x: NDArray[Any]) -> NDArray[np.int8]:
     """Hidden states (1, H, W, units) of (1, H, W, inputs)."""
     result = np.empty((*x.shape[:-1], op.units), np.int8)
     pixels = result.reshape(-1, op.units)
-    for step, sums in enumerate(saturated(scaled(op.entry, x.reshape(-1, x.shape[-1])))):
+    entries = saturated(scaled(op.entry, x.reshape(-1, x.shape[-1])))
+    for step, pixel in enumerate(op.order(len(pixels))):
         if step % op.steps == 0:
             hidden = np.full(op.units, op.state_zero_point, np.int8)
             cell: Integers = np.zeros(op.units, np.int64)
-        entry, forget, fresh, output = saturated(sums + scaled(op.recurrent, hidden))
+        entry, forget, fresh, output = saturated(entries[pixel] + scaled(op.recurrent, hidden))
         fresh = rounded_shift(sigmoid(entry) * tanh(fresh), 30 - op.cell_bits)
         cell = np.clip(rounded_shift(sigmoid(forget) * cell, 15) + fresh, *op.cell_range)
         shown = sigmoid(output) * tanh(cell, 15 - op.cell_bits)
         shown = scale_round(shown, op.multiplier, op.shift, 0, Rounding.DOUBLE) + op.zero_point
-        pixels[step] = hidden = np.clip(shown, -128, 127).astype(np.int8)
+        pixels[pixel] = hidden = np.clip(shown, -128, 127).astype(np.int8)
     return result
 
 

@@ -28,7 +28,9 @@ def lstm(site: Site) -> str:
     """UNIDIRECTIONAL_SEQUENCE_LSTM of int8 with an int16 cell, without projection, peepholes, layer norm, CIFG"""
     _require_plain(site)
     x, entry, hidden, cell = site.operand(0), site.tensor(0), site.tensor(_HIDDEN), site.tensor(_CELL)
-    steps = _steps(site, entry.shape)
+    time_major = bool(site.option("timeMajor"))
+    if len(entry.shape) != 3:
+        raise Unsupported(f"an LSTM on a tensor of shape {entry.shape}")
     shown = site.file.tensors[site.file.model.subgraphs[0].operators[site.op.index].intermediates[4]]
     scale = 2.0**-15 / float(shown.scales[0]) * 2.0**-15
     multiplier, shift = quantize_multiplier(float(np.float32(scale)))
@@ -40,8 +42,9 @@ def lstm(site: Site) -> str:
     units = len(parts[0][0].weight)
     site.report_exact(units)
     return site.emit(
-        Lstm, [x.name], (*x.shape[:3], units), site.result.quantisation(), steps=steps, entry=parts[0],
-        recurrent=parts[1], cell_bits=-round(float(np.log2(cell.scales[0]))), multiplier=multiplier, shift=shift,
+        Lstm, [x.name], (*x.shape[:3], units), site.result.quantisation(),
+        steps=entry.shape[0 if time_major else 1], time_major=time_major, entry=parts[0], recurrent=parts[1],
+        cell_bits=-round(float(np.log2(cell.scales[0]))), multiplier=multiplier, shift=shift,
         zero_point=int(shown.zero_points[0]), state_zero_point=int(hidden.zero_points[0]),
         cell_range=(-clip, clip) if clip > 0 else (-32768, 32767),
     )  # fmt: skip
@@ -61,17 +64,6 @@ def _require_plain(site: Site) -> None:
     states = {site.tensor(_HIDDEN).index, site.tensor(_CELL).index}
     if any(states & {*op.inputs, *op.outputs} for op in site.file.operators if op is not site.op):
         raise Unsupported("an LSTM whose state another operator reads")
-
-
-def _steps(site: Site, shape: tuple[int, ...]) -> int:
-    """Steps of a sequence; the pixels of the input are one sequence after another."""
-    if len(shape) != 3:
-        raise Unsupported(f"an LSTM on a tensor of shape {shape}")
-    if not site.option("timeMajor"):
-        return shape[1]
-    if shape[1] != 1:
-        raise Unsupported(f"an LSTM on {shape[1]} sequences that take turns in memory")
-    return shape[0]
 
 
 def _sums(site: Site, place: int, source: Tensor, bias: NDArray[Any] | None) -> LstmSums:
