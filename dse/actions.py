@@ -38,7 +38,7 @@ from tilewright.jit.cost.tiles import AnyEstimate, TilesEstimate
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.planner import Plan
-from tilewright.jit.plan.strips import emit_mode, in_pairs
+from tilewright.jit.plan.strips import in_pairs, is_twin
 from tilewright.jit.tiled.judge import GEMM, WINDOW, Layer
 from tilewright.runtime.activity import count_traffic
 
@@ -84,7 +84,7 @@ def _count_chain(row: list[int], config: Config, counts: Counts) -> None:
         emits = vectors * config.out_units
         _count(
             _GEMM,
-            SimpleNamespace(window=1, pair=0),
+            SimpleNamespace(window=1, pair=0, twin=0),
             emits * row[Layer.KERNEL_Y] * row[Layer.STEP],
             emits,
             config,
@@ -92,7 +92,7 @@ def _count_chain(row: list[int], config: Config, counts: Counts) -> None:
         )
         counts["wgt_write"] += 1 if row[Layer.SHARED] else row[Layer.VECTORS] * config.out_units
     elif row[Layer.KIND] == GEMM:
-        _count(_GEMM, SimpleNamespace(window=0, pair=0), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
+        _count(_GEMM, SimpleNamespace(window=0, pair=0, twin=0), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
         counts["wgt_write"] += row[Layer.ARRAY] // pixels
     _count_passes(vectors * (row[Layer.PASSES] - 1), vectors, config, counts)
     counts["prm_write"] += row[Layer.PRM_FIXED] + row[Layer.PRM_EACH] * row[Layer.VECTORS]
@@ -127,10 +127,10 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
     if layer[t.L_KIND] == t.WINDOW:
         emits = rows * layer[t.L_WIDTH] * layer[t.L_UNITS] * node[t.N_INSTRUCTIONS]
-        pair = int(in_pairs(node[t.N_ROWS], emit_mode(config)))
-        _count(_GEMM, SimpleNamespace(window=1, pair=pair), gemm, emits // (1 + pair), config, counts)
+        pair, twin = int(in_pairs(node[t.N_ROWS], node[t.N_MODE])), int(is_twin(node[t.N_MODE]))
+        _count(_GEMM, SimpleNamespace(window=1, pair=pair, twin=twin), gemm, emits // (1 + pair), config, counts)
     elif node[t.N_GEMM]:
-        _count(_GEMM, SimpleNamespace(window=0, pair=0), gemm, gemm, config, counts)
+        _count(_GEMM, SimpleNamespace(window=0, pair=0, twin=0), gemm, gemm, config, counts)
     _count_passes(terms, results, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
     instructions = parts * (tasks * node[t.N_INSTRUCTIONS] + rows) + 2 * loads

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.config import Config
-from tilewright.dse.resources import Resources, resources
+from tilewright.dse.resources import Resources, act_rams, resources
 from tilewright.hw.parts import FAMILIES, PARTS, part_of
 
 #: LUTs of a part today over those when the weights were fitted; of UltraScale+ by ultra96's whole design
@@ -38,6 +38,7 @@ def built(config: Config, board: str | None) -> Resources:
     modules["alu.lane"]["lut"] *= _LANE[FAMILIES[part_of(config.board)]]
     if config.dsp_packing:
         modules["array"]["lut"] *= _PACKED_DOT
+    modules["act"]["bram36"] = config.cores * act_rams(config, config.act_row_units)  # once of a vector each
     for name, more in _TABLES.items():
         counts = modules.setdefault(name, {})
         for kind, each in more.items():

@@ -87,16 +87,15 @@ def shared(cores: int) -> dict[str, float]:
 def _core(config: Config) -> dict[str, dict[str, float]]:
     multipliers = config.batch * config.block_in * config.block_out // (2 if config.dsp_packing else 1)
     lanes = config.batch * config.block_out
-    act_row = max(config.in_units, config.out_units)
-    act_bits, acc_bits = 8 * act_row * config.act_unit_bytes, 8 * config.out_units * config.acc_unit_bytes
+    acc_bits = 8 * config.out_units * config.acc_unit_bytes
     wgt_bits = 8 * config.wgt_entry_bytes
-    act_rows, acc_rows = config.act_units // act_row, config.acc_units // config.out_units
+    acc_rows = config.acc_units // config.out_units
     modules: dict[str, dict[str, float]] = {_NAMES.get(name, name): dict(found) for name, found in area(config).items()}
     modules["array"]["dsp"] = multipliers
     modules["alu.lane"]["dsp"] = LANE_DSP * lanes
     modules["load"]["dsp"] = modules["store"]["dsp"] = EXTENT_DSP
     for name, blocks in (
-        ("act", config.act_banks * block_rams(act_bits, act_rows // config.act_banks, act_bits // config.bus_bits)),
+        ("act", act_rams(config, max(config.in_units, config.out_units))),
         ("acc", config.acc_banks * block_rams(acc_bits, acc_rows // config.acc_banks, acc_bits // config.bus_bits)),
         ("wgt", block_rams(wgt_bits, config.wgt_entries, wgt_bits // config.bus_bits)),
         ("uop_gemm", _uop_rams(config, Engine.GEMM)),
@@ -104,6 +103,12 @@ def _core(config: Config) -> dict[str, dict[str, float]]:
     ):
         modules[name] = {"bram36": blocks}
     return modules
+
+
+def act_rams(config: Config, row_units: int) -> float:
+    """36 Kbit blocks of act, of which a read brings so many units."""
+    bits = 8 * row_units * config.act_unit_bytes
+    return config.act_banks * block_rams(bits, config.act_bank_units // row_units, bits // config.bus_bits)
 
 
 def uncertainty(board: str) -> dict[str, float]:

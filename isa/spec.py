@@ -190,13 +190,18 @@ def _looped(
 
 
 def _units(name: str, results: Callable[[Fields], Any] = lambda fields: 1) -> Callable[[Fields, Config], Any]:
-    """Vectors of ``in_units`` or ``out_units``; in window mode, single units, or as many as there are ``results``."""
+    """Vectors of ``in_units`` or ``out_units``; in window mode, single units, or as many as ``results`` says."""
     return lambda fields, config: results(fields) + (getattr(config, name) - results(fields)) * (fields.window == 0)
 
 
 def _results(fields: Fields) -> Any:
     """Results of a window emit, each with weights of its own."""
     return 1 + fields.pair
+
+
+def _pushed(fields: Fields) -> Any:
+    """Units that a micro-op pushes into the window."""
+    return 1 + fields.twin
 
 
 def _vector(name: str, memory: Memory, reads: Callable[[Fields], Any] = always) -> Operand:
@@ -245,12 +250,13 @@ FORMATS: tuple[Format, ...] = (
     ),
     _looped(
         Opcode.GEMM,
-        (Operand("src", Memory.ACT, span=_units("in_units")),
+        (Operand("src", Memory.ACT, span=_units("in_units", _pushed)),
          Operand("wgt", Memory.WGT, span=lambda fields, config: _results(fields), emits=True),
          Operand("dst", Memory.ACC, True, span=_units("out_units", _results), emits=True)),
         (Field("window", 1, "1: window mode (depthwise, pooling); 0: dense"),
          Field("pair", 1, "1: a window emit gives two results, for packed multipliers"),
-         Field("pace", 1, "1: every micro-op takes two cycles")),
+         Field("pace", 1, "1: every micro-op takes two cycles"),
+         Field("twin", 1, "1: a window micro-op pushes two units, each into half of the window")),
         "acc[d] (+)= act[s] . wgt[w] over micro-ops in two affine loops.",
     ),
     _looped(

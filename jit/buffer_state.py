@@ -36,7 +36,7 @@ def find_place(state: BufferState, others: Iterable[BufferState], act: Pool, con
     """The free position in act that shares fewest banks with buffers of other readers or writers."""
     size, best = state.buffer.size, None
     bank = config.act_bank_units
-    align = max(config.in_units, config.out_units)
+    align = config.act_row_units
     live = [other for other in others if other.live and not other.dead]
     starts = {b * bank for b in range(config.act_banks)} | {low for low, _ in act.ranges()}
     for start in sorted(-(-s // align) * align for s in starts):

@@ -24,7 +24,7 @@ def fit(lowered: Lowered, plan: Plan, policy: Policy) -> list[Action]:
     least = {name: buffer.capacity for name, buffer in buffers.items()}
     for name, buffer in buffers.items():
         slack = INPUT_LEAD if name in lowered.packs else buffer.rows if policy.slack is None else policy.slack
-        buffer.capacity = min(buffer.rows, least[name] + slack)
+        buffer.capacity = min(buffer.rows, least[name] + slack + slack % buffer.step)
     for _ in range(_ATTEMPTS):
         scheduler = Scheduler(plan.config, lowered, policy)
         try:
@@ -44,6 +44,7 @@ def _shrink(names: Sequence[str], buffers: Mapping[str, Buffer], least: Mapping[
         largest = max(spare, key=lambda n: spare[n], default=None)
         if largest is not None and spare[largest] > 0:
             buffer, bottom = buffers[largest], least[largest] + slack
-            buffer.capacity = max(bottom, min(buffer.capacity - 1, buffer.capacity * 5 // 8))
+            less = min(buffer.capacity - 1, buffer.capacity * 5 // 8)
+            buffer.capacity = max(bottom, less - less % buffer.step)
             return True
     return False

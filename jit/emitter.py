@@ -101,7 +101,7 @@ class Emitter:
         buffer = self._buffers[action.tensor]
         source = self._spills.get(action.tensor)
         fields = {
-            "sram": (action.row % buffer.capacity) * buffer.stride, "sram_col": 1,
+            "sram": buffer.slot(action.row), "sram_col": buffer.step,
             "cols": buffer.stride, **buffer.wrap, **self._row_in_dram(buffer, source or action.tensor, action.row),
             "segment": INPUT if source is None else SCRATCH,
         }  # fmt: skip
@@ -118,7 +118,7 @@ class Emitter:
             last = action.row + top + (bottom if action.row == buffer.height - 1 else 0)
             for row in range(first, last + 1):
                 fields = {
-                    "sram": (row % buffer.capacity) * buffer.stride, "sram_col": 1, "cols": buffer.stride,
+                    "sram": buffer.slot(row), "sram_col": buffer.step, "cols": buffer.stride,
                     **buffer.wrap, **self._row_in_dram(buffer, action.tensor, row), "segment": SCRATCH,
                 }  # fmt: skip
                 self._writer.store_tile(fields, self._beats(fields))
@@ -209,22 +209,23 @@ class Emitter:
 
     # -- padding -----------------------------------------------------------------------------------------
 
-    def _constant(self, out: Buffer, dst: int, outer: int, step: int, units: int) -> None:
+    def _constant(self, out: Buffer, dst: int, outer: int, step: int, units: int, apart: int = 1) -> None:
+        """Fill ``outer`` times ``units`` units, ``apart`` from one to the next."""
         span = self.config.out_units
         self._writer.constant(
-            out.pad_value, outer=outer, inner=units // span, dst=dst, dst_outer=step, dst_inner=span, **out.wrap
+            out.pad_value, outer=outer, inner=units // span, dst=dst, dst_outer=step, dst_inner=span * apart, **out.wrap
         )
 
     def _fill_columns(self, out: Buffer) -> None:
         """Padding columns of every slot and the rows above the image, written once when a ring is born."""
         _, left, _, right = out.pad
+        slots, stride = out.capacity // out.step, out.stride * out.step  # columns of rows that lie side by side are one
         if left:
-            self._constant(out, 0, out.capacity, out.stride, left * out.units)
+            self._constant(out, 0, slots, stride, left * out.pixel)
         if right:
-            column = (left + out.width) * out.units
-            self._constant(out, column, out.capacity, out.stride, right * out.units)
+            self._constant(out, (left + out.width) * out.pixel, slots, stride, right * out.pixel)
         self._fill_rows(out, -out.pad[0], out.pad[0])
 
     def _fill_rows(self, out: Buffer, first: int, count: int) -> None:
         for row in range(first, first + count):
-            self._constant(out, out.offset(row, 0), 1, 0, out.width * out.units)
+            self._constant(out, out.offset(row, 0), 1, 0, out.width * out.units, out.step)

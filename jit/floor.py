@@ -117,7 +117,8 @@ def _window_cycles(node: WindowNode, config: Config) -> int:
             node.height, rows, kw, min(stride, kw), node.strides[0], most, config.block_in, mode
         ) for rows in range(node.taps.shape[0] + 1)
     ]  # fmt: skip
-    return int(np.maximum(columns * np.array(pushes)[node.kernel_rows()], emits).sum())
+    each = 1 + node.may_have_twins  # rows that a push takes
+    return int(np.maximum(columns * -(-np.array(pushes) // each)[node.kernel_rows()], emits).sum())
 
 
 def _diagonal_cycles(node: WindowNode, config: Config) -> int:

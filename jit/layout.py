@@ -17,7 +17,8 @@ def units_for(channels: int, config: Config) -> int:
 
 @dataclass
 class Buffer:
-    """A tensor in act: ``[row][column][unit]``, rows and columns counted with their padding.
+    """A tensor in act: ``[row][column][unit]``, or ``[row // 2][column][unit][row % 2]`` where ``step`` is 2, rows and
+    columns counted with their padding.
 
     ``pad`` is (top, left, bottom, right) pixels of ``pad_value``. ``capacity`` rows are held; row v lies in
     slot ``v % capacity``. ``base`` is the first unit of the ring, set by the schedule.
@@ -31,11 +32,17 @@ class Buffer:
     pad_value: int = 0
     capacity: int = 0
     base: int = -1
+    step: int = 1  #: units of act from one unit of a row to its next
 
     @property
     def stride(self) -> int:
         """Units per row, padding included."""
         return (self.pad[1] + self.width + self.pad[3]) * self.units
+
+    @property
+    def pixel(self) -> int:
+        """Units of act from one pixel of a row to the next."""
+        return self.units * self.step
 
     @property
     def rows(self) -> int:
@@ -55,7 +62,12 @@ class Buffer:
     def offset(self, row: int, column: int = 0, unit: int = 0) -> int:
         """Ring offset of a pixel; row 0 and column 0 are the first unpadded ones (negative: padding)."""
         slot = (row + self.pad[0]) % self.capacity
-        return slot * self.stride + (column + self.pad[1]) * self.units + unit
+        beside = slot % self.step  # row of those that lie side by side
+        return (slot - beside) * self.stride + ((column + self.pad[1]) * self.units + unit) * self.step + beside
+
+    def slot(self, row: int) -> int:
+        """Ring offset of a row's first pixel, padding included; row 0 is the first padded one."""
+        return self.offset(row - self.pad[0], -self.pad[1])
 
 
 def duplicate(tensor: str) -> str:

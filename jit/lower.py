@@ -8,6 +8,7 @@ different values are copied.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -74,6 +75,12 @@ class _Lowering:
         weights = [b.tensor for b in self.blocked.values() if not b.packed]
         stored = list(dict.fromkeys([*(self.resolve(t) for t in self.graph.outputs), *weights]))
         copies = frozenset(self.copies)
+        if not self.tiled:
+            reads = Counter(t for n in self.nodes for t in n.inputs)
+            for node in self.nodes:
+                source = node.inputs[0]
+                if isinstance(node, WindowNode) and reads[source] == 1 and source not in stored:
+                    node.allow_twins(self.specs[source].shape[1])
         return Lowered(
             self.config, self.nodes, self.packs, outputs, self.specs, rows_inputs, stored, self.blocked, copies
         )

@@ -73,7 +73,14 @@ class Lowered:
             pad: tuple[int, int, int, int] = tuple(row[b.B_TOP : b.B_RIGHT + 1])
             _, width, units = self.tensors[tensor]
             self.buffers[name] = Buffer(
-                name, row[b.B_HEIGHT], width, units, pad, values.get(tensor, 0), row[b.B_CAPACITY]
+                name,
+                row[b.B_HEIGHT],
+                width,
+                units,
+                pad,
+                values.get(tensor, 0),
+                row[b.B_CAPACITY],
+                step=row[b.B_STEP],
             )
             names.append(name)
             if row[b.B_KIND] == b.COPY:

@@ -39,14 +39,16 @@ def _dense(acc: int, act: int, wgt: int, keep: int, s: _Sizes) -> None:
 
 
 @compiled
-def _emit(acc: int, newest: int, wgt: int, keep: int, s: _Sizes) -> None:
-    """One result of a window emit; ``newest`` is the address of window[0], older units lie below it."""
-    v = s.lanes
+def _emit(acc: int, first: int, second: int, wgt: int, keep: int, s: _Sizes) -> None:
+    """One result of a window emit; ``first`` and ``second`` are the addresses of window[0] and of window[BLOCK_IN / 2],
+    older units of each half lie below."""
+    v, half = s.lanes, s.block_in // 2
     for b in range(s.batch):
-        to, at = acc + 4 * b * v, newest + b * v
-        window_pair(v, to, at, s.unit, wgt, keep)
-        for t in range(2, s.block_in, 2):
-            window_pair(v, to, at - t * s.unit, s.unit, wgt + t * s.block_out, 1)
+        to = acc + 4 * b * v
+        for t in range(0, half, 2):
+            window_pair(v, to, first + b * v - t * s.unit, s.unit, wgt + t * s.block_out, keep | t)
+        for t in range(0, half, 2):
+            window_pair(v, to, second + b * v - t * s.unit, s.unit, wgt + (half + t) * s.block_out, 1)
 
 
 @compiled
@@ -72,11 +74,12 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
     acc_at, act_at, wgt_at, uops = m.acc.ctypes.data, m.act.ctypes.data, m.wgt.ctypes.data, m.uop_gemm
     sizes = _Sizes(s.batch, s.block_in, s.block_out, s.lanes, s.in_units, s.out_units, s.unit)
     acc_size, entry, masks = 4 * s.unit, s.block_in * s.block_out, matrix_masks(row, s)
-    window, taps, push_only = row.window != 0, s.block_in, (1 << s.acc_bits) - 1
+    window, twin, taps, push_only = row.window != 0, row.twin != 0, s.block_in, (1 << s.acc_bits) - 1
     if window:
-        m.window[: (taps - 1) * s.unit] = 0
-    # window[t] is the unit t before the newest in a buffer that grows upward
+        m.window[:, : (taps - 1) * s.unit] = 0
+    # window[t] is the unit t before the newest in a buffer that grows upward; with twin its second half has its own
     buffer_at, newest, emits = m.window.ctypes.data, taps - 2, 0
+    other_at = buffer_at + m.window.shape[1] if twin else buffer_at - taps // 2 * s.unit
     pair, gathered = np.zeros(2 * entry if row.pair else 0, np.int8), -1  # the weights of a pair, and which they are
     begin, count, uop_mask = row.uop_begin, row.uop_count, s.uop_gemm_depth - 1
     for o in range(row.outer):
@@ -91,9 +94,14 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
                     continue
                 newest += 1
                 if newest == taps + WINDOW_CHUNK:
-                    copy_bytes(buffer_at, buffer_at + (newest - taps + 1) * s.unit, (taps - 1) * s.unit)
+                    for half in m.window[: 1 + twin]:
+                        at = half.ctypes.data
+                        copy_bytes(at, at + (newest - taps + 1) * s.unit, (taps - 1) * s.unit)
                     newest = taps - 1
-                copy_bytes(buffer_at + newest * s.unit, act, s.unit)
+                at = newest * s.unit
+                copy_bytes(buffer_at + at, act, s.unit)
+                if twin:
+                    copy_bytes(other_at + at, act + s.unit, s.unit)
                 if uop[0] == push_only:
                     continue
                 emits += 1
@@ -102,6 +110,6 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
                         _gather(m.wgt.reshape(-1), wgt * entry, pair, sizes)
                         gathered = wgt
                     weights = pair.ctypes.data
-                    _emit(acc + acc_size, buffer_at + newest * s.unit, weights + entry, uop[3], sizes)
-                _emit(acc, buffer_at + newest * s.unit, weights, uop[3], sizes)
+                    _emit(acc + acc_size, buffer_at + at, other_at + at, weights + entry, uop[3], sizes)
+                _emit(acc, buffer_at + at, other_at + at, weights, uop[3], sizes)
     return emits

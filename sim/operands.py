@@ -52,6 +52,8 @@ def matrix_masks(row: Any, s: Shape) -> tuple[int, int, int, int, int]:
     acc, act = s.acc_depth - 1, s.act_depth - 1
     if row.window == 0:
         acc, act = acc & ~(s.out_units - 1), act & ~(s.in_units - 1)
+    elif row.twin:
+        act &= ~1
     return row.wrap_base, row.wrap_size, acc, act, s.wgt_depth - 1
 
 

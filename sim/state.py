@@ -52,8 +52,8 @@ class Memories(NamedTuple):
 
     act: int8 (units x batch x lanes); acc: int32, likewise; wgt: int8, entries in pair order
     [BI/2][BO][2]; prm: int64 (entries, scaling.ROWS, BO); uop_gemm: int64 (depth, 4), uop_alu: int64
-    (depth, 3), columns as in ``UOP_FIELDS``; window: int8, room for GEMM's shift register; table:
-    int8, the tables, and behind them room for a vector that was looked up.
+    (depth, 3), columns as in ``UOP_FIELDS``; window: int8 (2, ...), room for GEMM's shift register, and for the
+    half of it that a second unit enters; table: int8, the tables, and behind them room for a vector that was looked up.
     """
 
     act: NDArray[np.int8]
@@ -101,6 +101,6 @@ def make_memories(config: Config) -> Memories:
         prm=np.zeros((shape.prm_depth, ROWS, shape.block_out), np.int64),
         uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
         uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
-        window=np.zeros((shape.block_in + WINDOW_CHUNK) * shape.unit, np.int8),
+        window=np.zeros((2, (shape.block_in + WINDOW_CHUNK) * shape.unit), np.int8),
         table=np.zeros(TABLES * TABLE_VALUES + shape.lanes, np.int8),
     )

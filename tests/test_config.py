@@ -21,7 +21,7 @@ from tilewright.pages import filled
 from tilewright.runtime.device import open_device
 
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
-PYNQ_Z2_FINGERPRINT = "408b0b8571f33cac"
+PYNQ_Z2_FINGERPRINT = "8da7d346c58d65af"
 NUMBERS = {name: (p.low, p.high, p.power_of_two) for name, p in PARAMETERS.items() if p.kind is int}
 
 

@@ -83,7 +83,7 @@ class Config:
     block_out: int = _parameter(16, "output channels of an acc vector (BLOCK_OUT)", "channels", 4, 64)
     weight_bits: int = _parameter(8, "width of a weight", "bits", 2, 8)
     act_bytes: int = _parameter(64 * KIB, "size of the activation memory `act`", "bytes", KIB, 4096 * KIB)
-    act_banks: int = _parameter(8, "banks of `act`, each with one reader and one writer", "banks", 2, 32)
+    act_banks: int = _parameter(4, "banks of `act`, each with one reader and one writer", "banks", 2, 32)
     wgt_bytes: int = _parameter(256 * KIB, "size of the weight memory `wgt`", "bytes", KIB, 8192 * KIB)
     acc_bytes: int = _parameter(128 * KIB, "size of the accumulator memory `acc`", "bytes", KIB, 4096 * KIB)
     acc_banks: int = _parameter(4, "banks of `acc`, each with one reader and one writer", "banks", 2, 16)
@@ -158,6 +158,11 @@ class Config:
     def out_units(self) -> int:
         """Units one ALU vector or dense GEMM result spans (BLOCK_OUT / lanes)."""
         return self.block_out // self.lanes
+
+    @cached_property
+    def act_row_units(self) -> int:
+        """Units that one read of act brings: a vector, and with packed multipliers the two that a push may take."""
+        return max(self.in_units, self.out_units, 2 if self.dsp_packing else 1)
 
     @cached_property
     def act_units(self) -> int:
@@ -326,9 +331,9 @@ class Config:
                 f"writes in a cycle (2 x axi_bits x axi_ports / 8), or 0 for no limit",
             ),
             (
-                self.act_bank_units >= max(self.in_units, self.out_units),
-                f"act_banks = {self.act_banks}: a bank must hold a whole vector; at most "
-                f"{self.act_units // max(self.in_units, self.out_units)} here",
+                self.act_bank_units >= self.act_row_units,
+                f"act_banks = {self.act_banks}: a bank must hold what a read brings; at most "
+                f"{self.act_units // self.act_row_units} here",
             ),
             (
                 self.acc_bank_units >= self.out_units,
@@ -358,7 +363,7 @@ def _unknown_parameter(name: str) -> str:
 def _presets() -> dict[str, Config]:
     base = Config()
     mpsoc = base.replace(
-        axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, dram_latency=64, clock_mhz=86
+        axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=86
     )
     return {
         "pynq-z2": base,
@@ -381,11 +386,11 @@ def _presets() -> dict[str, Config]:
             prm_entries=32, queue_depth=8, dsp_packing=False,
         ),
         "vta-64": base.replace(
-            name="vta-64", board="pynq-z1", block_in=8, block_out=8, act_bytes=32 * KIB, wgt_bytes=64 * KIB,
-            acc_bytes=64 * KIB, dsp_packing=False,
+            name="vta-64", board="pynq-z1", block_in=8, block_out=8, act_bytes=32 * KIB, act_banks=8,
+            wgt_bytes=64 * KIB, acc_bytes=64 * KIB, dsp_packing=False,
         ),
         # 322 DSP slices: more than any XC7Z020 has, so it names no board
-        "vta-256": base.replace(name="vta-256", board="", dsp_packing=False),
+        "vta-256": base.replace(name="vta-256", board="", dsp_packing=False, act_banks=8),
     }  # fmt: skip
 
 

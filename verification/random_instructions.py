@@ -155,8 +155,8 @@ class Proposals:
             dst = s.rng.permutation(GROUP) % min(4, s.area[Memory.ACC][1] // s.span) * c.out_units
             columns = [dst, self._offsets(Memory.ACC, c.out_units, GROUP), self._offsets(Memory.PRM, 1, GROUP)]
         else:
-            results = 2 if group == 1 and s.chance(0.7) else 1  # even offsets serve pairs
-            steps = (c.out_units, c.in_units, 1) if group == 0 else (results, 1, results)
+            results = 2 if group == 1 and s.chance(0.7) else 1  # even offsets serve pairs, and twins
+            steps = (c.out_units, c.in_units, 1) if group == 0 else (results, s.pick(1, 2), results)
             columns = [self._offsets(n, k, GROUP) for n, k in zip((Memory.ACC, Memory.ACT, Memory.WGT), steps)]
             if group == 1:
                 columns[0] = np.where(s.rng.random(GROUP) < 0.6, self.push_only, columns[0])
@@ -238,7 +238,8 @@ class Proposals:
         emits = (uops[:, 0] != self.push_only) if window else np.ones(len(uops), np.bool_)
         even = not bool((uops[emits][:, [0, 2]] % 2).any())
         pair = int(window and c.dsp_packing and even and s.chance(0.6))
-        spans = (1 + pair, 1) if window else (c.out_units, c.in_units)
+        twin = int(window and c.dsp_packing and not bool((uops[:, 1] % 2).any()) and s.chance(0.6))
+        spans = (1 + pair, 1 + twin) if window else (c.out_units, c.in_units)
         src = self._operand("src", Memory.ACT, uops[:, 1], spans[1], fields)
         dst = self._operand("dst", Memory.ACC, uops[emits, 0], spans[0], fields)
         wgt = self._operand("wgt", Memory.WGT, uops[emits, 2], 1 + pair, fields)
@@ -246,7 +247,7 @@ class Proposals:
             return None
         sequence = np.tile(emits, fields["outer"] * fields["inner"])
         pace = s.chance(0.2) or (c.dsp_packing and window and bool((sequence[1:] & sequence[:-1]).any()))
-        return s.proposal(Opcode.GEMM, {**fields, "window": int(window), "pair": pair, "pace": int(pace)})
+        return s.proposal(Opcode.GEMM, {**fields, "window": int(window), "pair": pair, "twin": twin, "pace": int(pace)})
 
     # -- ALU engine ------------------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ _ENUMS: tuple[type[IntEnum], ...] = (spec.Opcode, Engine, spec.Memory, AluOp, Co
 def constants(config: Config) -> dict[str, int]:
     """The integer constants of the header by name."""
     c, beat = config, config.beat_bytes
-    act_span = max(c.in_units, c.out_units)
     gemm_bits, alu_bits = (spec.uop_width(c, engine) for engine in (Engine.GEMM, Engine.ALU))
     return {
         "BATCH": c.batch,
@@ -42,7 +41,7 @@ def constants(config: Config) -> dict[str, int]:
         "BEAT_WEIGHTS": c.axi_bits // c.weight_bits,
         "ACT_BANKS": c.act_banks,
         "ACT_BANK_UNITS": c.act_bank_units,
-        "ACT_SPAN": act_span,
+        "ACT_SPAN": c.act_row_units,
         "ACT_PARTS": c.act_unit_bytes // beat,
         "ACC_BANKS": c.acc_banks,
         "ACC_BANK_UNITS": c.acc_bank_units,

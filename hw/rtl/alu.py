@@ -154,7 +154,7 @@ class Alu(Elaboratable):
             reads_src_4.eq(valid[2] & wrap_3[2 * n]), reads_dst_4.eq(valid[2] & wrap_3[2 * n + 1]),
         ]  # fmt: skip
         acc_unit = bits_for(c.out_units) if c.out_units > 1 else 0
-        act_row = max(c.in_units, c.out_units)
+        act_row, vectors = c.act_row_units, c.act_row_units // c.out_units  # of a row of act
         act_unit = bits_for(act_row) if act_row > 1 else 0
         reads_dst_5, dst_5 = Signal(), Signal.like(dst_4, reset_less=True)  # a cycle later with pace = 1
         m.d.sync += [reads_dst_5.eq(reads_dst_4 & mode[3].paced), dst_5.eq(dst_4)]
@@ -174,10 +174,10 @@ class Alu(Elaboratable):
         unit_bits = 8 * c.act_unit_bytes
         width = unit_bits * c.out_units
         x: Value = self.act_read.data
-        if c.in_units > 1:
-            x = self.act_read.data[:unit_bits]
-            for k in range(1, c.in_units):
-                x = Mux(act_from_4[2][:act_unit] == k, self.act_read.data[k * unit_bits : (k + 1) * unit_bits], x)
+        if vectors > 1:
+            x = self.act_read.data[:width]
+            for k in range(1, vectors):
+                x = Mux(act_from_4[2][:act_unit] == k, self.act_read.data[k * width : (k + 1) * width], x)
         act_6 = Signal(width)
         m.d.comb += act_6.eq(x)
         table_from_1 = delay(m, table_1, 6, "table_from_1")
@@ -226,12 +226,12 @@ class Alu(Elaboratable):
             self.acc_write.address.eq(dst_16[acc_unit:]), self.acc_write.data.eq(Cat(*results_32)),
             self.acc_write.chunks.eq(write_acc.replicate(len(self.acc_write.chunks))),
             self.act_write.address.eq(act_16[act_unit:]),
-            self.act_write.data.eq(Cat(*results_8, *(results_8 * (c.in_units - 1)))),
+            self.act_write.data.eq(Cat(*results_8 * vectors)),
         ]  # fmt: skip
-        per_unit = len(self.act_write.chunks) // act_row
-        if c.in_units > 1:
-            one = [write_act & (act_16[:act_unit] == k) for k in range(c.in_units)]
-            m.d.comb += self.act_write.chunks.eq(Cat(*[bit.replicate(per_unit) for bit in one]))
+        per_vector = len(self.act_write.chunks) // vectors
+        if vectors > 1:
+            one = [write_act & (act_16[:act_unit] == k) for k in range(vectors)]
+            m.d.comb += self.act_write.chunks.eq(Cat(*[bit.replicate(per_vector) for bit in one]))
         else:
             m.d.comb += self.act_write.chunks.eq(write_act.replicate(len(self.act_write.chunks)))
         return m

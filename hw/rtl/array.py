@@ -13,9 +13,10 @@ from tilewright.hw.rtl.sequencer import delay
 class MultiplierArray(Elaboratable):
     """Operands in stages 6 and 7 of GEMM, sums in stage 11.
 
-    push, first, unit (stage 6): unit enters the window, which ``first`` clears before. vector, window_6 (stage
-    6): the dense operand. weights, emit_7, window_7 (stage 7). sums (stage 11): int32 in acc order (unit, batch,
-    lane); in window mode the first unit counts.
+    push, first, unit (stage 6): unit enters the window, which ``first`` clears before; with twin_6 ``second`` enters
+    its second half, into which what leaves the first one goes else. vector, window_6 (stage 6): the dense operand.
+    weights, emit_7, window_7 (stage 7). sums (stage 11): int32 in acc order (unit, batch, lane); in window mode the
+    first unit counts.
 
     With dsp_packing two outputs share a multiplier and its operand. In window mode they have none in common:
     stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``).
@@ -26,7 +27,8 @@ class MultiplierArray(Elaboratable):
         self.config = config
         self.less = int(config.dsp_packing)
         self.push, self.first, self.window_6 = Signal(), Signal(), Signal()
-        self.unit = Signal(8 * config.act_unit_bytes)
+        self.twin_6 = Signal()
+        self.unit, self.second = Signal(8 * config.act_unit_bytes), Signal(8 * config.act_unit_bytes)
         self.vector = Signal(8 * config.act_unit_bytes * config.in_units)
         self.weights = Signal(8 * config.wgt_entry_bytes)
         self.emit_7, self.window_7, self.pair_7 = Signal(), Signal(), Signal()
@@ -53,9 +55,13 @@ class MultiplierArray(Elaboratable):
         return m
 
     def _pushed(self, b: int, l: int, taps: Signal, keep: Value) -> Value:
-        """A lane's window with the unit in it, before that cleared or kept."""
-        at = 8 * (b * self.config.lanes + l)
-        return Cat(self.unit[at : at + 8], Mux(keep, taps[: len(taps) - 8], 0))
+        """A lane's window with the unit in it, or both units, before that cleared or kept."""
+        at, half = 8 * (b * self.config.lanes + l), len(taps) // 2
+        older = Mux(keep, taps[: len(taps) - 8], 0)
+        if not self.config.dsp_packing:
+            return Cat(self.unit[at : at + 8], older)
+        middle = Mux(self.twin_6, self.second[at : at + 8], older[half - 8 : half])
+        return Cat(self.unit[at : at + 8], older[: half - 8], middle, older[half:])
 
     def _vector(self, b: int) -> Value:
         """The dense operand: channel k of image b is unit k // V, lane k % V."""

@@ -49,7 +49,7 @@ class Gemm(Elaboratable):
 
         # stage 0: issue
         wrap_base, wrap_size = Signal.like(f.wrap_base, reset_less=True), Signal.like(f.wrap_size, reset_less=True)
-        window, pair = Signal(reset_less=True), Signal(reset_less=True)
+        window, pair, twin = (Signal(name=n, reset_less=True) for n in ("window", "pair", "twin"))
         m.d.comb += [
             seq.issue.eq(self.issue), self.ready.eq(seq.ready), seq.is_wait.eq(f.opcode == Opcode.WAIT),
             seq.wait_cycles.eq(wait.cycles), seq.uop_begin.eq(f.uop_begin), seq.uop_count.eq(f.uop_count),
@@ -65,24 +65,27 @@ class Gemm(Elaboratable):
                 operand.inner.eq(getattr(f, f"{name}_inner")),
             ]  # fmt: skip
         with m.If(self.issue):
-            m.d.sync += [wrap_base.eq(f.wrap_base), wrap_size.eq(f.wrap_size), window.eq(f.window), pair.eq(f.pair)]
+            m.d.sync += [
+                wrap_base.eq(f.wrap_base), wrap_size.eq(f.wrap_size), window.eq(f.window), pair.eq(f.pair),
+                twin.eq(f.twin if c.dsp_packing else 0),
+            ]  # fmt: skip
 
         # stage 1: micro-op address; stage 2: micro-op
         m.d.comb += [self.uop_enable.eq(seq.valid), self.uop_address.eq(seq.uop)]
         valid_2, first_2 = Signal(), Signal(reset_less=True)
         terms = {n: Signal.like(o.term, name=f"{n}_term_2", reset_less=True) for n, o in seq.operands.items()}
-        shape_1 = Cat(wrap_base, wrap_size, pair, window)
+        shape_1 = Cat(wrap_base, wrap_size, twin, pair, window)
         shape_2 = Signal.like(shape_1, reset_less=True)
         m.d.sync += [valid_2.eq(seq.valid), first_2.eq(seq.first), shape_2.eq(shape_1)]
         m.d.sync += [terms[n].eq(o.term) for n, o in seq.operands.items()]
         uop = uop_view(Engine.GEMM, self.uop_word, c)
-        pair_2, window_2 = shape_2[-2:]
+        twin_2, pair_2, window_2 = shape_2[-3:]
         emits_2 = valid_2 & ~(window_2 & uop.dst.all())
 
         # stage 3: sums
         valid_3, emit_3, pair_3 = Signal(), Signal(), Signal()
-        first_3, window_3, accumulate_3 = (
-            Signal(name=n, reset_less=True) for n in ("first_3", "window_3", "accumulate_3")
+        first_3, window_3, twin_3, accumulate_3 = (
+            Signal(name=n, reset_less=True) for n in ("first_3", "window_3", "twin_3", "accumulate_3")
         )
         dst_3, wgt_3 = Signal(sizes["dst"], reset_less=True), Signal(sizes["wgt"], reset_less=True)
         src_3 = Signal(sizes["src"], reset_less=True)
@@ -90,8 +93,8 @@ class Gemm(Elaboratable):
         m.d.sync += [
             valid_3.eq(valid_2), emit_3.eq(emits_2), pair_3.eq(emits_2 & pair_2 if c.dsp_packing else 0),
             first_3.eq(first_2),
-            window_3.eq(window_2), accumulate_3.eq(uop.accumulate), dst_3.eq(uop.dst + terms["dst"]),
-            src_3.eq(uop.src + terms["src"]), wgt_3.eq(uop.wgt + terms["wgt"]), Cat(base_3, size_3).eq(shape_2[:-2]),
+            window_3.eq(window_2), twin_3.eq(twin_2), accumulate_3.eq(uop.accumulate), dst_3.eq(uop.dst + terms["dst"]),
+            src_3.eq(uop.src + terms["src"]), wgt_3.eq(uop.wgt + terms["wgt"]), Cat(base_3, size_3).eq(shape_2[:-3]),
         ]  # fmt: skip
 
         # stage 4: wrap; the act read. The second result of a pair takes the slot behind, in which nothing else emits.
@@ -104,6 +107,7 @@ class Gemm(Elaboratable):
         emit = delay(m, self._next(m, emit_3 | pair[0], "emit_4", True), write_stage, "emit_from_4", reset=True)
         first = delay(m, self._next(m, first_3, "first_4"), 3, "first_from_4")
         windowed = delay(m, self._next(m, window_3 | pair[0], "window_4"), 7, "window_from_4")
+        twin = delay(m, self._next(m, twin_3, "twin_4"), 2, "twin_from_4")
         accumulate_4, dst_4 = Signal(reset_less=True), Signal.like(dst_3, reset_less=True)
         wgt_4 = Signal.like(wgt_3, reset_less=True)
         m.d.sync += [
@@ -113,7 +117,7 @@ class Gemm(Elaboratable):
         accumulate = delay(m, accumulate_4, 6, "accumulate_from_4")
         dst = delay(m, dst_4, write_stage, "dst_from_4")
         wgt = delay(m, wgt_4, 1, "wgt_from_4")
-        row_units = max(c.in_units, c.out_units)
+        row_units = c.act_row_units
         unit_bits = bits_for(row_units) if row_units > 1 else 0
         m.d.comb += [self.act.enable.eq(valid[0]), self.act.address.eq(src_4[unit_bits:])]
 
@@ -128,8 +132,12 @@ class Gemm(Elaboratable):
         single: Value = units[0]
         for k in range(1, row_units):
             single = Mux(unit[:unit_bits] == k, units[k], single)
+        second = units[-1]  # of the pair that a push with twin takes
+        for k in range(1, row_units - 1, 2):
+            second = Mux(unit[1:unit_bits] == k // 2, units[k], second)
         m.d.comb += [
             array.push.eq(valid[2]), array.first.eq(first[2]), array.unit.eq(single),
+            array.twin_6.eq(twin[2]), array.second.eq(second),
             array.vector.eq(self.act.data if c.in_units > 1 else single), array.window_6.eq(windowed[2]),
             array.emit_7.eq(emit[3]), array.window_7.eq(windowed[3]), array.pair_7.eq(pair[3]),
             array.weights.eq(self.wgt_data),

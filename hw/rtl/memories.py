@@ -124,10 +124,9 @@ class Memories(Elaboratable):
 
     def __init__(self, config: Config, load: LoadData) -> None:
         self.config, self.load = config, load
-        self.act_row_units = max(config.in_units, config.out_units)
-        row = self.act_row_units * config.act_unit_bytes
+        row = config.act_row_units * config.act_unit_bytes
         self.act = BankedMemory(
-            config.act_units // self.act_row_units, 8 * row, config.act_banks, row // config.beat_bytes,
+            config.act_units // config.act_row_units, 8 * row, config.act_banks, row // config.beat_bytes,
             ("gemm", "alu", "store"), ("alu", "load"),
         )  # fmt: skip
         row = config.out_units * config.acc_unit_bytes
@@ -153,7 +152,7 @@ class Memories(Elaboratable):
 
         act_data = Mux(load.whole, load.value[:8].replicate(c.beat_bytes), load.data)
         act_parts = c.act_unit_bytes // c.beat_bytes
-        self._unit_write(m, self.act.writers[1], self.act_row_units, act_parts, load.write[Memory.ACT], act_data)
+        self._unit_write(m, self.act.writers[1], c.act_row_units, act_parts, load.write[Memory.ACT], act_data)
 
         # acc: int8 beats widen to four beats' width
         wide = Signal(4 * c.bus_bits)

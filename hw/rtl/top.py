@@ -128,7 +128,7 @@ class Tilewright(Elaboratable):
         ]  # fmt: skip
         # STORE reads single units
         port = memories.act.readers[2]
-        units = memories.act_row_units
+        units = c.act_row_units
         shift = bits_for(units) if units > 1 else 0
         width = 8 * c.act_unit_bytes
         m.d.comb += [port.enable.eq(store.read_enable), port.address.eq(store.read_address[shift:])]

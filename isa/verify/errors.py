@@ -35,6 +35,7 @@ class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ
     ALU_DISTANCE = "alu-distance"
     EMIT_DISTANCE = "emit-distance"
     PAIR = "pair"
+    TWIN = "twin"
 
     def __str__(self) -> str:
         return str(self.value)
@@ -61,7 +62,7 @@ RULES: dict[Rule, str] = {
     Rule.RANGE: ("Every other SRAM address, and every micro-op index, is below the depth of its memory."),
     Rule.ALIGNMENT: (
         "A dense GEMM operand starts at a multiple of its span (in_units or out_units), so does an ALU vector; dst and "
-        "wgt of an emit with pair = 1 are even. "
+        "wgt of an emit with pair = 1 are even, and so is the address in act of a push with twin = 1. "
         "Where a beat holds several micro-ops, a LOAD of micro-ops has sram, sram_row (if rows > 1) and cols whole "
         "beats, and sram_col = 1."
     ),
@@ -84,6 +85,7 @@ RULES: dict[Rule, str] = {
         "(a push between them, or pace = 1)."
     ),
     Rule.PAIR: ("pair = 1 is for window mode on a Config with dsp_packing."),
+    Rule.TWIN: ("twin = 1 is for window mode on a Config with dsp_packing."),
 }
 
 

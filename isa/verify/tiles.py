@@ -102,6 +102,10 @@ def check_fields(table: Table, program: Program, beats: Sequence[int], describe:
         Rule.PAIR, (gemm.fields.pair == 1) & ((gemm.fields.window == 0) | (not config.dsp_packing)),
         lambda k: "pair = 1 needs window = 1 and a Config with dsp_packing",
     )  # fmt: skip
+    gemm.reject(
+        Rule.TWIN, (gemm.fields.twin == 1) & ((gemm.fields.window == 0) | (not config.dsp_packing)),
+        lambda k: "twin = 1 needs window = 1 and a Config with dsp_packing",
+    )  # fmt: skip
 
 
 def _check_tile(rows: _Rows, config: Config) -> None:

@@ -52,7 +52,7 @@ class Forms:
         return fastest(self.rows(config), config, partial(self.sliced, config), partial(self.tiles, config), policies)
 
     def _lowered(self, graph: Graph | Sliced, config: Config, form: tuple[Hashable, ...]) -> NetworkTables:
-        key = (config.block_in, config.block_out, config.weight_bits, *form)
+        key = (config.block_in, config.block_out, config.weight_bits, config.dsp_packing, *form)
         if key not in self._rows:
             self._rows[key] = lower(graph, config).tables
         return self._rows[key]

@@ -198,7 +198,7 @@ class ConvNode(Node):
                 self.requant, out,
                 outer=vectors, inner=self.width,
                 src=acc, src_outer=c.out_units, src_inner=pixel,
-                dst=out.offset(task.row, 0, self.first_unit + task.lo * c.out_units), dst_outer=c.out_units,
-                dst_inner=out.units,
+                dst=out.offset(task.row, 0, self.first_unit + task.lo * c.out_units),
+                dst_outer=c.out_units * out.step, dst_inner=out.pixel,
                 prm=e.prm_base(task.chunk) + task.lo - start, prm_outer=1,
             )  # fmt: skip

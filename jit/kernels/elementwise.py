@@ -130,6 +130,7 @@ class ElementwiseNode(Node):
                 self.requant, out,
                 outer=columns, inner=vectors,
                 src=acc, src_outer=self.channel_units, src_inner=c.out_units,
-                dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
+                dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.pixel,
+                dst_inner=c.out_units * out.step,
                 prm=e.prm_base(0) + len(self._scale_entry), prm_inner=0 if self._uniform else 1,
             )  # fmt: skip

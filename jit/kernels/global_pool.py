@@ -78,6 +78,6 @@ class GlobalPoolNode(Node):
             e.requantize(
                 self.requant, out,
                 outer=self.out_units // c.out_units, src=acc, src_outer=c.out_units,
-                dst=out.offset(0, 0, self.first_unit), dst_outer=c.out_units,
+                dst=out.offset(0, 0, self.first_unit), dst_outer=c.out_units * out.step,
                 prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
             )  # fmt: skip

@@ -218,6 +218,6 @@ class MatMulNode(Node):
             e.requantize(
                 self.whole_requant, out,
                 outer=vectors, inner=self.width, src=acc, src_outer=c.out_units, src_inner=pixel,
-                dst=out.offset(task.row, 0, self.first_unit + task.lo * c.out_units), dst_outer=c.out_units,
-                dst_inner=out.units, prm=e.prm_base(task.chunk),
+                dst=out.offset(task.row, 0, self.first_unit + task.lo * c.out_units),
+                dst_outer=c.out_units * out.step, dst_inner=out.pixel, prm=e.prm_base(task.chunk),
             )  # fmt: skip

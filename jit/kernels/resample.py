@@ -115,7 +115,8 @@ class ResampleNode(Node):
                 self.requant, out,
                 outer=task.hi - task.lo, inner=vectors,
                 src=acc, src_outer=self.channel_units, src_inner=c.out_units,
-                dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.units, dst_inner=c.out_units,
+                dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.pixel,
+                dst_inner=c.out_units * out.step,
                 prm=e.prm_base(0) + len(self._weights),
             )  # fmt: skip
 

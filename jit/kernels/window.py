@@ -53,22 +53,43 @@ class WindowNode(Node):
         #: those beyond a weight's bits take further passes over the same window
         self._parts = weight_parts(self.taps, self.config.weight_bits, self.name)
         self._columns, self._mode = min(self.strides[1], kw), strips.emit_mode(self.config)
+        self._twins, self._odd = False, 0
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
         self._shared = self.taps.shape[2] == 1
         self._uniform = all(is_uniform(r) for r in self.requants.values())
         self._cut_rows(1)
 
+    @property
+    def may_have_twins(self) -> bool:
+        """Whether a push may take two rows, if the input lies so."""
+        kh, kw, _ = self.taps.shape
+        shape = kh, kw, self._columns, self.strides[0]
+        return (
+            strips.has_twins(self.config) and self.dilation_y == 1
+            and bool(strips.twin_mode(*shape, self.config.block_in) >= 0)
+        )  # fmt: skip
+
+    def allow_twins(self, height: int) -> None:
+        """Nobody else reads the input, of so many rows: so its rows may lie in twos, a whole number of them."""
+        if self.may_have_twins:
+            self._twins, self._odd = True, (self.pad[0] + height + self.pad[2]) % 2
+
     def extents(self) -> tuple[int, ...]:
         kh, kw, _ = self.taps.shape
         return (
-            t.WINDOW, self.height, self.width, self.out_units, kh, kw, 0, 0, 0, *self.strides, len(self._parts), 0, 0,
-            self._uniform, self._shared, len(self.requants), self.dilation_y, self.out_units + sum(
+            t.WINDOW, self.height, self.width, self.out_units, kh, kw, 0, 0, self._twins, *self.strides,
+            len(self._parts), 0, 0, self._uniform, self._shared, len(self.requants), self.dilation_y,
+            self.out_units + sum(
                 int(self._by_unit(part).any(axis=(0, 1)).sum()) for part in self._parts[1:]
             ),
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
         return self.strides[0], -self.pad[0], (self.taps.shape[0] - 1) * self.dilation_y + 1
+
+    def needs(self, task: Task, index: int) -> tuple[int, int]:
+        first, last = super().needs(task, index)
+        return first, last + (strips.is_twin(self._mode) and (last - first + 1) % 2)
 
     def _cut_rows(self, rows: int, last: int = 0) -> None:
         """Strips of so many rows, the last one of ``last`` where it has weights of its own.
@@ -102,7 +123,8 @@ class WindowNode(Node):
         return self.config.acc_bank_units * self._stack(rows) // (rows * units) * units
 
     def cut(self, row: Sequence[int]) -> None:
-        if (row[t.N_ROWS], row[t.N_LAST]) != (self._rows, self._last):
+        if (row[t.N_ROWS], row[t.N_LAST], row[t.N_MODE]) != (self._rows, self._last, self._mode):
+            self._mode = int(row[t.N_MODE])
             self._cut_rows(int(row[t.N_ROWS]), int(row[t.N_LAST]))
         super().cut(row)
 
@@ -148,7 +170,8 @@ class WindowNode(Node):
                 slot = strips.emit_slot(row, *shape)
                 for ky in range(lo, hi):
                     for kx in range(kw):
-                        tap = strips.tap(slot, kw - 1 - kx, row * self.strides[0] + ky - lo, *shape)
+                        at = row * self.strides[0] + ky - lo
+                        tap = strips.tap(slot, kw - 1 - kx, at, *shape[:-1], c.block_in, self._mode)
                         if stack == 1:
                             entries[:, s, row, : c.lanes, tap] = part[ky, kx]
                         else:  # the rows of a pair for even lanes, then for odd ones
@@ -159,7 +182,7 @@ class WindowNode(Node):
     def padding(self, index: int) -> tuple[int, int, int, int]:
         top, left, bottom, right = self.pad
         spare = self._prime * self.strides[1] - (self.taps.shape[1] - self._columns)
-        return top, left + max(0, spare), bottom, right
+        return top, left + max(0, spare), bottom + self._odd, right
 
     def pad_value(self, index: int) -> int | None:
         return self.pad_constant if any(self.pad) else None
@@ -200,12 +223,11 @@ class WindowNode(Node):
         (lo, hi), rows, height = self._splits[split], task.rows, self._height(task)
         shape, stride = self._shape(hi - lo, height), self.strides[0]
         last = strips.column_rows(rows, hi - lo, stride) - 1
+        last -= last % source.step
         pushes = [
-            (lo + min(row, last)) * self.dilation_y * source.stride + column * source.units
-            for column in range(self._columns)
-            for row in range(strips.column_rows(height, hi - lo, stride))
+            (lo + min(row, last)) * self.dilation_y * source.stride + column * source.pixel
+            for column, row in (strips.pushed(slot, *shape) for slot in range(strips.step_slots(*shape)))
         ]
-        pushes += pushes[-1:] * (strips.step_slots(*shape) - len(pushes))
         stack, each, apart = self._stack(height), self._each(height), self._apart(height)
         emits = {strips.emit_slot(row, *shape): row for row in range(0, rows, stack)}
         uops: list[Uop] = []
@@ -235,11 +257,12 @@ class WindowNode(Node):
                 entry = 0 if self._shared else (unit - start * c.out_units) * each
                 e.gemm(
                     self._uops(source, split, task),
-                    window=1, pair=int(stack == 2), pace=int(self._paced(hi - lo, height)),
+                    window=1, pair=int(stack == 2), twin=int(strips.is_twin(self._mode)),
+                    pace=int(self._paced(hi - lo, height)),
                     outer=end - unit, inner=self.groups,
                     dst=acc + (unit - first) * stack, dst_outer=stack, dst_inner=units * stack,
-                    src=source.offset(task.row * self.strides[0] - self.pad[0], column, unit), src_outer=1,
-                    src_inner=self.strides[1] * source.units,
+                    src=source.offset(task.row * self.strides[0] - self.pad[0], column, unit),
+                    src_outer=source.step, src_inner=self.strides[1] * source.pixel,
                     wgt=weights + entry, wgt_outer=0 if self._shared else each,
                     **source.wrap,
                 )  # fmt: skip
@@ -253,8 +276,9 @@ class WindowNode(Node):
                         self.requants[count], out,
                         outer=task.hi - task.lo, inner=end - x,
                         src=at, src_outer=c.out_units * stack, src_inner=step,
-                        dst=out.offset(task.row + row, x, self.first_unit + first), dst_outer=c.out_units,
-                        dst_inner=out.units, prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
+                        dst=out.offset(task.row + row, x, self.first_unit + first),
+                        dst_outer=c.out_units * out.step, dst_inner=out.pixel,
+                        prm=e.prm_base(task.chunk) + entry, prm_outer=0 if self._uniform else 1,
                     )  # fmt: skip
 
 

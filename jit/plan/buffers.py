@@ -17,7 +17,7 @@ from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.tables import Table
 
 (B_TENSOR, B_KIND, B_USER, B_HEIGHT, B_TOP, B_LEFT, B_BOTTOM, B_RIGHT, B_ROWS, B_UNITS, B_LOADED, B_STORED, B_SOURCE,
- B_CAPACITY, B_FIRST, B_READ, B_READS, B_MAKE, B_MAKES, B_GROUP, B_LAST_GROUP) = range(21)  # fmt: skip
+ B_CAPACITY, B_FIRST, B_READ, B_READS, B_MAKE, B_MAKES, B_GROUP, B_LAST_GROUP, B_STEP) = range(22)  # fmt: skip
 PLAIN, DUPLICATE, COPY = range(3)
 KEPT, SPILLED, ALU_SPILLED = range(3)  #: a tensor stays; goes through DRAM; does so for ALU alone
 
@@ -42,7 +42,7 @@ def room_for(network: NetworkTables) -> Bound:
     edges, layers = len(network.edges), len(network.layers)
     most = 2 * len(network.tensors) + 2 * edges
     return Bound(
-        np.empty((most, 21), np.int64), np.empty(edges, np.int64), np.empty((layers, 2), np.int64),
+        np.empty((most, 22), np.int64), np.empty(edges, np.int64), np.empty((layers, 2), np.int64),
         np.empty(edges, np.int64),
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _add(buffers: Any, number: int, tensor: int, kind: int, user: int, tensors: 
     row = buffers[number]
     row[:] = 0
     row[B_TENSOR], row[B_KIND], row[B_USER], row[B_SOURCE] = tensor, kind, user, source
-    row[B_HEIGHT] = tensors[tensor, t.T_HEIGHT]
+    row[B_HEIGHT], row[B_STEP] = tensors[tensor, t.T_HEIGHT], 1
     if kind != COPY:
         row[B_MAKE], row[B_MAKES] = tensors[tensor, t.T_MAKE], tensors[tensor, t.T_MAKES]
     return number + 1

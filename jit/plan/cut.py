@@ -15,7 +15,7 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.strips import last_rows, passes_of, strip_cost, strip_rows
+from tilewright.jit.plan.strips import last_rows, passes_of, strip_cost, strip_form
 from tilewright.jit.plan.tables import Table
 
 FITS, NO_ACC_ROW, NO_WEIGHTS, NO_PRM, NO_WINDOW, NO_ACC_PIXEL = range(6)
@@ -123,13 +123,13 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     row_units = units * (width + layer[t.L_STRIDE_Y] * stride * width)
     most = most if layer[t.L_MOST] == 1 else 1
     shape = (kh, kw, columns, layer[t.L_STRIDE_Y])
-    rows = strip_rows(layer[t.L_HEIGHT], *shape, most, c[t.C_BLOCK_IN], c[t.C_EMITS])
-    pushes, entries, late = strip_cost(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS])
-    passes = passes_of(*shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS])
+    rows, mode = strip_form(layer[t.L_HEIGHT], *shape, most, c[t.C_BLOCK_IN], c[t.C_EMITS], layer[t.L_FRAME] == 1)
+    pushes, entries, late = strip_cost(*shape, rows, c[t.C_BLOCK_IN], mode)
+    passes = passes_of(*shape, rows, c[t.C_BLOCK_IN], mode)
     splits = passes * layer[t.L_PARTS]
-    last, less = last_rows(layer[t.L_HEIGHT], *shape, rows, c[t.C_BLOCK_IN], c[t.C_EMITS]), 0
+    last, less = last_rows(layer[t.L_HEIGHT], *shape, rows, c[t.C_BLOCK_IN], mode), 0
     if last:
-        alone, more, _ = strip_cost(*shape, last, c[t.C_BLOCK_IN], c[t.C_EMITS])
+        alone, more, _ = strip_cost(*shape, last, c[t.C_BLOCK_IN], mode)
         less = (pushes - alone) * steps
         if less * LAST_WORTH * c[t.C_BEAT] >= more * c[t.C_WGT_BYTES]:
             entries += more
@@ -145,6 +145,7 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
         limit = max(1, min(limit, c[t.C_WGT] // 2 // per_vector))
     node[t.N_VECTORS], node[t.N_ROOM], node[t.N_PIECES] = vectors, room, pieces_of(vectors, limit)
     _group_rows(node, per_vector, row_units, layer[t.L_HEIGHT] * row_units, c)
+    node[t.N_MODE] = mode
     node[t.N_ROWS], node[t.N_OPEN] = rows, max(min(rows, node[t.N_HEIGHT]), node[t.N_OPEN])
     node[t.N_WGT_EACH], node[t.N_WGT_FIXED] = per_vector, entries if layer[t.L_SHARED] else 0
     if layer[t.L_UNIFORM]:

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.native import compiled
-from tilewright.jit.plan.rings import least_rows, open_rows, readers_among
+from tilewright.jit.plan.rings import in_twos, least_rows, open_rows, readers_among
 
 CUT_COST = 300  #: cost of a cut beside its tensors, in units of act moved
 #: rows that rings have beyond the least, and the cost of a group that can have no more
@@ -112,7 +112,7 @@ def _held(
             stamp[k] = seen
             row = buffers[k]
             rows = least_rows(row, first, last, layers, nodes, edges, readers, makers, window, lags)
-            ring = min(row[b.B_ROWS], rows + slack) * row[b.B_UNITS]
+            ring = min(row[b.B_ROWS], in_twos(rows + slack, row)) * row[b.B_UNITS]
             made = open_rows(row, first, last, nodes, makers) > 0
             inside = readers_among(row, first, last, edges, readers)
             if inside < row[b.B_READS] or not (made or row[b.B_MAKES] == 0):

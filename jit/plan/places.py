@@ -86,7 +86,7 @@ class _Places:
     def __init__(self, plan: Plan, packing: list[_Packing]) -> None:
         self._plan, self._packing = plan, packing
         self._rows = plan.bound.buffers.tolist()
-        self._vector = max(plan.config.in_units, plan.config.out_units)
+        self._vector = plan.config.act_row_units
         self._engines = _engines(plan)
         self.base = [-1] * len(self._rows)
         self.after: list[list[int]] = [[] for _ in self._rows]

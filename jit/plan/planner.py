@@ -22,7 +22,7 @@ from tilewright.jit.plan.groups import group_layers
 from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.rings import join_lags, least_rows, window_rows
+from tilewright.jit.plan.rings import in_twos, join_lags, least_rows, window_rows
 from tilewright.jit.plan.spills import fit_groups
 from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.plan.tables import Table, config_table
@@ -139,7 +139,7 @@ def _whole(
         row = buffers[k]
         least = least_rows(row, 0, len(layers) - 1, layers, nodes, edges, readers, makers, window, lags)
         more = min(slack, INPUT_LEAD) if row[b.B_LOADED] else slack
-        row[b.B_CAPACITY], row[b.B_GROUP], row[b.B_LAST_GROUP] = min(row[b.B_ROWS], least + more), 0, 0
+        row[b.B_CAPACITY], row[b.B_GROUP], row[b.B_LAST_GROUP] = min(row[b.B_ROWS], in_twos(least + more, row)), 0, 0
     return count
 
 

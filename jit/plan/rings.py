@@ -14,15 +14,21 @@ import numpy as np
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.native import compiled
+from tilewright.jit.plan.strips import is_twin
 
 
 @compiled
 def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any) -> Any:
-    """For each edge, rows held at once if rows are written one by one and every task runs as soon as it can."""
+    """For each edge, rows held at once if rows are written one by one and every task runs as soon as it can.
+
+    What is read in twos lies in twos: ``B_STEP``.
+    """
     rows = np.empty(len(edges), np.int64)
     for e in range(len(edges)):
         row, node = buffers[edge_buffer[e]], nodes[edges[e, t.E_LAYER]]
         stride, offset, span = edges[e, t.E_STRIDE], edges[e, t.E_OFFSET], edges[e, t.E_SPAN]
+        row[b.B_STEP] = 2 if is_twin(node[t.N_MODE]) else 1
+        span = in_twos((node[t.N_ROWS] - 1) * stride + span, row) - (node[t.N_ROWS] - 1) * stride
         rows[e] = (node[t.N_OPEN] - 1) * stride + span
         last = row[b.B_HEIGHT] - 1
         position = max(0, (last - offset - span) // stride + 1) if stride else 0
@@ -32,7 +38,14 @@ def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any) -> Any:
         if position < node[t.N_HEIGHT]:
             lowest = max(-row[b.B_TOP], position * stride + offset)
             rows[e] = max(rows[e], last + row[b.B_BOTTOM] - lowest + 1)
+        rows[e] = in_twos(rows[e], row)
     return rows
+
+
+@compiled
+def in_twos(rows: int, row: Any) -> int:
+    """So many rows of a buffer, and another one where rows lie in twos and one would be alone."""
+    return rows + rows % row[b.B_STEP]
 
 
 @compiled
@@ -79,7 +92,7 @@ def least_rows(
             rows = max(rows, window[e] + max(0, begun - 1))
             if (begun or shared) and layers[layer, t.L_EDGES] > 1:
                 rows = max(rows, lags[e, min(layer - first, t.LONGEST + 1)] + row[b.B_BOTTOM])
-    return min(row[b.B_ROWS], rows)
+    return min(row[b.B_ROWS], in_twos(rows, row))
 
 
 @compiled

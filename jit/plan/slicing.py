@@ -23,7 +23,7 @@ from tilewright.jit.graph import Graph, Op
 from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.layout import units_for
 from tilewright.jit.plan.cut import tallest_strip
-from tilewright.jit.plan.strips import strip_rows, strips_cycles
+from tilewright.jit.plan.strips import has_twins, strip_form, strips_cycles
 from tilewright.jit.plan.tables import C_ACT, C_BLOCK_IN, C_EMITS, Table, config_table
 
 #: operators whose output channel c depends on channel c of their inputs alone
@@ -74,13 +74,14 @@ def finer_slices(graph: Graph, config: Config) -> dict[str, list[int]]:
         channels, blocks = _extent(graph, tensors[0], config)
         first = len(_ranges(graph, tensors, config))
         units = -(-blocks // first) * max(config.block_in, config.block_out) // config.lanes
-        if any(_pushes(graph, op, units, c) > _pushes(graph, op, units, roomy) for op in layers):
+        twins = has_twins(config)
+        if any(_pushes(graph, op, units, c, twins) > _pushes(graph, op, units, roomy, twins) for op in layers):
             counts = {len(_even(channels, n, config)) for n in range(first + 1, min(first + _MORE, blocks) + 1)}
             found[tensors[0]] = sorted(counts - {first})
     return found
 
 
-def _pushes(graph: Graph, op: g.DepthwiseConv2D, units: int, c: Table) -> int:
+def _pushes(graph: Graph, op: g.DepthwiseConv2D, units: int, c: Table, twins: bool) -> int:
     """Pushes for all rows, a unit and a column, where ``units`` units of a pixel are held."""
     (height, width), (kh, kw), (stride_y, stride_x) = (
         graph.tensors[op.output].shape[1:3],
@@ -89,8 +90,8 @@ def _pushes(graph: Graph, op: g.DepthwiseConv2D, units: int, c: Table) -> int:
     )
     shape = kh, kw, min(stride_x, kw), stride_y
     most = tallest_strip(units, width, kw, stride_y, stride_x, c)
-    rows = strip_rows(height, *shape, most, c[C_BLOCK_IN], c[C_EMITS])
-    return int(strips_cycles(height, *shape, rows, c[C_BLOCK_IN], c[C_EMITS]))
+    rows, mode = strip_form(height, *shape, most, c[C_BLOCK_IN], c[C_EMITS], twins)
+    return int(strips_cycles(height, *shape, rows, c[C_BLOCK_IN], mode))
 
 
 # -- which tensors, how wide -----------------------------------------------------------------------------

@@ -63,9 +63,8 @@ def fit_groups(
 
 @compiled
 def align(units: int, c: Any) -> int:
-    """Units up to the next whole vector of both engines."""
-    vector = max(c[t.C_IN_UNITS], c[t.C_OUT_UNITS])
-    return -(-units // vector) * vector
+    """Units up to the next whole read of act."""
+    return -(-units // c[t.C_ROW]) * c[t.C_ROW]
 
 
 @compiled
@@ -155,7 +154,7 @@ def _set_slack(c: Any, buffers: Any, need: Any, budget: Any, most: int) -> None:
             k = order[place]
             row = buffers[k]
             group = row[b.B_GROUP]
-            if group != row[b.B_LAST_GROUP] or least[k] + slack > row[b.B_ROWS]:
+            if group != row[b.B_LAST_GROUP] or least[k] + slack > row[b.B_ROWS] or slack % row[b.B_STEP]:
                 continue
             more = align((least[k] + slack) * row[b.B_UNITS], c)
             grown = need[group] + more - align(row[b.B_CAPACITY] * row[b.B_UNITS], c)

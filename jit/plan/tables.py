@@ -18,7 +18,7 @@ CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
 
 # a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges. Blocks of weights
 # that are computed, zeros left out: the most of a vector, and of all; in window mode the distance of kernel rows, and
-# units times parts
+# units times parts, and as its frame whether the rows that it reads may lie in twos
 (L_KIND, L_HEIGHT, L_WIDTH, L_UNITS, L_KH, L_KW, L_IN_UNITS, L_IN_WIDTH, L_FRAME, L_STRIDE_Y, L_STRIDE_X, L_PARTS,
  L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_MOST, L_BLOCKS, L_OUTPUT, L_EDGE, L_EDGES) = range(22)  # fmt: skip
 # an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on
@@ -26,16 +26,16 @@ E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT 
 # a tensor; its makers stand together in the list of makers
 T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
 # a layer as it is cut on a Config (:mod:`tilewright.jit.plan.cut`). prm and wgt entries of a chunk of n vectors:
-# *_EACH n + *_FIXED; cycles of a task, ``N_ROWS`` output rows, likewise for the
-# array, of one row for ALU; ``N_LAST`` rows of a last strip that has weights of its own, or 0, which take ``N_LESS``
-# cycles of the array less for each vector
+# *_EACH n + *_FIXED; cycles of a task, ``N_ROWS`` output rows, likewise for the array, of one row for ALU; ``N_LAST``
+# rows of a last strip that has weights of its own, or 0, which take ``N_LESS`` cycles of the array less for each
+# vector; ``N_MODE``: how rows are emitted in window mode (:mod:`tilewright.jit.plan.strips`)
 (N_HEIGHT, N_GEMM, N_VECTORS, N_PIECES, N_ROOM, N_GROUPS, N_WGT_EACH, N_WGT_FIXED, N_PRM_EACH, N_PRM_FIXED, N_UOPS,
- N_GEMM_EACH, N_GEMM_FIXED, N_TERMS_EACH, N_OUT_EACH, N_INSTRUCTIONS, N_ROWS, N_LAST, N_LESS, N_OPEN,
- N_CODE, N_NEEDED, N_THERE) = range(23)  # fmt: skip
+ N_GEMM_EACH, N_GEMM_FIXED, N_TERMS_EACH, N_OUT_EACH, N_INSTRUCTIONS, N_ROWS, N_LAST, N_LESS, N_OPEN, N_MODE,
+ N_CODE, N_NEEDED, N_THERE) = range(24)  # fmt: skip
 # a Config
 (C_IN_UNITS, C_OUT_UNITS, C_BLOCK_IN, C_ACT, C_ACT_BYTES, C_WGT, C_WGT_BYTES, C_PRM, C_PRM_BYTES, C_ACC_BANK,
  C_ACC_BANKS, C_BEAT, C_BURST, C_LATENCY, C_OUTSTANDING, C_EMITS,
- C_UOP_BYTES, C_INSTRUCTION, C_STRIP) = range(19)  # fmt: skip
+ C_UOP_BYTES, C_INSTRUCTION, C_STRIP, C_ROW) = range(20)  # fmt: skip
 
 LONGEST = 16  #: layers of one group
 
@@ -46,6 +46,7 @@ def config_table(config: Config, strip: int = MOST_ROWS) -> Table:
         (config.in_units, config.out_units, config.block_in, config.act_units, config.act_unit_bytes,
          config.wgt_entries, config.wgt_entry_bytes, config.prm_entries, config.prm_entry_bytes, config.acc_bank_units,
          config.acc_banks, config.beat_bytes, config.burst_beats, config.dram_latency, config.outstanding,
-         emit_mode(config), uop_width(config, Engine.GEMM) // 8, instruction_width(config) // 8, strip),
+         emit_mode(config), uop_width(config, Engine.GEMM) // 8, instruction_width(config) // 8, strip,
+         config.act_row_units),
         np.int64,
     )  # fmt: skip

@@ -52,27 +52,34 @@ def _add(at: int, total: float, weights: int, keep: int, x: Machine) -> None:
 
 
 @compiled
-def _emit(
-    acc: int, recent: Any, newest: int, first: int, result: int, pair: int, keep: int, x: Machine, s: Shape
-) -> None:  # fmt: skip
-    """One result of a window emit with the weights from entry ``first`` on.
+def _tap(recent: Any, newest: int, t: int, twin: int, s: Shape) -> int:
+    """Where window[t] lies in act, -1 where it is still zero; ``recent[newest % len]`` is what was pushed last."""
+    half = s.block_in // 2
+    if not twin or t < half:
+        return int(recent[(newest - t) & (s.block_in - 1)])
+    act = int(recent[(newest - t + half) & (s.block_in - 1)])
+    return act if act < 0 else act + s.lanes
 
-    ``recent[(newest - t) % len]`` is where window[t] lies in act, -1 where it is still zero.
-    """
+
+@compiled
+def _emit(
+    acc: int, recent: Any, newest: int, first: int, result: int, row: Any, keep: int, x: Machine, s: Shape
+) -> None:  # fmt: skip
+    """One result of a window emit of an instruction with the weights from entry ``first`` on."""
     for c in range(s.lanes):
-        odd = c & pair
-        entry, row = first + odd, c - odd + result
+        odd = c & row.pair
+        entry, weights = first + odd, c - odd + result
         wgt = entry * s.block_in * s.block_out
         total = 0.0
         for t in range(s.block_in if x.taps[entry] < 0 else 0):
-            act = recent[(newest - t) & (len(recent) - 1)]
+            act = _tap(recent, newest, t, row.twin, s)
             if act >= 0:
-                total = reduce(total + times(x.act[act + c], x.data[wgt + t * s.block_out + row]))
+                total = reduce(total + times(x.act[act + c], x.data[wgt + t * s.block_out + weights]))
         for t in range(x.taps[entry]):
-            act = recent[(newest - t) & (len(recent) - 1)]
+            act = _tap(recent, newest, t, row.twin, s)
             if act >= 0:
-                total += x.act[act + c] * x.weights[wgt + t * s.block_out + row]
-        _add(acc + c, total, x.selects[entry * s.block_out + row], keep, x)
+                total += x.act[act + c] * x.weights[wgt + t * s.block_out + weights]
+        _add(acc + c, total, x.selects[entry * s.block_out + weights], keep, x)
 
 
 @compiled
@@ -101,7 +108,7 @@ def _windows(row: Any, x: Machine, s: Shape) -> None:
                 if uop[0] != push_only:
                     for result in range(1 + row.pair):
                         at = (dst + result) * s.lanes
-                        _emit(at, recent, newest, entry, result, row.pair, uop[3], x, s)
+                        _emit(at, recent, newest, entry, result, row, uop[3], x, s)
 
 
 @compiled

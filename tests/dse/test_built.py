@@ -47,7 +47,7 @@ def test_a_margin_is_left_for_routing_unless_it_is_said_otherwise() -> None:
     for preset in PRESETS.values():
         if preset.board:
             assert Evaluator([], preset.board, ("latency",)).unfit(preset) is None, preset.name
-    base = Config().replace(queue_depth=64)
+    base = Config().replace(queue_depth=128)
     big = base.replace(prm_entries=256)
     careful = Evaluator([small_network()], "pynq-z2", ("latency",))
     bold = Evaluator([], "pynq-z2", ("latency",), max_lut=100)

@@ -6,23 +6,31 @@ bursts' and channels' are in ``tests/hw/formal``, those of control and queues in
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.hw.cocotb.mutants import Mutant
 from tests.hw.test_engines import agree
 from tests.isa.build import ALU, LOAD, STORE, Builder
-from tilewright.config import PRESETS
+from tests.jit.builder import GraphBuilder
+from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.build import build_library
 from tilewright.hw.verilated.driver import Driver
 from tilewright.hw.verilated.model import DesignModel
 from tilewright.isa.program import Program
 from tilewright.isa.registers import FaultCode
 from tilewright.isa.spec import Engine, Memory
+from tilewright.jit.compiler import compile_graph
 from tilewright.verification import differential
+from tilewright.verification.random_program import random_segments
 
 TINY = PRESETS["tiny"]
+PACKED = TINY.replace(name="packed", block_in=8, block_out=8, dsp_packing=True)
 PROGRAMS = 25
+Run = tuple[Program, list[NDArray[np.uint8]]]
 
 
 def stage(name: str, module: str, kind: str, line: str, wrong: str, user: str = "top") -> Mutant:
@@ -74,20 +82,58 @@ STAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", STAGES, ids=lambda mutant: mutant.name.replace(" ", "-"))
-def test_a_broken_stage_is_noticed(toolchain: None, mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+#: of packed multipliers alone
+PACKED_STAGES = (
+    stage("two units are pushed as one", "gemm", "Gemm", "array.twin_6.eq(twin[2])", "array.twin_6.eq(0)"),
+    stage("one unit is pushed twice", "gemm", "Gemm", "array.second.eq(second)", "array.second.eq(single)"),
+    stage("the second unit enters beside the middle", "array", "MultiplierArray",
+          "half = 8 * (b * self.config.lanes + l), len(taps) // 2",
+          "half = 8 * (b * self.config.lanes + l), len(taps) // 2 + 8", "gemm"),
+)  # fmt: skip
+
+
+def noticed(mutant: Mutant, config: Config, programs: Iterable[Run], patch: pytest.MonkeyPatch) -> bool:
+    """Whether simulator and broken RTL differ on one of the programs."""
     from tilewright.hw.rtl.generate import generate_verilog
 
     with mutant.applied():
-        broken = generate_verilog(TINY)
-    monkeypatch.setattr(
-        differential, "design_library", lambda config, optimise: build_library(broken, optimise=optimise)
-    )
-    bench = differential.Bench(TINY)
+        broken = generate_verilog(config)
+    patch.setattr(differential, "design_library", lambda _, optimise: build_library(broken, optimise=optimise))
+    bench = differential.Bench(config)
     try:
-        found = (bench.compare(*differential.seeded_program(TINY, seed)) for seed in range(PROGRAMS))
-        assert any(text is not None for text in found), "not noticed"
+        return any(bench.compare(*run) is not None for run in programs)
+    finally:
+        bench.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", STAGES, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_broken_stage_is_noticed(toolchain: None, mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = (differential.seeded_program(TINY, seed) for seed in range(PROGRAMS))
+    assert noticed(mutant, TINY, programs, monkeypatch), "not noticed"
+
+
+def windows() -> Run:
+    """Depthwise layers whose inputs lie in twos."""
+    b = GraphBuilder(7, (9, 9, 8))
+    x = "x"
+    for kernel in ((3, 1), (3, 2)):
+        x = b.depthwise(b.conv(x, 8, (1, 1), padding=(0, 0, 0, 0)), kernel, padding=(1, 0, 1, 0))
+    (program,) = compile_graph(b.graph(x), PACKED).programs
+    return program, random_segments(np.random.default_rng(1), program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [None, *PACKED_STAGES], ids=lambda m: m.name.replace(" ", "-") if m else "sound")
+def test_a_broken_push_of_two_units_is_noticed(
+    toolchain: None, mutant: Mutant | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mutant is not None:
+        assert noticed(mutant, PACKED, [windows()], monkeypatch), "not noticed"
+        return
+    bench = differential.Bench(PACKED)
+    try:
+        assert bench.compare(*windows()) is None
     finally:
         bench.close()
 

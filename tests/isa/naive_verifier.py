@@ -223,7 +223,9 @@ class _Naive:
         c, window, results = self.config, i["window"] == 1, 1 + i["pair"]
         if i["pair"] and not (window and c.dsp_packing):
             self._break(Rule.PAIR)
-        step = _Step(reads=self._operand(i, "src", src, o, n, Memory.ACT, 1 if window else c.in_units))
+        if i["twin"] and not (window and c.dsp_packing):
+            self._break(Rule.TWIN)
+        step = _Step(reads=self._operand(i, "src", src, o, n, Memory.ACT, 1 + i["twin"] if window else c.in_units))
         step.emit = window and dst != (1 << acc_bits(c)) - 1
         if step.emit or not window:
             step.reads += self._operand(i, "wgt", wgt, o, n, Memory.WGT, results)

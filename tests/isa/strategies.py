@@ -37,7 +37,7 @@ def configs(draw: st.DrawFn) -> Config:
         block_in=block_in,
         block_out=block_out,
         weight_bits=weight_bits,
-        act_bytes=draw(powers(max(KIB, act_banks * span * batch * lanes), 4096 * KIB)),
+        act_bytes=draw(powers(max(KIB, act_banks * max(span, 2) * batch * lanes), 4096 * KIB)),
         act_banks=act_banks,
         wgt_bytes=draw(powers(max(KIB, 2 * wgt_entry), 8192 * KIB)),
         acc_bytes=draw(powers(max(KIB, acc_banks * span * 4 * batch * lanes), 4096 * KIB)),

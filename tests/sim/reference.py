@@ -173,6 +173,8 @@ class Reference:
             source = self._act_address(i, at["src"])
             if i["window"]:
                 window = [self.act[source].copy(), *window[:-1]]
+                if i["twin"]:
+                    window[c.block_in // 2] = self.act[source + 1].copy()
                 if int(uop[0]) == push_only:
                     continue
                 taps = np.stack(window)  # (BI, batch, lanes)

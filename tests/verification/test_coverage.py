@@ -110,7 +110,7 @@ def test_micro_ops_are_told_apart() -> None:
     assert {what[:3] for what in found["alu"]} == {
         ("MAX", "other bank", "1"), ("ADD", "same bank", "2"), ("SHR", "immediate", "1"),
     }  # fmt: skip
-    assert ("window", "plain", "1", "square", "some") in found["array"]
+    assert ("window", "plain", "1", "square", "some", "one") in found["array"]
     assert found["flags"]["ALU", "several", "none", "0"] == 1
 
 

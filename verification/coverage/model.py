@@ -119,12 +119,18 @@ GROUPS: tuple[Group, ...] = (
               "closest return to one acc address: the next micro-op, within the pipeline's depth, neither"), STALL),
     ),
     Group(
-        "array", "GEMM: mode x multipliers x pace x shape x emits",
+        "array", "GEMM: mode x multipliers x pace x shape x emits x pushed",
         (Axis("mode", ("dense", "window", "pair"), "window and pair flags"),
          Axis("multipliers", ("plain", "packed"), "two multiplies to a DSP or not"), PACE,
          Axis("shape", ("square", "wide", "tall"), "BLOCK_IN equal to, greater, less than BLOCK_OUT"),
-         Axis("emits", ("all", "some"), "whether every micro-op emits, or some only push")),
+         Axis("emits", ("all", "some"), "whether every micro-op emits, or some only push"),
+         Axis("pushed", ("one", "two"), "units that a micro-op pushes: twin flag")),
         (
+            Exclusion("only windows are pushed into", lambda v: v["mode"] == "dense" and v["pushed"] == "two"),
+            Exclusion(
+                "`twin` rule: two units are for packed multipliers",
+                lambda v: v["pushed"] == "two" and v["multipliers"] == "plain",
+            ),
             Exclusion("a dense micro-op always emits", lambda v: v["mode"] == "dense" and v["emits"] == "some"),
             Exclusion(
                 "`pair` rule: pairs are for packed multipliers",

@@ -152,7 +152,7 @@ class _Walk:
         multipliers = "packed" if c.dsp_packing else "plain"
         every = "all" if emits == uops.count else "some"
         if mode == "dense" or (multipliers, pace, every) != ("packed", "1", "all"):  # excluded: see the model
-            yield "array", (mode, multipliers, pace, shape, every)
+            yield "array", (mode, multipliers, pace, shape, every, "two" if row.twin else "one")
 
     def _operand(self, row: Fields, uops: Block) -> str:
         """What ALU joins with its destination, whether the function reads it or not."""

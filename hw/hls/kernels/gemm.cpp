@@ -113,6 +113,7 @@ TW_PRAGMA(HLS DEPENDENCE variable=acc inter RAW distance=TW_GEMM_DISTANCE true)
             for (int t = BLOCK_IN - 1; t > 0; t--)
                 for (int e = 0; e < UNIT; e++) window[t][e] = window[t - 1][e];
             units_of_row<1>(row, source, window[0]);
+            if (PACKED && f.twin == 1) units_of_row<1>(row, source + 1, window[BLOCK_IN / 2]);
         } else if (!single) {
             units_of_row<IN_UNITS>(row, source, x);
         }

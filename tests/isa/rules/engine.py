@@ -79,13 +79,13 @@ def last_vectors_of_a_long_instruction(legal: bool) -> Program:
 
 
 def window(
-    config: Config, emits: list[bool], push: Sequence[Engine] = (), weights: int = 4, **fields: int
+    config: Config, emits: list[bool], push: Sequence[Engine] = (), weights: int = 4, units: int = 1, **fields: int
 ) -> Builder:  # fmt: skip
     b = Builder(config)
     push_only = config.acc_units - 1
     b.uops(GEMM, [{"dst": 0 if emit else push_only} for emit in emits])
     b.load(Memory.WGT, cols=weights, sram_col=1)
-    b.fill(Memory.ACT, push=[GEMM])
+    b.fill(Memory.ACT, push=[GEMM], cols=units, sram_col=1)
     b.gemm([LOAD], push, len(emits), window=1, **fields)
     return b
 
@@ -120,6 +120,28 @@ def pair_of_a_dense_instruction(legal: bool) -> Program:
     b = window(PACKED, [False, False])
     b.gemm([], [], 1, window=int(legal), pair=1)
     return b.program()
+
+
+@case(Rule.TWIN)
+def twin_on_plain_multipliers(legal: bool) -> Program:
+    return window(PACKED.replace(dsp_packing=legal), [False, True], units=2, twin=1).program()
+
+
+@case(Rule.TWIN)
+def twin_of_a_dense_instruction(legal: bool) -> Program:
+    b = window(PACKED, [False, False], units=2)
+    b.gemm([], [], 1, window=int(legal), twin=1)
+    return b.program()
+
+
+@case(Rule.ALIGNMENT)
+def units_of_a_twin(legal: bool) -> Program:
+    return window(PACKED, [False, True], units=4, twin=1, src=2 if legal else 1).program()
+
+
+@case(Rule.UNINITIALISED)
+def second_unit_of_a_twin(legal: bool) -> Program:
+    return window(PACKED, [False, True], twin=1, units=2 if legal else 1).program()
 
 
 @case(Rule.ALIGNMENT)
