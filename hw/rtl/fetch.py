@@ -18,10 +18,10 @@ class Fetch(Elaboratable):
     The FIFO holds *granules*, the largest unit of which both a beat and an instruction are multiples, in
     2^n banks, so that any run of granules can be read at once.
 
-    start: pulse in cycle 0, with ``program_address`` (bytes) and ``program_beats``. request, request_address
-    (in beats), request_length (minus one), granted: to the read arbiter. beat, beat_valid: its data. valid,
-    word, take: the next instruction, in a register. dispatched: pulse; an instruction's beats are free now. stop: no
-    more requests.
+    start: pulse in cycle 0, with ``program_address`` (bytes) and ``program_beats``, which stands since the cycle before.
+    request, request_address (in beats), request_length (minus one), granted: to the read arbiter. beat, beat_valid: its
+    data. valid, word, take: the next instruction, in a register. dispatched: pulse; an instruction's beats are free now.
+    stop: no more requests.
     """
 
     def __init__(self, config: Config) -> None:
@@ -126,11 +126,13 @@ class Fetch(Elaboratable):
             m.d.sync += self.valid.eq(0)
         with m.If(self.beat_valid):
             m.d.sync += last.eq(last + per_beat)
+        beats = self.program_beats
+        room = Signal.like(spare)  # beyond the first burst's; ``program_beats`` stands since before ``start``
+        m.d.sync += room.eq(c.fetch_beats - Mux(beats >= longest, longest, beats[:shift]))
         with m.If(self.start):
-            beats = self.program_beats
             m.d.sync += [
                 left.eq(beats), several.eq(beats >= 2 * longest), more.eq(beats >= longest), some.eq(beats != 0),
-                spare.eq(c.fetch_beats - Mux(beats >= longest, longest, beats[:shift])),
+                spare.eq(room),
                 self.request_address.eq(self.program_address >> self.beat_shift),
                 first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0),
             ]  # fmt: skip
