@@ -18,10 +18,10 @@ class Fetch(Elaboratable):
     The FIFO holds *granules*, the largest unit of which both a beat and an instruction are multiples, in
     2^n banks, so that any run of granules can be read at once.
 
-    start: pulse in cycle 0, with ``program_address`` (bytes) and ``program_beats``, which stands since the cycle before.
-    request, request_address (in beats), request_length (minus one), granted: to the read arbiter. beat, beat_valid: its
-    data. valid, word, take: the next instruction, in a register. dispatched: pulse; an instruction's beats are free now.
-    stop: no more requests.
+    start: pulse in cycle 0, with ``program_address`` (bytes) and ``program_beats``, which stands since the cycle
+    before. request, request_address (in beats), request_length (minus one), granted: to the read arbiter. beat,
+    beat_valid: its data. valid, word, take: the next instruction, in a register. dispatched: pulse; an instruction's
+    beats are free now. stop: no more requests.
     """
 
     def __init__(self, config: Config) -> None:
