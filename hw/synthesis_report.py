@@ -105,6 +105,11 @@ def load_reports(folder: Path = REPORTS) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in paths if path.exists()]
 
 
+def config_of(report: Mapping[str, Any]) -> Config:
+    """What a kept report is of: the preset of its name, but for what has changed in it since (``differs``)."""
+    return PRESETS[report["config"]].replace(**report.get("differs", {}))
+
+
 def make_report(name: str) -> dict[str, Any]:
     """The report of a preset unit by unit, or ``ecp5``; a kept one if it is about the same Verilog."""
     if name == "ecp5":
