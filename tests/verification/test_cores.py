@@ -103,7 +103,7 @@ def test_tiny_cores_are_those_of_the_rtl(toolchain: None, cores: int, bandwidth:
 def test_random_configs(toolchain: None, config_seed: int) -> None:
     config = seeded_config(config_seed)
     config = config.replace(cores=3, dram_bandwidth=2 * config.beat_bytes + config_seed % 4)
-    assert sum(held(run_both(config, seed, 20)) for seed in range(4)) > 0
+    assert sum(held(run_both(config, seed, 20)) for seed in range(8)) > 0
 
 
 # -- one design of two cores ------------------------------------------------------------------------------------
