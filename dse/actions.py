@@ -59,6 +59,12 @@ ACTIONS = {
 
 Counts = Counter[str]
 _GEMM, _REQUANTIZE, _RESCALE = (FORMAT_OF[op] for op in (Opcode.GEMM, Opcode.REQUANTIZE, Opcode.RESCALE))
+_NO_FLAGS = dict.fromkeys((field.name for field in _GEMM.fields), 0)
+
+
+def _mode(**chosen: int) -> SimpleNamespace:
+    """How a GEMM works: the flags that are ``chosen``, the others 0."""
+    return SimpleNamespace(**{**_NO_FLAGS, **chosen})
 
 
 def count_estimated(found: AnyEstimate) -> Counts:
@@ -82,17 +88,10 @@ def _count_chain(row: list[int], config: Config, counts: Counts) -> None:
     vectors = pixels * row[Layer.VECTORS]
     if row[Layer.KIND] == WINDOW:
         emits = vectors * config.out_units
-        _count(
-            _GEMM,
-            SimpleNamespace(window=1, pair=0, twin=0),
-            emits * row[Layer.KERNEL_Y] * row[Layer.STEP],
-            emits,
-            config,
-            counts,
-        )
+        _count(_GEMM, _mode(window=1), emits * row[Layer.KERNEL_Y] * row[Layer.STEP], emits, config, counts)
         counts["wgt_write"] += 1 if row[Layer.SHARED] else row[Layer.VECTORS] * config.out_units
     elif row[Layer.KIND] == GEMM:
-        _count(_GEMM, SimpleNamespace(window=0, pair=0, twin=0), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
+        _count(_GEMM, _mode(), row[Layer.ARRAY], row[Layer.ARRAY], config, counts)
         counts["wgt_write"] += row[Layer.ARRAY] // pixels
     _count_passes(vectors * (row[Layer.PASSES] - 1), vectors, config, counts)
     counts["prm_write"] += row[Layer.PRM_FIXED] + row[Layer.PRM_EACH] * row[Layer.VECTORS]
@@ -128,9 +127,9 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     if layer[t.L_KIND] == t.WINDOW:
         emits = rows * layer[t.L_WIDTH] * layer[t.L_UNITS] * node[t.N_INSTRUCTIONS]
         pair, twin = int(in_pairs(node[t.N_ROWS], node[t.N_MODE])), int(is_twin(node[t.N_MODE]))
-        _count(_GEMM, SimpleNamespace(window=1, pair=pair, twin=twin), gemm, emits // (1 + pair), config, counts)
+        _count(_GEMM, _mode(window=1, pair=pair, twin=twin), gemm, emits // (1 + pair), config, counts)
     elif node[t.N_GEMM]:
-        _count(_GEMM, SimpleNamespace(window=0, pair=0, twin=0), gemm, gemm, config, counts)
+        _count(_GEMM, _mode(), gemm, gemm, config, counts)
     _count_passes(terms, results, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
     instructions = parts * (tasks * node[t.N_INSTRUCTIONS] + rows) + 2 * loads

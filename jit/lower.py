@@ -43,7 +43,7 @@ from tilewright.runtime.steps import PackStep
 
 #: Bytes of a tensor in DRAM: all the contiguous memory that PYNQ gives a process by default. Planning takes longer
 #: with every row, so what no board holds is not planned.
-LARGEST_TENSOR = 1 << 27
+MOST_BYTES = 1 << 27
 
 
 class _Lowering:
@@ -129,8 +129,8 @@ class _Lowering:
         zero, scale = (old.zero_point, old.scale) if old else (0, 1.0)
         image = self._image(shape)
         stored = math.prod(image[:3]) * units_for(image[3], self.config) * self.config.lanes
-        if stored > LARGEST_TENSOR:
-            raise PlaceError(f"tensor {name!r} takes {stored:,} bytes in DRAM; at most {LARGEST_TENSOR:,} are planned")
+        if stored > MOST_BYTES:
+            raise PlaceError(f"tensor {name!r} takes {stored:,} bytes in DRAM; at most {MOST_BYTES:,} are planned")
         self.specs[name] = TensorSpec(name, image, "int8", scale, zero)
         return self.specs[name]
 

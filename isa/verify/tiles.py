@@ -98,14 +98,15 @@ def check_fields(table: Table, program: Program, beats: Sequence[int], describe:
         lambda k: "rounding CONSTANT is for REQUANTIZE only; use DOUBLE, SINGLE or EVEN",
     )  # fmt: skip
     gemm = select(Opcode.GEMM)
-    gemm.reject(
-        Rule.PAIR, (gemm.fields.pair == 1) & ((gemm.fields.window == 0) | (not config.dsp_packing)),
-        lambda k: "pair = 1 needs window = 1 and a Config with dsp_packing",
-    )  # fmt: skip
-    gemm.reject(
-        Rule.TWIN, (gemm.fields.twin == 1) & ((gemm.fields.window == 0) | (not config.dsp_packing)),
-        lambda k: "twin = 1 needs window = 1 and a Config with dsp_packing",
-    )  # fmt: skip
+    barred = (gemm.fields.window == 0) | (not config.dsp_packing)
+
+    def on_packed_windows(rule: Rule, flag: NDArray[np.int64]) -> None:
+        gemm.reject(
+            rule, (flag == 1) & barred, lambda k: f"{rule} = 1 needs window = 1 and a Config with dsp_packing"
+        )  # fmt: skip
+
+    on_packed_windows(Rule.PAIR, gemm.fields.pair)
+    on_packed_windows(Rule.TWIN, gemm.fields.twin)
 
 
 def _check_tile(rows: _Rows, config: Config) -> None:

@@ -14,8 +14,8 @@ from tilewright.config import Config
 from tilewright.jit.errors import ModelError, PlaceError, Unsupported
 from tilewright.jit.frontend.layers.scaling import _within_int32
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower import LARGEST_TENSOR, refusals
-from tilewright.jit.source.sizes import LARGEST_TENSOR as LARGEST_READ
+from tilewright.jit.lower import MOST_BYTES, refusals
+from tilewright.jit.source.sizes import MOST_ELEMENTS
 from tilewright.jit.writer import pack_weights
 
 
@@ -43,21 +43,21 @@ def test_accumulators_of_int32() -> None:
 def test_tensors_in_dram(more: int) -> None:
     """The lanes that the format pads are counted too: one channel takes a whole vector."""
     config = Config()
-    build = GraphBuilder(0, (1, LARGEST_TENSOR // config.lanes + more, 1))
+    build = GraphBuilder(0, (1, MOST_BYTES // config.lanes + more, 1))
     graph = build.graph(build.requantize("x"))
     found = refusals(graph, config)
     assert len(found) == more
     for refusal in found.values():
-        assert f"takes {LARGEST_TENSOR + config.lanes:,} bytes in DRAM; at most {LARGEST_TENSOR:,}" in str(refusal)
+        assert f"takes {MOST_BYTES + config.lanes:,} bytes in DRAM; at most {MOST_BYTES:,}" in str(refusal)
 
 
-@pytest.mark.parametrize("shape", [[1, 2147483647, 1, 5], [1, LARGEST_READ // 2 + 1, 1, 2]])
+@pytest.mark.parametrize("shape", [[1, 2147483647, 1, 5], [1, MOST_ELEMENTS // 2 + 1, 1, 2]])
 def test_tensors_of_a_tflite_file(shape: list[int], tmp_path: Path) -> None:
     """Before anything uses the memory: the system would end the process instead of refusing it."""
     builder = TfliteBuilder()
     x = builder.tensor(shape, 0.1, 3)
     y = builder.op("MEAN", [x, builder.constant(np.array([1, 2], np.int32))], builder.tensor([1, 5], 0.1, 3))
-    with pytest.raises(ModelError, match=f"elements; at most {LARGEST_READ:,} are read"):
+    with pytest.raises(ModelError, match=f"elements; at most {MOST_ELEMENTS:,} are read"):
         import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
 
 
@@ -68,5 +68,5 @@ def test_tensors_that_an_onnx_file_implies(tmp_path: Path) -> None:
     scales = builder.constant(np.array([1, 1, 512, 512], np.float32))
     y = builder.quantised(builder.node("Resize", [x, "", scales], mode="nearest"), 0.02, 3)
     path = builder.save(tmp_path / "model.onnx", y, [1, 1, 32768, 32768], "int8")
-    with pytest.raises(ModelError, match=f"of shape 1x1x32768x32768 has .* at most {LARGEST_READ:,} are read"):
+    with pytest.raises(ModelError, match=f"of shape 1x1x32768x32768 has .* at most {MOST_ELEMENTS:,} are read"):
         import_model(path)

@@ -65,15 +65,16 @@ class OnnxSource(Source):
         validate.fix_batch(whole)
         validate.refuse_shapes(path, whole)
         validate.unshare_zero_points(whole)
-        for node, operator in zip(whole.graph.node, _operators(whole), strict=True):
-            node.name = operator.name  # ONNX Runtime refuses names that stand twice
+        for node, name in zip(whole.graph.node, _names(whole), strict=True):
+            node.name = name  # ONNX Runtime refuses names that stand twice
         self._whole = whole.SerializeToString()
         self._shapes = list(validate.input_shapes(whole).values())
         model, self.batch = one_image(path, whole)
-        refuse_huge(path, _shapes(model).items())
+        shapes = _shapes(model)
+        refuse_huge(path, shapes.items())
         if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
-            model, self.batch = whole, 1
-        self.operators = _operators(model)
+            model, self.batch, shapes = whole, 1, _shapes(whole)
+        self.operators = _operators(model, shapes)
         self.prepared = Prepared(path, model)
         self._sums = Sums(self.prepared)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
@@ -294,14 +295,19 @@ def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
     return list(found.values())
 
 
-def _operators(model: Any) -> list[SourceOperator]:
+def _names(model: Any) -> list[str]:
+    """Of every operator: its own where no other has it."""
     count = Counter(node.name for node in model.graph.node)
-    shapes = _shapes(model)
+    return [
+        node.name if node.name and count[node.name] == 1 else _PLACEHOLDER.format(index=index, kind=node.op_type)
+        for index, node in enumerate(model.graph.node)
+    ]
+
+
+def _operators(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> list[SourceOperator]:
     result = []
-    for index, node in enumerate(model.graph.node):
-        own = node.name and count[node.name] == 1
-        macs = count_macs(ONNX, node.op_type, [shapes.get(name) for name in node.input], shapes.get(node.output[0]))
-        name = node.name if own else _PLACEHOLDER.format(index=index, kind=node.op_type)
+    for index, (name, node) in enumerate(zip(_names(model), model.graph.node, strict=True)):
+        macs = count_macs(ONNX, node.op_type, [shapes.get(t) for t in node.input], shapes.get(node.output[0]))
         result.append(SourceOperator(index, name, node.op_type, macs))
     return result
 
