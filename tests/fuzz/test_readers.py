@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -81,6 +83,7 @@ for seed in range(first, first + 3):
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "the process ended: SIGSEGV"),
         ("sys.exit(3)", "the process ended: exit code 3"),
+        ("os.kill(os.getpid(), signal.SIGPROF)", "no answer in 300 s of processor time"),
         ("time.sleep(60)", "no answer in 1 s"),
     ],
 )
@@ -89,12 +92,29 @@ def test_a_process_that_dies_or_hangs_is_a_failure_and_the_next_goes_on(
 ) -> None:
     script = tmp_path / "child.py"
     script.write_text(CHILD.format(what=what))
-    monkeypatch.setattr(campaign, "HANG_SECONDS", 1.0)
+    monkeypatch.setattr(campaign, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(campaign, "command", lambda *arguments: [sys.executable, str(script), *arguments])
     result = attack("toml", 0, 1000.0, tmp_path / "out")
     assert result.failures == {1: message}
     assert result.outcomes == {READ: 4, FAILED: 1}
     assert result.next_seed == 5
+
+
+def test_a_case_that_computes_for_ever_ends_its_process(tmp_path: Path) -> None:
+    code = """
+import time
+from pathlib import Path
+from tilewright.fuzz.readers import child
+child._START_SECONDS = 0.2
+def read(path):
+    while True:
+        time.process_time()
+child.FORMATS = {"slow": child.Format("", lambda rng: b"", read)}
+child.main("slow", 0, 10.0, Path(__import__("sys").argv[1]))
+"""
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGPROF
+    assert ended.stdout == b"0\n"
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.files import make_directory
-from tilewright.fuzz.readers.child import FAILED
+from tilewright.fuzz.readers.child import FAILED, HANG_SECONDS
 from tilewright.progress import Progress, silent
 
-HANG_SECONDS = 300.0  #: a case that takes longer counts as a hang
-_START_SECONDS = 600.0  #: for the first case: the process compiles its native code
+SILENCE_SECONDS = 3000.0  #: without an answer: a case that waits for ever; one that computes for ever ends by itself
 
 
 @dataclass
@@ -63,7 +62,7 @@ def command(*arguments: str) -> list[str]:
 def _process(result: Result, seconds: float, folder: Path, progress: Progress) -> float:
     """One process to its end; about how much time it has had."""
     asked = command(result.name, str(result.next_seed), str(seconds), str(folder))
-    begin, open_case, due = time.monotonic(), -1, time.monotonic() + _START_SECONDS
+    begin, open_case, due = time.monotonic(), -1, time.monotonic() + SILENCE_SECONDS
     hung, rest = False, b""
     with subprocess.Popen(asked, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
@@ -76,7 +75,7 @@ def _process(result: Result, seconds: float, folder: Path, progress: Progress) -
                 received = os.read(process.stdout.fileno(), 1 << 16)
                 if not received:
                     break
-                due = time.monotonic() + HANG_SECONDS
+                due = time.monotonic() + SILENCE_SECONDS
                 *lines, rest = (rest + received).split(b"\n")
                 for line in lines:
                     seed, _, said = line.decode(errors="replace").partition(" ")
@@ -90,8 +89,16 @@ def _process(result: Result, seconds: float, folder: Path, progress: Progress) -
             raise
         code = process.wait()
     if open_case >= 0:
-        died = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        result.add(open_case, FAILED, f"no answer in {HANG_SECONDS:g} s" if hung else f"the process ended: {died}")
+        result.add(open_case, FAILED, _end(code, hung))
     elif code:
         result.add(result.next_seed, FAILED, f"the process ended between cases: {code}")
     return min(seconds, time.monotonic() - begin) if code else seconds
+
+
+def _end(code: int, hung: bool) -> str:
+    """Why a process ended in the middle of a case."""
+    if hung:
+        return f"no answer in {SILENCE_SECONDS:g} s"
+    if code == -signal.SIGPROF:
+        return f"no answer in {HANG_SECONDS:g} s of processor time"
+    return f"the process ended: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"

@@ -2,12 +2,14 @@
 
 ``python -m tilewright.fuzz.readers.child FORMAT FIRST CPU_SECONDS FOLDER``. Before each case a line ``seed`` goes out,
 after it ``seed outcome message``; the file lies in FOLDER meanwhile, so that a case that ends the process is known.
+A case that uses too much processor time ends it too, by SIGPROF; the time of day would count other processes' share.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import time
 import traceback
@@ -16,6 +18,8 @@ from pathlib import Path
 from tilewright.errors import TilewrightError
 from tilewright.fuzz.readers.formats import FORMATS, Defect, Format
 
+HANG_SECONDS = 300.0  #: of processor time: a case that takes more counts as a hang
+_START_SECONDS = 600.0  #: for the first case: the process compiles its native code
 READ, REFUSED, FAILED = "read", "refused", "failed"
 
 
@@ -43,6 +47,7 @@ def main(name: str, first: int, seconds: float, folder: Path) -> None:
     while time.process_time() < seconds:
         path = folder / f"{name}{seed}{form.suffix}"
         path.write_bytes(form.make(random.Random(seed)))
+        signal.setitimer(signal.ITIMER_PROF, _START_SECONDS if seed == first else HANG_SECONDS)
         print(seed, file=answers)
         outcome, message = attempt(form, path)
         print(seed, outcome, " ".join(message.split())[:300], file=answers)
