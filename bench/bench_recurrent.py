@@ -1,9 +1,9 @@
-"""What a step of an int8 LSTM takes: in LiteRT, and with all steps as one program on the accelerator.
+"""What a step of an int8 LSTM or GRU takes: in LiteRT, and with all steps as one program on the accelerator.
 
-``python bench/bench_recurrent.py [--config pynq-z2 kv260 zcu104] [--json FILE]`` measures, for LSTMs with as many
+``python bench/bench_recurrent.py [--config pynq-z2 kv260 zcu104] [--json FILE]`` measures, for cells with as many
 inputs as units, microseconds a step: LiteRT's CPU time on one thread, and the cycles of the compiler's program, whose
-results are LiteRT's, at the Config's clock: all cycles of 20 steps, the first loads among them. ``bound``: cycles over
-those of what is busiest: the bus, with the weights that cross it, ALU or the array.
+results are LiteRT's, at the Config's clock: all cycles of 20 steps (a GRU's four), the first loads among them.
+``bound``: cycles over those of what is busiest: the bus, with the weights that cross it, ALU or the array.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -20,57 +22,90 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from bench.common import machine, options_of, seconds, write_json
-from tilewright.fuzz import TfliteNet
+from bench.networks import gru
+from tilewright.fuzz import Tensor, TfliteNet
 from tilewright.runtime import interpreters
 
-UNITS = (20, 64, 128, 176, 256, 512, 1024)
-STEPS, RUNS = 20, 20
+RUNS = 20
+Inputs = list[NDArray[Any]]
 
 
-def litert_step(path: Path, x: NDArray[np.int8]) -> float:
-    """Microseconds of a step of LiteRT's operator."""
-    run = interpreters.load("litert", path.read_bytes(), "an LSTM", fast=True)
-    return 1e6 * statistics.median(seconds(lambda: run([x]), RUNS, thread_time)) / STEPS
+@dataclass(frozen=True)
+class Cell:
+    """A kind of layer: how often its weights hold units x units, the sizes and the number of steps that are measured,
+    and a network of that one layer."""
+
+    matrices: int
+    units: tuple[int, ...]
+    steps: int
+    draw: Callable[[int, int], tuple[TfliteNet, list[Tensor]]]
 
 
-def on_the_chip(path: Path, name: str, x: NDArray[np.int8], wanted: NDArray[Any]) -> dict[str, Any]:
+def lstm(units: int, steps: int) -> tuple[TfliteNet, list[Tensor]]:
+    """A single LSTM layer, and its hidden states."""
+    net = TfliteNet(seed=1)
+    return net, [net.lstm(net.input((1, steps, units)), units)]
+
+
+CELLS = {
+    "LSTM": Cell(8, (20, 64, 128, 176, 256, 512, 1024), 20, lstm),
+    "GRU": Cell(6, (512, 1024, 1536, 2048, 2560), 4, gru.draw),
+}
+
+
+def litert_step(path: Path, inputs: Inputs, steps: int) -> float:
+    """Microseconds of a step in LiteRT."""
+    run = interpreters.load("litert", path.read_bytes(), path.stem, fast=True)
+    return 1e6 * statistics.median(seconds(lambda: run(inputs), RUNS, thread_time)) / steps
+
+
+def on_the_chip(path: Path, name: str, inputs: Inputs, wanted: Inputs, steps: int) -> dict[str, Any]:
     """Of a step on a Config: microseconds, times the bound, bytes read, vectors of ALU. Ends the bench if its results
-    are not ``wanted``, or the layer is not on the accelerator."""
+    are not ``wanted``, or it is not one program on the accelerator."""
     exe = tw.compile(path, name, cache=False)
-    got, report = exe.run(x)
-    if not np.array_equal(got, wanted) or len(exe.artifact.programs) != 1:
-        raise SystemExit(f"{name}: {path.stem} is not LiteRT's, or not on the accelerator")
-    cycles, floors = report.cycles / STEPS, report.floors
+    outputs, report = exe.run(inputs)
+    got = outputs if isinstance(outputs, list | tuple) else [outputs]
+    if not all(map(np.array_equal, got, wanted)) or len(exe.artifact.programs) != 1:
+        raise SystemExit(f"{name}: {path.stem} is not LiteRT's, or not one program on the accelerator")
+    cycles, floors = report.cycles / steps, report.floors
     return {
         "us": round(cycles / exe.artifact.config.clock_mhz, 1), "cycles": round(cycles),
         "bound": round(report.cycles / report.floor_cycles, 2),
-        "bus_bytes": round(floors["read"] * exe.artifact.config.beat_bytes / STEPS),
-        "alu_vectors": round(floors["alu"] / STEPS),
+        "bus_bytes": round(floors["read"] * exe.artifact.config.beat_bytes / steps),
+        "alu_vectors": round(floors["alu"] / steps),
     }  # fmt: skip
+
+
+def measure(name: str, cell: Cell, units: int, configs: list[str]) -> dict[str, Any]:
+    """A row of the table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        net, outputs = cell.draw(units, cell.steps)
+        path = net.save(Path(scratch) / f"{name.lower()}{units}.tflite", outputs)
+        rng = np.random.default_rng(0)
+        inputs: Inputs = [rng.integers(-128, 128, x.shape).astype(np.int8) for x in net.inputs]
+        wanted = interpreters.load("litert", path.read_bytes(), path.stem)(inputs)
+        return {
+            "cell": name, "units": units, "steps": cell.steps, "weight_bytes": cell.matrices * units * units,
+            "litert_us": round(litert_step(path, inputs, cell.steps), 1),
+            "chips": {config: on_the_chip(path, config, inputs, wanted, cell.steps) for config in configs},
+        }  # fmt: skip
 
 
 def main() -> int:
     """Print the table."""
     parser = options_of(__doc__, config=None)
     parser.add_argument("--config", nargs="+", default=["pynq-z2", "kv260", "zcu104"])
+    parser.add_argument("--cells", nargs="+", choices=list(CELLS), default=list(CELLS))
     options = parser.parse_args()
     print(f"{machine()}; microseconds a step (times the bound), the array at the clock of each Config")
-    print(f"{'units':>6}{'weights':>11}{'LiteRT':>9}" + "".join(f"{name:>20}" for name in options.config))
+    print(f"{'cell':>5}{'units':>6}{'weights':>12}{'LiteRT':>9}" + "".join(f"{name:>20}" for name in options.config))
     rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for units in UNITS:
-            net = TfliteNet(seed=1)
-            path = net.save(Path(scratch) / f"lstm{units}.tflite", [net.lstm(net.input((1, STEPS, units)), units)])
-            x = np.random.default_rng(0).integers(-128, 128, (1, STEPS, units)).astype(np.int8)
-            (wanted,) = interpreters.load("litert", path.read_bytes(), "an LSTM")([x])
-            litert = litert_step(path, x)
-            chips = {name: on_the_chip(path, name, x, wanted) for name in options.config}
-            rows.append(
-                {"units": units, "weight_bytes": 8 * units * units, "litert_us": round(litert, 1), "chips": chips}
-            )
-            cells = "".join(f"{chip['us']} ({chip['bound']})".rjust(20) for chip in chips.values())
-            print(f"{units:>6}{8 * units * units:>11,}{litert:>9.1f}{cells}", flush=True)
-    write_json(options.json, {"machine": machine(), "steps": STEPS, "rows": rows})
+    for name in options.cells:
+        for units in CELLS[name].units:
+            rows.append(row := measure(name, CELLS[name], units, options.config))
+            cells = "".join(f"{chip['us']} ({chip['bound']})".rjust(20) for chip in row["chips"].values())
+            print(f"{name:>5}{units:>6}{row['weight_bytes']:>12,}{row['litert_us']:>9.1f}{cells}", flush=True)
+    write_json(options.json, {"machine": machine(), "rows": rows})
     return 0
 
 

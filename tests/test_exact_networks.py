@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="the check extra is not installed: pip install 'tilewright[check]'")
 
-from bench import bench_networks
+from bench import bench_networks, bench_recurrent
 from bench.networks import NETWORKS, build
 
 #: share of the multiply-accumulates that must run on the accelerator
@@ -41,6 +42,12 @@ def test_every_integer_of_the_deep_networks_is_that_of_litert(name: str) -> None
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_every_integer_is_that_of_litert_on_other_configs(name: str, config: str) -> None:
     check(name, config)
+
+
+@pytest.mark.parametrize("name", bench_recurrent.CELLS)
+def test_recurrent_cells_are_litert_s_in_one_program(name: str) -> None:
+    row = bench_recurrent.measure(name, dataclasses.replace(bench_recurrent.CELLS[name], steps=3), 24, ["pynq-z2"])
+    assert row["chips"]["pynq-z2"]["bound"] >= 1
 
 
 def test_a_file_depends_on_its_arguments_alone(tmp_path: Path) -> None:
