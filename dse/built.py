@@ -51,9 +51,7 @@ def built(config: Config, board: str | None) -> Resources:
         modules["board.interconnect"] = dict(_INTERCONNECT[FAMILIES[part_of(board)]])
         modules |= {name: dict(counts) for name, counts in _AROUND.items()}
         if not _direct(config, board):
-            modules["board.converter"] = {
-                kind: config.cores * config.axi_ports * count for kind, count in _CONVERTER.items()
-            }
+            modules["board.converter"] = {kind: config.memory_ports * count for kind, count in _CONVERTER.items()}
     return Resources(modules)
 
 

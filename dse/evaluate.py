@@ -178,7 +178,7 @@ class Evaluator:
         if self.board is None:
             return None
         limit = limits(self.board)
-        if config.cores * config.axi_ports > limit["axi_ports"]:
+        if config.memory_ports > limit["axi_ports"]:
             pair, lower = ("", "") if config.axi_ports == 1 else (f", axi_ports = {config.axi_ports}", " or axi_ports")
             return (
                 f"{self.board}: cores = {config.cores}{pair}: there are {limit['axi_ports']} memory ports; "
@@ -301,7 +301,7 @@ class Evaluator:
 
     def _over(self, counts: Mapping[str, float], config: Config) -> float:
         """The largest share by which a limit is passed."""
-        ports = {"axi_bits": config.axi_bits, "axi_ports": config.cores * config.axi_ports}
+        ports = {"axi_bits": config.axi_bits, "axi_ports": config.memory_ports}
         limit = ports if self.board is None else limits(self.board)
         over = [ports[name] / limit[name] - 1 for name in ports]
         shares = (share / self._allowed(name) for name, share in self._shares(counts).items())

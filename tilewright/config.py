@@ -210,6 +210,11 @@ class Config:
         return self.bus_bits // 8
 
     @property
+    def memory_ports(self) -> int:
+        """Memory ports of the whole design, each of ``axi_bits``."""
+        return self.cores * self.axi_ports
+
+    @property
     def array_macs(self) -> int:
         """Multiply-accumulates that the array does in a cycle."""
         return self.batch * self.block_in * self.block_out

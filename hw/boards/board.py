@@ -42,7 +42,7 @@ class Board:
 
     def check(self, config: Config) -> None:
         """Raises :class:`BoardError` if the board cannot give what the config asks for."""
-        if config.cores * config.axi_ports > self.axi_ports:
+        if config.memory_ports > self.axi_ports:
             each, names = (
                 ("a memory port", "cores") if config.axi_ports == 1 else ("two memory ports", "cores or axi_ports")
             )
