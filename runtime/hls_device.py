@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.hw.hls.build import build_library
 from tilewright.hw.hls.model import KernelModel, Outcome
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program, whole_pages
 from tilewright.progress import Advance, Progress, on_error_stream
 from tilewright.runtime.activity import count_traffic
@@ -45,6 +46,7 @@ class HlsDevice(Device):
         super().__init__(config)
         library = build_library(config, build_progress or on_error_stream(self.name))
         self._model = KernelModel(library, config)
+        self.order = DramOrder(config)
 
     def close(self) -> None:
         """Free the kernels' memories."""
@@ -52,13 +54,13 @@ class HlsDevice(Device):
 
     def _allocate(self, program: Program, inferences: int) -> _State:
         program.table()  # refuses what does not decode: the kernels take every instruction for a valid one
-        memories = segment_memories(program, inferences)
+        memories = segment_memories(program, inferences, self.order)
         places, end = [], whole_pages(max(len(program.instructions), 1))
         for memory in memories:
             places.append((end, memory.size))
             end += whole_pages(max(memory.size, 1))
         dram = np.zeros(end, np.uint8)
-        dram[: len(program.instructions)] = np.frombuffer(program.instructions, np.uint8)
+        self.order.write(dram, 0, np.frombuffer(program.instructions, np.uint8))
         for (first, size), memory in zip(places, memories):
             dram[first : first + size] = memory
         return _State(dram, places)

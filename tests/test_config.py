@@ -142,15 +142,6 @@ def test_several_cores_are_refused_where_there_is_one(use: Callable[[Config], ob
     assert str(caught.value) == f"cores = 2: {who} has one core; set cores = 1"
 
 
-def test_two_ports_are_refused_where_there_is_one() -> None:
-    two = Config().replace(axi_ports=2)
-    for use in (lambda: open_device("hls", two), lambda: config_header(two)):
-        with pytest.raises(
-            ConfigError, match=r"^axi_ports = 2: the HLS design has one memory port; set axi_ports = 1$"
-        ):
-            use()
-
-
 def test_fingerprint_is_pinned() -> None:
     assert PRESETS["pynq-z2"].fingerprint == PYNQ_Z2_FINGERPRINT
 

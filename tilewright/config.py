@@ -237,11 +237,6 @@ class Config:
         if self.cores > 1:
             raise ConfigError(f"cores = {self.cores}: {who} has one core; set cores = 1")
 
-    def check_one_port(self, who: str) -> None:
-        """Raise :class:`ConfigError` unless a core has one memory port; ``who`` knows no others."""
-        if self.axi_ports > 1:
-            raise ConfigError(f"axi_ports = {self.axi_ports}: {who} has one memory port; set axi_ports = 1")
-
     # -- conversions -----------------------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Config:

@@ -13,12 +13,12 @@ from tilewright.files import write_files
 from tilewright.hw import hls
 from tilewright.hw.boards.board import HERE, Board, BoardError
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.hls.join import KERNELS, MASTERS
-from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
+from tilewright.hw.hls.join import KERNELS, MASTERS, of_port
+from tilewright.hw.hls.shapes import shapes
 from tilewright.hw.rtl.axi3_ports import AXI3, LITE
 from tilewright.hw.rtl.ports import masters, outer_name
 from tilewright.hw.verilated.design import design_sources
-from tilewright.isa.registers import DRAM_ADDRESS_BITS, window_bits
+from tilewright.isa.registers import window_bits
 
 Source = Literal["rtl", "hls"]
 #: of Vivado's implementation, each run to its end; the best is kept. The last two are for crowded parts
@@ -64,7 +64,7 @@ def design_settings(board: Board, config: Config, source: Source, ila: bool = Fa
 def _ports(config: Config, source: Source) -> list[list[str]]:
     """The masters at each memory port of the PS, from the first port on."""
     if source == "hls":
-        return [list(MASTERS.values())]
+        return [[of_port(master, port) for master in MASTERS.values()] for port in range(config.axi_ports)]
     own = masters(config)
     if config.cores > 1:
         own = [outer_name(prefix, core, config) for core in range(config.cores) for prefix in own]
@@ -150,17 +150,11 @@ def _hls_files(config: Config) -> dict[str, str]:
     from tilewright.hw.rtl.primitives import primitive_sources
 
     root = Path(hls.__file__).parent
-    shapes = {
-        "memories": memory_shapes(config),
-        "streams": stream_shapes(config),
-        "beat_bits": config.axi_bits,
-        "address_bits": DRAM_ADDRESS_BITS,
-    }
     return {
         **{f"hls/kernels/{path.name}": path.read_text() for path in sorted((root / "kernels").glob("*.[ch]pp"))},
         "hls/tilewright_config.h": config_header(config),
         "hls/join.py": (root / "join.py").read_text(),
-        "hls/shapes.json": json.dumps(shapes, indent=1) + "\n",
+        "hls/shapes.json": json.dumps(shapes(config), indent=1) + "\n",
         "rtl/tilewright_control.v": control_verilog(config),
         **{f"rtl/{name}": primitive_sources()[name] for name in ("tw_ram.v", "tw_ram_async.v")},
         "rtl/tw_stream.v": (root / "verilog" / "tw_stream.v").read_text(),

@@ -36,9 +36,11 @@ def constants(config: Config) -> dict[str, int]:
         "IN_UNITS": c.in_units,
         "OUT_UNITS": c.out_units,
         "AXI_BITS": c.axi_bits,
+        "BEAT_BITS": c.bus_bits,
         "BEAT_BYTES": beat,
         "BEAT_WORDS": beat // 4,
-        "BEAT_WEIGHTS": c.axi_bits // c.weight_bits,
+        "BEAT_WEIGHTS": c.bus_bits // c.weight_bits,
+        "BURST_BEATS": c.burst_beats,
         "ACT_BANKS": c.act_banks,
         "ACT_BANK_UNITS": c.act_bank_units,
         "ACT_SPAN": c.act_row_units,
@@ -83,18 +85,18 @@ def constants(config: Config) -> dict[str, int]:
 def config_header(config: Config) -> str:
     """The text of ``tilewright_config.h`` for a Config. Raises :class:`ConfigError` for several cores."""
     config.check_one_core("the HLS design")
-    config.check_one_port("the HLS design")
     lines = [
         f"// Generated for config {config.name}, fingerprint {config.fingerprint}; do not edit.",
         "#pragma once",
         "#include <ap_int.h>",
         "",
-        "// Macros: these stand in pragmas, where not every tool version takes a constant's name.",
+        "// Macros: these stand in pragmas, where not every tool version takes a constant's name, or choose ports.",
         f"#define TW_FORWARD {FORWARD}",
         f"#define TW_GEMM_DISTANCE {FORWARD + 1}",
         f"#define TW_ALU_DISTANCE {timing.ALU_DISTANCE - 1}",
         f"#define TW_QUEUE_DEPTH {config.queue_depth}",
         f"#define TW_FETCH_BEATS {config.fetch_beats}",
+        f"#define TW_AXI_PORTS {config.axi_ports}",
         "",
         *(f"static const int {name} = {value};" for name, value in constants(config).items()),
         "",

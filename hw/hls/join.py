@@ -22,9 +22,9 @@ from typing import Any
 
 KERNELS = ("dispatch", "load", "gemm", "alu", "store")
 ENGINES = KERNELS[1:]
-#: the AXI masters of the joined design by kernel
+#: the AXI masters of the joined design by kernel; :func:`of_port` numbers those of a second memory port
 MASTERS = {"dispatch": "m_axi_fetch", "load": "m_axi_load", "store": "m_axi_store"}
-KERNEL_BUS = "m_axi_gmem_"  #: what the tool calls a kernel's master: the bundle's name is in the pragma
+KERNEL_BUS = "m_axi_gmem"  #: what the tool calls a kernel's master: the bundle's name is in the pragma
 
 #: dispatch's ports that the control unit is wired to: kernel's name -> control's name
 CONTROL = {
@@ -49,6 +49,11 @@ _OPERATORS: Mapping[type, Any] = {
 
 class JoinError(Exception):
     """A kernel's ports are not what the shapes ask for; the message names kernel and port."""
+
+
+def of_port(name: str, port: int) -> str:
+    """A master, or a kernel's bundle, of a memory port: ``m_axi_load``, ``m_axi_load1``."""
+    return f"{name}{port or ''}"
 
 
 @dataclass(frozen=True)
@@ -270,38 +275,42 @@ class Top:
     def _buses(self) -> None:
         busy: list[str] = []
         errors: list[str] = []
-        for kernel_name, bus in MASTERS.items():
-            kernel = self.kernels[kernel_name]
-            signals = {name.removeprefix(KERNEL_BUS): port for name, port in kernel.ports.items()
-                       if name.startswith(KERNEL_BUS)}  # fmt: skip
-            missing = [n for n in ("ARVALID", "RVALID", "AWVALID", "WVALID", "BVALID") if n not in signals]
-            if missing:
-                raise JoinError(f"kernel {kernel_name}: its AXI master has no {KERNEL_BUS}{missing[0]}")
-            for name, port in signals.items():
-                way, outside = ("output" if port.output else "input"), f"{bus}_{name.lower()}"
-                bits = f"[{port.width - 1}:0] " if port.width > 1 else ""
-                inside = outside
-                if name in [f"{channel}{end}" for channel in GATED for end in ("VALID", "READY")]:
-                    inside = self.wire(f"{outside}_kernel", 1)
-                    source, target = (inside, outside) if port.output else (outside, inside)
-                    self.lines.append(f"    assign {target} = {source} & !gate;")
-                if "USER" not in name and "REGION" not in name and name != "WID":
-                    # AXI4 as PS and SmartConnect have it knows no WID; users and regions mean nothing there
-                    self.ports.append(f"{way} wire {bits}{outside}")
-                elif port.output:
-                    self.wire(outside, port.width)
-                else:
-                    inside = f"{port.width}'d0"
-                kernel.connect(port.name, inside, port.width, port.output)
-            self._count(bus, busy, errors)
+        for number in range(self.shapes["axi_ports"]):
+            for kernel, master in MASTERS.items():
+                bus = of_port(master, number)
+                self._bus(self.kernels[kernel], f"{of_port(KERNEL_BUS, number)}_", bus)
+                self._count(bus, busy, errors)
         self.control["bus_busy"] = self.wire("bus_busy", 1, " | ".join(busy))
         self.control["bus_error"] = self.wire("bus_error", 1, " | ".join(errors))
-        for seen, expression in (
+        for seen, expression in (  # of two ports each has a word of every beat
             ("fetch_beat", "m_axi_fetch_rvalid & m_axi_fetch_rready"),
             ("load_beat", "m_axi_load_rvalid & m_axi_load_rready"),
             ("store_beat", "m_axi_store_wvalid & m_axi_store_wready"),
         ):
             self.control[seen] = self.wire(seen, 1, expression)
+
+    def _bus(self, kernel: Kernel, prefix: str, bus: str) -> None:
+        """Bring a kernel's master out as ``bus``."""
+        signals = {name.removeprefix(prefix): port for name, port in kernel.ports.items() if name.startswith(prefix)}
+        missing = [n for n in ("ARVALID", "RVALID", "AWVALID", "WVALID", "BVALID") if n not in signals]
+        if missing:
+            raise JoinError(f"kernel {kernel.name}: its AXI master has no {prefix}{missing[0]}")
+        for name, port in signals.items():
+            way, outside = ("output" if port.output else "input"), f"{bus}_{name.lower()}"
+            bits = f"[{port.width - 1}:0] " if port.width > 1 else ""
+            inside = outside
+            if name in [f"{channel}{end}" for channel in GATED for end in ("VALID", "READY")]:
+                inside = self.wire(f"{outside}_kernel", 1)
+                source, target = (inside, outside) if port.output else (outside, inside)
+                self.lines.append(f"    assign {target} = {source} & !gate;")
+            if "USER" not in name and "REGION" not in name and name != "WID":
+                # AXI4 as PS and SmartConnect have it knows no WID; users and regions mean nothing there
+                self.ports.append(f"{way} wire {bits}{outside}")
+            elif port.output:
+                self.wire(outside, port.width)
+            else:
+                inside = f"{port.width}'d0"
+            kernel.connect(port.name, inside, port.width, port.output)
 
     def _count(self, bus: str, busy: list[str], errors: list[str]) -> None:
         """Transactions of one master that have begun and not ended."""

@@ -10,7 +10,14 @@
 #include "kernels/load.cpp"
 #include "kernels/store.cpp"
 
-static_assert(sizeof(beat_t) * 8 == AXI_BITS, "DRAM is handed to the kernels as it lies in memory");
+static_assert(sizeof(word_t) * 8 == AXI_BITS, "DRAM is handed to the kernels as it lies in memory");
+
+// Every port sees the whole DRAM.
+#if TW_AXI_PORTS == 1
+#define TW_PORTS words
+#else
+#define TW_PORTS words, words
+#endif
 
 namespace {
 
@@ -50,11 +57,11 @@ struct Accelerator {
         return true;
     }
 
-    void step(int engine, beat_t *dram) {
+    void step(int engine, TW_WRITE_DRAM) {
         auto &t = tokens;
         switch (engine) {
         case ENGINE_LOAD:
-            tilewright_load(commands[0], retired[0], t[1][0], t[2][0], t[3][0], t[0][1], t[0][2], t[0][3], dram, act,
+            tilewright_load(commands[0], retired[0], t[1][0], t[2][0], t[3][0], t[0][1], t[0][2], t[0][3], TW_DRAM, act,
                             wgt, acc, prm, tables, uops_gemm, uops_alu);
             break;
         case ENGINE_GEMM:
@@ -66,7 +73,7 @@ struct Accelerator {
                            acc, prm, tables);
             break;
         default:
-            tilewright_store(commands[3], retired[3], t[0][3], t[1][3], t[2][3], t[3][0], t[3][1], t[3][2], dram, act);
+            tilewright_store(commands[3], retired[3], t[0][3], t[1][3], t[2][3], t[3][0], t[3][1], t[3][2], TW_DRAM, act);
         }
     }
 };
@@ -87,7 +94,7 @@ void tw_hls_delete(void *handle) {
 int tw_hls_run(void *handle, void *dram, uint64_t program, uint32_t instructions, const uint64_t *bases,
                const uint32_t *limits, uint32_t *instruction) {
     Accelerator &accelerator = *static_cast<Accelerator *>(handle);
-    beat_t *beats = static_cast<beat_t *>(dram);
+    dram_writer words = static_cast<dram_writer>(dram);
     accelerator.reset();
     SegmentTable segments;
     for (int k = 0; k < SEGMENTS; k++) {
@@ -95,7 +102,7 @@ int tw_hls_run(void *handle, void *dram, uint64_t program, uint32_t instructions
         segments.limit[k] = limits[k];
     }
     const uint32_t program_beats = (uint64_t(instructions) * INSTRUCTION_BYTES + BEAT_BYTES - 1) / BEAT_BYTES;
-    fetch(beats, program, program_beats, accelerator.fetched);
+    fetch(TW_PORTS, program, program_beats, accelerator.fetched);
     DispatchState state = start_dispatch();
     auto &c = accelerator.commands;
     auto &r = accelerator.retired;
@@ -108,7 +115,7 @@ int tw_hls_run(void *handle, void *dram, uint64_t program, uint32_t instructions
             accelerator.reset();
             return TOKEN_MISSING;
         }
-        accelerator.step(engine, beats);
+        accelerator.step(engine, TW_PORTS);
     }
     *instruction = state.fault_tag;
     accelerator.reset();

@@ -11,6 +11,15 @@ from tilewright.isa.spec import Engine, others
 RETIRE_DEPTH = 4  #: dispatch looks at every retire stream in every cycle
 
 
+def shapes(config: Config) -> dict[str, Any]:
+    """All that the join is handed."""
+    return {
+        "memories": memory_shapes(config),
+        "streams": stream_shapes(config),
+        "axi_ports": config.axi_ports,
+    }
+
+
 def memory_shapes(config: Config) -> list[dict[str, Any]]:
     """Memories as the C++ arrays of ``kernels/types.hpp``, after partition and reshape.
 
@@ -23,9 +32,9 @@ def memory_shapes(config: Config) -> list[dict[str, Any]]:
     uops = {}
     for name in ("GEMM", "ALU"):
         bits = c[f"UOP_{name}_BITS"]
-        per_beat = max(c["AXI_BITS"] // bits, 1)
+        per_beat = max(c["BEAT_BITS"] // bits, 1)
         uops[name] = {"dims": [], "rows": c[f"UOP_{name}_DEPTH"] // per_beat, "width": bits * per_beat, "spare": False}
-    beat = c["AXI_BITS"]
+    beat = c["BEAT_BITS"]
     return [
         {"name": "act", "dims": [c["ACT_BANKS"], c["ACT_SPAN"] * c["ACT_PARTS"]], "rows": act_rows, "width": beat,
          "spare": True, "kernels": {"load": "act", "gemm": "act", "alu": "act", "store": "act"}},

@@ -15,7 +15,7 @@ from tilewright.hw.hls.build import HERE, ap_types
 from tilewright.hw.hls.control import control_verilog
 from tilewright.hw.hls.header import config_header
 from tilewright.hw.hls.join import KERNELS, join_kernels, parse_ports
-from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
+from tilewright.hw.hls.shapes import memory_shapes, shapes
 from tilewright.hw.rtl.primitives import primitive_sources
 from tilewright.hw.verilated.build import RUNTIME, runtime_objects
 from tilewright.hw.verilated.toolchain import compile_objects, link, verilator, verilator_root
@@ -25,14 +25,14 @@ Field = tuple[str, int, int, bool]  # name, first bit, bits, whether it is an ou
 
 def fields(config: Config, kernel: str) -> list[Field]:
     """The ports of a kernel, inputs and outputs each packed from bit 0 on; memories have an enable per element."""
-    element = {"act": 8, "acc": 32, "prm": 32, "wgt": config.weight_bits}
-    shapes = {argument: m for m in memory_shapes(config) for k, argument in m["kernels"].items() if k == kernel}
+    element = {"act": 8, "acc": 32, "prm": 32, "tables": 8, "wgt": config.weight_bits}
+    arrays = {argument: m for m in memory_shapes(config) for k, argument in m["kernels"].items() if k == kernel}
     position = {False: 0, True: 0}
     found = []
     for name, port in parse_ports(kernel_verilog(config, kernel), f"tilewright_{kernel}").items():
         bits, output = port.width, port.output
         if match := re.fullmatch(r"([a-z_]+?)(_\d+)*_we[01]", name):
-            shape = shapes[match.group(1)]
+            shape = arrays[match.group(1)]
             bits = shape["width"] // element.get(shape["name"], _uop_bits(config, shape["name"]))
         found.append((name, position[output], bits, output))
         position[output] += bits
@@ -86,9 +86,8 @@ def build(config: Config, folder: Path, flags: tuple[str, ...] = ()) -> Path:
     """The library of a config; about a minute."""
     packed = {kernel: fields(config, kernel) for kernel in KERNELS}
     texts = {kernel: shell(kernel, packed[kernel]) for kernel in KERNELS}
-    shapes = {"memories": memory_shapes(config), "streams": stream_shapes(config)}
     sources = {
-        "tilewright.v": join_kernels(shapes, texts),
+        "tilewright.v": join_kernels(shapes(config), texts),
         "tilewright_control.v": control_verilog(config),
         "tw_stream.v": (HERE / "verilog" / "tw_stream.v").read_text(),
         **{name: primitive_sources()[name] for name in ("tw_ram.v", "tw_ram_async.v")},

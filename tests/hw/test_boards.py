@@ -127,11 +127,14 @@ def test_the_generator_leaves_events_out_for_boards() -> None:
     assert set(outputs[0]) - set(outputs[1]) == {p.name for p in ports(PRESETS["tiny"]) if p.is_event}
 
 
-@pytest.mark.parametrize("board", BOARDS)
-def test_hls_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: str) -> None:
+@pytest.mark.parametrize(("board", "axi_ports"), [*((board, 1) for board in BOARDS), ("pynq-z2", 2)])
+def test_hls_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: str, axi_ports: int) -> None:
     folder, netlists = tmp_path / "build", tmp_path / "netlists"
-    write_project(load_board(board), PRESETS[board], "hls", folder)
-    write_netlists(PRESETS[board], netlists)
+    config = PRESETS[board].replace(axi_ports=axi_ports)
+    write_project(load_board(board), config, "hls", folder)
+    used = [f"{{{{m_axi_fetch{k}}} {{m_axi_load{k}}} {{m_axi_store{k}}}}}" for k in ("", "1")[:axi_ports]]
+    assert f"ports              {{{' '.join(used)}}}" in (folder / "design.tcl").read_text()
+    write_netlists(config, netlists)
     done = hls(tclsh, folder, netlists)
     assert done.returncode == 0, done.stdout
     join(folder)

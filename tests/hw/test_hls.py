@@ -21,7 +21,7 @@ from rich.console import Console
 from tests.conftest import REPOSITORY, ModelCase
 from tests.hw.hls_programs import begin, finish
 from tests.hw.lane_programs import function_program, scaling_program, table_program
-from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, TINY, Builder
+from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, PAIRED, TINY, Builder
 from tests.runtime.network import images, make_artifact, make_program
 from tilewright.config import PRESETS, Config
 from tilewright.hw.hls import build
@@ -77,9 +77,12 @@ def same_as_sim(device: HlsDevice, program: Program) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
-def failures(config_seed: int, programs: range) -> list[str]:
+def seeded_config(seed: int) -> Config:
+    return random_config(np.random.default_rng(seed)).replace(name=f"random-{seed}")
+
+
+def failures(config: Config, programs: range) -> list[str]:
     """Differences on random programs, told by their seeds and the segment."""
-    config = random_config(np.random.default_rng(config_seed)).replace(name=f"random-{config_seed}")
     device = HlsDevice(config)
     found = []
     for seed in programs:
@@ -88,7 +91,7 @@ def failures(config_seed: int, programs: range) -> list[str]:
         segments = random_segments(rng, program)
         for spec, mine, theirs in zip(program.segments, on_hls(device, program, segments), on_sim(program, segments)):
             if wrong := int((mine != theirs).sum()):
-                found.append(f"config seed {config_seed}, program seed {seed}: {wrong} bytes of {spec.name} differ")
+                found.append(f"{config.name}, program seed {seed}: {wrong} bytes of {spec.name} differ")
     device.close()
     return found
 
@@ -110,19 +113,24 @@ def test_tables_of_all_values(tiny: HlsDevice) -> None:
 
 @pytest.mark.parametrize("config_seed", QUICK_SEEDS)
 def test_random_programs_leave_the_bytes_that_sim_leaves(hls_toolchain: None, config_seed: int) -> None:
-    assert failures(config_seed, range(QUICK_PROGRAMS)) == []
+    assert failures(seeded_config(config_seed), range(QUICK_PROGRAMS)) == []
+
+
+@pytest.mark.parametrize("burst", [PAIRED.burst_beats, 1])
+def test_two_memory_ports_leave_the_bytes_that_sim_leaves(hls_toolchain: None, burst: int) -> None:
+    assert failures(PAIRED.replace(burst_beats=burst), range(QUICK_PROGRAMS)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config_seed", range(FULL_CONFIGS))
 def test_random_programs_in_full(hls_toolchain: None, config_seed: int) -> None:
-    assert failures(config_seed, range(1000, 1000 + FULL_PROGRAMS)) == []
+    assert failures(seeded_config(config_seed), range(1000, 1000 + FULL_PROGRAMS)) == []
 
 
 def test_reads_as_the_synthesis_tool_sees_them(hls_toolchain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every bank's port is read in every iteration, the banks that are not meant at their spare row."""
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DTW_READ_EVERY_BANK"))
-    assert failures(QUICK_SEEDS[1], range(QUICK_PROGRAMS)) == []
+    assert failures(seeded_config(QUICK_SEEDS[1]), range(QUICK_PROGRAMS)) == []
 
 
 # -- what random programs seldom hit: dependences at the least distance that is allowed --------------------

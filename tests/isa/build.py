@@ -11,6 +11,8 @@ from tilewright.isa.spec import Engine, Memory, Opcode, entry_bytes, token_bit
 
 LOAD, GEMM, ALU, STORE = Engine.LOAD, Engine.GEMM, Engine.ALU, Engine.STORE
 TINY = PRESETS["tiny"]
+#: a core with two memory ports
+PAIRED = TINY.replace(name="paired", axi_ports=2, block_in=8, block_out=8)
 
 #: segment numbers of every built program
 CONSTANT, INPUT, OUTPUT, SCRATCH = range(4)

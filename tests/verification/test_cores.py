@@ -25,9 +25,6 @@ from tilewright.sim import Functional, Ran, Run, initial_segments, simulate_core
 from tilewright.verification.differential import seeded_config
 from tilewright.verification.random_program import random_program
 
-#: a core with two memory ports
-PAIRED = PRESETS["tiny"].replace(name="paired", axi_ports=2, block_in=8, block_out=8)
-
 Memories = list[NDArray[np.uint8]]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.verification.test_cores import PAIRED, held, run_both, run_design
+from tests.isa.build import PAIRED
+from tests.verification.test_cores import held, run_both, run_design
 from tilewright.config import Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.limits import cycle_bound

@@ -115,40 +115,46 @@ void write_element(const Access &access, uint64_t value) {
     set(prefix.c_str(), ("_ce" + port).c_str(), 0);
 }
 
-static void send(const char *channel) {
+static void send(const char *bus, const char *channel) {
     const std::string ready = std::string(channel) + "READY", valid = std::string(channel) + "VALID";
-    while (!get("m_axi_gmem_", ready.c_str())) cycle();
-    set("m_axi_gmem_", valid.c_str(), 1);
+    while (!get(bus, ready.c_str())) cycle();
+    set(bus, valid.c_str(), 1);
     cycle();
-    set("m_axi_gmem_", valid.c_str(), 0);
+    set(bus, valid.c_str(), 0);
 }
 
-void read_bus(uint64_t address, uint32_t *words) {
-    set("m_axi_gmem_", "ARADDR", address);
-    send("AR");
-    while (!get("m_axi_gmem_", "RVALID")) cycle();
-    for (int k = 0; k < BEAT_WORDS; k++) words[k] = uint32_t(get("m_axi_gmem_", "RDATA", 32 * k, 32));
-    set("m_axi_gmem_", "RREADY", 1);
+void read_bus(const char *bus, uint64_t address, uint32_t *parts) {
+    set(bus, "ARADDR", address);
+    send(bus, "AR");
+    while (!get(bus, "RVALID")) cycle();
+    for (int k = 0; k < PARTS; k++) parts[k] = uint32_t(get(bus, "RDATA", 32 * k, 32));
+    set(bus, "RREADY", 1);
     cycle();
-    set("m_axi_gmem_", "RREADY", 0);
+    set(bus, "RREADY", 0);
 }
 
-void write_bus(uint64_t address, const uint32_t *words) {
-    set("m_axi_gmem_", "AWADDR", address);
-    send("AW");
-    for (int k = 0; k < BEAT_WORDS; k++) set("m_axi_gmem_", "WDATA", words[k], 32 * k, 32);
-    set("m_axi_gmem_", "WSTRB", ~0ull);
-    set("m_axi_gmem_", "WLAST", 1);
-    send("W");
-    while (!get("m_axi_gmem_", "BVALID")) cycle();
-    set("m_axi_gmem_", "BREADY", 1);
+void write_bus(const char *bus, uint64_t address, const uint32_t *parts) {
+    set(bus, "AWADDR", address);
+    send(bus, "AW");
+    for (int k = 0; k < PARTS; k++) set(bus, "WDATA", parts[k], 32 * k, 32);
+    set(bus, "WSTRB", ~0ull);
+    set(bus, "WLAST", 1);
+    send(bus, "W");
+    while (!get(bus, "BVALID")) cycle();
+    set(bus, "BREADY", 1);
     cycle();
-    set("m_axi_gmem_", "BREADY", 0);
+    set(bus, "BREADY", 0);
 }
 
 }  // namespace cosim
 
 namespace {
+
+#if TW_AXI_PORTS == 1
+#define TW_BUSES cosim::Bus{"m_axi_gmem_"}
+#else
+#define TW_BUSES cosim::Bus{"m_axi_gmem_"}, cosim::Bus{"m_axi_gmem1_"}
+#endif
 
 command_stream commands{"commands"};
 retire_stream retired{"retired"};
@@ -165,7 +171,7 @@ void dispatch_body() {
     command_stream load{"load"}, gemm{"gemm"}, alu{"alu"}, store{"store"};
     retire_stream load_done{"load_retired"}, gemm_done{"gemm_retired"}, alu_done{"alu_retired"}, store_done{"store_retired"};
     ap_uint<1 + TAG_BITS> fault = 0;
-    tilewright_dispatch(cosim::Bus(), wide<DRAM_BEAT_BITS>("program_address"), wide<TAG_BITS>("instructions"),
+    tilewright_dispatch(TW_BUSES, wide<DRAM_BEAT_BITS>("program_address"), wide<TAG_BITS>("instructions"),
                         wide<32>("beats"), wide<SEGMENTS * DRAM_BEAT_BITS>("bases"),
                         wide<SEGMENTS * LIMIT_BITS>("limits"), fault, load, gemm, alu, store, load_done, gemm_done,
                         alu_done, store_done);
@@ -178,7 +184,7 @@ void dispatch_body() {
 void load_body() {
     uop_gemm_memory uops_gemm("uops_gemm");
     uop_alu_memory uops_alu("uops_alu");
-    tilewright_load(commands, retired, from_gemm, from_alu, from_store, to_gemm, to_alu, to_store, cosim::Bus(), act, wgt,
+    tilewright_load(commands, retired, from_gemm, from_alu, from_store, to_gemm, to_alu, to_store, TW_BUSES, act, wgt,
                     acc, prm, tables, uops_gemm, uops_alu);
 }
 
@@ -194,7 +200,7 @@ void alu_body() {
 }
 
 void store_body() {
-    tilewright_store(commands, retired, from_load, from_gemm, from_alu, to_load, to_gemm, to_alu, cosim::Bus(), act);
+    tilewright_store(commands, retired, from_load, from_gemm, from_alu, to_load, to_gemm, to_alu, TW_BUSES, act);
 }
 
 // One AXI master's DRAM: single beats, answered after a few cycles; addresses are always taken.
@@ -206,7 +212,7 @@ struct Memory {
     bool addressed = false, written = false, outside = false;
 
     void check(uint64_t address) {
-        if (address + BEAT_BYTES > size) outside = true;
+        if (address + AXI_BITS / 8 > size) outside = true;
     }
 };
 
@@ -214,7 +220,7 @@ struct Design {
     VerilatedContext context;
     std::unique_ptr<Vjoined> top;
     Kernel kernels[5];
-    Memory memory[3];
+    Memory memory[3 * TW_AXI_PORTS];
     uint32_t random = 1;
 
     Design(uint8_t *dram, uint64_t size) : top(new Vjoined(&context)) {
@@ -271,7 +277,7 @@ struct Design {
             m.addressed = true;                                                                 \
         }                                                                                       \
         if (top->bus##_wvalid && top->bus##_wready && !m.outside) {                             \
-            std::memcpy(m.dram + m.write_at, &top->bus##_wdata, BEAT_BYTES);                    \
+            std::memcpy(m.dram + m.write_at, &top->bus##_wdata, AXI_BITS / 8);                  \
             m.written = true;                                                                   \
         }                                                                                       \
         if (top->bus##_bvalid && top->bus##_bready) m.write_wait = -1;                          \
@@ -285,13 +291,21 @@ struct Design {
         top->bus##_rlast = 1;                                                                   \
         if (m.read_wait > 0) m.read_wait--;                                                     \
         top->bus##_rvalid = m.read_wait == 0;                                                   \
-        if (m.read_wait == 0 && !m.outside) std::memcpy(&top->bus##_rdata, m.dram + m.read_at, BEAT_BYTES); \
+        if (m.read_wait == 0 && !m.outside) std::memcpy(&top->bus##_rdata, m.dram + m.read_at, AXI_BITS / 8); \
         if (m.write_wait > 0) m.write_wait--;                                                   \
         top->bus##_bvalid = m.write_wait == 0;                                                  \
     }
     TW_MASTER(memory[0], m_axi_fetch)
     TW_MASTER(memory[1], m_axi_load)
     TW_MASTER(memory[2], m_axi_store)
+#if TW_AXI_PORTS == 2
+    TW_MASTER(memory[3], m_axi_fetch1)
+    TW_MASTER(memory[4], m_axi_load1)
+    TW_MASTER(memory[5], m_axi_store1)
+#define TW_EACH(act) act##_fetch(), act##_load(), act##_store(), act##_fetch1(), act##_load1(), act##_store1()
+#else
+#define TW_EACH(act) act##_fetch(), act##_load(), act##_store()
+#endif
 
     int delay() {
         random = random * 1664525u + 1013904223u;
@@ -301,15 +315,11 @@ struct Design {
     void step() {
         for (Kernel &kernel : kernels) resume(kernel);
         top->eval();
-        before_m_axi_fetch();
-        before_m_axi_load();
-        before_m_axi_store();
+        TW_EACH(before_m_axi);
         top->clk = 1;
         top->eval();
         top->clk = 0;
-        after_m_axi_fetch();
-        after_m_axi_load();
-        after_m_axi_store();
+        TW_EACH(after_m_axi);
         top->eval();
     }
 };
@@ -364,6 +374,8 @@ int64_t cosim_wait(void *handle, int64_t limit) {
 // Whether any master has asked for an address beyond the DRAM.
 int cosim_outside(void *handle) {
     Design &d = *static_cast<Design *>(handle);
-    return d.memory[0].outside || d.memory[1].outside || d.memory[2].outside;
+    for (const auto &m : d.memory)
+        if (m.outside) return 1;
+    return 0;
 }
 }

@@ -17,8 +17,9 @@ uint64_t read_element(const Access &access);
 void write_element(const Access &access, uint64_t value);
 uint64_t get(const char *name, const char *suffix, int at = 0, int bits = 64);
 void set(const char *name, const char *suffix, uint64_t value, int at = 0, int bits = 64);
-void read_bus(uint64_t address, uint32_t *words);
-void write_bus(uint64_t address, const uint32_t *words);
+const int PARTS = AXI_BITS / 32;  // of a bus's word
+void read_bus(const char *bus, uint64_t address, uint32_t *parts);
+void write_bus(const char *bus, uint64_t address, const uint32_t *parts);
 
 template <typename T, int BITS, int PARTITIONED, int LEFT> struct Place {
     Access access;
@@ -79,25 +80,27 @@ template <int BITS> struct Stream {
     }
 };
 
-struct Beat {
+struct Word {
+    const char *bus;
     uint64_t index;
-    operator beat_t() const {
-        uint32_t words[BEAT_WORDS];
-        read_bus(index * BEAT_BYTES, words);
-        beat_t beat = 0;
-        for (int k = 0; k < BEAT_WORDS; k++) beat.range(32 * k + 31, 32 * k) = words[k];
-        return beat;
+    operator word_t() const {
+        uint32_t parts[PARTS];
+        read_bus(bus, index * (AXI_BITS / 8), parts);
+        word_t word = 0;
+        for (int k = 0; k < PARTS; k++) word.range(32 * k + 31, 32 * k) = parts[k];
+        return word;
     }
-    const Beat &operator=(const beat_t &beat) const {
-        uint32_t words[BEAT_WORDS];
-        for (int k = 0; k < BEAT_WORDS; k++) words[k] = uint32_t(ap_uint<32>(beat.range(32 * k + 31, 32 * k)));
-        write_bus(index * BEAT_BYTES, words);
+    const Word &operator=(const word_t &word) const {
+        uint32_t parts[PARTS];
+        for (int k = 0; k < PARTS; k++) parts[k] = uint32_t(ap_uint<32>(word.range(32 * k + 31, 32 * k)));
+        write_bus(bus, index * (AXI_BITS / 8), parts);
         return *this;
     }
 };
 
 struct Bus {
-    Beat operator[](uint64_t index) const { return Beat{index}; }
+    const char *name;
+    Word operator[](uint64_t index) const { return Word{name, index}; }
 };
 
 }  // namespace cosim

@@ -1,14 +1,10 @@
 // Dispatch: fetches a program, sends each instruction to its engine, counts what retires.
 #include "engines.hpp"
 
-// Beats of the program into a stream: a plain counted loop, from which the tool infers long bursts.
-void fetch(dram_reader dram, dram_address program, ap_uint<32> beats, beat_stream &fetched) {
+// Beats of the program into a stream; it shares the memory port with LOAD.
+void fetch(TW_READ_DRAM, dram_address program, ap_uint<32> beats, beat_stream &fetched) {
 #pragma HLS INLINE off
-    for (ap_uint<32> k = 0; k < beats; k++) {
-// The instruction stream shares the read channel with LOAD: a beat a cycle whenever it is granted.
-#pragma HLS PIPELINE II=1
-        fetched.write(dram[uint64_t(program) + unsigned(k)]);
-    }
+    read_beats(TW_DRAM, program, beats, fetched);
 }
 
 static void note_retired(DispatchState &state, retire_stream &retired) {
@@ -85,9 +81,9 @@ bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const S
         if (state.bits >= unsigned(INSTRUCTION_BITS)) {
             prepare(state, segments);
         } else if (fetched.read_nb(beat)) {
-            ap_uint<INSTRUCTION_BITS + AXI_BITS> wide = beat;
+            ap_uint<INSTRUCTION_BITS + BEAT_BITS> wide = beat;
             state.buffer = state.buffer | (wide << state.bits);
-            state.bits += AXI_BITS;
+            state.bits += BEAT_BITS;
             state.beats = state.beats + 1;
         }
     }
@@ -124,13 +120,16 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases
 // Started once per inference by the control unit, which holds the registers (hls/control.py) and keeps all
 // arguments stable until ap_done; `fault` holds bit 0: ended with a segment fault, above it the instruction's
 // index. After a fault engines may hang in a wait for tokens: the control unit resets all kernels.
-void tilewright_dispatch(dram_reader dram, dram_address program_address, ap_uint<TAG_BITS> instructions,
+void tilewright_dispatch(TW_READ_DRAM, dram_address program_address, ap_uint<TAG_BITS> instructions,
                          ap_uint<32> beats, segment_bases bases, segment_limits limits, ap_uint<1 + TAG_BITS> &fault,
                          command_stream &load, command_stream &gemm,
                          command_stream &alu, command_stream &store, retire_stream &load_retired,
                          retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired) {
 // offset=off: addresses are absolute, and so are those of LOAD and STORE.
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
+#if TW_AXI_PORTS == 2
+#pragma HLS INTERFACE m_axi port=dram_odd offset=off bundle=gmem1
+#endif
 #pragma HLS INTERFACE ap_none port=program_address
 #pragma HLS INTERFACE ap_none port=instructions
 #pragma HLS INTERFACE ap_none port=beats
@@ -150,7 +149,7 @@ void tilewright_dispatch(dram_reader dram, dram_address program_address, ap_uint
     beat_stream fetched("fetched");
 // As deep as the Config's fetch FIFO: instructions are there before the engines ask for them.
 TW_PRAGMA(HLS STREAM variable=fetched depth=TW_FETCH_BEATS)
-    fetch(dram, program_address, beats, fetched);
+    fetch(TW_DRAM, program_address, beats, fetched);
     run(instructions, beats, bases, limits, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
         store_retired, fault);
 }

@@ -1,7 +1,7 @@
 // The five kernels. LOAD, GEMM, ALU and STORE run free (ap_ctrl_none): one call is one instruction, and the
 // hardware starts the next call by itself. Token streams are in Engine order.
 #pragma once
-#include "types.hpp"
+#include "dram.hpp"
 
 void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
@@ -25,7 +25,7 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
 
 // What dispatch carries from one step to the next.
 struct DispatchState {
-    ap_uint<INSTRUCTION_BITS + AXI_BITS> buffer;  // beats that have come in, the next instruction lowest
+    ap_uint<INSTRUCTION_BITS + BEAT_BITS> buffer;  // beats that have come in, the next instruction lowest
     unsigned bits;                                // of them
     ap_uint<TAG_BITS> prepared, retired;          // instructions
     bool pending, faulted;
@@ -44,7 +44,7 @@ struct SegmentTable {
 typedef ap_uint<SEGMENTS * DRAM_BEAT_BITS> segment_bases;
 typedef ap_uint<SEGMENTS * LIMIT_BITS> segment_limits;
 
-void fetch(dram_reader dram, dram_address program, ap_uint<32> beats, beat_stream &fetched);
+void fetch(TW_READ_DRAM, dram_address program, ap_uint<32> beats, beat_stream &fetched);
 
 DispatchState start_dispatch();
 

@@ -20,11 +20,11 @@ static Destination destination_of(ap_uint<3> memory) {
     case MEMORY_PRM: d.parts = PRM_PARTS; break;
     case MEMORY_TABLE: break;
     case MEMORY_UOP_GEMM:
-        d.parts = UOP_GEMM_BITS > AXI_BITS ? UOP_GEMM_BITS / AXI_BITS : 1;
+        d.parts = UOP_GEMM_BITS > BEAT_BITS ? UOP_GEMM_BITS / BEAT_BITS : 1;
         d.step = UOP_GEMM_PER_BEAT;
         break;
     default:
-        d.parts = UOP_ALU_BITS > AXI_BITS ? UOP_ALU_BITS / AXI_BITS : 1;
+        d.parts = UOP_ALU_BITS > BEAT_BITS ? UOP_ALU_BITS / BEAT_BITS : 1;
         d.step = UOP_ALU_PER_BEAT;
     }
     return d;
@@ -35,15 +35,11 @@ static unsigned row_beats(const Destination &d, unsigned cols) {
     return (cols + d.step - 1) / d.step * d.parts;
 }
 
-static void read_rows(dram_reader dram, dram_address base, const LoadFields f, unsigned beats, beat_stream &data) {
+static void read_rows(TW_READ_DRAM, dram_address base, const LoadFields f, unsigned beats, beat_stream &data) {
 #pragma HLS INLINE off
     uint64_t row = uint64_t(base) + unsigned(f.offset);
     for (unsigned r = 0; r < unsigned(f.rows); r++) {
-        for (unsigned k = 0; k < beats; k++) {
-// The bus gives a beat a cycle. A row is contiguous: the tool infers bursts along this loop.
-#pragma HLS PIPELINE II=1
-            data.write(dram[row + k]);
-        }
+        read_beats(TW_DRAM, row, beats, data);
         row += unsigned(f.stride);
     }
 }
@@ -60,17 +56,17 @@ static int8_t byte_of(const beat_t &beat, int k) {
 
 // A micro-op memory's word from beats: several micro-ops of one beat, or one of several beats.
 template <int BITS, int PER_BEAT, typename Row>
-static void place_uops(Row row, const beat_t &beat, ap_uint<BITS + AXI_BITS> &assembled) {
+static void place_uops(Row row, const beat_t &beat, ap_uint<BITS + BEAT_BITS> &assembled) {
 #pragma HLS INLINE
     if (PER_BEAT == 1) {  // beats of one micro-op come low bits first: shift each in from above
-        const ap_uint<BITS + AXI_BITS> wide = beat;
-        assembled = (assembled >> AXI_BITS) | (wide << (BITS > AXI_BITS ? BITS - AXI_BITS : 0));
+        const ap_uint<BITS + BEAT_BITS> wide = beat;
+        assembled = (assembled >> BEAT_BITS) | (wide << (BITS > BEAT_BITS ? BITS - BEAT_BITS : 0));
         row[0] = ap_uint<BITS>(assembled);
     } else {
         for (int k = 0; k < PER_BEAT; k++) {
 #pragma HLS UNROLL
-            row[k] = beat.range(BITS * (k + 1) - 1 < AXI_BITS ? BITS * (k + 1) - 1 : AXI_BITS - 1,
-                                BITS * k < AXI_BITS ? BITS * k : 0);
+            row[k] = beat.range(BITS * (k + 1) - 1 < BEAT_BITS ? BITS * (k + 1) - 1 : BEAT_BITS - 1,
+                                BITS * k < BEAT_BITS ? BITS * k : 0);
         }
     }
 }
@@ -80,8 +76,8 @@ static void write_rows(const Destination d, const LoadFields f, beat_stream &dat
 #pragma HLS INLINE off
     TileWalk walk;
     walk.start(tile_of(f), d.parts, d.step);
-    ap_uint<UOP_GEMM_BITS + AXI_BITS> gemm_uop = 0;
-    ap_uint<UOP_ALU_BITS + AXI_BITS> alu_uop = 0;
+    ap_uint<UOP_GEMM_BITS + BEAT_BITS> gemm_uop = 0;
+    ap_uint<UOP_ALU_BITS + BEAT_BITS> alu_uop = 0;
     bool more = true;
     while (more) {
 // A beat is a slice of its memory: one write a cycle keeps up with the bus, and nothing is read here.
@@ -131,7 +127,7 @@ static void write_rows(const Destination d, const LoadFields f, beat_stream &dat
     }
 }
 
-static void move_rows(dram_reader dram, dram_address base, const Destination d, const LoadFields f, unsigned beats,
+static void move_rows(TW_READ_DRAM, dram_address base, const Destination d, const LoadFields f, unsigned beats,
                       act_memory act, wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                       uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
@@ -139,17 +135,17 @@ static void move_rows(dram_reader dram, dram_address base, const Destination d, 
     beat_stream data("load_data");
 // Room for the beats that arrive while the writing side is still starting up.
 #pragma HLS STREAM variable=data depth=64
-    read_rows(dram, base, f, beats, data);
+    read_rows(TW_DRAM, base, f, beats, data);
     write_rows(d, f, data, act, wgt, acc, prm, tables, uops_gemm, uops_alu);
 }
 
 // Returns the push mask when everything is written: around the dataflow region, which may return nothing.
-static token_mask transfer(dram_reader dram, dram_address base, const LoadFields f, token_mask push, act_memory act,
+static token_mask transfer(TW_READ_DRAM, dram_address base, const LoadFields f, token_mask push, act_memory act,
                            wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                            uop_alu_memory uops_alu) {
 #pragma HLS INLINE off
     const Destination d = destination_of(f.memory);
-    move_rows(dram, base, d, f, row_beats(d, f.cols), act, wgt, acc, prm, tables, uops_gemm, uops_alu);
+    move_rows(TW_DRAM, base, d, f, row_beats(d, f.cols), act, wgt, acc, prm, tables, uops_gemm, uops_alu);
     return push;
 }
 
@@ -181,7 +177,7 @@ static token_mask fill(const FillFields f, token_mask push, act_memory act, acc_
 
 void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
                      token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
-                     token_stream &to_alu, token_stream &to_store, dram_reader dram, act_memory act,
+                     token_stream &to_alu, token_stream &to_store, TW_READ_DRAM, act_memory act,
                      wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                      uop_alu_memory uops_alu) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
@@ -194,6 +190,9 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
 #pragma HLS INTERFACE axis port=to_alu
 #pragma HLS INTERFACE axis port=to_store
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
+#if TW_AXI_PORTS == 2
+#pragma HLS INTERFACE m_axi port=dram_odd offset=off bundle=gmem1
+#endif
 #pragma HLS INTERFACE ap_memory port=act
 #pragma HLS INTERFACE ap_memory port=wgt
 #pragma HLS INTERFACE ap_memory port=acc
@@ -224,7 +223,7 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
         const unsigned beats = row_beats(destination_of(f.memory), f.cols);
         fault = outside(f.offset, f.rows, f.stride, beats, command_limit(now.command));
         if (!fault)
-            push = transfer(dram, command_base(now.command), f, push, act, wgt, acc, prm, tables, uops_gemm, uops_alu);
+            push = transfer(TW_DRAM, command_base(now.command), f, push, act, wgt, acc, prm, tables, uops_gemm, uops_alu);
     } else if (now.header.opcode == OPCODE_FILL) {
         push = fill(decode_FillFields(now.word), push, act, acc);
     }

@@ -26,41 +26,37 @@ static void read_units(const StoreFields f, const act_memory act, beat_stream &d
     }
 }
 
-static void write_rows(const StoreFields f, dram_address base, beat_stream &data, dram_writer dram) {
+static void write_rows(const StoreFields f, dram_address base, beat_stream &data, TW_WRITE_DRAM) {
 #pragma HLS INLINE off
     uint64_t row = uint64_t(base) + unsigned(f.offset);
     for (unsigned r = 0; r < unsigned(f.rows); r++) {
-        for (unsigned k = 0; k < unsigned(f.cols) * ACT_PARTS; k++) {
-// A beat a cycle; a row is contiguous, so that the tool infers bursts.
-#pragma HLS PIPELINE II=1
-            dram[row + k] = data.read();
-        }
+        write_beats(TW_DRAM, row, unsigned(f.cols) * ACT_PARTS, data);
         row += unsigned(f.stride);
     }
 }
 
-static void move_rows(const StoreFields f, dram_address base, const act_memory act, dram_writer dram) {
+static void move_rows(const StoreFields f, dram_address base, const act_memory act, TW_WRITE_DRAM) {
 #pragma HLS INLINE off
 #pragma HLS DATAFLOW
     beat_stream data("store_data");
 // Covers the read latency of act and the pause between two bursts.
 #pragma HLS STREAM variable=data depth=64
     read_units(f, act, data);
-    write_rows(f, base, data, dram);
+    write_rows(f, base, data, TW_DRAM);
 }
 
 // Returns the push mask. A function ends when its last write has been answered, so a token cannot overtake
 // the data: LOAD sees what was stored. It stands around the dataflow region, which may return nothing.
 static token_mask transfer(const StoreFields f, dram_address base, token_mask push, const act_memory act,
-                           dram_writer dram) {
+                           TW_WRITE_DRAM) {
 #pragma HLS INLINE off
-    move_rows(f, base, act, dram);
+    move_rows(f, base, act, TW_DRAM);
     return push;
 }
 
 void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
                       token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
-                      token_stream &to_gemm, token_stream &to_alu, dram_writer dram, act_memory act) {
+                      token_stream &to_gemm, token_stream &to_alu, TW_WRITE_DRAM, act_memory act) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
 #pragma HLS INTERFACE axis port=commands
 #pragma HLS INTERFACE axis port=retired
@@ -71,6 +67,9 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
 #pragma HLS INTERFACE axis port=to_gemm
 #pragma HLS INTERFACE axis port=to_alu
 #pragma HLS INTERFACE m_axi port=dram offset=off bundle=gmem
+#if TW_AXI_PORTS == 2
+#pragma HLS INTERFACE m_axi port=dram_odd offset=off bundle=gmem1
+#endif
 #pragma HLS INTERFACE ap_memory port=act
 // The same shape as in the kernels that write it: a port must fit the RAMs behind it.
 #pragma HLS ARRAY_PARTITION variable=act complete dim=1
@@ -82,7 +81,7 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
     if (now.header.opcode == OPCODE_STORE) {
         const StoreFields f = decode_StoreFields(now.word);
         fault = outside(f.offset, f.rows, f.stride, unsigned(f.cols) * ACT_PARTS, command_limit(now.command));
-        if (!fault) push = transfer(f, command_base(now.command), push, act, dram);
+        if (!fault) push = transfer(f, command_base(now.command), push, act, TW_DRAM);
     }
     finish(now.command, push, fault, to_load, to_gemm, to_alu, retired);
 }

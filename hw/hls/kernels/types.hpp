@@ -18,10 +18,11 @@ static const int ACT_ROWS = ACT_BANK_UNITS / ACT_SPAN;   // of a bank
 static const int ACC_ROWS = ACC_BANK_UNITS / OUT_UNITS;
 static const int ENTRY_WEIGHTS = BLOCK_OUT * BLOCK_IN;
 static const int COMMAND_BITS = INSTRUCTION_BITS + DRAM_BEAT_BITS + LIMIT_BITS + TAG_BITS;
-static const int UOP_GEMM_PER_BEAT = AXI_BITS > UOP_GEMM_BITS ? AXI_BITS / UOP_GEMM_BITS : 1;
-static const int UOP_ALU_PER_BEAT = AXI_BITS > UOP_ALU_BITS ? AXI_BITS / UOP_ALU_BITS : 1;
+static const int UOP_GEMM_PER_BEAT = BEAT_BITS > UOP_GEMM_BITS ? BEAT_BITS / UOP_GEMM_BITS : 1;
+static const int UOP_ALU_PER_BEAT = BEAT_BITS > UOP_ALU_BITS ? BEAT_BITS / UOP_ALU_BITS : 1;
 
-typedef ap_uint<AXI_BITS> beat_t;
+typedef ap_uint<BEAT_BITS> beat_t;
+typedef ap_uint<AXI_BITS> word_t;  // of a memory port: a beat, or of two ports half of one
 typedef ap_uint<DRAM_BEAT_BITS> dram_address;  // in beats
 typedef ap_uint<ACT_ADDRESS_BITS> act_address;
 typedef ap_uint<ACT_ADDRESS_BITS + 1> act_offset;  // within a wrap region, before it wraps
@@ -42,8 +43,8 @@ typedef hls::stream<beat_t> beat_stream;
 typedef hls::stream<command_t> command_stream;
 typedef hls::stream<ap_uint<1> > token_stream;
 typedef hls::stream<retire_t> retire_stream;
-typedef const beat_t *dram_reader;
-typedef beat_t *dram_writer;
+typedef const word_t *dram_reader;
+typedef word_t *dram_writer;
 
 // act and acc have a spare row at the end of every bank, for reads that are not meant: see memory.hpp.
 typedef int8_t act_memory[ACT_BANKS][ACT_SPAN * ACT_PARTS][ACT_ROWS + 1][BEAT_BYTES];

@@ -31,34 +31,39 @@ _MASTER = {
     "R": "VALID:1:i READY:1:o DATA:D:i LAST:1:i ID:1:i USER:1:i RESP:2:i",
     "B": "VALID:1:i READY:1:o RESP:2:i ID:1:i USER:1:i",
 }
-_WIDTHS = {"A": "C_M_AXI_GMEM_ADDR_WIDTH - 1", "D": "C_M_AXI_GMEM_DATA_WIDTH - 1", "S": "C_M_AXI_GMEM_WSTRB_WIDTH - 1"}
+_WIDTHS = {"A": "ADDR_WIDTH", "D": "DATA_WIDTH", "S": "WSTRB_WIDTH"}
+#: parameters that stand for a memory port each (kernels/dram.hpp)
+_DRAM = {"TW_READ_DRAM", "TW_WRITE_DRAM"}
 
 
-def signature(kernel: str) -> tuple[list[str], dict[str, str]]:
-    """Arguments of a kernel's top function and the mode of each from its INTERFACE pragmas."""
+def signature(config: Config, kernel: str) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    """Arguments of a kernel's top function; mode and bundle (or "") of each from its INTERFACE pragmas."""
     text = (HLS / "kernels" / f"{kernel}.cpp").read_text()
     match = re.search(rf"^void tilewright_{kernel}\(([^)]*)\)", text, re.MULTILINE)
     assert match is not None
-    arguments = [re.sub(r"\[.*", "", part.split()[-1]).lstrip("&*") for part in match.group(1).split(",")]
-    pragmas = re.findall(r"#pragma HLS INTERFACE (\w+) port=(\w+)", text[match.end() :])
-    return arguments, {port: mode for mode, port in pragmas}
+    arguments = []
+    for part in match.group(1).split(","):
+        name = re.sub(r"\[.*", "", part.split()[-1]).lstrip("&*")
+        arguments += ["dram", "dram_odd"][: config.axi_ports] if name in _DRAM else [name]
+    pragmas = re.findall(r"#pragma HLS INTERFACE (\w+) port=(\w+)(?:.* bundle=(\w+))?", text[match.end() :])
+    return arguments, {port: (mode, bundle) for mode, port, bundle in pragmas}
 
 
 def kernel_ports(config: Config, kernel: str, read_ports: int = 2) -> Ports:
     """The ports of a kernel; memories that it reads and writes have ``read_ports`` ports, as the tool may choose."""
     c = constants(config)
-    arguments, modes = signature(kernel)
+    arguments, modes = signature(config, kernel)
     scalars = {
         "program_address": c["DRAM_BEAT_BITS"], "instructions": TAG_BITS, "beats": 32,
         "bases": c["SEGMENTS"] * c["DRAM_BEAT_BITS"], "limits": c["SEGMENTS"] * LIMIT_BITS, "fault": 1 + TAG_BITS,
     }  # fmt: skip
     command = c["INSTRUCTION_BITS"] + c["DRAM_BEAT_BITS"] + LIMIT_BITS + TAG_BITS
     ports: Ports = [("input", "", "ap_clk"), ("input", "", "ap_rst_n")]
-    if modes["return"] == "ap_ctrl_hs":
+    if modes["return"][0] == "ap_ctrl_hs":
         ports += [("input", "", "ap_start"), ("output", "", "ap_done"), ("output", "", "ap_idle"),
                   ("output", "", "ap_ready")]  # fmt: skip
     for name in arguments:
-        mode = modes[name]
+        mode, bundle = modes[name]
         if mode == "axis":
             bits = 1 + TAG_BITS if name.endswith("retired") else 1 if re.match("to_|from_", name) else command
             out = name.startswith("to_") or name == "retired" or (kernel == "dispatch" and "retired" not in name)
@@ -70,21 +75,22 @@ def kernel_ports(config: Config, kernel: str, read_ports: int = 2) -> Ports:
         elif mode == "ap_vld":
             ports += [("output", f"[{scalars[name] - 1}:0]", name), ("output", "", f"{name}_ap_vld")]
         elif mode == "m_axi":
-            ports += _master_ports()
+            ports += _master_ports(bundle)
         else:
             assert mode == "ap_memory"
             ports += _memory_ports(config, kernel, name, read_ports)
     return ports
 
 
-def _master_ports() -> Ports:
+def _master_ports(bundle: str) -> Ports:
     found: Ports = []
+    prefix = f"m_axi_{bundle}_"
     for channel, signals in _MASTER.items():
         for part in signals.split():
             name, width, way = part.split(":")
-            high = _WIDTHS.get(width, str(int(width) - 1) if width.isdigit() else "")
+            high = f"C_{prefix.upper()}{_WIDTHS[width]} - 1" if width in _WIDTHS else str(int(width) - 1)
             found.append(("output" if way == "o" else "input", "" if width == "1" else f"[{high}:0]",
-                          f"m_axi_gmem_{channel}{name}"))  # fmt: skip
+                          f"{prefix}{channel}{name}"))  # fmt: skip
     return found
 
 
@@ -128,9 +134,14 @@ def kernel_verilog(config: Config, kernel: str, read_ports: int = 2) -> str:
         f'(* CORE_GENERATION_INFO="tilewright_{kernel},hls_ip" *)',
         f"module tilewright_{kernel} (\n        {names}\n);",
         "parameter    ap_ST_fsm_state1 = 3'd1;",
-        "parameter    C_M_AXI_GMEM_ADDR_WIDTH = 64;",
-        f"parameter    C_M_AXI_GMEM_DATA_WIDTH = {config.axi_bits};",
-        "parameter C_M_AXI_GMEM_WSTRB_WIDTH = (C_M_AXI_GMEM_DATA_WIDTH / 8);",
+        *(
+            f"parameter    C_M_AXI_{bundle}_{name} = {value};"
+            for bundle in ("GMEM", "GMEM1")[: config.axi_ports]
+            for name, value in (
+                ("ADDR_WIDTH", 64), ("DATA_WIDTH", config.axi_bits),
+                ("WSTRB_WIDTH", f"(C_M_AXI_{bundle}_DATA_WIDTH / 8)"),
+            )
+        ),
         *(f"{way}  {bits} {name};" for way, bits, name in ports),
         *(f"assign {name} = 0;" for name in outputs),
         "endmodule",
