@@ -83,7 +83,8 @@ def _process(result: Result, seconds: float, folder: Path, progress: Progress) -
                     open_case = -1 if outcome else int(seed)
                     if outcome:
                         result.add(int(seed), outcome, message)
-                        progress(f"{result.name}: {len(result.failures)} failed", result.cases, 0)
+                        failed = len(result.failures)
+                        progress(f"{result.name}: {result.cases:,} files, {failed} failed", result.cases, 0)
         except BaseException:
             process.kill()
             raise
