@@ -34,6 +34,7 @@ from tilewright.runtime.steps import (
     SoftmaxStep,
     Step,
     TableSoftmaxStep,
+    TensorSpec,
     TransposeStep,
 )
 
@@ -42,7 +43,8 @@ from tilewright.runtime.steps import (
 class CompiledGraph:
     """What a graph became: ``steps`` in order, the ``programs`` they launch, and where each operator runs.
 
-    ``blobs``: the models that interpreter steps name. ``placement``: operator -> (place, reason). ``rejected``: why
+    ``states``: tensors that steps find as the last inference left them. ``blobs``: the models that interpreter steps
+    name. ``placement``: operator -> (place, reason). ``rejected``: why
     schedules were not taken that the verifier or the proof refused, or that could not be made.
     """
 
@@ -53,6 +55,7 @@ class CompiledGraph:
     placement: dict[str, tuple[str, str]] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)
+    states: list[TensorSpec] = field(default_factory=list)
 
     @property
     def host_layers(self) -> tuple[dict[str, str], ...]:
@@ -335,3 +338,4 @@ def _launch(together: list[ProvenProgram], result: CompiledGraph) -> None:
     result.steps.append(LaunchStep(numbers[0], tuple(numbers[1:])))
     result.steps += [replace(unpack, program=n) for n, best in zip(numbers, together) for unpack in best.unpacks]
     result.rejected += [reason for best in together for reason in best.rejected]
+    result.states += [state for best in together for state in best.states]

@@ -311,6 +311,9 @@ class Lstm(Op):
     gate is ``saturate(saturate(entry) + recurrent)`` to int16, with 12 bits of fraction. The cell has ``cell_bits`` of
     fraction and is kept within ``cell_range``. Hidden states are scaled by ``multiplier / 2^shift``, with
     ``zero_point`` added; a reset one is ``state_zero_point``.
+
+    What the inputs name besides the pixels is written too: the states that sequences begin with and end in
+    (:func:`~tilewright.jit.recurrent.state.with_states`). Without them all begin reset.
     """
 
     steps: int
@@ -323,6 +326,10 @@ class Lstm(Op):
     state_zero_point: int
     cell_range: tuple[int, int] = (-32768, 32767)
     time_major: bool = False
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.output, *self.inputs[1:]
 
     @property
     def units(self) -> int:

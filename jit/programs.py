@@ -34,7 +34,7 @@ from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.progress import Progress
-from tilewright.runtime.steps import PackStep, UnpackStep
+from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
 from tilewright.sim import simulate_timing
 
 #: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
@@ -67,12 +67,14 @@ FAILURES = (
 @dataclass(frozen=True)
 class ProvenProgram:
     """A program shown to compute its graph, and the steps around it (as program 0). ``rejected``: why other
-    schedules, which would have been tried or taken first, were not."""
+    schedules, which would have been tried or taken first, were not. ``states``: the tensors among those steps that it
+    finds as its last run left them."""
 
     program: Program
     packs: list[PackStep]
     unpacks: list[UnpackStep]
     rejected: tuple[str, ...] = ()
+    states: tuple[TensorSpec, ...] = ()
 
 
 def best_program(
@@ -184,8 +186,8 @@ def _sequence(graph: Graph, config: Config) -> ProvenProgram:
     """The program of an LSTM, of which there is but one form."""
     made = sequence(graph, config)
     made.program.meta.update(_meta(graph, [made.floor], config))
-    best = ProvenProgram(made.program, [made.pack], [made.unpack])
-    _check(graph, best)
+    best = ProvenProgram(made.program, made.packs, made.unpacks, states=made.states)
+    _check(made.graph, best)
     return best
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import requantize, rescale, wrap_int32
 from tilewright.jit import graph as g
-from tilewright.jit.recurrent.reference import lstm
+from tilewright.jit.recurrent.reference import lstm, lstm_on
 from tilewright.runtime import host
 
 Array = NDArray[Any]
@@ -154,7 +154,7 @@ def _concat(op: g.Concat, *inputs: Array) -> Array:
     return np.concatenate(parts, axis=-1)
 
 
-_EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
+_EVALUATE: dict[type[g.Op], Callable[..., Any]] = {
     g.Conv2D: _conv2d,
     g.DepthwiseConv2D: _depthwise,
     g.Add: _pairwise(np.add),
@@ -168,7 +168,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
     g.Pad: lambda op, x: pad(x, op.padding, op.pad_value),
     g.Slice: sliced,
     g.Concat: _concat,
-    g.Lstm: lstm,
+    g.Lstm: lambda op, x, *states: lstm_on(op, x, *states) if states else lstm(op, x),
     g.Resample: lambda op, x: apply_requant(resampled(x, op.rows, op.columns, op.offset), op.requant),
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
@@ -182,7 +182,8 @@ _EVALUATE: dict[type[g.Op], Callable[..., Array]] = {
 
 def result_of(op: g.Op, *inputs: Array) -> Array:
     """What an operator of a kind that no interpreter runs gives for these inputs."""
-    return _EVALUATE[type(op)](op, *inputs)
+    result: Array = _EVALUATE[type(op)](op, *inputs)
+    return result
 
 
 def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> dict[str, Array]:
@@ -205,11 +206,12 @@ def evaluate(graph: g.Graph, inputs: dict[str, Array], keep: bool = False) -> di
     for op in graph.ops:
         if type(op) not in _EVALUATE:
             raise ValueError(f"{graph.name}: {op.name} ({op.kind}) runs in an interpreter")
-        result = result_of(op, *(values[name] for name in op.inputs))
-        spec = graph.tensors[op.output]
-        if result.shape != spec.shape or result.dtype != spec.dtype:
-            raise ValueError(
-                f"{graph.name}: {op.name} gives {result.dtype}{result.shape}, declared {spec.dtype}{spec.shape}"
-            )
-        values[op.output] = result
+        found = _EVALUATE[type(op)](op, *(values[name] for name in op.inputs))
+        for name, result in zip(op.outputs, found if isinstance(found, tuple) else (found,), strict=True):
+            spec = graph.tensors[name]
+            if result.shape != spec.shape or result.dtype != spec.dtype:
+                raise ValueError(
+                    f"{graph.name}: {op.name} gives {result.dtype}{result.shape}, declared {spec.dtype}{spec.shape}"
+                )
+            values[name] = result
     return values if keep else {name: values[name] for name in graph.outputs}

@@ -22,7 +22,7 @@ def folds(graph: Graph) -> bool:
 
 
 def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:
-    return [graph.tensors[name].shape for name in (*op.inputs, op.output)]
+    return [graph.tensors[name].shape for name in (*op.inputs, *op.outputs)]
 
 
 def _by_pixel(graph: Graph, op: Op) -> bool:

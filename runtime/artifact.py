@@ -60,7 +60,8 @@ class Artifact:
     """Programs, host steps and tensor specs of one compiled network.
 
     ``batch``: images that one inference of the model takes; programs, steps and tensor specs are those of one image.
-    ``blobs`` holds the models that interpreter steps name. ``host_layers`` are the report's entries
+    ``states``: tensors that steps find as the last inference left them, or all zero point. ``blobs`` holds the models
+    that interpreter steps name. ``host_layers`` are the report's entries
     (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled.
     """
 
@@ -76,6 +77,7 @@ class Artifact:
     compile_seconds: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)
     batch: int = 1
+    states: tuple[TensorSpec, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Artifact {self.name} for {self.config.name}: {len(self.programs)} programs, {len(self.steps)} steps>"
@@ -95,6 +97,7 @@ class Artifact:
             "compile_seconds": self.compile_seconds,
             "options": self.options,
             "batch": self.batch,
+            "states": [dataclasses.asdict(t) for t in self.states],
             "programs": [len(data) for data in programs],
             "blobs": {name: len(data) for name, data in self.blobs.items()},
         }
@@ -139,6 +142,7 @@ class Artifact:
             compile_seconds=header.compile_seconds,
             options=header.options,
             batch=header.batch,
+            states=header.states,
         )
 
     def save(self, path: str | Path) -> None:
@@ -206,6 +210,7 @@ class _Header:
     programs: tuple[Count, ...]
     blobs: dict[str, Count]
     batch: Annotated[int, Range(1, 1 << 20)] = 1
+    states: tuple[TensorSpec, ...] = ()
 
 
 def _checked_body(data: bytes, source: str) -> bytes:

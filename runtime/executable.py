@@ -28,6 +28,7 @@ from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import TensorSpec
+from tilewright.runtime.stream import Kept, Stream, check_streams, is_stateful
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -121,9 +122,35 @@ class Executable:
         packing of some inferences while the accelerators work on others, and the report has the steady state; as it
         was compiled where left out (:attr:`jobs`). ``progress`` is called with the number of inferences newly finished.
         ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
-        network must have been compiled for it). Returns the outputs, stacked likewise (an array, or a list where
+        network must have been compiled for it). States that the network keeps (of LSTMs, variables, SVDF) are reset for
+        each inference; :meth:`stream` lets them go on. Returns the outputs, stacked likewise (an array, or a list where
         the model has several outputs), and the report. Raises :class:`InputError`, :class:`DeviceFault`.
         """
+        return self._run(x, self.jobs if jobs is None else jobs, progress, keep_intermediates)
+
+    def stream(self) -> Stream:
+        """Inferences that follow on each other, each of which finds the states that the last one left.
+
+        ``with executable.stream() as stream: y, report = stream.run(x)``. Raises :class:`StreamError` for an artifact
+        that an earlier version compiled without that.
+        """
+        check_streams(self.artifact)
+        return Stream(self.artifact, self._run)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether it keeps states, which go on in a :meth:`stream`."""
+        return is_stateful(self.artifact)
+
+    def _run(
+        self,
+        x: Inputs,
+        jobs: int | None = None,
+        progress: Advance | None = None,
+        keep_intermediates: str | Path | None = None,
+        kept: Kept | None = None,
+    ) -> tuple[Any, Report]:
+        """As :meth:`run`, with what a stream has ``kept``."""
         batch = self.artifact.batch
         environment = {
             name: value.reshape(-1, 1, *value.shape[2:]) if batch > 1 else value
@@ -138,17 +165,16 @@ class Executable:
                 )
             check_directory_writable(keep_intermediates)
             wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
-        jobs = self.jobs if jobs is None else jobs
         if jobs is not None and jobs < 1:
             raise InputError(f"{self.name}: jobs = {jobs}: must be at least 1 thread")
-        size = self._group_size(count, under_way(jobs))
+        size = 1 if kept is not None and self.artifact.states else self._group_size(count, under_way(jobs))
         groups = [
             {name: value[begin : begin + size] for name, value in environment.items()}
             for begin in range(0, count, size)
         ]
         steady = None
         with ExitStack() as stack:
-            flights = self._flights(stack, min(len(groups), under_way(jobs)), size, jobs)
+            flights = self._flights(stack, min(len(groups), under_way(jobs)), size, jobs, kept)
             if jobs is None:
                 parts = one_by_one(flights[0], groups, list(wanted.values()), progress)
             else:
@@ -222,12 +248,14 @@ class Executable:
             size = min(size, max(1, LAUNCH_BYTES // flights // max(stride, 1)))
         return size
 
-    def _flights(self, stack: ExitStack, count: int, inferences: int, jobs: int | None) -> list[Flight]:
+    def _flights(
+        self, stack: ExitStack, count: int, inferences: int, jobs: int | None, kept: Kept | None
+    ) -> list[Flight]:
         """What carries groups of so many inferences, with segments each; given back with ``stack``."""
         turn = nullcontext() if self.device.overlaps else threading.RLock()
         # threads take turns, which are none of their work: with several its processor time counts
         clock = time.perf_counter if jobs is None else time.thread_time
-        flights = [Flight(self.artifact, self.device, {}, clock, turn) for _ in range(count)]
+        flights = [Flight(self.artifact, self.device, {}, kept, clock, turn) for _ in range(count)]
         for index, program in enumerate(self.artifact.programs):
             for flight in flights:
                 flight.allocations[index] = self.device.allocate(program, inferences)

@@ -19,8 +19,11 @@ from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Allocation, Counters, Device
 from tilewright.runtime.flow import check_form
 from tilewright.runtime.host_steps import Environment, run_host_step
+from tilewright.runtime.interpreter_step import reset_interpreter
+from tilewright.runtime.interpreters import Interpreter
 from tilewright.runtime.report import Timings
-from tilewright.runtime.steps import LaunchStep, PackStep, Step, TensorSpec, UnpackStep, form_of
+from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, TensorSpec, UnpackStep, form_of
+from tilewright.runtime.stream import Kept, reset_states
 
 SPARE = 2  #: groups under way besides one for each thread of the CPU: one that is launched, one that waits for it
 
@@ -34,12 +37,14 @@ def under_way(jobs: int | None) -> int:
 class Flight:
     """What carries one group of inferences after another through the steps, in segments of its own.
 
-    ``clock``: seconds for the host's steps. ``turn``: held while the device is used, where it can do one thing only.
+    ``kept``: what a stream has kept, for groups that follow on each other. ``clock``: seconds for the host's steps.
+    ``turn``: held while the device is used, where it can do one thing only.
     """
 
     artifact: Artifact
     device: Device
     allocations: dict[int, Allocation]
+    kept: Kept | None = None
     clock: Callable[[], float] = time.perf_counter
     turn: AbstractContextManager[object] = field(default_factory=nullcontext)
     timings: Timings = field(default_factory=Timings)
@@ -50,8 +55,12 @@ class Flight:
     _next: int = 0
 
     def begin(self, group: int, environment: Environment) -> None:
-        """Take up a group's inputs."""
-        self.group, self._environment, self._next = group, dict(environment), 0
+        """Take up a group's inputs, and the states that it finds."""
+        inferences = next(iter(environment.values())).shape[0]
+        states = self.kept.tensors if self.kept is not None else reset_states(self.artifact, inferences)
+        self.group, self._environment, self._next = group, {**environment, **states}, 0
+        if self.kept is not None:
+            self.kept.under_way = True
 
     @property
     def inferences(self) -> int:
@@ -85,6 +94,11 @@ class Flight:
         """What the steps have made of the group, each tensor checked against what it must be."""
         for tensor in wanted:
             check_form(self.artifact.name, tensor, form_of(self._environment[tensor.name]))
+        if self.kept is not None:
+            for state in self.artifact.states:
+                check_form(self.artifact.name, state, form_of(self._environment[state.name]))
+            self.kept.tensors = {state.name: self._environment[state.name] for state in self.artifact.states}
+            self.kept.under_way = False
         return {tensor.name: self._environment[tensor.name] for tensor in wanted}
 
     def _carry_out(self, step: Step) -> None:
@@ -102,8 +116,16 @@ class Flight:
             environment[step.tensor] = step.apply(rows)
             timings.unpack_s += self.clock() - start
         else:
-            run_host_step(step, environment, self.artifact.blobs)
+            run_host_step(step, environment, self.artifact.blobs, self._going_on(step))
             timings.host_s += self.clock() - start
+
+    def _going_on(self, step: Step) -> Interpreter | None:
+        """A stream's own interpreter for a step with a state."""
+        if self.kept is None or not isinstance(step, InterpreterStep) or not step.stateful:
+            return None
+        if self._next not in self.kept.interpreters:
+            self.kept.interpreters[self._next] = reset_interpreter(step, self.artifact.blobs)
+        return self.kept.interpreters[self._next]
 
 
 def one_by_one(

@@ -28,17 +28,28 @@ def check_flow(artifact: Artifact) -> None:
     forms: dict[str, Form | None] = {tensor.name: tensor.form for tensor in artifact.inputs}
     if not artifact.inputs or len(forms) != len(artifact.inputs):
         raise StepError(f"{artifact.name}: needs inputs, each of a name of its own")
+    for state in artifact.states:
+        _check_state(state, forms, artifact.name)
     launched: set[int] = set()
     for number, step in enumerate(artifact.steps):
         try:
             _check_step(step, artifact, forms, launched)
         except StepError as error:
             raise StepError(f"{artifact.name}: step {number}: {error}") from error
-    for tensor in (*artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
+    for tensor in (*artifact.outputs, *artifact.states, *(kept.tensor for kept in artifact.intermediates)):
         check_form(artifact.name, tensor, _known(forms, tensor.name, artifact.name))
     for tensor in (*artifact.inputs, *artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
         if artifact.batch > 1 and tensor.shape[:1] != (1,):
             raise StepError(f"{artifact.name}: tensor {tensor.name} of shape {tensor.shape} is not that of one image")
+
+
+def _check_state(state: TensorSpec, forms: dict[str, Form | None], owner: str) -> None:
+    """Note the form of a state, which is there from the start. Raises :class:`StepError`."""
+    if state.name in forms:
+        raise StepError(f"{owner}: state {state.name}: the name of another tensor")
+    if state.dtype != "int8" or not -128 <= state.zero_point <= 127:
+        raise StepError(f"{owner}: state {state.name}: {state.form} of zero point {state.zero_point}, not int8")
+    forms[state.name] = state.form
 
 
 def check_form(owner: str, tensor: TensorSpec, form: Form | None) -> None:

@@ -14,6 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.interpreter_step import describe, run_interpreter_step
+from tilewright.runtime.interpreters import Interpreter
 from tilewright.runtime.steps import HostStep, InterpreterStep, JoinStep, Step, form_of
 
 Environment = dict[str, NDArray[Any]]
@@ -34,10 +35,15 @@ def check_host(artifact: Artifact) -> None:
             )
 
 
-def run_host_step(step: Step, environment: Environment, blobs: dict[str, bytes]) -> None:
-    """Run one host step. Raises :class:`HostStepError` for a step that is none, or that cannot take its data."""
+def run_host_step(
+    step: Step, environment: Environment, blobs: dict[str, bytes], going_on: Interpreter | None = None
+) -> None:
+    """Run one host step, that of an interpreter in ``going_on`` if it is given.
+
+    Raises :class:`HostStepError` for a step that is none, or that cannot take its data.
+    """
     if isinstance(step, InterpreterStep):
-        run_interpreter_step(step, environment, blobs)
+        run_interpreter_step(step, environment, blobs, going_on)
     elif isinstance(step, JoinStep):
         parts = [environment[name] for name in step.inputs]
         step.result([form_of(part) for part in parts])

@@ -19,20 +19,21 @@ _IDLE: list[tuple[_Key, Interpreter]] = []  #: stateless interpreters that nobod
 _LOCK = threading.Lock()
 
 
-def run_interpreter_step(step: InterpreterStep, environment: dict[str, Any], blobs: dict[str, bytes]) -> None:
+def run_interpreter_step(
+    step: InterpreterStep, environment: dict[str, Any], blobs: dict[str, bytes], going_on: Interpreter | None = None
+) -> None:
     """Run the step's model once per inference; a stateful one starts each inference afresh.
 
-    Raises InterpreterError where the model is missing, or gives something else than the step declares.
+    ``going_on``: in this interpreter instead, whose state goes on from inference to inference. Raises InterpreterError
+    where the model is missing, or gives something else than the step declares.
     """
-    if step.model not in blobs:
-        raise InterpreterError(f"model {step.model}: not in the artifact; compile the model again")
-    content = blobs[step.model]
+    content = _content(step, blobs)
     inputs = [environment[name] for name in step.inputs]
     count = inputs[0].shape[0] if inputs else environment_count(environment)
     collected: list[list[NDArray[Any]]] = [[] for _ in step.outputs]
-    key, interpreter = _taken(step, content)
+    key, interpreter = _taken(step, content) if going_on is None else (None, going_on)
     for k in range(count):
-        if step.stateful and k:
+        if step.stateful and k and going_on is None:
             interpreter = _fresh(step, content)
         with interpreters.named_failures(describe(step)):
             values = interpreter([x[k] for x in inputs])
@@ -40,11 +41,16 @@ def run_interpreter_step(step: InterpreterStep, environment: dict[str, Any], blo
             raise InterpreterError(f"{describe(step)}: {len(values)} outputs, {len(step.outputs)} declared")
         for store, value in zip(collected, values):
             store.append(value)
-    if not step.stateful:  # and whole: one that has raised is not used again
+    if key is not None and not step.stateful:  # and whole: one that has raised is not used again
         _given_back(key, interpreter)
     for name, arrays in zip(step.outputs, collected):
         with interpreters.named_failures(f"{describe(step)}: outputs of different inferences"):
             environment[name] = np.stack(arrays)
+
+
+def reset_interpreter(step: InterpreterStep, blobs: dict[str, bytes]) -> Interpreter:
+    """One of the step's own, in its initial state. Raises InterpreterError."""
+    return _fresh(step, _content(step, blobs))
 
 
 def environment_count(environment: dict[str, Any]) -> int:
@@ -56,6 +62,12 @@ def describe(step: InterpreterStep) -> str:
     """The operators of a step, shortened."""
     shown = ", ".join(step.operators[:3])
     return shown + (f" and {len(step.operators) - 3} more" if len(step.operators) > 3 else "")
+
+
+def _content(step: InterpreterStep, blobs: dict[str, bytes]) -> bytes:
+    if step.model not in blobs:
+        raise InterpreterError(f"model {step.model}: not in the artifact; compile the model again")
+    return blobs[step.model]
 
 
 def _fresh(step: InterpreterStep, content: bytes) -> Interpreter:

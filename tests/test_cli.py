@@ -23,6 +23,7 @@ from tilewright import cache, checking, compiling, terminal
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.files import CACHE_VARIABLE
+from tilewright.fuzz import TfliteNet
 
 
 class Shell:
@@ -187,6 +188,28 @@ def test_bad_artifacts_are_one_line_each(shell: Shell, artifact: Path) -> None:
     assert "toy: compiled for config tiny, but the requested config is pynq-z2 (block_in: 4 != 16;" in line
     assert "--check needs the model, and toy is not beside it" in shell.fails("run", artifact, "--check")
     assert "compiled without intermediates" in shell.fails("run", artifact, "--keep-intermediates", "d")
+
+
+def test_the_rows_of_a_stream_are_successive_steps(shell: Shell, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    net = TfliteNet(seed=8)
+    net.save(tmp_path / "m.tflite", [net.lstm(net.input((1, 3, 6), scale=1 / 64), 5)])
+    x = np.random.default_rng(0).integers(-128, 128, (4, 3, 6)).astype(np.int8)
+    np.save(tmp_path / "x.npy", x)
+    common = ("--input", tmp_path / "x.npy", "--config", "tiny", "--no-cache", "--check")
+    for name, options in (("fresh", ()), ("stream", ("--stream",))):
+        assert shell("run", tmp_path / "m.tflite", *common, "--output", tmp_path / f"{name}.npy", *options) == 0
+        assert "equal the reference" in shell.out
+    fresh, stream = (np.load(tmp_path / f"{name}.npy") for name in ("fresh", "stream"))
+    np.testing.assert_array_equal(fresh[0], stream[0])
+    assert (fresh[1:] != stream[1:]).any()
+    error = shell.fails("run", tmp_path / "m.tflite", "--stream", "--jobs", "2")
+    assert "--jobs: the inferences of a stream wait for each other" in error
+
+
+def test_a_stream_of_a_network_without_states_says_so(shell: Shell, toy: Path) -> None:
+    assert shell("run", toy, "--config", "tiny", "--stream", "--inputs", "2") == 0
+    assert "keeps no state" in shell.out
 
 
 @pytest.mark.parametrize("option", ["--output", "--report", "--trace", "--html", "--keep-intermediates"])

@@ -9,7 +9,10 @@ import pytest
 
 import tilewright as tw
 from bench.bench_networks import run, stored
+from tilewright.checking import reference_outputs
 from tilewright.files import CACHE_VARIABLE
+from tilewright.jit.source.tflite.cut import cut
+from tilewright.jit.source.tflite.source import TfliteSource
 
 SMALL = [
     "cifar10_tinymaix", "dcgan_discriminator", "hello_world", "keyword_svdf", "lstm_mnist_keras", "lstm_mnist_tflm",
@@ -43,3 +46,45 @@ def test_every_output_is_equal(name: str, shared_models: Path, tmp_path: Path, m
         "compared with the reference on some inputs",
     )  # fmt: skip
     assert all(any(text in note for text in known) for note in report.notes)
+
+
+@pytest.mark.parametrize("name", ["keyword_svdf", "lstm_mnist_keras", "lstm_mnist_tflm", "wakeword_nabu"])
+def test_streams_are_equal(name: str, shared_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh, continued and reset, layers inside included: probabilities alone are mostly 0 or 1."""
+    pytest.importorskip("ai_edge_litert")
+    original = shared_models / "zoo" / f"{name}.tflite"
+    if not original.exists():
+        pytest.skip(f"{original} is not there")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    path = with_layers(original, tmp_path / "model.tflite")
+    executable = tw.compile(path)
+    assert executable.stateful
+    (tensor,) = executable.inputs
+    limits, rng = np.iinfo(tensor.dtype), np.random.default_rng(0)
+    x = np.stack([rng.integers(limits.min // 4, limits.max // 4, tensor.shape[1:]) for _ in range(5)]).astype(
+        tensor.dtype
+    )
+    with executable.stream() as stream:
+        first, second = stream(x[:2]), stream(x[2:])
+        stream.reset()
+        again = stream(x)
+    continued, fresh = (reference_outputs(path, [x], stream=stream) for stream in (True, False))
+    for a, b, c, wanted in zip(first, second, again, continued, strict=True):
+        np.testing.assert_array_equal(np.concatenate([a, b]), wanted)
+        np.testing.assert_array_equal(c, wanted)
+    for got, wanted in zip(executable(x), fresh, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    saturates = name == "keyword_svdf"  # int8 weights over time, which LiteRT's kernel takes for int16
+    assert saturates or any(len(np.unique(y)) > 20 for y in continued)
+    assert any((a != b).any() for a, b in zip(continued, fresh, strict=True))
+
+
+def with_layers(model: Path, path: Path) -> Path:
+    """A copy that gives the results of its weighted layers too."""
+    source = TfliteSource(model)
+    kinds = ("CONV_2D", "FULLY_CONNECTED", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+    layers = [op.outputs[0] for op in source.file.operators if op.kind in kinds]
+    everything = [op.index for op in source.file.operators]
+    outputs = list(dict.fromkeys([*source.file.outputs, *layers]))
+    path.write_bytes(cut(source.file, everything, source.file.inputs, outputs, {}, {}))
+    return path

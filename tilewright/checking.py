@@ -78,10 +78,13 @@ def compare(outputs: Sequence[Array], expected: Sequence[Array], scales: Sequenc
     return Difference(different, total, int(bad.sum()), len(bad), round(largest, 6), unit)
 
 
-def reference_outputs(model: Path, inputs: Sequence[Array], progress: Advance | None = None) -> list[Array]:
+def reference_outputs(
+    model: Path, inputs: Sequence[Array], progress: Advance | None = None, *, stream: bool = False
+) -> list[Array]:
     """Run N stacked inputs through the reference interpreter of the model's file type; outputs stacked likewise.
 
-    A model that keeps state starts each input afresh. Raises :class:`CheckError`.
+    A model that keeps state starts each input afresh, in a ``stream`` where the last one ended. Raises
+    :class:`CheckError`.
     """
     from tilewright.jit.source import open_source
 
@@ -94,7 +97,7 @@ def reference_outputs(model: Path, inputs: Sequence[Array], progress: Advance | 
     collected: list[list[Array]] = []
     for k in range(inputs[0].shape[0]):
         try:
-            if interpreter is None or stateful:
+            if interpreter is None or (stateful and not stream):
                 interpreter = interpreters.load(source.runtime, content, str(model))
             with interpreters.named_failures(f"{package} cannot run {model}"):
                 values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]

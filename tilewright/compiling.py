@@ -199,6 +199,7 @@ def compile_artifact(
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
         batch=source.batch,
+        states=tuple(compiled.states),
         compile_seconds=time.perf_counter() - start,
         options={
             "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,

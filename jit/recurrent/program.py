@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from collections.abc import Sequence as Steps
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.functions import AluOp, Rounding
+from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import Floor, layer_macs
@@ -19,10 +20,11 @@ from tilewright.jit.graph import Graph, Lstm, LstmSums
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.recurrent.cell import Scratch, activate
 from tilewright.jit.recurrent.scaling import INT32, pieces_of, saturate, scale
+from tilewright.jit.recurrent.state import with_states
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
 from tilewright.jit.recurrent.weights import Weights
 from tilewright.jit.writer import INPUT, OUTPUT
-from tilewright.runtime.steps import PackStep, UnpackStep
+from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
 
 ORDER = (0, 1, 3, 2)  #: of gates: sigmoids first
 AHEAD = 4  #: of half of acc, what the entry parts of gates take that are made at once
@@ -35,12 +37,15 @@ MOST_STEPS = 1 << 10  #: of a program: some 160 instructions each, which take as
 class Sequence:
     """A program, what it says of its layer left out, and the steps around it, as program 0.
 
-    ``floor``: with ALU's work and the loads of weights as they are written.
+    ``graph``: what it computes, the layer with ``states``. ``floor``: with ALU's work and the loads of weights as they
+    are written.
     """
 
+    graph: Graph
+    states: tuple[TensorSpec, ...]
     program: Program
-    pack: PackStep
-    unpack: UnpackStep
+    packs: list[PackStep]
+    unpacks: list[UnpackStep]
     floor: Floor
 
 
@@ -55,6 +60,11 @@ def sequence(graph: Graph, config: Config) -> Sequence:
     Raises PlaceError where something does not fit the chip or has no form there, and says what.
     """
     return _Writer(graph, config).sequence()
+
+
+def _end(steps: Steps[PackStep | UnpackStep]) -> int:
+    """Where in a segment what these steps move ends."""
+    return steps[-1].offset + steps[-1].size
 
 
 class _Places:
@@ -73,10 +83,11 @@ class _Places:
 
 class _Writer:
     def __init__(self, graph: Graph, config: Config) -> None:
-        (op,) = graph.ops
+        self.graph, self.kept = with_states(graph)
+        (op,) = self.graph.ops
         assert isinstance(op, Lstm)
         c = self.c = config
-        self.graph, self.lstm = graph, op
+        self.lstm = op
         self.shape = image_shape(graph.tensors[op.inputs[0]].shape)
         steps = self.steps = math.prod(self.shape[:3])
         if op.cell_bits not in (11, 12):
@@ -103,6 +114,8 @@ class _Writer:
         self.states = strips.take(STATES * n)
         self.sign = strips.take(4 * n * self.ahead)
         self.quarters, self.top, self.index = (strips.take(4 * n) for _ in range(3))
+        # bytes of cells lie where nothing is while the function of cells, on n vectors, is computed
+        self.given, self.taken = ([s.part(k * n, k * n + n) for k in (1, 2)] for s in (self.quarters, self.index))
         inputs = _Places(strips.take(0).first, c.act_units, 1, "act")  # behind what ALU writes, in whole vectors
         self.inputs = inputs.take(min(steps, TURNS * self.ahead) * self.pixel)
         self.w = VectorWriter(c)
@@ -117,28 +130,32 @@ class _Writer:
         self._load(0)
         entry, recurrent = (np.concatenate([self._weights(part) for part in parts]) for parts in self.parts)
         self.weights = Weights(w, entry, recurrent, self.steps, self.ahead)
+        self._load_states(0)
         for step in range(self.steps):
             if step % self.ahead == 0:
                 self._load(step + self.ahead)
                 self._entries(step, min(self.ahead, self.steps - step))
-            if step % self.lstm.steps == 0:
-                self._reset(step)
             self._step(step)
-            self._tile(w.store_tile, self._state(step + 1), OUTPUT, int(self.order[step]) * n * c.out_units)
-        pack = PackStep(self.lstm.inputs[0], INPUT, self.shape, c.lanes, self.pixel, batch=c.batch)
-        shape = (*self.shape[:3], self.lstm.units)
-        output = self.lstm.output
-        tensor = self.graph.tensors[output].shape
-        unpack = UnpackStep(output, OUTPUT, shape, tensor, c.lanes, n * c.out_units, batch=c.batch)
-        given, taken = whole_pages(pack.size), whole_pages(unpack.size)
+            self._tile(w.store_tile, self._state(step, after=True), OUTPUT, int(self.order[step]) * n * c.out_units)
+            if self._ends(step):
+                self._store_states(step)
+        rows, lanes, batch = n * c.out_units, c.lanes, c.batch
+        shape, output = (*self.shape[:3], self.lstm.units), self.lstm.output
+        packs = [PackStep(self.lstm.inputs[0], INPUT, self.shape, lanes, self.pixel, batch=batch)]
+        unpacks = [UnpackStep(output, OUTPUT, shape, self.graph.tensors[output].shape, lanes, rows, batch=batch)]
+        for state in self.kept:
+            shape = image_shape(state.shape)
+            packs.append(PackStep(state.name, INPUT, shape, lanes, rows, offset=_end(packs), batch=batch))
+            unpacks.append(UnpackStep(state.name, OUTPUT, shape, shape, lanes, rows, offset=_end(unpacks), batch=batch))
+        read, written = _end(packs), _end(unpacks)
+        given, taken = whole_pages(read), whole_pages(written)
         segments = [
             Segment("input", "input", given, repeat_stride=given),
             Segment("output", "output", taken, repeat_stride=taken),
         ]
         array, macs = self.steps * 4 * n * sum(self.blocks), layer_macs(self.graph, self.lstm)
-        read = self.weights.bytes + pack.size
-        floor = Floor(array, w.vectors, read, unpack.size, macs, min(macs, array * c.array_macs))
-        return Sequence(w.program(segments, {}), pack, unpack, floor)
+        floor = Floor(array, w.vectors, self.weights.bytes + read, written, macs, min(macs, array * c.array_macs))
+        return Sequence(self.graph, self.kept, w.program(segments, {}), packs, unpacks, floor)
 
     def _padded(self, values: NDArray[Any]) -> NDArray[Any]:
         """(units,) or (units, inputs) with units filled up to whole vectors."""
@@ -168,15 +185,31 @@ class _Writer:
             self._tile(self.w.load_tile, run, INPUT, int(part[0]) * self.pixel)
             first += len(part)
 
-    def _reset(self, step: int) -> None:
-        state = self._state(step)
-        self.w.fill_tile(self.lstm.state_zero_point, {**self.tile, "sram": state.first, "cols": state.count})
-        self.w.alu(AluOp.MOV, self.cell, 0)
+    def _ends(self, step: int) -> bool:
+        """Whether a step is the last of its sequence."""
+        return (step + 1) % self.lstm.steps == 0
 
-    def _state(self, step: int) -> Run:
-        """The hidden state before a step, in units."""
+    def _state(self, step: int, after: bool = False) -> Run:
+        """The hidden state before a step, or after it, in units. Those before and between sequences are two."""
         count = self.n * self.c.out_units
-        return Run(self.states.first + step % STATES * count, count, 1)
+        number = step + step // self.lstm.steps + after
+        return Run(self.states.first + number % STATES * count, count, 1)
+
+    def _load_states(self, step: int) -> None:
+        """Those of the sequence that begins with a step."""
+        parts = [self._state(step), *self.given]
+        self._move_states(self.w.load_tile, parts, step, INPUT, self.steps * self.pixel)
+
+    def _store_states(self, step: int) -> None:
+        """Those of the sequence that ends with a step."""
+        parts = [self._state(step, after=True), *self.taken]
+        self._move_states(self.w.store_tile, parts, step, OUTPUT, self.steps * self.n * self.c.out_units)
+
+    def _move_states(self, move: Callable[..., None], parts: list[Run], step: int, segment: int, first: int) -> None:
+        count, sequences = self.n * self.c.out_units, self.steps // self.lstm.steps
+        for k, part in enumerate(parts):
+            place = first + (k * sequences + step // self.lstm.steps) * count
+            self._tile(move, Run(part.first, count, 1), segment, place)
 
     def _sums(self, which: int, source: int, sums: Run) -> None:
         """Products of inputs from ``source`` on, or of states, for each turn of ``sums``."""
@@ -202,25 +235,51 @@ class _Writer:
         """The entry parts of some steps."""
         sums = Run(self.entries.first, 4 * self.n, self.c.out_units, count, 4 * self.n)
         self._sums(0, self._input(first), sums)
+        if first == 0:
+            self._prepare()
         self._scaled(0, sums, self.x, self.gates)
 
+    def _prepare(self) -> None:
+        """Load the constants of cells while there is other work, not one after another where each is waited for."""
+        w, self.w = self.w, VectorWriter(self.c)
+        for step in (0, self.steps - 1):
+            self._cell(step)
+        w.prepare(self.w)
+        self.w = w
+
     def _step(self, step: int) -> None:
+        self._sums(1, self._state(step).first, self.gates)
+        self._cell(step)
+
+    def _cell(self, step: int) -> None:
+        """A step from its recurrent sums on."""
         w, n, gates = self.w, self.n, self.gates
-        self._sums(1, self._state(step).first, gates)
+        high, low = self.taken
+        if step % self.lstm.steps == 0:  # while GEMM is busy
+            w.widen(self.cell, self.given[0], 256, combine=Combine.WRITE)
+            w.widen(self.cell, self.given[1], 1, 128)
         self._scaled(1, gates, self.result, self.x)
         w.alu(AluOp.ADD, gates, self.entries.part(step % self.ahead * 4 * n, (step % self.ahead + 1) * 4 * n))
         saturate(w, gates, INT32)
         x = self.x.part(0, 4 * n)
         activate(w, gates, Scratch(gates, self.result, x, *self._strips(4 * n)), 3 * n)
+        if self._ends(step) and step + 1 < self.steps:
+            self._load_states(step + 1)
         self._update()
+        if self._ends(step):
+            w.narrow(high, self.cell, 8, offset=-128)
         hidden, output = x.part(n, 2 * n), self.result.part(2 * n, 3 * n)
         scratch = Scratch(x.part(0, n), hidden, self.cell_x, *self._strips(n))
         activate(w, self.cell, scratch, 0, 15 - self.lstm.cell_bits)
         w.alu(AluOp.MUL, hidden, output)
+        if self._ends(step):
+            w.widen(self.cell, high, -256)
         w.narrow(
-            Run(self._state(step + 1).first, n, self.c.out_units), hidden, self.lstm.shift,
+            Run(self._state(step, after=True).first, n, self.c.out_units), hidden, self.lstm.shift,
             multiplier=self.lstm.multiplier, rounding=Rounding.DOUBLE, zero_point=self.lstm.zero_point,
         )  # fmt: skip
+        if self._ends(step):
+            w.narrow(low, self.cell, zero_point=-128)
 
     def _update(self) -> None:
         """The cell, from the gates."""

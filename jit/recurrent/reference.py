@@ -5,6 +5,7 @@ Source: LiteRT ``kernels/lstm_eval.cc`` (``LstmStepInteger`` of int8 with an int
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.isa.arithmetic import Rounding, scale_round, wrap_int32
 from tilewright.jit.graph import Lstm, LstmSums
 from tilewright.jit.recurrent.fixed_point import Integers, rounded_shift, sigmoid, tanh
+from tilewright.jit.recurrent.state import joined, parted
 
 
 def scaled(parts: Sequence[LstmSums], x: NDArray[Any]) -> Integers:
@@ -26,20 +28,34 @@ def scaled(parts: Sequence[LstmSums], x: NDArray[Any]) -> Integers:
 
 
 def lstm(op: Lstm, x: NDArray[Any]) -> NDArray[np.int8]:
-    """Hidden states (1, H, W, units) of (1, H, W, inputs)."""
+    """Hidden states (1, H, W, units) of (1, H, W, inputs), from reset states on."""
+    sequences = (math.prod(x.shape[:-1]) // op.steps, op.units)
+    return _run(op, x, np.full(sequences, op.state_zero_point, np.int8), np.zeros(sequences, np.int64))
+
+
+def lstm_on(
+    op: Lstm, x: NDArray[Any], hidden: NDArray[np.int8], high: NDArray[np.int8], low: NDArray[np.int8]
+) -> tuple[NDArray[np.int8], ...]:
+    """The same from these states on (:mod:`~tilewright.jit.recurrent.state`); and the states after it."""
+    last = np.array(hidden.reshape(-1, op.units))
+    cell = joined(high, low).reshape(-1, op.units)
+    result = _run(op, x, last, cell)
+    return result, last.reshape(hidden.shape), *parted(cell.reshape(high.shape))
+
+
+def _run(op: Lstm, x: NDArray[Any], hidden: NDArray[np.int8], cell: Integers) -> NDArray[np.int8]:
+    """The result; ``hidden`` and ``cell`` (sequences, units) become what each sequence ends in."""
     result = np.empty((*x.shape[:-1], op.units), np.int8)
     pixels = result.reshape(-1, op.units)
     entries = saturated(scaled(op.entry, x.reshape(-1, x.shape[-1])))
     for step, pixel in enumerate(op.order(len(pixels))):
-        if step % op.steps == 0:
-            hidden = np.full(op.units, op.state_zero_point, np.int8)
-            cell: Integers = np.zeros(op.units, np.int64)
-        entry, forget, fresh, output = saturated(entries[pixel] + scaled(op.recurrent, hidden))
+        k = step // op.steps
+        entry, forget, fresh, output = saturated(entries[pixel] + scaled(op.recurrent, hidden[k]))
         fresh = rounded_shift(sigmoid(entry) * tanh(fresh), 30 - op.cell_bits)
-        cell = np.clip(rounded_shift(sigmoid(forget) * cell, 15) + fresh, *op.cell_range)
-        shown = sigmoid(output) * tanh(cell, 15 - op.cell_bits)
+        cell[k] = np.clip(rounded_shift(sigmoid(forget) * cell[k], 15) + fresh, *op.cell_range)
+        shown = sigmoid(output) * tanh(cell[k], 15 - op.cell_bits)
         shown = scale_round(shown, op.multiplier, op.shift, 0, Rounding.DOUBLE) + op.zero_point
-        pixels[pixel] = hidden = np.clip(shown, -128, 127).astype(np.int8)
+        pixels[pixel] = hidden[k] = np.clip(shown, -128, 127).astype(np.int8)
     return result
 
 

@@ -44,6 +44,7 @@ class VectorWriter(InstructionWriter):
         super().__init__(config, 0)
         self.vectors = 0  #: that ALU has issued
         self._entries: dict[tuple[int, int, int, int], int] = {}
+        self._used: dict[tuple[int, int, int, int] | bytes, None] = {}  #: entries of prm and tables, as first used
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
 
     def alu(self, function: AluOp, dst: Run, operand: Run | int) -> None:
@@ -77,6 +78,8 @@ class VectorWriter(InstructionWriter):
         """``dst (combine)= round(slope * src + constant)``, int8, looked up in ``table``, to accumulators."""
         entry = self._entry(*_line(slope, constant, table))
         number = {} if table is None else {"lookup": 1, "table": self._resident_table(table)}
+        if table is not None:
+            self._used[table] = None
         self._issue(
             Opcode.RESCALE, dst,
             {
@@ -84,6 +87,14 @@ class VectorWriter(InstructionWriter):
                 "prm": entry, "rounding": int(Rounding.SINGLE), "combine": int(combine),
             },
         )  # fmt: skip
+
+    def prepare(self, example: VectorWriter) -> None:
+        """Load the entries of prm and the tables that another writer has used, in that order."""
+        for constant in example._used:
+            if isinstance(constant, bytes):
+                self._resident_table(constant)
+            else:
+                self._entry(*constant)
 
     def load_acc(self, dst: Run, values: NDArray[np.int32]) -> None:
         """Constants (vectors, BLOCK_OUT) to accumulators."""
@@ -101,6 +112,7 @@ class VectorWriter(InstructionWriter):
 
     def _entry(self, bias: int, multiplier: int, offset: int, shift: int) -> int:
         key = (bias, multiplier, offset, shift)
+        self._used[key] = None
         if key not in self._entries:
             number = self._entries[key] = len(self._entries)
             if number >= self.config.prm_entries:
@@ -113,11 +125,11 @@ class VectorWriter(InstructionWriter):
 
 @cache
 def _line(slope: Fraction | int, constant: Fraction | int, table: bytes | None) -> tuple[int, int, int, int]:
-    """Bias, multiplier, offset and shift of RESCALE for ``round(slope * x + constant)``, for each x of a table or of -1
-    to 1."""
+    """Bias, multiplier, offset and shift of RESCALE for ``round(slope * x + constant)``, for each x of a table or of
+    int8."""
     scale = Fraction(slope)
     bias, shift = round(Fraction(constant) * (1 << 20) / scale), 20 + scale.denominator.bit_length() - 1
-    values = sorted(set(np.frombuffer(table, np.int8).tolist())) if table is not None else [-1, 0, 1]
+    values = sorted(set(np.frombuffer(table, np.int8).tolist())) if table is not None else list(range(-128, 128))
     got = rescale(values, bias, scale.numerator, shift, 0, Rounding.SINGLE)
     assert got.tolist() == [int((scale * x + constant + Fraction(1, 2)) // 1) for x in values], "not exact"
     return bias, scale.numerator, 0, shift

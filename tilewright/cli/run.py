@@ -27,6 +27,7 @@ FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from 
 OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, or many in flight."
 OBJECTIVES = "latency|throughput"
 JOBS = "Threads of the CPU that work on different inferences with --objective throughput (1)."
+STREAM = "The inputs are the successive steps of one stream: states of the network (LSTM, variables) go on."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
 
 
@@ -102,6 +103,7 @@ def run(
         float | None,
         typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
     ] = None,
+    stream: Annotated[bool, typer.Option("--stream", help=STREAM)] = False,
     jobs: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help=f"{JOBS} With --device sim: inferences computed at once (all cores)."),
@@ -132,6 +134,9 @@ def run(
         raise UsageProblem(
             f"{model}: is compiled; give --fast-host, --proven-only and --objective when compiling the model file"
         )
+    if stream and (jobs or objective == "throughput"):
+        at_once = "--jobs" if jobs else "--objective throughput"
+        raise UsageProblem(f"{at_once}: the inferences of a stream wait for each other; leave it or --stream out")
     files.check()
     opened: str | Device = device
     chosen = Artifact.from_bytes(data, str(model)).options.get("objective") if compiled else objective
@@ -152,7 +157,7 @@ def run(
                 proven_only=proven_only, objective=objective, jobs=jobs or 1,
             )  # fmt: skip
         executable.device.notice = lambda what: progress.update(what, 0, 0)
-        in_flight = None if executable.jobs is None else jobs or executable.jobs
+        in_flight = None if executable.jobs is None or stream else jobs or executable.jobs
         enough = 1 if in_flight is None else executable.to_be_busy(in_flight)
         x = bind_inputs(executable, given, input, seed, inputs or enough)
         total, finished = x[0].shape[0] * executable.artifact.batch, 0
@@ -162,15 +167,21 @@ def run(
             finished += count
             progress.update(what, finished, total)
 
-        y, result = executable.run(x, jobs=in_flight, progress=advance, keep_intermediates=keep_intermediates)
+        y, result = (
+            executable.stream().run(x, progress=advance, keep_intermediates=keep_intermediates)
+            if stream
+            else executable.run(x, jobs=in_flight, progress=advance, keep_intermediates=keep_intermediates)
+        )
         finished = 0
         difference = (
-            _compare(executable, judge, x, y, lambda n: advance(n * executable.artifact.batch, "checking"))
+            _compare(executable, judge, x, y, lambda n: advance(n * executable.artifact.batch, "checking"), stream)
             if check
             else None
         )
     files.write(y, result)
     print_report(result, output_console())
+    if stream and not executable.stateful:
+        typer.echo("  stream  the network keeps no state: no inference depends on those before it")
     if difference is not None:
         typer.echo(f"   check  {difference}")
         if doubtful := unproven(executable.artifact):
@@ -268,9 +279,9 @@ def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int
     return [given[tensor.name] for tensor in executable.inputs]
 
 
-def _compare(executable: Executable, model: Path, x: list[NDArray[Any]], y: Any, progress: Any) -> Any:
+def _compare(executable: Executable, model: Path, x: list[NDArray[Any]], y: Any, progress: Any, stream: bool) -> Any:
     from tilewright.checking import compare, reference_outputs
 
-    expected = reference_outputs(model, x, progress)
+    expected = reference_outputs(model, x, progress, stream=stream)
     outputs = y if isinstance(y, list) else [y]
     return compare(outputs, expected, [tensor.scale for tensor in executable.outputs])

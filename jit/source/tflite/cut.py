@@ -101,11 +101,12 @@ def is_initial(kind: str) -> bool:
 
 
 def _with_handles(file: File, operators: Sequence[int]) -> list[int]:
-    """The operators in file order, with the handles they read and, where there are any, the initialisation."""
+    """The operators in file order, with the handles they read and, where they or subgraphs that they run may have any,
+    the initialisation."""
     wanted = {t for i in operators for t in file.operators[i].inputs}
     handles = [op.index for op in file.operators if op.kind in _HANDLES and wanted & set(op.outputs)]
-    initial = [op.index for op in file.operators if op.kind in _INITIAL] if handles else []
-    return sorted({*operators, *handles, *initial})
+    initial = [op.index for op in file.operators if op.kind in _INITIAL]
+    return sorted({*operators, *handles, *(initial if handles or _calls(file, operators) else ())})
 
 
 def _calls(file: File, operators: Sequence[int]) -> bool:

@@ -21,10 +21,9 @@ from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
+from tilewright.jit.source.tflite.state import states_of
 from tilewright.jit.source.values import FileTensor, Rearranged, Values, View, by_name, without_dead
 from tilewright.runtime import interpreters
-
-_STATE = {"READ_VARIABLE": "variable", "ASSIGN_VARIABLE": "variable"}
 
 
 class TfliteSource(Source):
@@ -74,8 +73,7 @@ class TfliteSource(Source):
         return cut(self.file, operators, given, taken, self.folded.values, self._same)
 
     def is_stateful(self, operators: Sequence[int]) -> bool:
-        ops = [self.file.operators[i] for i in operators]
-        return any(op.kind in _STATE or any(self._tensor(t).variable for t in op.inputs if t >= 0) for op in ops)
+        return any(states_of(self.file, self.file.operators[i]) for i in operators)
 
     def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
         everything = [op.index for op in self.file.operators]
@@ -171,7 +169,7 @@ class TfliteSource(Source):
         values.builder.ops.append(
             Interpreted(
                 name=name, inputs=inputs, output=results[0] if results else "", source=name.replace("_", " ", 1),
-                covers=(op.index,), results=results, reason=reason, state=self._state(op),
+                covers=(op.index,), results=results, reason=reason, state=states_of(self.file, op),
             )
         )  # fmt: skip
 
@@ -179,14 +177,6 @@ class TfliteSource(Source):
         """Whether a tensor never leaves the interpreter: a handle, or the state of a recurrent operator."""
         tensor = self._tensor(index)
         return tensor.variable or not tensor.dtype
-
-    def _state(self, op: Operator) -> tuple[str, ...]:
-        """The variables that an operator reads or writes."""
-        if op.kind in _STATE:
-            handle = next((o for o in self.file.operators if op.inputs[0] in o.outputs), None)
-            shared = getattr(handle.options, "sharedName", None) if handle is not None else None
-            return (str(shared or op.inputs[0]),)
-        return tuple(f"tensor {t}" for t in op.inputs if t >= 0 and self._tensor(t).variable)
 
     def _output(self, index: int, values: Values) -> str:
         tensor = self._tensor(index)

@@ -25,8 +25,9 @@ from tilewright.jit.importer import import_model
 from tilewright.jit.recurrent import cell, fixed_point
 from tilewright.jit.recurrent.cell import Scratch, activate
 from tilewright.jit.recurrent.program import Sequence, sequence
-from tilewright.jit.recurrent.reference import lstm, scaled
+from tilewright.jit.recurrent.reference import lstm, lstm_on, scaled
 from tilewright.jit.recurrent.scaling import bound_of, cut, pieces_of, scale
+from tilewright.jit.recurrent.state import joined, parted
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
 from tilewright.jit.writer import INPUT, OUTPUT
 from tilewright.runtime import interpreters
@@ -77,19 +78,29 @@ def hidden(op: Lstm, x: NDArray[np.int8]) -> NDArray[np.int8]:
     return lstm(op, x[None, None])[0, 0]
 
 
-def run(made: Sequence, x: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Hidden states of a legal program of one sequence (steps, inputs), on the simulator."""
+def run(made: Sequence, x: NDArray[np.int8], states: dict[str, NDArray[np.int8]] | None = None) -> NDArray[np.int8]:
+    """Hidden states of a legal program of one sequence (steps, inputs), on the simulator; ``states``: those to begin
+    with, replaced by those that it ends in; reset where left out."""
     verify(made.program)
     buffers = initial_segments(made.program)
-    buffers[INPUT][: made.pack.size] = made.pack.apply(x[None])[0]
+    kept = reset(made) if states is None else states
+    for pack, value in zip(made.packs, [x, *kept.values()], strict=True):
+        buffers[INPUT][pack.offset : pack.offset + pack.size] = pack.apply(value[None])[0]
     assert Functional(made.program).run(buffers).fault is None
-    result: NDArray[np.int8] = made.unpack.apply(buffers[OUTPUT][None, : made.unpack.size])[0, 0, 0]
-    return result
+    result, *after = (u.apply(buffers[OUTPUT][None, u.offset : u.offset + u.size])[0] for u in made.unpacks)
+    kept |= dict(zip(kept, after, strict=True))
+    return result.reshape(len(x), -1)
 
 
-def litert(path: Path, x: NDArray[np.int8]) -> NDArray[np.int8]:
-    result: NDArray[np.int8] = interpreters.load("litert", path.read_bytes(), "an LSTM")([x])[0][0]
-    return result
+def reset(made: Sequence) -> dict[str, NDArray[np.int8]]:
+    return {state.name: np.full(state.shape, state.zero_point, np.int8) for state in made.states}
+
+
+def litert(path: Path, *inputs: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Of one interpreter, input by input, its state going on: the last result."""
+    interpreter = interpreters.load("litert", path.read_bytes(), "an LSTM")
+    results: list[NDArray[np.int8]] = [interpreter([x])[0][0] for x in inputs]
+    return results[-1]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -152,6 +163,27 @@ def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> N
 def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
     path, x = saved(tmp_path, case)
     np.testing.assert_array_equal(run(sequence(graph_of(path), PRESETS[name]), x[0]), litert(path, x))
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "kv260", "tiny"])
+@pytest.mark.parametrize("case", CASES)
+def test_states_go_on(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
+    """Sequence after sequence, in the program and in NumPy, with cells that fill their 16 bits and those clipped."""
+    path, x = saved(tmp_path, case)
+    made, op = sequence(graph_of(path), PRESETS[name]), lstm_of(path)
+    inputs = [x, -1 - x, x[:, ::-1], np.full_like(x, 127), x]
+    states, known = reset(made), [*reset(made).values()]
+    for count in range(1, len(inputs) + 1):
+        result, wanted = run(made, inputs[count - 1][0], states), litert(path, *inputs[:count])
+        np.testing.assert_array_equal(result, wanted)
+        in_numpy, *known = lstm_on(op, inputs[count - 1][:, None], *known)
+        np.testing.assert_array_equal(in_numpy[0, 0], wanted)
+        for state, value in zip(states.values(), known, strict=True):
+            np.testing.assert_array_equal(state, value)
+
+
+def test_cells_are_kept_in_two_bytes() -> None:
+    np.testing.assert_array_equal(joined(*parted(INT16)), INT16)
 
 
 @pytest.mark.parametrize(
