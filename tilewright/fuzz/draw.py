@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilewright.fuzz.recipe import Assembly, Recipe, Step, source
-from tilewright.fuzz.tensors import BuildError, Tensor, limits
+from tilewright.fuzz.tensors import BuildError, Tensor, limits, resized
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Size:
     channels: int = 700
     side: int = 60
 
+
+OTHER = {"int8": "uint8", "uint8": "int8"}
 
 AnyDrawer = TypeVar("AnyDrawer", bound="Drawer")
 #: what may follow a tensor: weights, and functions that add steps behind it
@@ -84,6 +86,12 @@ class Drawer:
         found = [ref for ref in self.live if ref != x and fits(self.tensor(ref))]
         return str(self.rng.choice(found)) if found else None
 
+    def alike(self, x: str, axis: int) -> str:
+        """Another tensor that differs in size along ``axis`` alone, else ``x`` itself."""
+        given = self.tensor(x)
+        found = self.partner(x, lambda t: len(t.shape) == len(given.shape) and resized(t, axis) == resized(given, axis))
+        return found or x
+
     def recipe(self, most_outputs: int = 4) -> Recipe:
         """What was drawn: outputs are the results that nothing reads, and now and then one that is read too."""
         read = {ref for step in self.steps for ref in step.inputs}
@@ -102,6 +110,60 @@ class Drawer:
     def kind_of(self, ref: str) -> str:
         """The kind of step that gives ``ref``."""
         return self.steps[source(ref)].kind
+
+    # -- shapes ------------------------------------------------------------------------------------
+
+    def factors(self, x: str) -> list[list[int]]:
+        """Shapes with the elements of ``x``: of two axes, with the last one left open, of three and of four."""
+        batch, *others = self.shape(x)
+        rest = math.prod(others)
+        divisors = [n for n in range(1, min(rest, 64) + 1) if rest % n == 0]
+        a = self.pick(divisors)
+        b = self.pick([n for n in divisors if (rest // a) % n == 0])
+        return [[batch, rest], [batch, -1], [batch, a, rest // a], [batch, a, b, rest // a // b]]
+
+    def map_sizes(self, x: str) -> tuple[int, int, int]:
+        """Height, width and channels of a small map with the elements of ``x``."""
+        rest = math.prod(self.shape(x)[1:])
+        h = self.pick([n for n in range(1, 13) if rest % n == 0])
+        w = self.pick([n for n in range(1, 13) if rest // h % n == 0])
+        return h, w, rest // h // w
+
+    def permutation(self, x: str) -> list[int]:
+        """An order of axes that leaves the batch in front."""
+        return [0, *(self.rng.permutation(len(self.shape(x)) - 1) + 1).tolist()]
+
+    def axes(self, x: str) -> list[int]:
+        """Some axes, the batch left out."""
+        rank = len(self.shape(x))
+        found = self.rng.choice(np.arange(1, rank), size=self.between(1, rank - 1), replace=False)
+        return sorted(found.tolist())
+
+    def split_count(self, x: str, axis: int) -> int:
+        """A number of equal parts, up to 8."""
+        return int(self.pick([n for n in range(1, 9) if self.shape(x)[axis] % n == 0]))
+
+    def rejoined(self, parts: list[str]) -> object:
+        """Parts of a tensor, or the sum of the first and the last."""
+        return self.step("add", parts[0], parts[-1], **self.out()) if len(parts) > 1 and self.chance(0.6) else parts
+
+    def heads(self) -> tuple[int, int]:
+        """Heads of an attention, and their depth."""
+        return self.pick([1, 2, 3, 4]), self.pick([4, 8, 10, 16, self.between(1, 24)])
+
+    def grouped(self, x: str, axis: int, channels: int, least: int = 2) -> dict[str, int]:
+        """Groups of a convolution of ``x``, and channels that go with them."""
+        depth = self.shape(x)[axis]
+        groups = self.pick([g for g in range(least, depth + 1) if depth % g == 0])
+        return {"groups": groups, "channels": groups * self.between(1, max(1, channels // groups))}
+
+    def branches(self, x: str, layer: dict[str, Any], numbers: dict[str, Any]) -> list[str]:
+        """Convolutions of one tensor whose results have the same numbers."""
+        kept = {k: v for k, v in layer.items() if k not in ("gain", "zero_point")}
+        return [
+            self.step("conv", x, channels=self.channels(), kernel=self.kernel(), **kept, **numbers)
+            for _ in range(self.between(2, 4))
+        ]
 
     # -- numbers -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.fuzz.draw import Drawer, Menu, Size, draw_steps
+from tilewright.fuzz.draw import OTHER, Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
 
 
@@ -47,12 +47,8 @@ def draw_onnx(rng: np.random.Generator, size: Size, weight_bits: int = 8) -> Rec
     draw_steps(d, _menu)
     if d.chance(0.3):
         tail = d.pick(["softmax", "sigmoid", "requantise"])
-        d.step(tail, d.live[-1], **({"dtype": _other(d.dtype)} if tail == "requantise" else {}))
+        d.step(tail, d.live[-1], **({"dtype": OTHER[d.dtype]} if tail == "requantise" else {}))
     return d.recipe()
-
-
-def _other(dtype: str) -> str:
-    return "uint8" if dtype == "int8" else "int8"
 
 
 def _menu(d: OnnxDrawer, x: str) -> Menu[OnnxDrawer]:
@@ -95,10 +91,8 @@ def _conv(d: OnnxDrawer, x: str) -> str:
     args["padding"] = _padding(d, args["kernel"])
     if str(args["padding"]).startswith("SAME"):
         args.pop("dilation", None)  # ONNX Runtime takes no dilation with auto_pad
-    depth = d.shape(x)[1]
-    if depth > 1 and d.chance(0.12):
-        groups = d.pick([g for g in range(2, depth + 1) if depth % g == 0])
-        args |= {"groups": groups, "channels": groups * d.between(1, max(1, args["channels"] // groups))}
+    if d.shape(x)[1] > 1 and d.chance(0.12):
+        args |= d.grouped(x, 1, args["channels"])
     return d.step("conv", x, **args, **_form(d))
 
 
@@ -107,10 +101,7 @@ def _padding(d: OnnxDrawer, kernel: list[int]) -> Any:
     if style == "half":
         return [kernel[0] // 2, kernel[1] // 2] * 2
     if style == "free":
-        return [d.between(0, kernel[0] - 1), d.between(0, kernel[1] - 1)] + [
-            d.between(0, kernel[0] - 1),
-            d.between(0, kernel[1] - 1),
-        ]
+        return [d.between(0, kernel[a % 2] - 1) for a in range(4)]
     return style
 
 
@@ -131,16 +122,10 @@ def _conv_transpose(d: OnnxDrawer, x: str) -> str:
     args = {k: v for k, v in _layer(d).items() if not k.startswith("weight")}
     pads = [d.between(0, (kernel[a % 2] - 1) // 2) for a in range(4)]
     extra = [d.between(0, s - 1) if d.chance(0.3) else 0 for s in stride]
-    groups = 1
-    depth = d.shape(x)[1]
-    channels = d.channels()
+    outputs = {"channels": d.channels(), "groups": 1}
     if d.chance(0.12):
-        groups = d.pick([g for g in range(1, depth + 1) if depth % g == 0])
-        channels = groups * d.between(1, max(1, channels // groups))
-    return d.step(
-        "conv_transpose", x, channels=channels, kernel=kernel, stride=stride, pads=pads, output_padding=extra,
-        groups=groups, **args,
-    )  # fmt: skip
+        outputs = d.grouped(x, 1, outputs["channels"], least=1)
+    return d.step("conv_transpose", x, kernel=kernel, stride=stride, pads=pads, output_padding=extra, **outputs, **args)
 
 
 def _gemm(d: OnnxDrawer, x: str) -> str:
@@ -156,8 +141,7 @@ def _attention(d: OnnxDrawer, x: str) -> str:
     if d.chance(0.3):
         y = d.step("transpose", x, permutation=[0, 2, 1])
         return d.step("matmul_of", x, y, **d.out())
-    (batch, tokens, _), heads = d.shape(x), d.pick([1, 2, 3, 4])
-    depth = d.pick([4, 8, 10, 16, d.between(1, 24)])
+    (batch, tokens, _), (heads, depth) = d.shape(x), d.heads()
 
     def part(permutation: list[int]) -> str:
         y = d.step("matmul", x, channels=heads * depth, **d.out())
@@ -202,8 +186,7 @@ def _global_pool(d: OnnxDrawer, x: str) -> str:
 
 
 def _reduce(d: OnnxDrawer, x: str) -> str:
-    rank = len(d.shape(x))
-    axes = sorted(d.rng.choice(np.arange(1, rank), size=d.between(1, rank - 1), replace=False).tolist())
+    axes = d.axes(x)
     kind = d.pick(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"], [0.4, 0.2, 0.25, 0.15])
     return d.step("reduce_mean", x, axes=axes, keep_dims=d.chance(0.6), operator=kind, **d.out())
 
@@ -257,29 +240,22 @@ def _reshape(d: OnnxDrawer, x: str) -> str:
     shape = d.shape(x)
     if len(shape) > 2 and d.chance(0.4):
         return d.step("flatten", x, axis=1, **d.moved())
-    rest = int(np.prod(shape[1:]))
-    divisors = [n for n in range(1, min(rest, 64) + 1) if rest % n == 0]
-    a = d.pick(divisors)
-    b = d.pick([n for n in divisors if (rest // a) % n == 0])
+    shapes = d.factors(x)
     if 1 in shape[1:] and d.chance(0.3):
         axes = [a for a in range(1, len(shape)) if shape[a] == 1][:2]
         return d.step("squeeze", x, axes=axes, **d.moved())
     if len(shape) < 4 and d.chance(0.3):
         return d.step("unsqueeze", x, axis=d.between(1, len(shape)), **d.moved())
-    wanted = d.pick([[shape[0], rest], [shape[0], -1], [shape[0], a, rest // a], [shape[0], a, b, rest // a // b]])
-    return d.step("reshape", x, shape=wanted, **d.moved())
+    return d.step("reshape", x, shape=d.pick(shapes), **d.moved())
 
 
 def _to_map(d: OnnxDrawer, x: str) -> str:
-    rest = int(np.prod(d.shape(x)[1:]))
-    h = d.pick([n for n in range(1, 13) if rest % n == 0])
-    w = d.pick([n for n in range(1, 13) if rest // h % n == 0])
-    return d.step("reshape", x, shape=[d.shape(x)[0], rest // h // w, h, w], **d.moved())
+    h, w, c = d.map_sizes(x)
+    return d.step("reshape", x, shape=[d.shape(x)[0], c, h, w], **d.moved())
 
 
 def _transpose(d: OnnxDrawer, x: str) -> str:
-    rank = len(d.shape(x))
-    return d.step("transpose", x, permutation=[0, *(d.rng.permutation(rank - 1) + 1).tolist()], **d.moved())
+    return d.step("transpose", x, permutation=d.permutation(x), **d.moved())
 
 
 def _pad(d: OnnxDrawer, x: str) -> str:
@@ -295,23 +271,13 @@ def _pad(d: OnnxDrawer, x: str) -> str:
 def _concat(d: OnnxDrawer, x: str) -> str:
     shape = d.shape(x)
     axis = d.between(1, len(shape) - 1) if d.chance(0.4) else 1
-    rest = [n for a, n in enumerate(shape) if a != axis]
-
-    def fits(t: Any) -> bool:
-        return len(t.shape) == len(shape) and [n for a, n in enumerate(t.shape) if a != axis] == rest
-
-    parts = [x]
-    for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])):
-        parts.append(d.partner(x, fits) or x)
+    parts = [x, *(d.alike(x, axis) for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])))]
     return d.step("concat", *parts, axis=axis, **_numbers(d))
 
 
 def _split(d: OnnxDrawer, x: str) -> object:
-    shape = d.shape(x)
-    axis = d.between(1, len(shape) - 1)
-    count = d.pick([n for n in range(1, 9) if shape[axis] % n == 0])
-    parts = d.steps_of("split", x, parts=count, axis=axis)
-    return d.step("add", parts[0], parts[-1], **d.out()) if len(parts) > 1 and d.chance(0.6) else parts
+    axis = d.between(1, len(d.shape(x)) - 1)
+    return d.rejoined(d.steps_of("split", x, parts=d.split_count(x, axis), axis=axis))
 
 
 def _slice(d: OnnxDrawer, x: str) -> str:
@@ -327,14 +293,8 @@ def _resize(d: OnnxDrawer, x: str) -> str:
     _, _, h, w = d.shape(x)
     size = [2 * h, 2 * w] if d.chance(0.6) else [d.between(1, 24), d.between(1, 24)]
     mode = d.pick(["nearest", "linear"])
-    return d.step(
-        "resize",
-        x,
-        size=size,
-        mode=mode,
-        coordinates=d.pick(["asymmetric", "half_pixel", "align_corners"]),
-        **d.moved(),
-    )
+    coordinates = d.pick(["asymmetric", "half_pixel", "align_corners"])
+    return d.step("resize", x, size=size, mode=mode, coordinates=coordinates, **d.moved())
 
 
 def _gather(d: OnnxDrawer, x: str) -> str:
@@ -368,10 +328,7 @@ def _residual(d: OnnxDrawer, x: str) -> str:
 
 def _branches(d: OnnxDrawer, x: str) -> str:
     numbers = {"scale": 0.04, "zero_point": d.zero_point()} if d.chance(0.5) else {}
-    layer = {k: v for k, v in _layer(d).items() if k not in ("gain", "zero_point")}
-    parts = [
-        d.step("conv", x, channels=d.channels(), kernel=d.kernel(), **layer, **numbers) for _ in range(d.between(2, 4))
-    ]
+    parts = d.branches(x, _layer(d), numbers)
     return d.step("concat", *parts, axis=1, **_numbers(d))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tilewright.fuzz.draw import Drawer, Menu, Size, draw_steps
+from tilewright.fuzz.draw import OTHER, Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
 from tilewright.fuzz.tensors import limits
 
@@ -36,7 +37,7 @@ def _input(d: Drawer) -> None:
         x = d.step("input", shape=shape, dtype="float32")
         d.step("quantize", x, scale=d.scale(), zero_point=d.zero_point())
     elif edge == "other":
-        kind = "uint8" if d.dtype == "int8" else "int8"
+        kind = OTHER[d.dtype]
         x = d.step("input", shape=shape, dtype=kind, scale=d.scale(), zero_point=d.zero_point(kind))
         if d.chance(0.5):
             d.step("reinterpret", x, dtype=d.dtype)
@@ -54,7 +55,7 @@ def _tail(d: Drawer) -> None:
         if d.chance(0.5):
             d.step("dequantize", x)
     elif style == "reinterpret":
-        d.step("reinterpret", x, dtype="uint8" if d.dtype == "int8" else "int8")
+        d.step("reinterpret", x, dtype=OTHER[d.dtype])
     else:
         d.step(style, x)
 
@@ -98,10 +99,8 @@ def _window(d: Drawer) -> dict[str, Any]:
 
 def _conv(d: Drawer, x: str) -> str:
     args = {"channels": d.channels(), **_window(d), **_layer(d)}
-    depth = d.shape(x)[3]
-    if d.dtype == "int8" and depth > 1 and d.chance(0.1):
-        groups = d.pick([g for g in range(2, depth + 1) if depth % g == 0])
-        args |= {"groups": groups, "channels": groups * d.between(1, max(1, args["channels"] // groups))}
+    if d.dtype == "int8" and d.shape(x)[3] > 1 and d.chance(0.1):
+        args |= d.grouped(x, 3, args["channels"])
     return d.step("conv", x, **args)
 
 
@@ -144,8 +143,7 @@ def _same(d: Drawer, x: str) -> dict[str, Any]:
 
 
 def _reduce(d: Drawer, x: str) -> str:
-    rank = len(d.shape(x))
-    axes = sorted(d.rng.choice(np.arange(1, rank), size=d.between(1, rank - 1), replace=False).tolist())
+    axes = d.axes(x)
     kind = d.pick(["mean", "sum", "reduce_max", "reduce_min"], [0.5, 0.2, 0.2, 0.1])
     return d.step(kind, x, axes=axes, keep_dims=d.chance(0.6), **({} if kind.startswith("reduce") else d.out()))
 
@@ -203,7 +201,7 @@ def _float_island(d: Drawer, x: str) -> str:
 
 def _requantize(d: Drawer, x: str) -> str:
     if d.chance(0.3):
-        y = d.step("reinterpret", x, dtype="uint8" if d.dtype == "int8" else "int8")
+        y = d.step("reinterpret", x, dtype=OTHER[d.dtype])
         return d.step("quantize", y, dtype=d.dtype, **d.out())
     return d.step("requantize", x, **d.out())
 
@@ -212,11 +210,7 @@ def _reshape(d: Drawer, x: str) -> str:
     shape = d.shape(x)
     if len(shape) == 4 and d.chance(0.3):
         return d.step("flatten_by_shape", x)
-    rest = int(np.prod(shape[1:]))
-    divisors = [n for n in range(1, min(rest, 64) + 1) if rest % n == 0]
-    a = d.pick(divisors)
-    b = d.pick([n for n in divisors if (rest // a) % n == 0])
-    wanted = d.pick([[shape[0], rest], [shape[0], -1], [shape[0], a, rest // a], [shape[0], a, b, rest // a // b]])
+    wanted = d.pick(d.factors(x))
     if 1 in shape[1:] and d.chance(0.3):
         return d.step("squeeze", x, axes=[a for a in range(1, len(shape)) if shape[a] == 1][:2])
     if len(shape) < 4 and d.chance(0.3):
@@ -225,15 +219,11 @@ def _reshape(d: Drawer, x: str) -> str:
 
 
 def _to_map(d: Drawer, x: str) -> str:
-    rest = int(np.prod(d.shape(x)[1:]))
-    h = d.pick([n for n in range(1, 13) if rest % n == 0])
-    w = d.pick([n for n in range(1, 13) if rest // h % n == 0])
-    return d.step("reshape", x, shape=[d.shape(x)[0], h, w, rest // h // w])
+    return d.step("reshape", x, shape=[d.shape(x)[0], *d.map_sizes(x)])
 
 
 def _transpose(d: Drawer, x: str) -> str:
-    rank = len(d.shape(x))
-    return d.step("transpose", x, permutation=[0, *(d.rng.permutation(rank - 1) + 1).tolist()])
+    return d.step("transpose", x, permutation=d.permutation(x))
 
 
 def _pad(d: Drawer, x: str) -> str:
@@ -249,15 +239,7 @@ def _pad(d: Drawer, x: str) -> str:
 def _concat(d: Drawer, x: str) -> str:
     shape = d.shape(x)
     axis = d.between(1, len(shape) - 1) if d.chance(0.5) else len(shape) - 1
-    rest = [n for a, n in enumerate(shape) if a != axis]
-
-    def fits(t: Any) -> bool:
-        return len(t.shape) == len(shape) and [n for a, n in enumerate(t.shape) if a != axis] == rest
-
-    parts = [x]
-    for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])):
-        y = d.partner(x, fits) or x
-        parts.append(y)
+    parts = [x, *(d.alike(x, axis) for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])))]
     if d.dtype == "int8":
         parts = [p if _same(d, p) == _same(d, x) else d.step("requantize", p, **_same(d, x)) for p in parts]
         return d.step("concatenation", *parts, axis=axis)
@@ -270,14 +252,8 @@ def _split(d: Drawer, x: str) -> object:
     if d.chance(0.25) and shape[axis] <= 8:
         parts = d.steps_of("unpack", x, axis=axis)
     else:
-        parts = d.steps_of("split", x, parts=d.pick([n for n in range(1, 9) if shape[axis] % n == 0]), axis=axis)
-    return _rejoin(d, parts)
-
-
-def _rejoin(d: Drawer, parts: list[str]) -> object:
-    if len(parts) > 1 and d.chance(0.6):
-        return d.step("add", parts[0], parts[-1], **d.out())
-    return parts
+        parts = d.steps_of("split", x, parts=d.split_count(x, axis), axis=axis)
+    return d.rejoined(parts)
 
 
 def _slices(d: Drawer, x: str) -> str:
@@ -346,10 +322,7 @@ def _residual(d: Drawer, x: str) -> str:
 
 def _branches(d: Drawer, x: str) -> str:
     numbers = {"scale": 0.04, "zero_point": d.zero_point()} if d.dtype == "int8" else {}
-    layer = {k: v for k, v in _layer(d).items() if k not in ("gain", "zero_point")}
-    parts = [
-        d.step("conv", x, channels=d.channels(), kernel=d.kernel(), **layer, **numbers) for _ in range(d.between(2, 4))
-    ]
+    parts = d.branches(x, _layer(d), numbers)
     return d.step("concatenation", *parts, axis=3, **({} if d.dtype == "int8" else {"gain": 1.0}))
 
 
@@ -377,7 +350,7 @@ def _classify(d: Drawer, x: str) -> str:
 def _attention(d: Drawer, x: str) -> str:
     """Heads of projections multiplied with each other, their softmax with a third; or two of these alone."""
     batch, *_, width = d.shape(x)
-    tokens, heads = int(np.prod(d.shape(x)[1:-1])), d.pick([1, 2, 3, 4])
+    tokens, heads = math.prod(d.shape(x)[1:-1]), d.pick([1, 2, 3, 4])
     if len(d.shape(x)) == 4:
         x = d.step("reshape", x, shape=[batch, tokens, width])
     depth = d.pick([4, 8, 10, 16, d.between(1, 24)])

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.fuzz.onnx_base import OnnxBase
-from tilewright.fuzz.tensors import BuildError, Range, Tensor, broadcast, pair
+from tilewright.fuzz.tensors import (
+    BuildError,
+    Range,
+    Tensor,
+    broadcast,
+    joined,
+    mean_of,
+    pair,
+    part_of,
+    product_of,
+    reduced,
+    reshaped,
+    resized,
+    squeezed,
+    sum_of,
+    transposed,
+)
 
 Size = int | tuple[int, int]
+
+
+def _unary(kind: str, values: Callable[[Tensor], Range], **attributes: Any) -> Callable[..., Tensor]:
+    """A method for an operator of one operand: ``(x, **out)``, where ``out`` may have other ``attributes`` too."""
+
+    def method(self: OnnxBase, x: Tensor, **out: Any) -> Tensor:
+        given = {name: out.pop(name, value) for name, value in attributes.items()}
+        return self.finish(self.node(kind, [self.read(x)], **given), x.shape, values(x), **out)
+
+    method.__doc__ = f"{kind}."
+    return method
 
 
 class Operators(OnnxBase):
@@ -21,18 +48,15 @@ class Operators(OnnxBase):
 
     def add(self, a: Tensor, b: Tensor, activation: str = "none", form: str = "qdq", **out: Any) -> Tensor:
         """Add, or QLinearAdd with ``form="qlinear"``; with a Relu behind it where ``activation`` says so."""
-        values = Range(a.mean + b.mean, math.hypot(a.std, b.std))
-        return self._binary("Add", a, b, values, activation, form, **out)
+        return self._binary("Add", a, b, sum_of(a, b), activation, form, **out)
 
     def sub(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
         """Sub."""
-        return self._binary("Sub", a, b, Range(a.mean - b.mean, math.hypot(a.std, b.std)), activation, "qdq", **out)
+        return self._binary("Sub", a, b, sum_of(a, b, -1), activation, "qdq", **out)
 
     def mul(self, a: Tensor, b: Tensor, activation: str = "none", form: str = "qdq", **out: Any) -> Tensor:
         """Mul, or QLinearMul."""
-        mean = a.mean * b.mean
-        values = Range(mean, math.sqrt(max(a.rms**2 * b.rms**2 - mean**2, 1e-12)))
-        return self._binary("Mul", a, b, values, activation, form, **out)
+        return self._binary("Mul", a, b, product_of(a, b), activation, form, **out)
 
     def _binary(self, kind: str, a: Tensor, b: Tensor, values: Range, activation: str, form: str, **out: Any) -> Tensor:
         shape = broadcast(kind, a.shape, b.shape)
@@ -50,9 +74,13 @@ class Operators(OnnxBase):
 
     # -- activations -------------------------------------------------------------------------------
 
-    def relu(self, x: Tensor, **out: Any) -> Tensor:
-        """Relu."""
-        return self._unary("Relu", x, Range(x.mean, x.std, 0.0), **out)
+    relu = _unary("Relu", lambda x: Range(x.mean, x.std, 0.0))
+    leaky_relu = _unary("LeakyRelu", lambda x: Range(x.mean, x.std), alpha=0.1)
+    hard_swish = _unary("HardSwish", lambda x: Range(x.mean / 2, x.std, -0.375))
+    hard_sigmoid = _unary("HardSigmoid", lambda x: Range(0.5, 0.3, 0.0, 1.0), alpha=1 / 6, beta=0.5)
+    sigmoid = _unary("Sigmoid", lambda x: Range(0.5, 0.25, 0.0, 1.0))
+    tanh = _unary("Tanh", lambda x: Range(0.0, 0.5, -1.0, 1.0))
+    softmax = _unary("Softmax", lambda x: Range(0.5, 0.25, 0.0, 1.0), axis=-1)
 
     def clip(self, x: Tensor, low: float = 0.0, high: float = 6.0, **out: Any) -> Tensor:
         """Clip."""
@@ -60,44 +88,15 @@ class Operators(OnnxBase):
         name = self.node("Clip", [self.read(x), *limits])
         return self.finish(name, x.shape, Range(x.mean, x.std, low, high), **out)
 
-    def leaky_relu(self, x: Tensor, alpha: float = 0.1, **out: Any) -> Tensor:
-        """LeakyRelu."""
-        return self._unary("LeakyRelu", x, Range(x.mean, x.std), {"alpha": alpha}, **out)
-
     def prelu(self, x: Tensor, **out: Any) -> Tensor:
         """PRelu with one float slope per channel."""
         slope = self.rng.uniform(-0.2, 0.5, (x.shape[1], *(1 for _ in x.shape[2:]))).astype(np.float32)
         name = self.node("PRelu", [self.read(x), self.constant(slope)])
         return self.finish(name, x.shape, Range(x.mean, x.std), **out)
 
-    def hard_swish(self, x: Tensor, **out: Any) -> Tensor:
-        """HardSwish (opset 14)."""
-        return self._unary("HardSwish", x, Range(x.mean / 2, x.std, -0.375), **out)
-
-    def hard_sigmoid(self, x: Tensor, **out: Any) -> Tensor:
-        """HardSigmoid with a slope of 1/6."""
-        return self._unary("HardSigmoid", x, Range(0.5, 0.3, 0.0, 1.0), {"alpha": 1 / 6, "beta": 0.5}, **out)
-
-    def sigmoid(self, x: Tensor, **out: Any) -> Tensor:
-        """Sigmoid."""
-        return self._unary("Sigmoid", x, Range(0.5, 0.25, 0.0, 1.0), **out)
-
-    def tanh(self, x: Tensor, **out: Any) -> Tensor:
-        """Tanh."""
-        return self._unary("Tanh", x, Range(0.0, 0.5, -1.0, 1.0), **out)
-
-    def softmax(self, x: Tensor, axis: int = -1, **out: Any) -> Tensor:
-        """Softmax."""
-        return self._unary("Softmax", x, Range(0.5, 0.25, 0.0, 1.0), {"axis": axis}, **out)
-
     def requantise(self, x: Tensor, **out: Any) -> Tensor:
         """A QuantizeLinear and DequantizeLinear pair of their own."""
         return self.quantised(x, Range(x.mean, x.std), **out)
-
-    def _unary(
-        self, kind: str, x: Tensor, values: Range, attributes: dict[str, Any] | None = None, **out: Any
-    ) -> Tensor:
-        return self.finish(self.node(kind, [self.read(x)], **(attributes or {})), x.shape, values, **out)
 
     # -- pooling and reductions --------------------------------------------------------------------
 
@@ -143,7 +142,7 @@ class Operators(OnnxBase):
         """GlobalAveragePool, or QLinearGlobalAveragePool."""
         self._need_rank("GlobalAveragePool", x, 4)
         shape = (*x.shape[:2], 1, 1)
-        values = Range(x.mean, max(x.std / math.sqrt(math.prod(x.shape[2:])), 1e-4))
+        values = mean_of(x, math.prod(x.shape[2:]))
         if form == "qlinear":
             scale, zero, numbers = self.chosen(values, **out)
             name = self.contrib("QLinearGlobalAveragePool", [*self.numbers(x), *numbers], channels_last=0)
@@ -159,10 +158,8 @@ class Operators(OnnxBase):
         self, x: Tensor, axes: Sequence[int] = (2, 3), keep_dims: bool = True, operator: str = "ReduceMean", **out: Any
     ) -> Tensor:
         """ReduceMean, or with another ``operator`` ReduceSum, ReduceMax or ReduceMin."""
-        chosen = {a % len(x.shape) for a in axes}
-        shape = tuple(1 if a in chosen else d for a, d in enumerate(x.shape) if keep_dims or a not in chosen)
-        count = math.prod(x.shape[a] for a in chosen)
-        values = Range(x.mean, max(x.std / math.sqrt(count), 1e-4))
+        shape, count = reduced(x, axes, keep_dims), math.prod(x.shape[a] for a in axes)
+        values = mean_of(x, count)
         if operator == "ReduceSum":
             values = Range(x.mean * count, x.std * math.sqrt(count))
         given = [int(a) for a in axes]
@@ -187,11 +184,7 @@ class Operators(OnnxBase):
 
     def reshape(self, x: Tensor, shape: Sequence[int], **out: Any) -> Tensor:
         """Reshape; one -1 stands for the rest."""
-        known = math.prod(d for d in shape if d >= 0)
-        result = tuple(x.size // max(known, 1) if d < 0 else int(d) for d in shape)
-        if math.prod(result) != x.size:
-            raise BuildError(f"Reshape: {x.shape} to {tuple(shape)}")
-        return self._moved("Reshape", x, result, [self.constant(np.array(shape, np.int64))], **out)
+        return self._moved("Reshape", x, reshaped("Reshape", x, shape), [shape], **out)
 
     def flatten(self, x: Tensor, axis: int = 1, **out: Any) -> Tensor:
         """Flatten."""
@@ -200,22 +193,16 @@ class Operators(OnnxBase):
 
     def transpose(self, x: Tensor, permutation: Sequence[int], **out: Any) -> Tensor:
         """Transpose."""
-        if sorted(permutation) != list(range(len(x.shape))):
-            raise BuildError(f"Transpose: {permutation} of {x.shape}")
-        shape = tuple(x.shape[a] for a in permutation)
+        shape = transposed("Transpose", x, permutation)
         return self._moved("Transpose", x, shape, [], {"perm": list(permutation)}, **out)
 
     def squeeze(self, x: Tensor, axes: Sequence[int], **out: Any) -> Tensor:
         """Squeeze."""
-        if any(x.shape[a] != 1 for a in axes):
-            raise BuildError(f"Squeeze: axes {axes} of {x.shape}")
-        shape = tuple(d for a, d in enumerate(x.shape) if a not in axes)
-        return self._moved("Squeeze", x, shape, [self.constant(np.array(axes, np.int64))], **out)
+        return self._moved("Squeeze", x, squeezed("Squeeze", x, axes), [axes], **out)
 
     def unsqueeze(self, x: Tensor, axis: int, **out: Any) -> Tensor:
         """Unsqueeze of one axis."""
-        shape = (*x.shape[:axis], 1, *x.shape[axis:])
-        return self._moved("Unsqueeze", x, shape, [self.constant(np.array([axis], np.int64))], **out)
+        return self._moved("Unsqueeze", x, (*x.shape[:axis], 1, *x.shape[axis:]), [[axis]], **out)
 
     def slice(
         self, x: Tensor, begin: Sequence[int], end: Sequence[int], axes: Sequence[int], steps: Sequence[int], **out: Any
@@ -224,31 +211,21 @@ class Operators(OnnxBase):
         shape = list(x.shape)
         for b, e, a, s in zip(begin, end, axes, steps, strict=True):
             shape[a] = len(range(x.shape[a])[b:e:s])
-        tables = [self.constant(np.array(v, np.int64)) for v in (begin, end, axes, steps)]
-        return self._moved("Slice", x, tuple(shape), tables, **out)
+        return self._moved("Slice", x, tuple(shape), (begin, end, axes, steps), **out)
 
     def split(self, x: Tensor, parts: int, axis: int = 1, **out: Any) -> list[Tensor]:
         """Split into equal parts, each with its pair."""
-        if x.shape[axis] % parts:
-            raise BuildError(f"Split: {x.shape} in {parts} along {axis}")
-        size = x.shape[axis] // parts
-        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-        sizes = self.constant(np.full(parts, size, np.int64))
+        shape = part_of("Split", x, parts, axis)
+        sizes = self.constant(np.full(parts, shape[axis], np.int64))
         names = self.node("Split", [self.read(x), sizes], outputs=parts, axis=axis)
         listed = names if isinstance(names, list) else [names]
         return [self.finish(name, shape, Range(x.mean, x.std), keep=x, **out) for name in listed]
 
     def concat(self, *xs: Tensor, axis: int = 1, **out: Any) -> Tensor:
         """Concat; the output has the first part's numbers unless others are given."""
-        first, shape = xs[0], list(xs[0].shape)
-        for x in xs[1:]:
-            rest = [d for a, d in enumerate(x.shape) if a != axis]
-            if len(x.shape) != len(shape) or rest != [d for a, d in enumerate(shape) if a != axis]:
-                raise BuildError(f"Concat: {first.shape} and {x.shape} along {axis}")
-        shape[axis] = sum(x.shape[axis] for x in xs)
-        values = Range(first.mean, max(abs(x.mean - first.mean) + x.std for x in xs))
+        shape, values = joined("Concat", xs, axis)
         name = self.node("Concat", [self.read(x) for x in xs], axis=axis)
-        return self.finish(name, tuple(shape), values, keep=first, **out)
+        return self.finish(name, shape, values, keep=xs[0], **out)
 
     def resize(
         self, x: Tensor, size: Size, mode: str = "nearest", coordinates: str = "asymmetric", **out: Any
@@ -259,8 +236,7 @@ class Operators(OnnxBase):
         attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
         if mode == "nearest":
             attributes["nearest_mode"] = "floor"
-        tables = ["", "", self.constant(np.array(sizes, np.int64))]
-        return self._moved("Resize", x, sizes, tables, attributes, **out)
+        return self._moved("Resize", x, sizes, ["", "", sizes], attributes, **out)
 
     def depth_to_space(self, x: Tensor, block: int = 2, mode: str = "DCR", **out: Any) -> Tensor:
         """DepthToSpace."""
@@ -281,21 +257,22 @@ class Operators(OnnxBase):
     def tile(self, x: Tensor, repeats: Sequence[int], **out: Any) -> Tensor:
         """Tile."""
         shape = tuple(d * r for d, r in zip(x.shape, repeats, strict=True))
-        return self._moved("Tile", x, shape, [self.constant(np.array(repeats, np.int64))], **out)
+        return self._moved("Tile", x, shape, [repeats], **out)
 
     def gather(self, x: Tensor, places: Sequence[int], axis: int = 1, **out: Any) -> Tensor:
         """Gather of constant indices."""
-        shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
-        return self._moved("Gather", x, shape, [self.constant(np.array(places, np.int64))], {"axis": axis}, **out)
+        return self._moved("Gather", x, resized(x, axis, len(places)), [places], {"axis": axis}, **out)
 
     def _moved(
         self,
         kind: str,
         x: Tensor,
         shape: tuple[int, ...],
-        operands: Sequence[str],
+        tables: Sequence[str | Sequence[int]],
         attributes: dict[str, Any] | None = None,
         **out: Any,
     ) -> Tensor:
+        """``tables``: constant operands, as int64; an empty text leaves one out."""
+        operands = [table if isinstance(table, str) else self.constant(np.array(table, np.int64)) for table in tables]
         name = self.node(kind, [self.read(x), *operands], **(attributes or {}))
         return self.finish(name, shape, Range(x.mean, x.std), keep=x, **out)

@@ -7,6 +7,7 @@ so that scales fit: with the default ``gain`` few values saturate.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,6 +137,73 @@ def window_output(name: str, size: int, kernel: int, stride: int, dilation: int 
     if count < 1:
         raise BuildError(f"{name}: a window of {kernel} (dilation {dilation}) does not fit {size} + {pads}")
     return count
+
+
+def reshaped(name: str, x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a reshape; one -1 stands for the rest."""
+    known = math.prod(d for d in shape if d >= 0)
+    result = tuple(x.size // max(known, 1) if d < 0 else int(d) for d in shape)
+    if math.prod(result) != x.size:
+        raise BuildError(f"{name}: {x.shape} to {tuple(shape)}")
+    return result
+
+
+def transposed(name: str, x: Tensor, permutation: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a transpose."""
+    if sorted(permutation) != list(range(len(x.shape))):
+        raise BuildError(f"{name}: {permutation} of {x.shape}")
+    return tuple(x.shape[a] for a in permutation)
+
+
+def squeezed(name: str, x: Tensor, axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape without axes of size 1."""
+    if any(x.shape[a] != 1 for a in axes):
+        raise BuildError(f"{name}: axes {axes} of {x.shape}")
+    return tuple(d for a, d in enumerate(x.shape) if a not in axes)
+
+
+def resized(x: Tensor, axis: int, *sizes: int) -> tuple[int, ...]:
+    """The shape with other sizes, or none, in the place of one axis."""
+    return (*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
+
+
+def joined(name: str, xs: Sequence[Tensor], axis: int) -> tuple[tuple[int, ...], Range]:
+    """The shape of a concatenation, and the range of its values."""
+    first = xs[0]
+    for x in xs[1:]:
+        if len(x.shape) != len(first.shape) or resized(x, axis) != resized(first, axis):
+            raise BuildError(f"{name}: {first.shape} and {x.shape} along {axis}")
+    values = Range(first.mean, max(abs(x.mean - first.mean) + x.std for x in xs))
+    return resized(first, axis, sum(x.shape[axis] for x in xs)), values
+
+
+def part_of(name: str, x: Tensor, parts: int, axis: int) -> tuple[int, ...]:
+    """The shape of one of so many equal parts."""
+    if x.shape[axis] % parts:
+        raise BuildError(f"{name}: {x.shape} in {parts} along {axis}")
+    return resized(x, axis, x.shape[axis] // parts)
+
+
+def reduced(x: Tensor, axes: Sequence[int], keep: bool) -> tuple[int, ...]:
+    """The shape of a reduction over some axes."""
+    chosen = {a % len(x.shape) for a in axes}
+    return tuple(1 if a in chosen else d for a, d in enumerate(x.shape) if keep or a not in chosen)
+
+
+def sum_of(a: Tensor, b: Tensor, sign: int = 1) -> Range:
+    """The range of a sum, or of a difference."""
+    return Range(a.mean + sign * b.mean, math.hypot(a.std, b.std))
+
+
+def product_of(a: Tensor, b: Tensor) -> Range:
+    """The range of an element-wise product."""
+    mean = a.mean * b.mean
+    return Range(mean, math.sqrt(max(a.rms**2 * b.rms**2 - mean**2, 1e-12)))
+
+
+def mean_of(x: Tensor, count: int) -> Range:
+    """The range of a mean of ``count`` values."""
+    return Range(x.mean, max(x.std / math.sqrt(count), 1e-4))
 
 
 def random_weights(

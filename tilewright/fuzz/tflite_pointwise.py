@@ -3,13 +3,60 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.fuzz.flatbuffer import StoredTensor
-from tilewright.fuzz.tensors import BuildError, Range, Tensor, broadcast
+from tilewright.fuzz.tensors import BuildError, Range, Tensor, broadcast, product_of, sum_of
 from tilewright.fuzz.tflite_base import TfliteBase
+
+
+def _unary(name: str, values: Callable[[Tensor], Range], options: str = "", **fields: Any) -> Callable[..., Tensor]:
+    """A method for an operator of one operand: ``(x, **out)``, where ``out`` may have other ``fields`` too."""
+
+    def method(self: TfliteBase, x: Tensor, **out: Any) -> Tensor:
+        given = {field: out.pop(field, value) for field, value in fields.items()}
+        found = values(x)
+        y = self._plain(x.shape, x.dtype, found) if x.scale is None else self._output(x.shape, found, x.dtype, **out)
+        self.op(name, [x], [y], options, **given)
+        return y
+
+    method.__doc__ = f"{name}."
+    return method
+
+
+def _fixed(
+    name: str, scale: float, low: float, high: float, zero: int, options: str = "", **fields: Any
+) -> Callable[..., Tensor]:
+    """A method for an operator whose output has given numbers; ``zero`` is its zero point as uint8."""
+    values = Range((low + high) / 2, (high - low) / 4, low, high)
+
+    def method(self: TfliteBase, x: Tensor) -> Tensor:
+        if name.endswith("SOFTMAX") and x.scale is not None and (x.shape[-1] > 2000 or x.scale < 1e-6):
+            raise BuildError(f"{name}: LiteRT's kernel ends the process on {x.shape[-1]} values of scale {x.scale}")
+        if x.scale is None:
+            y = self._plain(x.shape, x.dtype, values)
+        else:
+            y = self._quantised(x.shape, x.dtype, values, scale, zero - (128 if x.dtype == "int8" else 0))
+        self.op(name, [x], [y], options, **fields)
+        return y
+
+    method.__doc__ = f"{name}, over the last axis where it takes more than one value."
+    return method
+
+
+def _choose(name: str) -> Callable[..., Tensor]:
+    def method(self: TfliteBase, a: Tensor, b: Tensor) -> Tensor:
+        if a.dtype != b.dtype:
+            raise BuildError(f"{name}: {a.dtype} with {b.dtype}")
+        y = self._like(a, broadcast(name, a.shape, b.shape))
+        self.op(name, [a, b], [y], "MaximumMinimumOptions")
+        return y
+
+    method.__doc__ = f"{name}; the result has the numbers of the first operand."
+    return method
 
 
 class Pointwise(TfliteBase):
@@ -17,41 +64,33 @@ class Pointwise(TfliteBase):
 
     def add(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
         """ADD; shapes broadcast."""
-        return self._binary("ADD", a, b, Range(a.mean + b.mean, math.hypot(a.std, b.std)), activation, **out)
+        return self._binary("ADD", a, b, sum_of(a, b), activation, **out)
 
     def sub(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
         """SUB; shapes broadcast."""
-        return self._binary("SUB", a, b, Range(a.mean - b.mean, math.hypot(a.std, b.std)), activation, **out)
+        return self._binary("SUB", a, b, sum_of(a, b, -1), activation, **out)
 
     def mul(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
         """MUL; shapes broadcast."""
-        mean = a.mean * b.mean
-        values = Range(mean, math.sqrt(max(a.rms**2 * b.rms**2 - mean**2, 1e-12)))
-        return self._binary("MUL", a, b, values, activation, **out)
+        return self._binary("MUL", a, b, product_of(a, b), activation, **out)
 
-    def maximum(self, a: Tensor, b: Tensor) -> Tensor:
-        """MAXIMUM; the result has the numbers of the first operand."""
-        return self._choose("MAXIMUM", a, b)
-
-    def minimum(self, a: Tensor, b: Tensor) -> Tensor:
-        """MINIMUM; the result has the numbers of the first operand."""
-        return self._choose("MINIMUM", a, b)
-
-    def relu(self, x: Tensor, **out: Any) -> Tensor:
-        """RELU."""
-        return self._unary("RELU", x, Range(x.mean, x.std, 0.0), **out)
-
-    def relu6(self, x: Tensor, **out: Any) -> Tensor:
-        """RELU6."""
-        return self._unary("RELU6", x, Range(x.mean, x.std, 0.0, 6.0), **out)
-
-    def relu_n1_to_1(self, x: Tensor, **out: Any) -> Tensor:
-        """RELU_N1_TO_1."""
-        return self._unary("RELU_N1_TO_1", x, Range(x.mean, x.std, -1.0, 1.0), **out)
-
-    def leaky_relu(self, x: Tensor, alpha: float = 0.1, **out: Any) -> Tensor:
-        """LEAKY_RELU."""
-        return self._unary("LEAKY_RELU", x, Range(x.mean, x.std), "LeakyReluOptions", {"alpha": alpha}, **out)
+    maximum, minimum = _choose("MAXIMUM"), _choose("MINIMUM")
+    relu = _unary("RELU", lambda x: Range(x.mean, x.std, 0.0))
+    relu6 = _unary("RELU6", lambda x: Range(x.mean, x.std, 0.0, 6.0))
+    relu_n1_to_1 = _unary("RELU_N1_TO_1", lambda x: Range(x.mean, x.std, -1.0, 1.0))
+    leaky_relu = _unary("LEAKY_RELU", lambda x: Range(x.mean, x.std), "LeakyReluOptions", alpha=0.1)
+    hard_swish = _unary("HARD_SWISH", lambda x: Range(x.mean / 2, x.std, -0.375), "HardSwishOptions")
+    exp = _unary("EXP", lambda x: Range(1.0, 1.0, 0.0), "ExpOptions")
+    abs = _unary("ABS", lambda x: Range(x.std, x.std, 0.0), "AbsOptions")
+    #: the reference kernel takes floats alone
+    neg = _unary("NEG", lambda x: Range(-x.mean, x.std), "NegOptions")
+    #: needs values above zero, so the input's zero point at the low end
+    rsqrt = _unary("RSQRT", lambda x: Range(1.0 / max(x.rms, 0.1) ** 0.5, 1.0, 0.0))
+    logistic = _fixed("LOGISTIC", 1 / 256, 0.0, 1.0, 0)
+    tanh = _fixed("TANH", 1 / 128, -1.0, 1.0, 128)
+    softmax = _fixed("SOFTMAX", 1 / 256, 0.0, 1.0, 0, "SoftmaxOptions", beta=1.0)
+    log_softmax = _fixed("LOG_SOFTMAX", 16 / 256, -16.0, 0.0, 255, "LogSoftmaxOptions")
+    l2_normalization = _fixed("L2_NORMALIZATION", 1 / 128, -1.0, 1.0, 128, "L2NormOptions")
 
     def prelu(self, x: Tensor, **out: Any) -> Tensor:
         """PRELU with one slope per channel."""
@@ -61,46 +100,6 @@ class Pointwise(TfliteBase):
         y = self._output(x.shape, Range(x.mean, x.std), x.dtype, **out)
         self.op("PRELU", [x, alpha], [y])
         return y
-
-    def hard_swish(self, x: Tensor, **out: Any) -> Tensor:
-        """HARD_SWISH."""
-        return self._unary("HARD_SWISH", x, Range(x.mean / 2, x.std, -0.375), "HardSwishOptions", **out)
-
-    def exp(self, x: Tensor, **out: Any) -> Tensor:
-        """EXP."""
-        return self._unary("EXP", x, Range(1.0, 1.0, 0.0), "ExpOptions", **out)
-
-    def abs(self, x: Tensor, **out: Any) -> Tensor:
-        """ABS."""
-        return self._unary("ABS", x, Range(x.std, x.std, 0.0), "AbsOptions", **out)
-
-    def neg(self, x: Tensor) -> Tensor:
-        """NEG (float only in the reference kernels)."""
-        return self._unary("NEG", x, Range(-x.mean, x.std), "NegOptions")
-
-    def rsqrt(self, x: Tensor, **out: Any) -> Tensor:
-        """RSQRT; needs values above zero, so the input's zero point at the low end."""
-        return self._unary("RSQRT", x, Range(1.0 / max(x.rms, 0.1) ** 0.5, 1.0, 0.0), **out)
-
-    def logistic(self, x: Tensor) -> Tensor:
-        """LOGISTIC; the output has the numbers that the kernels demand."""
-        return self._fixed("LOGISTIC", x, 1 / 256, 0.0, 1.0, 0)
-
-    def tanh(self, x: Tensor) -> Tensor:
-        """TANH; the output has the numbers that the kernels demand."""
-        return self._fixed("TANH", x, 1 / 128, -1.0, 1.0, 128)
-
-    def softmax(self, x: Tensor, beta: float = 1.0) -> Tensor:
-        """SOFTMAX over the last axis."""
-        return self._fixed("SOFTMAX", x, 1 / 256, 0.0, 1.0, 0, "SoftmaxOptions", beta=beta)
-
-    def log_softmax(self, x: Tensor) -> Tensor:
-        """LOG_SOFTMAX over the last axis."""
-        return self._fixed("LOG_SOFTMAX", x, 16 / 256, -16.0, 0.0, 255, "LogSoftmaxOptions")
-
-    def l2_normalization(self, x: Tensor) -> Tensor:
-        """L2_NORMALIZATION over the last axis."""
-        return self._fixed("L2_NORMALIZATION", x, 1 / 128, -1.0, 1.0, 128, "L2NormOptions")
 
     def quantize(self, x: Tensor, dtype: str | None = None, **out: Any) -> Tensor:
         """QUANTIZE: from float, or between integer types and scales."""
@@ -141,43 +140,9 @@ class Pointwise(TfliteBase):
         found = Range(values.mean, values.std, low, high)
         if a.dtype != b.dtype:
             raise BuildError(f"{name}: {a.dtype} with {b.dtype}")
-        if a.scale is None:
-            y = self._plain(shape, a.dtype, found)
-        else:
-            y = self._output(shape, found, a.dtype, **out)
+        y = self._plain(shape, a.dtype, found) if a.scale is None else self._output(shape, found, a.dtype, **out)
         options = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions"}[name]
         self.op(name, [a, b], [y], options, fusedActivationFunction=code)
-        return y
-
-    def _choose(self, name: str, a: Tensor, b: Tensor) -> Tensor:
-        if a.dtype != b.dtype:
-            raise BuildError(f"{name}: {a.dtype} with {b.dtype}")
-        y = self._like(a, broadcast(name, a.shape, b.shape))
-        self.op(name, [a, b], [y], "MaximumMinimumOptions")
-        return y
-
-    def _unary(
-        self, name: str, x: Tensor, values: Range, options: str = "", fields: dict[str, Any] | None = None, **out: Any
-    ) -> Tensor:
-        if x.scale is None:
-            y = self._plain(x.shape, x.dtype, values)
-        else:
-            y = self._output(x.shape, values, x.dtype, **out)
-        self.op(name, [x], [y], options, **(fields or {}))
-        return y
-
-    def _fixed(
-        self, name: str, x: Tensor, scale: float, low: float, high: float, zero: int, options: str = "", **fields: Any
-    ) -> Tensor:
-        """An operator whose output has given numbers; ``zero`` is its zero point as uint8."""
-        if name.endswith("SOFTMAX") and x.scale is not None and (x.shape[-1] > 2000 or x.scale < 1e-6):
-            raise BuildError(f"{name}: LiteRT's kernel ends the process on {x.shape[-1]} values of scale {x.scale}")
-        values = Range((low + high) / 2, (high - low) / 4, low, high)
-        if x.scale is None:
-            y = self._plain(x.shape, x.dtype, values)
-        else:
-            y = self._quantised(x.shape, x.dtype, values, scale, zero - (128 if x.dtype == "int8" else 0))
-        self.op(name, [x], [y], options, **fields)
         return y
 
     def lstm(
