@@ -9,7 +9,7 @@ from tilewright.config import Config
 from tilewright.isa.codec import Table, columns_of, decode_table
 from tilewright.isa.spec import Fields, instruction_width
 
-SegmentKind = Literal["constant", "input", "output", "scratch"]
+SegmentKind = Literal["constant", "input", "output", "scratch", "shared"]
 
 #: bytes; the program and all segments begin at multiples of it in DRAM, and no AXI burst crosses one
 PAGE = 4096
@@ -30,6 +30,7 @@ class Segment:
     ``size`` is in bytes, a multiple of the AXI beat; ``data`` is the initial content of a constant segment
     (weights, parameters, micro-ops; may be shorter than size, the rest is zero). In a batched launch the
     base advances by ``repeat_stride`` bytes (whole pages, at least ``size``; or 0 for segments all inferences share).
+    A ``shared`` one is the same memory as those of its name in the programs that run at the same time on other cores.
     """
 
     name: str

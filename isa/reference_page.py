@@ -13,6 +13,7 @@ from tilewright.isa.spec import (
     HEADER,
     LOOP_BITS,
     MEMORIES,
+    MOST_CORES,
     OFFSET_BITS,
     STRIDE_BITS,
     UOP_FIELDS,
@@ -22,6 +23,7 @@ from tilewright.isa.spec import (
     Opcode,
     acc_bits,
     act_bits,
+    core_bits,
     instruction_width,
     others,
     prm_bits,
@@ -49,6 +51,7 @@ _WIDTHS = (
     (sram_bits, "the greatest of the above"),
     (vector_bits, "the greater of act_bits and acc_bits"),
     (segment_bits, "log2 of `segments`"),
+    (core_bits, f"{MOST_CORES}, a bit for each core; none of one core alone"),
 )
 
 _ENUMS: tuple[tuple[str, type[IntEnum]], ...] = (
@@ -104,7 +107,7 @@ def _encoding(config: Config) -> Iterator[str]:
     widest = max(sum(f.bits(config) for f in (*HEADER, *fmt.fields)) for fmt in FORMATS)
     yield f"An instruction has {instruction_width(config)} bits ({widest} used). Header:\n"
     yield from _fields(HEADER, config, 0)
-    yield "\nWidths that depend on the config (each at least 1):\n"
+    yield "\nWidths that depend on the config (each at least 1, core_bits excepted):\n"
     yield "| width | rule | bits |"
     yield "|---|---|---|"
     for width, rule in _WIDTHS:
@@ -145,7 +148,7 @@ def _fields(fields: tuple[Field, ...], config: Config, position: int) -> Iterato
     yield "|---|---|---|---|---|"
     for field in fields:
         bits = field.bits(config)
-        place = f"{position + bits - 1}:{position}" if bits > 1 else str(position)
+        place = f"{position + bits - 1}:{position}" if bits > 1 else str(position) if bits else "none"
         width = str(field.width) if isinstance(field.width, int) else field.width.__name__
         low, high = field.bounds(config)
         values = field.enum.__name__ if field.enum else f"{low} to {high}"

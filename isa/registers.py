@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-from tilewright.config import PARAMETERS, Config
-from tilewright.isa.spec import Engine, others
+from tilewright.config import Config
+from tilewright.isa.spec import MOST_CORES, Engine, others
 
 ADDRESS_BITS = 12  #: bytes of a core's register window: 4 KiB
 CORE_STRIDE = 1 << ADDRESS_BITS  #: bytes from a register of a core to that of the next one
@@ -90,11 +90,12 @@ GLOBAL: tuple[Register, ...] = (
     Register("TRACE_CYCLE", 0x06C, "ro", "oldest entry: retire cycle; reading it removes the entry"),
 )
 
-SHARED_BASE = CORE_STRIDE * PARAMETERS["cores"].high
+SHARED_BASE = CORE_STRIDE * MOST_CORES
 #: registers that a design of several cores has once, for all of them
 SHARED: tuple[Register, ...] = (
     Register("CORES", SHARED_BASE, "ro", "how many cores there are", bits=4),
     Register("INTERRUPTS", SHARED_BASE + 4, "ro", "bit c: core c interrupts; irq is high if any does", bits=8),
+    Register("DOORBELLS", SHARED_BASE + 8, "rw", "bit c: core c has doorbells to hear; any write forgets all", bits=8),
 )
 
 

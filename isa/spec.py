@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.config import Config
+from tilewright.config import PARAMETERS, Config
 from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.schema import (
     Engine,
@@ -43,6 +43,8 @@ TABLES = 8  #: tables that RESCALE can look its input up in
 TABLE_VALUES = 256  #: of a table, at the int8 values modulo 256
 TABLE_ENTRY_VALUES = 2  #: of them in an entry: with more, a lane would choose among more than a LUT's inputs
 TABLE_ENTRIES = TABLE_VALUES // TABLE_ENTRY_VALUES  #: of a table
+MOST_CORES = PARAMETERS["cores"].high
+DOORBELL_DEPTH = 15  #: most doorbells of one core that another one has not heard yet
 
 LOAD, GEMM, ALU, STORE = Engine
 
@@ -121,6 +123,12 @@ def vector_bits(config: Config) -> int:
 def segment_bits(config: Config) -> int:
     """Width of a segment number."""
     return bits_for(config.segments)
+
+
+def core_bits(config: Config) -> int:
+    """Width of a mask of cores: a bit for each that a design may have, so that programs for two run on four; one core
+    alone has none, so that its instructions know nothing of others."""
+    return MOST_CORES if config.cores > 1 else 0
 
 
 #: the token bits of ``pop`` and ``push``: bit k is the k-th *other* engine in Engine order
@@ -287,8 +295,10 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         Opcode.WAIT, None,
-        (Field("engine", 2, "engine that waits", enum=Engine), Field("cycles", 16, "cycles", minus_one=True)),
-        "Occupy an engine; carries tokens, keeps distances.", lambda fields, config: fields.cycles,
+        (Field("engine", 2, "engine that waits", enum=Engine), Field("cycles", 16, "cycles", minus_one=True),
+         Field("hear", core_bits, "on LOAD: wait for one doorbell of each marked core before issue"),
+         Field("ring", core_bits, "on STORE: ring one doorbell at each marked core at retire")),
+        "Occupy an engine; carries tokens and doorbells, keeps distances.", lambda fields, config: fields.cycles,
     ),
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 All in cycles. The rules that use them are written in ``docs/timing.md``.
 """
 
+DOORBELL_LATENCY = 2  #: a doorbell that rings at a retire in cycle r can be heard by an issue in cycle r + 2
 TOKEN_LATENCY = 1  #: a token pushed by a retire in cycle r can be popped by an issue in cycle r + 1
 DISPATCH_LATENCY = 1  #: an instruction dispatched in cycle d can issue in cycle d + 1
 GEMM_DEPTH = 12  #: from a micro-op's issue to its result in acc

@@ -21,58 +21,93 @@ from tilewright.isa.verify.distances import AluDistances, EmitDistance, check_ba
 from tilewright.isa.verify.errors import RULES, Describer, Rule, VerifyError
 from tilewright.isa.verify.regions import Regions
 from tilewright.isa.verify.state import MemoryState
-from tilewright.isa.verify.tiles import check_fields, check_segments
-from tilewright.isa.verify.tokens import Clock, clocks
+from tilewright.isa.verify.tiles import check_fields, check_segments, check_shared
+from tilewright.isa.verify.tokens import ENGINES, Clock, Order, ordered
 
 _ALU, _ALU_OPCODE = int(Engine.ALU), int(Opcode.ALU)
 
-__all__ = ["RULES", "Rule", "VerifyError", "verify"]
+__all__ = ["RULES", "Order", "Rule", "VerifyError", "joint_order", "verify", "verify_together"]
 
 
 def verify(program: Program, segment_sizes: Sequence[int] | None = None) -> None:
     """Raise :class:`VerifyError` if a program breaks any legality rule; its ``rule`` says which.
 
-    ``segment_sizes`` gives the segments' sizes in bytes where they differ from the program's own.
+    ``segment_sizes`` gives the segments' sizes in bytes where they differ from the program's own. A program that hears
+    other cores breaks one alone: :func:`verify_together`.
     """
+    _verify([program], segment_sizes)
+
+
+def verify_together(programs: Sequence[Program]) -> None:
+    """Raise :class:`VerifyError` if programs that run at the same time, the k-th on core k, break a rule."""
+    _verify(programs, None)
+
+
+def joint_order(programs: Sequence[Program]) -> Order:
+    """In which order the programs of cores that run at the same time can be carried out, one after another.
+
+    Raises :class:`VerifyError` if there is none.
+    """
+    tables = [program.table() for program in programs]
+    return ordered(tables, programs[0].config, [Describer(tables, core) for core in range(len(tables))])
+
+
+def _verify(programs: Sequence[Program], segment_sizes: Sequence[int] | None) -> None:
     try:
-        table = program.table()
+        tables = [program.table() for program in programs]
     except EncodingError as error:
         raise VerifyError(Rule.ENCODING, f"program: {Rule.ENCODING}: {error}") from error
-    describe = Describer(table)
-    beats = check_segments(program, segment_sizes)
-    order = clocks(table, program.config, describe)
-    check_fields(table, program, beats, describe)
-    walk = _Walk(program, beats, describe)
-    for index, (row, clock) in enumerate(zip(rows_of(table), order)):
-        walk.step(index, row, clock)
+    describe = [Describer(tables, core) for core in range(len(tables))]
+    beats = [check_segments(program, segment_sizes) for program in programs]
+    check_shared(programs)
+    order = ordered(tables, programs[0].config, describe)
+    for core, program in enumerate(programs):
+        check_fields(tables[core], program, beats[core], describe[core])
+    shared: dict[str, MemoryState] = {}
+    walks = [
+        _Walk(program, own, core, len(programs), describe[core], shared)
+        for core, (program, own) in enumerate(zip(programs, beats))
+    ]
+    rows = [rows_of(table) for table in tables]
+    for core, first, last in order.turns:
+        walk, clocks = walks[core], order.clocks[core]
+        for index, row in zip(range(first, last), rows[core]):
+            walk.step(index, row, clocks[index])
 
 
-def _memory_state(m: MemoryInfo, config: Config, describe: Describer) -> MemoryState:
+def _memory_state(m: MemoryInfo, config: Config, core: int, describe: Describer) -> MemoryState:
     shared = len(m.readers) > 1 or len(m.writers) > 1  # else its banks have no other owners
     bank = m.bank_units(config) if shared else 0
-    return MemoryState(m.name, m.unit, m.depth(config), m.readers, m.writers, describe, bank)
+    readers, writers = ([core * ENGINES + e for e in engines] for engines in (m.readers, m.writers))
+    return MemoryState(m.name, m.unit, m.depth(config), readers, writers, describe, bank)
 
 
 class _Walk:
-    """Runs through a program in order, with the access history of every memory."""
+    """Runs through the program of a core in order, with the access history of every memory; that of segments that
+    several cores know is in ``shared``, by name."""
 
-    def __init__(self, program: Program, beats: Sequence[int], describe: Describer) -> None:
-        config = program.config
+    def __init__(
+        self, program: Program, beats: Sequence[int], core: int, cores: int, describe: Describer,
+        shared: dict[str, MemoryState],
+    ) -> None:  # fmt: skip
+        config, self.base = program.config, core * ENGINES
         self.config, self.describe, self.regions = config, describe, Regions(describe)
         self.uops = UopMemories(config, program.segments)
-        self.memories = {m.memory: _memory_state(m, config, describe) for m in MEMORIES.values()}
-        self.dram = [
-            MemoryState(f"segment {k} ({s.name})", "beat", size, (Engine.LOAD,), (Engine.STORE,), describe)
-            if s.kind in ("output", "scratch")
-            else None
-            for k, (s, size) in enumerate(zip(program.segments, beats))
-        ]
+        self.memories = {m.memory: _memory_state(m, config, core, describe) for m in MEMORIES.values()}
+        self.dram: list[MemoryState | None] = []
+        for k, (segment, size) in enumerate(zip(program.segments, beats)):
+            who = range(cores) if segment.kind == "shared" else (core,)
+            loads, stores = ([c * ENGINES + e for c in who] for e in (Engine.LOAD, Engine.STORE))
+            state = MemoryState(f"segment {k} ({segment.name})", "beat", size, loads, stores, describe)
+            if segment.kind == "shared":
+                state = shared.setdefault(segment.name, state)
+            self.dram.append(state if segment.kind in ("output", "scratch", "shared") else None)
         self.alu_distances = AluDistances(describe)
         self.emits = EmitDistance(describe)
 
     def step(self, index: int, row: Fields, clock: Clock) -> None:
         """Check and record one instruction: what it reads, then what it writes, then the distances."""
-        engine = row.engine
+        engine, place = row.engine, self.base + row.engine
         uops = self.uops.step(row)
         accesses = effects(row, uops, self.config)
         writes: list[tuple[MemoryState, Region]] = []
@@ -82,14 +117,14 @@ class _Walk:
                 continue  # constants and inputs: written from the start, and by nobody else
             region = self.regions.of(index, access, state.depth, state.name)
             if access.reads:
-                self._require_written(index, state, region, access, accesses)
-                state.read(index, engine, clock, region)
+                self._require_written(index, place, state, region, access, accesses)
+                state.read(index, place, clock, region)
             if access.writes:
                 writes.append((state, region))
         if row.opcode == _ALU_OPCODE:
             self._check_banks(index, row, accesses)
         for state, region in writes:
-            state.write(index, engine, clock, region)
+            state.write(index, place, clock, region)
         if uops is not None and engine == _ALU:
             vectors = row.outer * row.inner * uops.count
             self.alu_distances.run(index, vectors, row.pace + 1, accesses)
@@ -105,7 +140,7 @@ class _Walk:
             check_banks(index, vectors, self.config.acc_bank_units, operands[0], operands[1], self.describe)
 
     def _require_written(
-        self, index: int, state: MemoryState, region: Region, read: Access, accesses: Sequence[Access]
+        self, index: int, place: int, state: MemoryState, region: Region, read: Access, accesses: Sequence[Access]
     ) -> None:
         """What no earlier instruction wrote, this one must write before it reads it."""
         missing = state.missing(region)
@@ -113,7 +148,7 @@ class _Walk:
             return
         write = next((access for access in accesses if access.writes and access.memory == read.memory), None)
         if write is None or read.memory is None or write.high() < region.low or write.low() > region.high:
-            raise state.uninitialised(index, int(missing[0]))
+            raise state.uninitialised(index, place, int(missing[0]))
         first, last = min(region.low, write.low()), max(region.high, write.high())
         times = [
             first_visits(
@@ -124,4 +159,4 @@ class _Walk:
         ]  # fmt: skip
         early = times[1] <= times[0]
         if early.any():
-            raise state.uninitialised(index, int(missing[int(np.argmax(early))]))
+            raise state.uninitialised(index, place, int(missing[int(np.argmax(early))]))

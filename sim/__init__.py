@@ -2,7 +2,7 @@
 how long many take on several cores (:func:`simulate_cores`)."""
 
 from tilewright.sim.cores import Ran, Run, simulate_cores, steady_interval
-from tilewright.sim.functional import Functional, SimulationError
+from tilewright.sim.functional import Functional, SimulationError, run_together
 from tilewright.sim.result import EngineCounters, Fault, FaultCode, FunctionalResult, SimResult, TimingResult
 from tilewright.sim.simulate import initial_segments, simulate
 from tilewright.sim.timing import simulate_timing
@@ -19,6 +19,7 @@ __all__ = [
     "SimulationError",
     "TimingResult",
     "initial_segments",
+    "run_together",
     "simulate",
     "simulate_cores",
     "simulate_timing",

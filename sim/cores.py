@@ -7,7 +7,7 @@ comes before them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,13 +49,17 @@ class Ran:
 
 
 def simulate_cores(config: Config, runs: Sequence[Run]) -> list[Ran]:
-    """The times of all runs, under the limit of ``dram_bandwidth``; in the order given.
+    """The times of all runs, under the limit of ``dram_bandwidth``; in the order given. Doorbells go from core to core,
+    whichever runs they are rung and heard in.
 
     Raises :class:`SimulationError` for a run that cannot be, or whose program ends with a fault.
     """
     _check(config, runs)
     limited = 0 < config.dram_bandwidth < 2 * config.cores * config.beat_bytes
-    machine: _Alone | _Shared = _Shared(config, runs) if limited else _Alone()
+    programs = {id(run.work): run.work for run in runs if isinstance(run.work, Program)}
+    decoded = {key: decode_program(program) for key, program in programs.items()}
+    joined = any((d.table["hear"] | d.table["ring"]).any() for d in decoded.values())
+    machine: _Alone | _Shared = _Shared(config, runs, decoded) if limited or joined else _Alone(decoded)
     waiting = {w: [k for k, run in enumerate(runs) if run.worker == w] for w in {run.worker for run in runs}}
     free = dict.fromkeys(waiting, 0)
     done: dict[int, Ran] = {}
@@ -103,14 +107,15 @@ def _check(config: Config, runs: Sequence[Run]) -> None:
 class _Alone:
     """Cores that the limit can never hold up: each takes as long as it does alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoded: Mapping[int, Decoded]) -> None:
+        self._decoded = decoded
         self._known: dict[int, TimingResult] = {}
         self._ended: list[tuple[int, Ran]] = []
 
     def begin(self, k: int, program: Program, core: int, start: int) -> None:
         """Start run k."""
         if id(program) not in self._known:
-            self._known[id(program)] = simulate_timing(program)
+            self._known[id(program)] = simulate_timing(program, decoded=self._decoded[id(program)])
         timing = self._known[id(program)]
         self._ended.append((k, Ran(start, start + timing.cycles, timing)))
 
@@ -121,14 +126,10 @@ class _Alone:
 
 
 class _Shared:
-    """Cores that hold each other up: the compiled loop of :mod:`tilewright.sim.shared`."""
+    """Cores that hold each other up: the compiled loop of :mod:`tilewright.sim.shared`. ``decoded``: programs by id."""
 
-    def __init__(self, config: Config, runs: Sequence[Run]) -> None:
-        self._codes: dict[int, tuple[Decoded, Code]] = {}
-        for run in runs:
-            if isinstance(run.work, Program) and id(run.work) not in self._codes:
-                decoded = decode_program(run.work)
-                self._codes[id(run.work)] = decoded, code_of(decoded)
+    def __init__(self, config: Config, runs: Sequence[Run], decoded: Mapping[int, Decoded]) -> None:
+        self._codes: dict[int, tuple[Decoded, Code]] = {key: (d, code_of(d)) for key, d in decoded.items()}
         sizes = [(d.total, int(c.push_start[-1]), c.beats) for d, c in self._codes.values()] or [(0, 0, 0)]
         total, pushes, beats = (max(column) for column in zip(*sizes))
         one = books(config, total, pushes, beats)
@@ -140,6 +141,8 @@ class _Shared:
         self._machine = machine_of(config)
         self._wake = np.full(config.cores, loop.NEVER, np.int64)
         self._dram = np.array([config.dram_bandwidth, config.beat_bytes, config.beat_bytes - 1, -1, 0], np.int64)
+        rings = sum(np.count_nonzero(decoded[id(run.work)].table["ring"]) for run in runs if id(run.work) in decoded)
+        self._bells = np.zeros((config.cores, config.cores, loop.D_FIRST + rings), np.int64)
         self._running: dict[int, tuple[int, int, Decoded, Code]] = {}
 
     def _of(self, core: int) -> Books:
@@ -161,7 +164,7 @@ class _Shared:
         b = self._books
         shared.run_cores(
             self._code, self._queue_start, self._push_start, b.pushed_at, b.arrivals, self._machine, b.state, b.times,
-            b.bursts, b.tally, self._wake, self._dram,
+            b.bursts, b.tally, self._wake, self._dram, self._bells,
         )  # fmt: skip
         result = []
         for core, (k, start, decoded, code) in list(self._running.items()):

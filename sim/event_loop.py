@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa import timing as constants
-from tilewright.isa.spec import Engine
+from tilewright.isa.spec import MOST_CORES, Engine
 from tilewright.sim.compiled import compiled
 
 NEVER = 1 << 62  #: later than any cycle
 LOAD, GEMM, ALU, STORE = (int(e) for e in Engine)
 DEPTHS = np.array([getattr(constants, f"{e.name}_DEPTH") for e in Engine], np.int64)  #: last slot to retire
 TOKEN_LATENCY, DISPATCH_LATENCY = constants.TOKEN_LATENCY, constants.DISPATCH_LATENCY
+DOORBELL_LATENCY = constants.DOORBELL_LATENCY
 LOAD_SETUP, LOAD_DEPTH = constants.LOAD_SETUP, constants.LOAD_DEPTH
 STORE_SETUP, STORE_DEPTH = constants.STORE_SETUP, constants.STORE_DEPTH
 FETCH_START, FETCH_DEPTH, DONE_LATENCY = constants.FETCH_START, constants.FETCH_DEPTH, constants.DONE_LATENCY
@@ -32,10 +33,10 @@ FAULT_LATENCY = constants.FAULT_LATENCY
 BUS, DRAIN = 1, 2  #: moves data over the bus; must wait until its engine has drained
 # Rows of ``code``, which has a column for each instruction: its engine, its kind, service cycles, masks of the engines
 # that it pops from and pushes to, whether it reaches outside its segment, the program beat that completes it, the beats
-# freed once it is dispatched, and (rows, first beat, stride, beats of a row) of what it moves; and ``QUEUE``, the
-# instructions by engine.
+# freed once it is dispatched, and (rows, first beat, stride, beats of a row) of what it moves; ``QUEUE``, the
+# instructions by engine; and masks of the cores that it hears and rings.
 ENGINE, KIND, SLOTS, POPS, PUSHES, OUTSIDE, ARRIVE_BEAT, FREED, ROWS, FIRST, STRIDE, ROW_BEATS, QUEUE = range(13)
-CODE_ROWS = 13
+HEARS, RINGS, CODE_ROWS = 13, 14, 15
 # Rows of ``times``: cycles of each instruction
 DISPATCH, ISSUE, FREE_AT, RETIRE = range(4)
 # Entries of ``machine``
@@ -52,7 +53,11 @@ RUNNING, DONE, FAULTED, STUCK, LATE = range(5)
     S_LAST_LOAD,
 ) = range(31)  # fmt: skip
 S_DISPATCHED, S_ISSUED, S_FREE, S_DRAINED, S_CHECKED, S_SUSPECT = (31 + 4 * k for k in range(6))
-S_PUSHED, S_POPPED, STATES = 55, 71, 87
+S_PUSHED, S_POPPED = 55, 71
+S_RING, S_RING_CYCLE, STATES = 87, 88, 89  # cores to ring at that nobody has been told of, and the cycle of the retire
+# Entries of a row of ``bells``, which has one for each other core: doorbells heard, rung, and from which cycle on each
+# can be heard
+D_HEARD, D_RUNG, D_FIRST = range(3)
 # Rows of ``bursts``, whose columns are the granted read bursts modulo ``outstanding``: the earliest cycle of the first
 # beat, length, who asked (an instruction if this is its last burst; else OTHER, or PROGRAM with the number of its first
 # beat), and the cycle of the last beat; then the cycle of the response of each write burst.
@@ -135,13 +140,14 @@ def _store(i: int, start: int, code: Any, machine: Any, state: Any, bursts: Any,
 @compiled
 def run_until(
     code: Any, queue_start: Any, push_start: Any, pushed_at: Any, arrivals: Any, machine: Any, state: Any, times: Any,
-    bursts: Any, tally: Any, shared: bool, horizon: int,
+    bursts: Any, tally: Any, bells: Any, shared: bool, horizon: int,
 ) -> int:  # fmt: skip
     """Run the event loop up to and with cycle ``horizon``; returns the cycle of the next event, NEVER if none is known.
 
     ``queue_start``: where each engine's instructions begin in row QUEUE of ``code``; ``pushed_at``: retire cycles of
     pushes, those of queue a -> b from push_start[4a+b]; ``arrivals``: cycle of each program beat; ``machine``: numbers
-    of the Config. With ``shared`` the beats are moved by others, between calls. Once the program has ended,
+    of the Config; ``bells``: what other cores have rung at this one. With ``shared`` the beats are moved by others, and
+    doorbells carried by them, between calls. Once the program has ended,
     ``tally[T_STATE]`` is not RUNNING any more and ``tally[T_END]`` the cycle of its end.
     """
     engine, kind, slots, pops, queue = code[ENGINE], code[KIND], code[SLOTS], code[POPS], code[QUEUE]
@@ -169,6 +175,7 @@ def run_until(
                 if push_count[q] != pop_count[q]:
                     tally[T_STATE] = STUCK
             break
+        listens = False  # waits for what another core has not rung
         # -- when can each party act? -------------------------------------------------------------------
         for e in range(4):
             ready[e] = NEVER
@@ -187,6 +194,13 @@ def run_until(
                         t = max(t, pushed_at[push_start[q] + pop_count[q]] + TOKEN_LATENCY)
                     else:
                         t = NEVER
+            if e == LOAD and code[HEARS, i]:
+                for c in range(MOST_CORES):
+                    if code[HEARS, i] >> c & 1:
+                        if c < len(bells) and bells[c, D_HEARD] < bells[c, D_RUNG]:
+                            t = max(t, bells[c, D_FIRST + bells[c, D_HEARD]])
+                        else:
+                            t, listens = NEVER, True
             ready[e] = t
         ready[4] = NEVER
         if next_dispatch < total and stop == total:
@@ -211,8 +225,8 @@ def run_until(
         for k in range(8):
             t = min(t, max(ready[k], now + 1))
         if t >= NEVER:
-            if shared and (state[S_READS] < granted or state[S_WRITING] >= 0):
-                break  # what comes next is the DRAM's to say
+            if shared and (listens or state[S_READS] < granted or state[S_WRITING] >= 0):
+                break  # what comes next is for the DRAM or another core to say
             tally[T_STATE] = STUCK if stop == total else FAULTED
             for i in range(stop if stop < total else 0):
                 if times[RETIRE, i] < 0:
@@ -283,6 +297,9 @@ def run_until(
             for s in range(4):
                 if pops[i] >> s & 1:
                     pop_count[4 * s + e] += 1
+            if e == LOAD and code[HEARS, i]:
+                for c in range(len(bells)):
+                    bells[c, D_HEARD] += code[HEARS, i] >> c & 1
             if code[OUTSIDE, i]:
                 checked[e], suspect[e] = now + FAULT_LATENCY, i
                 free_at[i] = now + FAULT_LATENCY + 1
@@ -302,6 +319,8 @@ def run_until(
             else:
                 engine_free[e] = now + slots[i]
                 cycle = now + slots[i] - 1 + DEPTHS[e]
+                if e == STORE and code[RINGS, i]:
+                    state[S_RING], state[S_RING_CYCLE] = code[RINGS, i], cycle
             free_at[i], drained[e] = engine_free[e], cycle
             retire_at(i, e, cycle, code, push_start, pushed_at, state, times)
         for e in range(4):

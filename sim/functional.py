@@ -29,10 +29,10 @@ class SimulationError(TilewrightError):
 
 
 @compiled
-def _run(table: Any, count: int, segments: Any, m: Memories, s: Shape) -> int:
-    """Run the first ``count`` instructions; returns the number of window emits."""
+def _run(table: Any, first: int, end: int, segments: Any, m: Memories, s: Shape) -> int:
+    """Run the instructions from ``first`` to before ``end``; returns the number of window emits."""
     emits = 0
-    for n in range(count):
+    for n in range(first, end):
         row = table[n]
         opcode = row.opcode
         if opcode == LOAD:
@@ -60,8 +60,8 @@ class Functional:
         self._decoded = decode_program(program) if decoded is None else decoded
         self._shape = make_shape(program.config)
         self._memories = make_memories(program.config)
-        self._fault = self._decoded.fault
-        self._count = len(self._decoded.table) if self._fault is None else self._fault.instruction
+        self.fault = self._decoded.fault
+        self._count = len(self._decoded.table) if self.fault is None else self.fault.instruction
         table = self._decoded.table[: self._count]
         stores = table["segment"][table["opcode"] == STORE]
         self._written = set(stores.tolist())
@@ -73,12 +73,23 @@ class Functional:
         STORE modifies them in place. Memories are zero at the start. On a fault the instructions before the
         faulting one have run, no others.
         """
+        self.begin(segments)
+        self.advance(self._count)
+        return FunctionalResult(self.fault, self._gemm_uops, self._emits)
+
+    def begin(self, segments: Sequence[NDArray[np.uint8]]) -> None:
+        """Make ready to run over segments as :meth:`run` takes them, which must live until the last :meth:`advance`."""
         self._check(segments)
         for memory in self._memories:
             memory.fill(0)
-        addresses = np.array([s.ctypes.data for s in segments] or [0], np.int64)
-        emits = int(_run(self._decoded.table, self._count, addresses, self._memories, self._shape))
-        return FunctionalResult(self._fault, self._gemm_uops, emits)
+        self._addresses = np.array([s.ctypes.data for s in segments] or [0], np.int64)
+        self._done = self._emits = 0
+
+    def advance(self, end: int) -> None:
+        """Run on to before instruction ``end``."""
+        end = min(end, self._count)
+        self._emits += int(_run(self._decoded.table, self._done, end, self._addresses, self._memories, self._shape))
+        self._done = max(self._done, end)
 
     def memory(self, memory: Memory) -> NDArray[Any]:
         """A copy of a memory's values after a run.
@@ -118,3 +129,21 @@ def gemm_uop_count(table: Table) -> int:
     """GEMM micro-ops that a decoded table runs."""
     rows = table[table["opcode"] == GEMM]
     return int((rows["outer"] * rows["inner"] * rows["uop_count"]).sum())
+
+
+def run_together(
+    machines: Sequence[Functional],
+    segments: Sequence[Sequence[NDArray[np.uint8]]],
+    turns: Sequence[tuple[int, int, int]],
+) -> None:
+    """Run programs of several cores, which share some of their segments, each as in :meth:`Functional.run`.
+
+    ``turns``: (core, first, end), instructions in an order in which all can run:
+    :func:`tilewright.isa.verifier.joint_order` has one. Raises :class:`SimulationError` if a program faults.
+    """
+    for core, (machine, own) in enumerate(zip(machines, segments, strict=True)):
+        if machine.fault is not None:
+            raise SimulationError(f"core {core}: {machine.fault.message}")
+        machine.begin(own)
+    for core, _, end in turns:
+        machines[core].advance(end)

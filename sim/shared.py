@@ -18,6 +18,9 @@ from tilewright.sim.event_loop import (
     B_OWNER,
     B_READY,
     B_RESPONSE,
+    D_FIRST,
+    D_RUNG,
+    DOORBELL_LATENCY,
     FIRST,
     FREE_AT,
     LOAD,
@@ -35,9 +38,12 @@ from tilewright.sim.event_loop import (
     S_DRAINED,
     S_FREE,
     S_LAST_LOAD,
+    S_NOW,
     S_READ_BEATS,
     S_READS,
     S_RESPONSE,
+    S_RING,
+    S_RING_CYCLE,
     S_STORE_BURSTS,
     S_WRITE_BEAT,
     S_WRITE_FROM,
@@ -47,6 +53,8 @@ from tilewright.sim.event_loop import (
     STORE,
     STORE_DEPTH,
     STRIDE,
+    STUCK,
+    T_END,
     T_HELD,
     T_STATE,
     T_STORE,
@@ -140,15 +148,28 @@ def _write(
 
 
 @compiled
+def _ring(c: int, state: Any, bells: Any, wake: Any) -> None:
+    """Carry the doorbells of core c to whom they are for, who may then wake earlier."""
+    cycle = state[S_RING_CYCLE] + DOORBELL_LATENCY
+    for other in range(len(wake)):
+        if other != c and state[S_RING] >> other & 1:
+            bell = bells[other, c]
+            bell[D_FIRST + bell[D_RUNG]] = cycle
+            bell[D_RUNG] += 1
+            wake[other] = min(wake[other], cycle)
+    state[S_RING] = 0
+
+
+@compiled
 def run_cores(
     code: Any, queue_start: Any, push_start: Any, pushed_at: Any, arrivals: Any, machine: Any, states: Any,
-    times: Any, bursts: Any, tally: Any, wake: Any, dram: Any,
+    times: Any, bursts: Any, tally: Any, wake: Any, dram: Any, bells: Any,
 ) -> None:  # fmt: skip
     """Run all cores until the program of one of them has ended, or nothing can happen any more.
 
     The arrays of :func:`tilewright.sim.event_loop.run_until`, with an axis of cores before their own. ``wake``: each
     core's next event, NEVER for one that waits for the DRAM; a core that has nothing to run has a tally that is not
-    RUNNING. ``dram``: see D_ENTRIES; it goes on from call to call.
+    RUNNING. ``dram``: see D_ENTRIES; it goes on from call to call, and so do ``bells``, (at, from, see D_HEARD).
     """
     cores = len(wake)
     limited = dram[D_BANDWIDTH] > 0
@@ -164,7 +185,10 @@ def run_cores(
         for c in range(cores):
             if tally[c, T_STATE] == RUNNING:
                 now = min(now, wake[c], max(min(due[2 * c], due[2 * c + 1]), next_cycle))
-        if now == NEVER:
+        if now == NEVER:  # each waits for another one's doorbell
+            for c in range(cores):
+                if tally[c, T_STATE] == RUNNING:
+                    tally[c, T_STATE], tally[c, T_END] = STUCK, states[c, S_NOW] + 1
             return
         # -- the beats of this cycle ------------------------------------------------------------------------
         left = 2 * cores * dram[D_BEAT]
@@ -197,8 +221,10 @@ def run_cores(
                 look[c] = False
                 wake[c] = run_until(
                     code[c], queue_start[c], push_start[c], pushed_at[c], arrivals[c], machine, states[c], times[c],
-                    bursts[c], tally[c], True, now,
+                    bursts[c], tally[c], bells[c], True, now,
                 )  # fmt: skip
+                if states[c, S_RING]:
+                    _ring(c, states[c], bells, wake)
                 running = tally[c, T_STATE] == RUNNING
                 ended |= not running
                 due[2 * c] = _read_from(machine, states[c], bursts[c]) if running else NEVER

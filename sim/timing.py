@@ -65,7 +65,7 @@ def code_of(d: Decoded) -> Code:
         loop.ENGINE: engine, loop.KIND: np.where(moves, loop.BUS, 0) | np.where(waits, loop.DRAIN, 0),
         loop.SLOTS: slots_of(columns_of(table), config), loop.POPS: MASKS[engine, table["pop"]], loop.PUSHES: pushes,
         loop.OUTSIDE: d.outside, loop.ROWS: table["rows"], loop.FIRST: table["offset"], loop.STRIDE: table["stride"],
-        loop.ROW_BEATS: d.row_beats, loop.QUEUE: order,
+        loop.ROW_BEATS: d.row_beats, loop.QUEUE: order, loop.HEARS: table["hear"], loop.RINGS: table["ring"],
     }.items():  # fmt: skip
         code[row, :legal] = values
     starts = np.concatenate([[0], np.cumsum(np.bincount(engine, minlength=4))[:3]]).astype(np.int64)
@@ -107,7 +107,7 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
     begin(b, d, code, 0, watchdog)
     loop.run_until(
         code.code, code.queue_start, code.push_start, b.pushed_at, b.arrivals, machine_of(d.config), b.state, b.times,
-        b.bursts, b.tally, False, NEVER,
+        b.bursts, b.tally, np.zeros((0, loop.D_FIRST), np.int64), False, NEVER,
     )  # fmt: skip
     return result_of(d, code, b, 0, watchdog)
 

@@ -119,6 +119,8 @@ def _record(name: str, fields: Iterable[Field], position: int, word: str, config
     members, statements = [], []
     for field in fields:
         bits = field.bits(config)
+        if not bits:
+            continue
         kind = f"ap_int<{bits}>" if field.signed else f"ap_uint<{bits + field.minus_one}>"
         members.append(f"    {kind} {field.name};")
         taken = f"word.range({position + bits - 1}, {position})"

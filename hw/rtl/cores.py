@@ -5,6 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Mux, ResetSignal, Signal, Value
 
 from tilewright.config import Config
+from tilewright.hw.rtl.doorbells import Doorbells
 from tilewright.hw.rtl.ports import EVENTS, MASTER, core_ports, outer_name, ports
 from tilewright.isa.registers import ADDRESS_BITS, SHARED
 
@@ -27,6 +28,9 @@ class Cores(Elaboratable):
         m = Module()
         cores = [self._core(m, c) for c in range(self.config.cores)]
         m.d.comb += self.port["irq"].eq(Cat(core["irq"] for core in cores).any())
+        m.submodules.doorbells = self.bells = bells = Doorbells(len(cores))
+        for core, ring, hear, there in zip(cores, bells.ring, bells.hear, bells.there):
+            m.d.comb += [ring.eq(core["bell_ring"]), hear.eq(core["bell_hear"]), core["bell_there"].eq(there)]
         self._write(m, cores)
         self._read(m, cores)
         return m
@@ -63,6 +67,8 @@ class Cores(Elaboratable):
                 core["s_axil_awvalid"].eq(asked & meant[c]), core["s_axil_wvalid"].eq(asked & meant[c]),
                 core["s_axil_bready"].eq(busy & to[c] & p["s_axil_bready"]),
             ]  # fmt: skip
+        forgets = next(register.offset for register in SHARED if register.name == "DOORBELLS")
+        m.d.sync += self.bells.forget.eq(taken & (p["s_axil_awaddr"] == forgets))
         with m.If(taken):
             m.d.sync += [busy.eq(1), to.eq(meant)]
         with m.Elif(p["s_axil_bvalid"] & p["s_axil_bready"]):
@@ -87,7 +93,10 @@ class Cores(Elaboratable):
                 core["s_axil_arvalid"].eq(asked & meant[c]),
                 core["s_axil_rready"].eq(busy & source[c] & p["s_axil_rready"]),
             ]
-        values = {"CORES": Const(len(cores), 4), "INTERRUPTS": Cat(core["irq"] for core in cores)}
+        values: dict[str, Value] = {
+            "CORES": Const(len(cores), 4), "INTERRUPTS": Cat(core["irq"] for core in cores),
+            "DOORBELLS": Cat(there.any() for there in self.bells.there),
+        }  # fmt: skip
         value: Value = Const(0, 32)
         for k, register in enumerate(SHARED):
             value = value | Mux(found[k], values[register.name], 0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Elaboratable, Module, Signal
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
 
 from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck, row_beats
 from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.isa.registers import DRAM_ADDRESS_BITS
-from tilewright.isa.spec import Opcode, bits_for
+from tilewright.isa.spec import Opcode, bits_for, core_bits
 
 
 class Load(Elaboratable):
@@ -16,7 +16,8 @@ class Load(Elaboratable):
 
     head: the instruction that ``issue`` takes. ready: may issue as far as the engine goes; FILL and WAIT also
     need ``drained``. tile_write, tile: to the data side, in the cycle of issue. ``fault``: pulse FAULT_LATENCY = 2
-    cycles after the issue of an instruction that reaches outside its segment.
+    cycles after the issue of an instruction that reaches outside its segment. ``there``: cores whose doorbells can be
+    heard; ``heard``: the head hears no other; ``hear``: those that it takes, in the cycle of issue.
     """
 
     def __init__(self, config: Config) -> None:
@@ -28,6 +29,8 @@ class Load(Elaboratable):
         self.request_length = Signal(range(config.burst_beats))
         self.fault = Signal()
         self.slots_busy = Signal()  # data side: a FILL or WAIT has more slots to go
+        self.there, self.hear = Signal(core_bits(config)), Signal(core_bits(config))
+        self.heard = Signal()
         fields = view(Opcode.LOAD, self.head, config)
         self.beats, self._drive_beats = row_beats(config, fields.memory, fields.cols)
         self.check = ExtentCheck(config, fields, self.beats)
@@ -57,4 +60,10 @@ class Load(Elaboratable):
             bursts.step.eq(self.granted),
         ]  # fmt: skip
         m.d.sync += self.fault.eq(bursts.setup & check.outside)
+        if self.config.cores > 1:
+            asked = Signal.like(self.hear)
+            m.d.comb += [
+                asked.eq(Mux(fields.opcode == Opcode.WAIT, view(Opcode.WAIT, self.head, self.config).hear, 0)),
+                self.heard.eq(~(asked & ~self.there).any()), self.hear.eq(Mux(self.issue, asked, 0)),
+            ]  # fmt: skip
         return m

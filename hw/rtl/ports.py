@@ -9,7 +9,7 @@ from tilewright.config import AXI_BURST_BEATS, Config
 from tilewright.isa.registers import ADDRESS_BITS, DRAM_ADDRESS_BITS, window_bits
 from tilewright.isa.spec import bits_for
 
-MASTER, EVENTS = "m_axi_", "ev_"  #: what the names of a core's own ports begin with
+MASTER, EVENTS, BELLS = "m_axi_", "ev_", "bell_"  #: what the names of a core's own ports begin with
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def ports(config: Config) -> list[Port]:
     if config.cores == 1:
         return inner
     wide = {f"s_axil_{channel}addr": window_bits(config) for channel in ("aw", "ar")}
-    shared = [p for p in inner if not p.name.startswith((MASTER, EVENTS))]
+    shared = [p for p in inner if not p.name.startswith((MASTER, EVENTS, BELLS))]
     return [
         *(replace(p, width=wide.get(p.name, p.width), doc=p.doc and "level: that of any core") for p in shared),
         *(
@@ -98,7 +98,7 @@ def memory_port(config: Config, prefix: str, bits: int) -> list[Port]:
 
 
 def core_ports(config: Config) -> list[Port]:
-    """AXI3 or AXI4 masters, AXI4-Lite slave, interrupt, and event outputs for simulation."""
+    """AXI3 or AXI4 masters, AXI4-Lite slave, interrupt, event outputs for simulation; doorbells of several cores."""
     return [
         *(port for prefix in masters(config) for port in memory_port(config, prefix, config.axi_bits)),
         *channel("s_axil_aw", "in", {"addr": ADDRESS_BITS, "prot": 3}),
@@ -113,4 +113,14 @@ def core_ports(config: Config) -> list[Port]:
         Port("ev_issue", "out", 4, "bit e: engine e issues in this cycle"),
         Port("ev_retire", "out", 4, "bit e: an instruction of engine e retires in this cycle"),
         Port("ev_done", "out", 1, "the run (all repeats) has ended"),
+        *(doorbells(config.cores) if config.cores > 1 else ()),
     ]
+
+
+def doorbells(cores: int) -> tuple[Port, ...]:
+    """Of a core of several, a bit for each: no ports of the whole design."""
+    return (
+        Port(f"{BELLS}there", "in", cores, "can be heard"),
+        Port(f"{BELLS}hear", "out", cores, "are heard by an issue in this cycle"),
+        Port(f"{BELLS}ring", "out", cores, "are rung at by a retire in this cycle"),
+    )

@@ -10,7 +10,7 @@ from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.hw.rtl.queue import Queue
 from tilewright.hw.rtl.write_channel import WriteChannel
 from tilewright.isa.registers import TAG_BITS
-from tilewright.isa.spec import Opcode, act_bits, bits_for
+from tilewright.isa.spec import Opcode, act_bits, bits_for, core_bits
 
 BUFFER = 8  #: beats between the memory's pipeline and the bus, enough for the full rate
 
@@ -35,6 +35,7 @@ class Store(Elaboratable):
         self.retire_push = Signal(3)
         self.retire_trace = Signal()
         self.retire_tag = Signal(TAG_BITS)
+        self.ring = Signal(core_bits(config))  #: cores that the retire rings at
         self.channel = WriteChannel(config, len(self.retire_push) + len(self.retire_trace) + TAG_BITS)
         fields = view(Opcode.STORE, self.head, config)
         self.parts = config.act_unit_bytes // config.beat_bytes
@@ -80,6 +81,11 @@ class Store(Elaboratable):
             m.d.sync += [
                 tile_note.eq(note), waiting.eq(~is_store), wait_left.eq(wait.cycles), wait_end.eq(wait.cycles == 0),
             ]  # fmt: skip
+        if c.cores > 1:
+            cores = Signal.like(self.ring, reset_less=True)
+            m.d.comb += self.ring.eq(Mux(wait_done, cores, 0))
+            with m.If(self.issue):
+                m.d.sync += cores.eq(wait.ring)
         m.submodules.buffer = buffer = Queue(c.bus_bits, BUFFER)
         self._walk(m, fields, is_store, buffer)
         m.d.comb += [

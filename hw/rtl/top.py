@@ -108,11 +108,11 @@ class Tilewright(Elaboratable):
             if e != Engine.LOAD:
                 m.d.comb += part.tag.eq(head[len(head) - TAG_BITS :])
         engines = self.issue.engines
-        head = engines[Engine.LOAD].queue.head
+        head, drained = engines[Engine.LOAD].queue.head, ~load.drains | data.drained
         m.d.comb += [
             data.head.eq(load.head), data.tag.eq(head[len(head) - TAG_BITS :]), data.issue.eq(load.issue),
             load.slots_busy.eq(data.slots_busy),
-            engines[Engine.LOAD].drained.eq(~load.drains | data.drained),
+            engines[Engine.LOAD].drained.eq(drained & load.heard if c.cores > 1 else drained),
             engines[Engine.GEMM].drained.eq(1), engines[Engine.ALU].drained.eq(1),
             engines[Engine.STORE].drained.eq(~store.drains | store.drained),
             # micro-ops, weights, parameters
@@ -126,6 +126,11 @@ class Tilewright(Elaboratable):
             memories.table.index.eq(alu.table_index), alu.table_result.eq(memories.table.result),
             Cat(alu.prm_bias, alu.prm_multiplier, alu.prm_offset, alu.prm_shift).eq(Cat(*memories.prm.data)),
         ]  # fmt: skip
+        if c.cores > 1:
+            m.d.comb += [
+                load.there.eq(self.port["bell_there"]), self.port["bell_hear"].eq(load.hear),
+                self.port["bell_ring"].eq(store.ring),
+            ]  # fmt: skip
         # STORE reads single units
         port = memories.act.readers[2]
         units = c.act_row_units

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from tilewright.errors import TilewrightError
 from tilewright.isa.codec import Table
-from tilewright.isa.spec import Engine, Opcode
+from tilewright.isa.spec import DOORBELL_DEPTH, Engine, Opcode
 
 
 class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ 3)
@@ -34,6 +35,10 @@ class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ
     ALU_BANK = "alu-bank"
     ALU_DISTANCE = "alu-distance"
     EMIT_DISTANCE = "emit-distance"
+    DOORBELL = "doorbell"
+    DOORBELL_DEADLOCK = "doorbell-deadlock"
+    DOORBELL_OVERFLOW = "doorbell-overflow"
+    DOORBELL_LEFTOVER = "doorbell-leftover"
     PAIR = "pair"
     TWIN = "twin"
 
@@ -47,7 +52,8 @@ RULES: dict[Rule, str] = {
     Rule.SEGMENT_TABLE: (
         "At most `segments` segments, with distinct names, sizes that are whole beats, repeat strides that are "
         "multiples of 4096 and either 0 or at least the size, data only in constant segments and no longer than the "
-        "size, and at most 4 GiB in all."
+        "size, and at most 4 GiB in all. A shared segment has no repeat stride, and the size of its namesakes on other "
+        "cores."
     ),
     Rule.TOKEN_UNDERFLOW: ("At each pop, the queue holds at least one token pushed earlier in program order."),
     Rule.TOKEN_OVERFLOW: ("After each push, in program order, the queue holds at most `token_depth` tokens."),
@@ -55,7 +61,7 @@ RULES: dict[Rule, str] = {
     Rule.MEMORY: ("FILL writes ACT or ACC only."),
     Rule.SEGMENT: ("LOAD and STORE name a segment that the program has."),
     Rule.SEGMENT_KIND: (
-        "STORE goes to output and scratch segments only; micro-ops are loaded from constant segments only."
+        "STORE goes to output, scratch and shared segments only; micro-ops are loaded from constant segments only."
     ),
     Rule.EXTENT: ("Every row of a LOAD or STORE lies within its segment."),
     Rule.WRAP: ("wrap_base + wrap_size is at most the depth of act, and every act offset is below 2 x wrap_size."),
@@ -68,12 +74,14 @@ RULES: dict[Rule, str] = {
     ),
     Rule.ROUNDING: ("Rounding CONSTANT is for REQUANTIZE only."),
     Rule.UNINITIALISED: (
-        "Nothing is read before it is written: SRAM per unit or entry, output and scratch segments per beat. "
+        "Nothing is read before it is written: SRAM per unit or entry, output, scratch and shared segments per beat. "
         "Constant and input segments count as written."
     ),
-    Rule.RACE_RAW: ("A read is ordered after the last write of the same unit or beat by another engine."),
-    Rule.RACE_WAR: ("A write is ordered after every earlier read of the same unit or beat by another engine."),
-    Rule.RACE_WAW: ("A write is ordered after the last write of the same unit or beat by another engine."),
+    Rule.RACE_RAW: ("A read is ordered after the last write of the same unit or beat by another engine, of any core."),
+    Rule.RACE_WAR: (
+        "A write is ordered after every earlier read of the same unit or beat by another engine, of any core."
+    ),
+    Rule.RACE_WAW: ("A write is ordered after the last write of the same unit or beat by another engine, of any core."),
     Rule.BANK_READERS: ("Reads of one bank of act or acc by different engines are ordered."),
     Rule.BANK_WRITERS: ("Writes of one bank of act or acc by different engines are ordered."),
     Rule.ALU_BANK: ("With pace = 0, the two acc operands of an ALU vector lie in different banks."),
@@ -84,6 +92,17 @@ RULES: dict[Rule, str] = {
         "With dsp_packing, two emits of a window instruction are at least two issue cycles apart, over loop turns too "
         "(a push between them, or pace = 1)."
     ),
+    Rule.DOORBELL: (
+        "hear is for WAITs on LOAD, ring for WAITs on STORE; both mark other cores that run at the same time."
+    ),
+    Rule.DOORBELL_DEADLOCK: (
+        "The programs that run at the same time have an order in which every WAIT hears what has rung before."
+    ),
+    Rule.DOORBELL_OVERFLOW: (
+        f"At no ring, in any order that tokens and doorbells allow, has the other core more than {DOORBELL_DEPTH} "
+        "doorbells of this one to hear."
+    ),
+    Rule.DOORBELL_LEFTOVER: ("Every doorbell is heard."),
     Rule.PAIR: ("pair = 1 is for window mode on a Config with dsp_packing."),
     Rule.TWIN: ("twin = 1 is for window mode on a Config with dsp_packing."),
 }
@@ -99,16 +118,18 @@ class VerifyError(TilewrightError):
 
 
 class Describer:
-    """Names instructions in messages."""
+    """Names instructions in messages: of the program on ``core``, beside those on the others."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, tables: Sequence[Table], core: int = 0) -> None:
+        self._tables, self._core = tables, core
 
-    def name(self, index: int) -> str:
-        """For example ``instruction 12 (GEMM on gemm)``."""
-        opcode, engine = self._table["opcode"][index], self._table["engine"][index]
-        return f"instruction {index} ({Opcode(opcode).name} on {Engine(engine).name.lower()})"
+    def name(self, index: int, core: int | None = None) -> str:
+        """For example ``instruction 12 (GEMM on gemm)``; of several cores with the core's number before it."""
+        core = self._core if core is None else core
+        row = self._tables[core][index]
+        prefix = f"core {core}, " if len(self._tables) > 1 else ""
+        return f"{prefix}instruction {index} ({Opcode(row['opcode']).name} on {Engine(row['engine']).name.lower()})"
 
-    def error(self, rule: Rule, index: int, detail: str) -> VerifyError:
+    def error(self, rule: Rule, index: int, detail: str, core: int | None = None) -> VerifyError:
         """The error of an instruction."""
-        return VerifyError(rule, f"{self.name(index)}: {rule}: {detail}", index)
+        return VerifyError(rule, f"{self.name(index, core)}: {rule}: {detail}", index)

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.spec import Engine
-from tilewright.isa.verify.affine import Index, Region
+from tilewright.isa.verify.affine import Region
 from tilewright.isa.verify.errors import Describer, Rule
-from tilewright.isa.verify.tokens import Clock
+from tilewright.isa.verify.tokens import ENGINES, Clock
 
 
 class MemoryState:
     """Access history of one memory or DRAM segment.
 
-    ``unit`` is what an address counts, for messages. With ``bank_units``, banks have owners too.
+    ``unit`` is what an address counts, for messages. ``readers``, ``writers``: engines, numbered through all cores.
+    With ``bank_units``, banks have owners too.
     """
 
     def __init__(
@@ -28,16 +28,15 @@ class MemoryState:
         name: str,
         unit: str,
         depth: int,
-        readers: Sequence[Engine],
-        writers: Sequence[Engine],
+        readers: Sequence[int],
+        writers: Sequence[int],
         describe: Describer,
         bank_units: int = 0,
     ) -> None:
         self.name, self.unit, self.depth = name, unit, depth
         self._describe = describe
         self._bank_units = bank_units
-        self._readers = [int(e) for e in readers]
-        self._writers = [int(e) for e in writers]
+        self._readers, self._writers = list(readers), list(writers)
         self._written = np.zeros(depth, np.bool_)
         self._reads = {e: np.zeros(depth, np.int32) for e in self._readers}
         self._writes = {e: np.zeros(depth, np.int32) for e in self._writers}
@@ -54,18 +53,17 @@ class MemoryState:
             return np.zeros(0, np.int64)
         return region.addresses()[~fresh]
 
-    def uninitialised(self, index: int, address: int) -> Exception:
+    def uninitialised(self, index: int, engine: int, address: int) -> Exception:
         """The error of reading an address that nothing has written."""
-        return self._describe.error(
-            Rule.UNINITIALISED, index, f"reads {self.name} {self.unit} {address}, which nothing wrote before"
-        )
+        what = f"reads {self.name} {self.unit} {address}, which nothing wrote before"
+        return self._describe.error(Rule.UNINITIALISED, index, what, engine // ENGINES)
 
     def read(self, index: int, engine: int, clock: Clock, region: Region) -> None:
         """Check and record a read; whether it was written is asked of :meth:`missing`."""
         at = region.index
         for other in self._writers:
             if other != engine and self._newest_write[other] > clock[other]:
-                self._ordered(index, at, region, self._writes[other], clock[other], Rule.RACE_RAW)
+                self._ordered(index, engine, region, self._writes, other, clock, Rule.RACE_RAW)
         if self._bank_units:
             self._banks(index, engine, clock, region, self._bank_reads, self._newest_read, Rule.BANK_READERS)
         self._reads[engine][at] = index + 1
@@ -76,10 +74,10 @@ class MemoryState:
         at = region.index
         for other in self._writers:
             if other != engine and self._newest_write[other] > clock[other]:
-                self._ordered(index, at, region, self._writes[other], clock[other], Rule.RACE_WAW)
+                self._ordered(index, engine, region, self._writes, other, clock, Rule.RACE_WAW)
         for other in self._readers:
             if other != engine and self._newest_read[other] > clock[other]:
-                self._ordered(index, at, region, self._reads[other], clock[other], Rule.RACE_WAR)
+                self._ordered(index, engine, region, self._reads, other, clock, Rule.RACE_WAR)
         if self._bank_units:
             self._banks(index, engine, clock, region, self._bank_writes, self._newest_write, Rule.BANK_WRITERS)
         self._writes[engine][at] = index + 1
@@ -87,9 +85,10 @@ class MemoryState:
         self._written[at] = True
 
     def _ordered(
-        self, index: int, at: Index, region: Region, last: NDArray[np.int32], retired: int, rule: Rule
-    ) -> None:
-        values = last[at]
+        self, index: int, engine: int, region: Region, last: dict[int, NDArray[np.int32]], other: int, clock: Clock,
+        rule: Rule,
+    ) -> None:  # fmt: skip
+        values, retired = last[other][region.index], clock[other]
         if np.maximum.reduce(values) <= retired:
             return
         worst = int(np.argmax(values > retired))
@@ -99,10 +98,12 @@ class MemoryState:
             Rule.RACE_WAR: ("writes", "reads"),
             Rule.RACE_WAW: ("writes", "writes"),
         }[rule]
+        core, its = engine // ENGINES, other // ENGINES
         raise self._describe.error(
             rule, index,
-            f"{mine} {self.name} {self.unit} {address}, which {self._describe.name(culprit)} {theirs}, "
-            f"and no token orders it after that",
+            f"{mine} {self.name} {self.unit} {address}, which {self._describe.name(culprit, its)} {theirs}, "
+            f"and no {'token' if core == its else 'doorbell'} orders it after that",
+            core,
         )  # fmt: skip
 
     def _banks(

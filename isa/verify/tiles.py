@@ -6,6 +6,7 @@ Segments and their kinds, DRAM extents, SRAM tiles of LOAD, FILL and STORE, wrap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,11 @@ from tilewright.config import Config
 from tilewright.isa.codec import Table, columns_of
 from tilewright.isa.effects import TILES, dram_end, uses_act
 from tilewright.isa.functions import Rounding
-from tilewright.isa.program import MOST_SEGMENT_BYTES, PAGE, Program
+from tilewright.isa.program import MOST_SEGMENT_BYTES, PAGE, Program, SegmentKind
 from tilewright.isa.spec import FORMATS, UOP_MEMORY, Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 
-_KINDS = ("constant", "input", "output", "scratch")
+_KINDS = get_args(SegmentKind)
 
 
 def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
@@ -46,6 +47,8 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
             raise fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {PAGE}")
         if 0 < segment.repeat_stride < segment.size:
             raise fail(f"{where}: repeat_stride {segment.repeat_stride} is less than its size {segment.size}")
+        if segment.kind == "shared" and segment.repeat_stride:
+            raise fail(f"{where}: is shared with other cores and has a repeat_stride")
         if segment.data is not None and segment.kind != "constant":
             raise fail(f"{where}: has data, but only constant segments may (this is {segment.kind})")
         if segment.data is not None and len(segment.data) > segment.size:
@@ -54,6 +57,24 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
     if sum(sizes) > MOST_SEGMENT_BYTES:
         raise fail(f"{sum(sizes)} bytes of segments; at most {MOST_SEGMENT_BYTES} can be had")
     return [size // config.beat_bytes for size in sizes]
+
+
+def check_shared(programs: Sequence[Program]) -> None:
+    """Raise :class:`VerifyError` unless the programs of all cores are for one Config and agree on what they share."""
+    config, sizes = programs[0].config, dict[str, int]()
+    for core, program in enumerate(programs):
+        if core >= config.cores or program.config.fingerprint != config.fingerprint:
+            what = (
+                "there is no such core" if core >= config.cores else "its program is for another config than core 0's"
+            )
+            raise VerifyError(Rule.DOORBELL, f"core {core}: {Rule.DOORBELL}: {what}")
+        for segment in program.segments:
+            if segment.kind == "shared" and sizes.setdefault(segment.name, segment.size) != segment.size:
+                raise VerifyError(
+                    Rule.SEGMENT_TABLE,
+                    f"core {core}: {Rule.SEGMENT_TABLE}: segment {segment.name} has {segment.size} bytes, and "
+                    f"{sizes[segment.name]} on a core before",
+                )  # fmt: skip
 
 
 class _Rows:
@@ -145,8 +166,8 @@ def _check_extent(rows: _Rows, program: Program, beats: Sequence[int]) -> None:
 
     rows.reject(
         Rule.SEGMENT_KIND, (rows.fields.opcode == Opcode.STORE) & (kinds <= _KINDS.index("input")),
-        lambda k: f"stores to {named(k)}, which is {segments[segment[k]].kind}; only output and scratch segments are "
-        "written",
+        lambda k: f"stores to {named(k)}, which is {segments[segment[k]].kind}; only output, scratch and shared "
+        "segments are written",
     )  # fmt: skip
     uops = np.isin(rows.fields.memory, list(UOP_MEMORY.values()))  # STORE's column is 0
     rows.reject(

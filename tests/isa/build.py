@@ -100,11 +100,13 @@ class Builder:
         """RESCALE over ``count`` micro-ops."""
         return self.add(Opcode.RESCALE, ALU, pop, push, **self._wrap({"uop_count": count, **fields}))
 
-    def wait(self, engine: Engine, cycles: int = 1, pop: Sequence[Engine] = (), push: Sequence[Engine] = ()) -> int:
+    def wait(
+        self, engine: Engine, cycles: int = 1, pop: Sequence[Engine] = (), push: Sequence[Engine] = (), **fields: int
+    ) -> int:
         """WAIT on an engine."""
-        return self.add(Opcode.WAIT, engine, pop, push, engine=int(engine), cycles=cycles)
+        return self.add(Opcode.WAIT, engine, pop, push, engine=int(engine), cycles=cycles, **fields)
 
-    def program(self) -> Program:
+    def program(self, *more: Segment) -> Program:
         """The encoded program."""
         beat = self.config.beat_bytes
         size = max(len(self._constant), beat)
@@ -113,6 +115,7 @@ class Builder:
             Segment("x", "input", self.size),
             Segment("y", "output", self.size),
             Segment("spill", "scratch", self.size),
+            *more,
         )
         return Program(self.config, encode(self.instructions, self.config), segments)
 

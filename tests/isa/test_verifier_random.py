@@ -106,5 +106,6 @@ def test_mutants_get_the_naive_verdict() -> None:
 @pytest.mark.slow
 def test_many_mutants_get_the_naive_verdict() -> None:
     seen = _compare(range(1000, 1120), mutants=20)
-    # what a small change to a legal program can break; the rarest may be missing
-    assert len(set(seen) - {None}) >= len(Rule) - 6, seen
+    # what a small change to a legal program of one core can break; the rarest may be missing
+    rules = [rule for rule in Rule if not rule.value.startswith("doorbell")]
+    assert len(set(seen) - {None}) >= len(rules) - 6, seen

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from tests.isa.build import CONSTANT, GEMM, LOAD, compute
-from tests.isa.rules import CASES, PACKED, Case, engine, fields, races
+from tests.isa.rules import CASES, JOINT, PACKED, Case, JointCase, engine, fields, races
 from tilewright.isa.spec import Memory
-from tilewright.isa.verifier import RULES, Rule, VerifyError, verify
+from tilewright.isa.verifier import RULES, Rule, VerifyError, verify, verify_together
 
 
 @pytest.mark.parametrize("rule,name,build", CASES, ids=[f"{rule}-{name}" for rule, name, _ in CASES])
@@ -24,8 +24,18 @@ def test_illegal_program_is_rejected_and_its_legal_twin_is_not(rule: Rule, name:
     verify(build(True))
 
 
+@pytest.mark.parametrize("rule,name,build", JOINT, ids=[f"{rule}-{name}" for rule, name, _ in JOINT])
+def test_illegal_programs_of_two_cores_are_rejected_together(rule: Rule, name: str, build: JointCase) -> None:
+    with pytest.raises(VerifyError) as caught:
+        verify_together(build(False))
+    assert caught.value.rule == rule, caught.value
+    assert f"{rule}: " in str(caught.value)
+    assert str(caught.value).startswith("core ")
+    verify_together(build(True))
+
+
 def test_every_rule_has_a_case_and_a_sentence() -> None:
-    assert {rule for rule, _, _ in CASES} == set(Rule)
+    assert {rule for rule, _, _ in CASES} | {rule for rule, _, _ in JOINT} == set(Rule)
     assert set(RULES) == set(Rule)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.naive_timing import NaiveTiming
+from tests.sim.naive_timing import NaiveBells, NaiveTiming
 from tilewright.config import Config
 from tilewright.isa.program import Program
 
@@ -10,8 +10,8 @@ from tilewright.isa.program import Program
 class NaiveCore:
     """A core with a list of (delay, program) to run one after another."""
 
-    def __init__(self, work: list[tuple[int, Program]]) -> None:
-        self.work = list(work)
+    def __init__(self, work: list[tuple[int, Program]], bells: NaiveBells, number: int) -> None:
+        self.work, self.bells, self.number = list(work), bells, number
         self.model: NaiveTiming | None = None
         self.start = self.free = 0
         self.ran: list[tuple[int, NaiveTiming]] = []
@@ -25,15 +25,17 @@ class NaiveCore:
             delay, program = self.work.pop(0)
             self.start = self.free + delay
             assert self.start == cycle
-            self.model = NaiveTiming(program)
+            self.model = NaiveTiming(program, self.bells, self.number)
             self.ran.append((self.start, self.model))
 
 
 def run_naive_cores(config: Config, work: list[list[tuple[int, Program]]]) -> list[list[tuple[int, NaiveTiming]]]:
     """By core, the start of each of its programs and the model that has run it."""
-    cores = [NaiveCore(own) for own in work]
+    bells = NaiveBells()
+    cores = [NaiveCore(own, bells, number) for number, own in enumerate(work)]
     spare, turn, cycle = config.beat_bytes - 1, 0, 0
     while any(core.work or core.model is not None for core in cores):
+        bells.cycle = cycle
         for core in cores:
             core.choose(cycle)
         running = [core.model for core in cores]
@@ -41,7 +43,7 @@ def run_naive_cores(config: Config, work: list[list[tuple[int, Program]]]) -> li
             if model is not None:
                 model.appear()
         channels = [(c, kind) for c in range(len(cores)) for kind in ("read", "write")]
-        budget = spare + config.dram_bandwidth
+        budget = spare + (config.dram_bandwidth or 2 * len(cores) * config.beat_bytes)  # 0: what all can ask for
         first = turn
         for k in range(len(channels)):
             number = (first + k) % len(channels)

@@ -16,6 +16,7 @@ from tilewright.isa.timing import (
     ALU_DEPTH,
     DISPATCH_LATENCY,
     DONE_LATENCY,
+    DOORBELL_LATENCY,
     FETCH_DEPTH,
     FETCH_START,
     GEMM_DEPTH,
@@ -61,10 +62,29 @@ class NaiveEngine:
     unretired: int = 0
 
 
+class NaiveBells:
+    """Doorbells on their way from core to core, and not yet heard: the cycles from which they are there."""
+
+    def __init__(self) -> None:
+        self.cycle = 0
+        self.there: dict[tuple[int, int], deque[int]] = {}
+
+    def ring(self, source: int, targets: int) -> None:
+        for c in range(targets.bit_length()):
+            if targets >> c & 1:
+                self.there.setdefault((source, c), deque()).append(self.cycle + DOORBELL_LATENCY)
+
+    def waiting(self, sources: int, target: int) -> list[deque[int]] | None:
+        """The doorbells of these cores, if each has one that can be heard now."""
+        found = [self.there.get((c, target), deque()) for c in range(sources.bit_length()) if sources >> c & 1]
+        return found if all(bell and bell[0] <= self.cycle for bell in found) else None
+
+
 class NaiveTiming:
     """Clock it until it is done; then dispatch, issue, retire and cycles hold the times."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, bells: NaiveBells | None = None, core: int = 0) -> None:
+        self.bells, self.core = bells or NaiveBells(), core
         self.config = program.config
         self.code = decode(program.instructions, program.config)
         self.size = instruction_width(self.config) // 8
@@ -169,6 +189,8 @@ class NaiveTiming:
         """The retire of this cycle: pushes and the end are seen later."""
         self.retire[index] = self.cycle
         code = self.code[index]
+        if code.opcode == Opcode.WAIT and code.engine == Engine.STORE:
+            self.bells.ring(self.core, code["ring"])
         later = self.events.setdefault(self.cycle + 1, [])
         later.append(("retired", index))
         for target in others(code.engine):
@@ -206,6 +228,12 @@ class NaiveTiming:
             occupies = e in (Engine.LOAD, Engine.STORE) and code.opcode in (Opcode.FILL, Opcode.WAIT)
             if occupies and engine.unretired:
                 continue
+            hears = code["hear"] if code.opcode == Opcode.WAIT and e == Engine.LOAD else 0
+            heard = self.bells.waiting(hears, self.core)
+            if heard is None:
+                continue
+            for bell in heard:
+                bell.popleft()
             for s in sources:
                 self.tokens[s, e] -= 1
             self.issue[index] = self.cycle

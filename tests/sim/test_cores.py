@@ -12,8 +12,11 @@ from tests.sim.naive_cores import run_naive_cores
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
+from tilewright.isa.verifier import verify_together
 from tilewright.sim import Run, SimulationError, simulate_cores, simulate_timing
 from tilewright.sim.cores import _Shared
+from tilewright.sim.decoded import decode_program
+from tilewright.verification.random_exchange import random_exchange
 from tilewright.verification.random_program import random_config, random_program
 
 TINY = PRESETS["tiny"]
@@ -76,7 +79,7 @@ def test_one_core_on_the_shared_loop_is_the_core_alone(seed: int) -> None:
     """A limit that never binds changes no cycle and no counter, whichever of the two loops runs."""
     made = random_case(seed)[1]
     config = shared(made.config, 1, 2 * made.config.beat_bytes)
-    machine = _Shared(config, [Run(0, made)])
+    machine = _Shared(config, [Run(0, made)], {id(made): decode_program(made)})
     machine.begin(0, made, 0, 77)
     ((_, ran),) = machine.ended()
     alone = simulate_timing(made)
@@ -130,3 +133,33 @@ def test_a_run_comes_after_those_it_needs(bandwidth: int) -> None:
 def test_what_cannot_be_run_is_refused(run: Run, message: str, bandwidth: int) -> None:
     with pytest.raises(SimulationError, match=message):
         simulate_cores(shared(DEFAULT, 2, bandwidth), [run])
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=15, deadline=None)
+def test_random_programs_exchange(seed: int) -> None:
+    """Doorbells, on random configs with and without a limit."""
+    rng = np.random.default_rng(seed)
+    config, cores = random_config(rng), int(rng.integers(2, 5))
+    beat = config.beat_bytes
+    config = shared(config, cores, int(rng.integers(2)) * int(rng.integers(2 * beat, 2 * cores * beat)))
+    programs = random_exchange(rng, config, 6)
+    verify_together(programs)
+    assert_same(config, [[(int(rng.integers(0, 300)), made)] for made in programs])
+
+
+def test_doorbells_wait_for_the_next_program_of_a_core() -> None:
+    """A ring and who hears it may be of launches apart; its latency counts from its retire."""
+    config = shared(DEFAULT, 2, 0)
+    rings = program([code(Opcode.WAIT, engine=int(Engine.STORE), ring=2)], config)
+    hears = program([code(Opcode.WAIT, engine=int(Engine.LOAD), hear=1)], config)
+    alone = program([wait(Engine.LOAD)], config)
+    assert_same(config, [[(0, rings), (300, rings)], [(0, alone), (20, hears), (7, hears)]])
+    first, _, second = simulate_cores(config, [Run(0, rings), Run(2, 500, after=(0,)), Run(1, hears)])
+    assert first.timing is not None
+    assert second.timing is not None
+    assert second.timing.issue[0] == first.timing.retire[0] + 2
+    with pytest.raises(SimulationError, match="run 0 on core 1: can never end: nothing happens after cycle"):
+        simulate_cores(config, [Run(1, hears), Run(0, alone)])
+    with pytest.raises(SimulationError, match="run [01] on core [01]: can never end"):
+        simulate_cores(config, [Run(1, hears), Run(0, program([code(Opcode.WAIT, engine=0, hear=2)], config))])

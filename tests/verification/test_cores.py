@@ -157,7 +157,7 @@ def test_every_core_has_registers_of_its_own(design: DesignModel) -> None:
     for name in ("CORES", "INTERRUPTS"):
         drivers[0].write(name, 0xFFFFFFFF)
     assert (drivers[0].read("CORES"), drivers[0].read("INTERRUPTS")) == (2, 0)
-    for address in (2 * CORE_STRIDE, 7 * CORE_STRIDE + 0x10, SHARED_BASE + 8, (1 << window_bits(TWO)) - 4):
+    for address in (2 * CORE_STRIDE, 7 * CORE_STRIDE + 0x10, SHARED_BASE + 12, (1 << window_bits(TWO)) - 4):
         design.write(address, 1)
         assert design.read(address) == 0
 

@@ -17,6 +17,8 @@ ACT_BANK = TINY.act_bank_units
 
 Case = Callable[[bool], Program]
 CASES: list[tuple[Rule, str, Case]] = []
+JointCase = Callable[[bool], list[Program]]
+JOINT: list[tuple[Rule, str, JointCase]] = []  #: likewise, of programs that run at the same time
 
 
 def case(rule: Rule) -> Callable[[Case], Case]:
@@ -24,6 +26,16 @@ def case(rule: Rule) -> Callable[[Case], Case]:
 
     def register(build: Case) -> Case:
         CASES.append((rule, build.__name__, build))
+        return build
+
+    return register
+
+
+def joint(rule: Rule) -> Callable[[JointCase], JointCase]:
+    """Enters a function in the table of programs that run at the same time."""
+
+    def register(build: JointCase) -> JointCase:
+        JOINT.append((rule, build.__name__, build))
         return build
 
     return register
