@@ -6,6 +6,8 @@ import numpy as np
 
 from tilewright.config import KIB, LONGEST_INSTRUCTION, Config, ConfigError
 
+VERSIONS_AND_PORTS = ((3, 1), (3, 2), (4, 1), (4, 2))
+
 
 def random_config(rng: np.random.Generator) -> Config:
     """A small valid Config with random shape, memories, bus and queues."""
@@ -34,4 +36,10 @@ def random_config(rng: np.random.Generator) -> Config:
             )  # fmt: skip
         except ConfigError:  # a combination that the rules exclude; draw again
             continue
-        return config.replace(axi_version=pick(3, 4))  # drawn last: bursts are short enough for both
+        # drawn last: bursts are short enough for both versions, and programs the same on two ports of half the width
+        version, ports = VERSIONS_AND_PORTS[int(rng.integers(len(VERSIONS_AND_PORTS)))]
+        config = config.replace(axi_version=version)
+        try:
+            return config.replace(axi_ports=ports, axi_bits=beat_bits // ports)
+        except ConfigError:  # too narrow, or too much in flight
+            return config

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.hw.cocotb.rules import PAGE, Address, AxiRules, Beat, Cycle
-from tilewright.config import PRESETS, Config
+from tests.isa.build import PAIRED, TINY
+from tilewright.config import Config
 
 pytest.importorskip("cocotb", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("cocotbext.axi", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
@@ -20,10 +21,10 @@ pytest.importorskip("cocotbext.axi", reason="the rtl extra is not installed: pip
 from tests.hw.cocotb.build import Result, accelerator, tokens_alone
 from tests.hw.cocotb.mutants import MUTANTS, Mutant
 
-TINY = PRESETS["tiny"]
 #: benches that share a simulator process: loading Python into one takes seconds
 GROUPS = (("bench_engines", "bench_tokens", "bench_reset"), ("bench_axi", "bench_faults"))
 ALONE = "bench_counters"  #: of a part of the design
+PORTS = "bench_ports"  #: of a core with two memory ports
 SLOW_SEEDS = 6
 #: another shape: not square, two images, packed multipliers, narrow weights, AXI3, wide bus, short bursts, small queues
 OTHER = TINY.replace(
@@ -47,13 +48,22 @@ def test_token_counters_alone(toolchain: None, tmp_path: Path) -> None:
     check(tokens_alone(TINY).run([ALONE], tmp_path), (ALONE,))
 
 
+def test_two_memory_ports(toolchain: None, tmp_path: Path) -> None:
+    check(run(PAIRED, (PORTS,), tmp_path), (PORTS,))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [TINY, OTHER], ids=lambda config: config.name)
-@pytest.mark.parametrize("benches", GROUPS, ids=lambda names: names[0].removeprefix("bench_"))
+@pytest.mark.parametrize("config", [TINY, OTHER, PAIRED], ids=lambda config: config.name)
+@pytest.mark.parametrize("benches", [*GROUPS, (PORTS,)], ids=lambda names: names[0].removeprefix("bench_"))
 def test_more_seeds(toolchain: None, config: Config, benches: tuple[str, ...], tmp_path: Path) -> None:
+    if benches != (PORTS,) or config is PAIRED:
+        check(run(config, benches, tmp_path, SLOW_SEEDS), benches)
+
+
+def run(config: Config, benches: tuple[str, ...], tmp_path: Path, seeds: int = 1) -> list[Result]:
     path = tmp_path / "config.toml"
     path.write_text(config.to_toml())
-    check(accelerator(config).run(benches, tmp_path, str(path), SLOW_SEEDS), benches)
+    return accelerator(config).run(benches, tmp_path, str(path), seeds)
 
 
 @pytest.mark.slow
@@ -61,7 +71,7 @@ def test_more_seeds(toolchain: None, config: Config, benches: tuple[str, ...], t
 def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: Path) -> None:
     from tilewright.hw.rtl.generate import generate_verilog
 
-    config = OTHER if mutant.other else TINY
+    config = PAIRED if mutant.bench == PORTS else OTHER if mutant.other else TINY
     path = tmp_path / "config.toml"
     path.write_text(config.to_toml())
     with mutant.applied():
@@ -73,7 +83,7 @@ def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: P
 
 
 def test_every_bench_has_broken_hardware_to_notice() -> None:
-    assert {mutant.bench for mutant in MUTANTS} == {*chain(*GROUPS), ALONE}
+    assert {mutant.bench for mutant in MUTANTS} == {*chain(*GROUPS), ALONE, PORTS}
 
 
 # -- the monitor -----------------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ _VARIED = {
     "wgt_bytes": tuple(KIB << k for k in range(3, 10)),
     "acc_bytes": tuple(KIB << k for k in range(3, 9)), "acc_banks": (2, 4, 8),
     "prm_entries": (8, 16, 32, 64, 128), "uop_gemm_bytes": tuple(KIB << k for k in range(5)),
-    "uop_alu_bytes": tuple(KIB << k for k in range(5)), "axi_bits": (32, 64, 128), "burst_beats": (4, 8, 16),
-    "outstanding": (1, 2, 4, 8, 16), "dram_latency": (1, 8, 32, 100), "queue_depth": (2, 4, 8, 32),
-    "token_depth": (3, 15, 63), "dsp_packing": (False, True),
+    "uop_alu_bytes": tuple(KIB << k for k in range(5)), "axi_bits": (32, 64, 128), "axi_ports": (1, 2),
+    "burst_beats": (4, 8, 16), "outstanding": (1, 2, 4, 8, 16), "dram_latency": (1, 8, 32, 100),
+    "queue_depth": (2, 4, 8, 32), "token_depth": (3, 15, 63), "dsp_packing": (False, True),
 }  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from tests.hw.cocotb.dram import Dram, Region
 from tests.hw.cocotb.rules import PAGE, Address, AxiRules, Beat, Cycle
 from tilewright.config import Config, load_config
+from tilewright.hw.rtl.ports import masters
 from tilewright.isa import registers
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.sim import simulate
@@ -45,17 +47,21 @@ class Outcome:
 
 
 class Bench:
-    """One accelerator. ``rules`` has seen every cycle since the last reset."""
+    """One accelerator. ``drams``, ``watched``: behind each memory port a DRAM, and rules that have seen every cycle of
+    it since the last reset; ``dram`` and ``rules``: the first port's."""
 
     def __init__(self, dut: Any, config: Config = CONFIG, seed: int = 0) -> None:
         self.dut, self.config = dut, config
         self.offsets = registers.offsets(config)
         dut.rst.value = 1
         Clock(dut.clk, PERIOD_NS, "ns").start()
-        self.dram = Dram(dut, seed)
+        self.order = DramOrder(config)
+        prefixes = masters(config)
+        self.drams = [Dram(dut, seed + k, prefix) for k, prefix in enumerate(prefixes)]
+        self.watched = [AxiRules(config.replace(axi_ports=1)) for _ in prefixes]
+        self.dram, self.rules = self.drams[0], self.watched[0]
         self.control = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
-        self.rules = AxiRules(config)
-        self._watcher = cocotb.start_soon(self._watch())
+        self._watchers = [cocotb.start_soon(self._watch(*port)) for port in zip(prefixes, self.watched)]
 
     @classmethod
     async def open(cls, dut: Any, seed: int = 0) -> Bench:
@@ -68,8 +74,9 @@ class Bench:
         """Hold reset; what was under way is forgotten on both sides of the bus."""
         self.dut.rst.value = 1
         await ClockCycles(self.dut.clk, cycles)
-        self.dram.restart()
-        self.rules.reset()
+        for dram, rules in zip(self.drams, self.watched):
+            dram.restart()
+            rules.reset()
         self.dut.rst.value = 0
         await ClockCycles(self.dut.clk, 1)
 
@@ -94,10 +101,11 @@ class Bench:
     # -- runs ------------------------------------------------------------------------------------------
 
     async def start(self, program: Program, segments: list[NDArray[np.uint8]], watchdog: int = 0) -> None:
-        """Lay out DRAM (``segments`` in place, a page unmapped behind each), write the registers, start."""
+        """Lay out DRAM (copies of ``segments``, a page unmapped behind each), write the registers, start."""
         beat = self.config.beat_bytes
         code = np.frombuffer(program.instructions + bytes(-len(program.instructions) % beat), np.uint8)
-        regions, base = [Region(BASE, code, "program")], BASE + -(-code.size // PAGE) * PAGE + PAGE
+        regions = [Region(BASE, self.order.arranged(code), "program")]
+        base = BASE + -(-code.size // PAGE) * PAGE + PAGE
         await self._write_wide("PROGRAM", BASE)
         for name, value in (
             ("PROGRAM_INSTRUCTIONS", program.instruction_count), ("PROGRAM_BEATS", code.size // beat), ("REPEAT", 1),
@@ -108,15 +116,19 @@ class Bench:
             await self._write_wide(f"SEGMENT{index}_BASE", base)
             await self.write(f"SEGMENT{index}_LIMIT", segment.size // beat)
             await self.write(f"SEGMENT{index}_STRIDE", 0)
-            regions.append(Region(base, segments[index], segment.kind))
+            regions.append(Region(base, self.order.arranged(segments[index]), segment.kind))
             base += -(-segment.size // PAGE) * PAGE + PAGE
-        self.dram.begin(regions)
+        for dram in self.drams:
+            dram.begin(regions)
+        self._laid_out = [(segment, region.data) for segment, region in zip(segments, regions[1:])]
         await self.write("CONTROL", 1 << Control.START)
 
     async def finish(self, limit: int = LIMIT) -> bool:
-        """Wait for the interrupt, for at most ``limit`` cycles; whether it came."""
+        """Wait for the interrupt, for at most ``limit`` cycles, and read ``segments`` back; whether it came."""
         if not self.dut.irq.value:
             await First(RisingEdge(self.dut.irq), ClockCycles(self.dut.clk, limit))
+        for segment, memory in self._laid_out:
+            segment[:] = self.order.read(memory, 0, segment.size)
         return bool(self.dut.irq.value)
 
     async def outcome(self) -> Outcome:
@@ -140,21 +152,24 @@ class Bench:
         await self.start(program, segments, watchdog)
         assert await self.finish(), f"no interrupt within {LIMIT} cycles"
         outcome = await self.outcome()
-        assert (self.rules.reads, self.rules.writes) == (0, 0), "bursts are in flight after the end"
-        assert self.rules.broken == []
+        for rules in self.watched:
+            assert (rules.reads, rules.writes) == (0, 0), "bursts are in flight after the end"
+            assert rules.broken == []
         return outcome
 
     # -- monitor ---------------------------------------------------------------------------------------
 
-    async def _watch(self) -> None:
+    async def _watch(self, prefix: str, rules: AxiRules) -> None:
         d, edge = self.dut, RisingEdge(self.dut.clk)
-        valid = {n: getattr(d, f"m_axi_{n}valid") for n in ("ar", "r", "aw", "w", "b")}
-        ready = {n: getattr(d, f"m_axi_{n}ready") for n in ("ar", "r", "aw", "w", "b")}
-        shown = {
-            n: tuple(getattr(d, f"m_axi_{n}{field}") for field in ("addr", "len", "size", "burst", "id"))
-            for n in ("ar", "aw")
-        }
-        beat = (d.m_axi_wdata, d.m_axi_wstrb, d.m_axi_wlast, *((d.m_axi_wid,) if self.config.axi_version == 3 else ()))
+
+        def pins(channel: str, *fields: str) -> tuple[Any, ...]:
+            return tuple(getattr(d, f"{prefix}{channel}{field}") for field in fields)
+
+        valid = {n: pins(n, "valid")[0] for n in ("ar", "r", "aw", "w", "b")}
+        ready = {n: pins(n, "ready")[0] for n in ("ar", "r", "aw", "w", "b")}
+        shown = {n: pins(n, "addr", "len", "size", "burst", "id") for n in ("ar", "aw")}
+        beat = pins("w", "data", "strb", "last", *(("id",) if self.config.axi_version == 3 else ()))
+        (last,) = pins("r", "last")
         while True:
             await edge
             if d.rst.value:
@@ -163,12 +178,12 @@ class Bench:
             r = {n: bool(handle.value) for n, handle in ready.items()}
             if not any(v.values()):
                 continue
-            self.rules.cycle(Cycle(
+            rules.cycle(Cycle(
                 ar=Address(*(int(h.value) for h in shown["ar"])) if v["ar"] else None,
                 aw=Address(*(int(h.value) for h in shown["aw"])) if v["aw"] else None,
                 w=Beat(*(int(h.value) for h in beat)) if v["w"] else None,
                 ar_ready=r["ar"], aw_ready=r["aw"], w_ready=r["w"],
-                r_taken=v["r"] and r["r"], r_last=bool(d.m_axi_rlast.value) if v["r"] else False,
+                r_taken=v["r"] and r["r"], r_last=bool(last.value) if v["r"] else False,
                 b_taken=v["b"] and r["b"], r_refused=v["r"] and not r["r"], b_refused=v["b"] and not r["b"],
             ))  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.dram import CHANNELS
+from tilewright.hw.rtl.ports import masters
 from tilewright.isa.registers import ID_VALUE, TAG_BITS, register_map
 from tilewright.verification.random_program import random_program, random_segments
 
@@ -54,7 +55,8 @@ async def reset_in_the_middle_of_a_run(dut: Any, paused: bool) -> None:
         assert not dut.irq.value, "the run has ended too early to be cut"
         assert bench.rules.broken == []
         await bench.reset(cut.randint(1, 5))
-        for name in ("m_axi_arvalid", "m_axi_awvalid", "m_axi_wvalid", "irq"):
+        driven = [f"{prefix}{channel}valid" for prefix in masters(bench.config) for channel in ("ar", "aw", "w")]
+        for name in (*driven, "irq"):
             assert not getattr(dut, name).value, name
         if not turn:
             await check_registers(bench)

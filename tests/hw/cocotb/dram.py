@@ -44,13 +44,13 @@ class Failure:
 
 
 class Dram:
-    """Slave models of cocotbext-axi, with this class as their target.
+    """Slave models of cocotbext-axi at the master whose signals begin with ``prefix``, with this class as their target.
 
     ``latency``: cycles before a burst's first beat or response, drawn from 0 .. latency. ``pauses``: chance
     per channel and cycle that it stands still. An access outside the regions is answered with DECERR.
     """
 
-    def __init__(self, dut: Any, seed: int = 0) -> None:
+    def __init__(self, dut: Any, seed: int, prefix: str) -> None:
         self.clock = dut.clk
         self.random = random.Random(seed)
         self.regions: list[Region] = []
@@ -60,9 +60,9 @@ class Dram:
         self.bursts = {"fetch": 0, "load": 0, "store": 0}
         self._read_first, self._write_first = True, True
         self._response = OKAY
-        bus = AxiBus.from_prefix(dut, "m_axi")
+        bus = AxiBus.from_prefix(dut, prefix.removesuffix("_"))
         for sink, name in ((AxiARSink, "ar"), (AxiAWSink, "aw")):  # made for AXI4's; AXI3's have 4 and 2 bits
-            widths = {f"{name}{field}": len(getattr(dut, f"m_axi_{name}{field}")) for field in ("len", "lock")}
+            widths = {f"{name}{field}": len(getattr(dut, f"{prefix}{name}{field}")) for field in ("len", "lock")}
             sink._signal_widths = {**sink._signal_widths, **widths}
         self.reads = AxiSlaveRead(bus.read, dut.clk, dut.rst, target=self)
         self.writes = AxiSlaveWrite(bus.write, dut.clk, dut.rst, target=self)

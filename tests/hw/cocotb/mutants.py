@@ -164,4 +164,24 @@ MUTANTS = (
         "control", "ControlUnit", ("top",),
         "watchdog | self._command[Control.ABORT]", "watchdog",
     ),
+    Mutant(
+        "a port is shown what it has taken", "bench_ports", "one_port_lags.*channel=ar", ".",
+        "port_pair", "PortPair", ("top",),
+        ".eq(valid & ~done)", ".eq(valid)",
+    ),
+    Mutant(
+        "the second port's data is not waited for", "bench_ports", "one_port_lags.*slow=1/channel=r", ".",
+        "port_pair", "PortPair", ("top",),
+        'first[f"{channel}valid"] & second[f"{channel}valid"]', 'first[f"{channel}valid"]',
+    ),
+    Mutant(
+        "both ports write the even words", "bench_ports", "each_port_pauses", ".",
+        "port_pair", "PortPair", ("top",),
+        'bus["wdata"].word_select(k, word)', 'bus["wdata"].word_select(0, word)',
+    ),
+    Mutant(
+        "an error of the second port is lost", "bench_ports", "an_error_of_one_port.*port=1.*what=fetch", ".",
+        "port_pair", "PortPair", ("top",),
+        'first["rresp"] | second["rresp"]', 'first["rresp"]',
+    ),
 )  # fmt: skip
