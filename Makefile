@@ -9,7 +9,7 @@
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
 #   make bitstream BOARD=pynq-z2 TOOLCHAIN=openxc7 [AT_LEAST=MHZ]   the same with open tools, for Zynq-7000; experimental
 #   make rtl-report   synthesis and timing of every preset whose RTL has changed (hours); results in hw/reports
-#   make calibrate    the LUT and FF models fitted anew on Yosys runs (an hour or more; goes on where it stopped)
+#   make calibrate    the LUT and FF models fitted anew on whole designs, those mapped again whose RTL has changed
 #   make clean     remove caches and build output (not .venv)
 #
 # PYTHON=python3.12 make setup    chooses the interpreter of a new .venv.
@@ -98,11 +98,11 @@ bitstream: setup
 	  $(if $(PROJECT_ONLY),--project-only) $(if $(filter-out vivado,$(TOOLCHAIN)),--toolchain $(TOOLCHAIN)) \
 	  $(if $(AT_LEAST),--at-least $(AT_LEAST))
 
-# Yosys and nextpnr run in one process each. REPORT="tiny ecp5" chooses presets.
+# REPORT="tiny vta-64" chooses presets.
 rtl-report: setup
 	$(PY) -m tilewright.hw.synthesis_report $(REPORT)
 
-# Yosys runs of the RTL for random Configs are kept in bench/results; the weights are fitted on one part of them.
+# Whole designs of random Configs are kept in bench/results; the weights are fitted on them and on the presets'.
 calibrate: setup
 	$(PY) -m bench.calibration
 

@@ -1,16 +1,16 @@
-"""Weights of the area model from Yosys runs, and its error on Configs that the fit has not seen.
+"""Whole designs of random Configs, the weights of the area model fitted on them, and what the models miss each by.
 
-``python -m bench.calibration`` (``make calibrate``) synthesises a seeded random set of Configs for 7 series, and some
-of them for UltraScale+, fits the weights of :mod:`tilewright.dse.area` on one part of each family's and measures the
-error on the other. Runs are kept in ``calibration.json`` and ``calibration_xcup.json`` of ``bench/results``, so that a
-call that was cut short goes on, and one after a change of the RTL does all again. With the name of a family only its
-Configs are synthesised; the fits are always of both.
+``python -m bench.calibration [NAME ...]`` (``make calibrate``) maps and times those of :func:`random_configs` that are
+named, if their Verilog has changed, minutes each, and keeps them in ``bench/results/whole.json``. Then the weights of
+:mod:`tilewright.dse.area` are fitted on these and on the kept designs of presets (``hw/reports/whole``). Printed are
+the errors of both models: of the area model on each design by a fit on the others, and of the clock model.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -19,27 +19,26 @@ import numpy as np
 
 from bench.common import RESULTS
 from tilewright.config import PRESETS, Config, ConfigError
-from tilewright.dse.area import AREA, KINDS, Weights, terms, weighed
+from tilewright.dse.area import AREA, KINDS, Weights, area, terms, weighed
+from tilewright.dse.clock import period
+from tilewright.dse.resources import resources
 from tilewright.errors import TilewrightError
 from tilewright.files import write_atomic
-from tilewright.hw.synthesis import sources_key, synthesise_many
+from tilewright.hw.parts import FAMILIES
+from tilewright.hw.synthesis import count_resources, sources_key
+from tilewright.hw.synthesis_report import load_reports
+from tilewright.hw.timing.analysis import analyse
+from tilewright.hw.timing.whole import map_whole
 from tilewright.hw.yosys import YOSYS
 
-#: kept runs by Yosys' name of the family. The first has all random Configs; its weights are what is expected of another
-RUNS = {"xc7": RESULTS / "calibration.json", "xcup": RESULTS / "calibration_xcup.json"}
-SEED = 2026
-HELD_OUT, FITTED = 20, 16  #: random Configs that measure, and that are fitted
-#: presets that are fitted too: the smallest, and the default
-FITTED_PRESETS = ("tiny", "pynq-z2")
-#: what of the above a further family runs, and presets: both packings, all widths of weights and both batches in each
-FURTHER: dict[str, dict[str, tuple[str, ...]]] = {
-    "xcup": {
-        "fitted": ("random-02", "random-07", "random-12", "random-16", "random-19", "random-35"),
-        "held_out": ("ultra96", "kv260", "random-01", "random-04", "random-10", "random-15", "random-18"),
-    }
-}
-TRUST = 0.1  #: in the RTL's own account of a weight, against the runs
-TOGETHER = 2  #: Configs in one run of Yosys
+Design = tuple[Config, dict[str, float]]  #: a Config, and the resources of its whole design
+
+RUNS = RESULTS / "whole.json"
+FAMILY = "xc7"  #: of the random Configs
+SEED, CONFIGS = 2026, 36
+TRUST, LITTLE = 0.1, 0.005  #: in the weights that are expected, against the designs
+#: modules made anew since these were counted: of an ALU lane, and of the control unit's constant, little is trusted
+REMADE = ("alu.lane", "control")
 #: what is drawn; one value is drawn of each list
 CHOICES: dict[str, tuple[int | bool, ...]] = {
     "batch": (1, 1, 1, 2),
@@ -62,10 +61,10 @@ CHOICES: dict[str, tuple[int | bool, ...]] = {
 WIDEST = 1024  #: bits of the window; larger arrays take Yosys many minutes
 
 
-def random_configs(count: int, seed: int = SEED) -> list[Config]:
-    """Different valid Configs drawn from :data:`CHOICES`; the same for the same seed."""
+def random_configs(count: int = CONFIGS, seed: int = SEED) -> dict[str, Config]:
+    """Different valid Configs by name, drawn from :data:`CHOICES`; the same for the same seed."""
     random = Random(seed)
-    found: list[Config] = []
+    found: dict[str, Config] = {}
     while len(found) < count:
         values = {name: random.choice(choices) for name, choices in CHOICES.items()}
         try:
@@ -73,154 +72,141 @@ def random_configs(count: int, seed: int = SEED) -> list[Config]:
         except ConfigError:
             continue
         window = 8 * config.batch * config.lanes * config.block_in
-        if window <= WIDEST and all(config.fingerprint != other.fingerprint for other in found):
-            found.append(config)
+        if window <= WIDEST and all(config.fingerprint != other.fingerprint for other in found.values()):
+            found[config.name] = config
     return found
 
 
-def sets(family: str = "xc7") -> tuple[list[Config], list[Config]]:
-    """The Configs that are fitted for a family, and those that are held out."""
-    drawn = random_configs(HELD_OUT + FITTED)
-    # in turn, so that a run that is cut short has some of both
-    held_out = [config for k, config in enumerate(drawn) if k % 7 in (1, 3, 4, 6)]
-    fitted = [config for config in drawn if config not in held_out]
-    if family in FURTHER:
-        known = PRESETS | {config.name: config for config in drawn}
-        part = {name: [known[one] for one in names] for name, names in FURTHER[family].items()}
-        return part["fitted"], part["held_out"]
-    return [*(PRESETS[name] for name in FITTED_PRESETS), *fitted], held_out
+def load_runs() -> dict[str, dict[str, Any]]:
+    """The kept runs by name: ``config``, ``verilog``, ``ns`` and, but for the oldest, ``used``, as in reports."""
+    return json.loads(RUNS.read_text()) if RUNS.exists() else {}
 
 
-def run_entry(config: Config, report: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a synthesis report."""
-    modules = {
-        name: {"lut": m["LUT"], "ff": m["FF"], "dsp": m["DSP"], "bram36": m["BRAM"], "ps": m["ps"]}
-        for name, m in report["modules"].items()
-    }
-    return {"config": config.to_dict(), "verilog": report["verilog"], "modules": modules}
+def designs(family: str) -> dict[str, Design]:
+    """What is fitted for a family: each design's Config and the resources it uses, equal ones once."""
+    reports = [(PRESETS[r["config"]], r["used"]) for r in load_reports() if FAMILIES[r["part"]] == family]
+    runs = [(Config.from_dict(run["config"]), run["used"]) for run in load_runs().values() if "used" in run]
+    found: dict[str, Design] = {}
+    for config, used in [*reports, *(runs if family == FAMILY else [])]:
+        found.setdefault(config.fingerprint, (config, used))
+    return {config.name: (config, used) for config, used in found.values()}
 
 
-def total(entry: dict[str, Any], kind: str) -> float:
-    """A kind of resource over all modules of a kept run."""
-    return float(sum(module[kind] for module in entry["modules"].values()))
+def fit(entries: Sequence[Design], expected: Weights) -> Weights:
+    """Weights by module and kind: least squares of the relative errors of the designs' totals.
 
-
-def fit(entries: Sequence[dict[str, Any]], expected: Weights | None = None) -> Weights:
-    """Weights by module and kind: least squares of the errors relative to each Config's total.
-
-    What the runs do not decide stays near ``expected``, or, if that is not given, near the RTL's own account (``lut``
-    and ``ff`` of a term): a weight that is off by all of it costs as much as an error of :data:`TRUST` of a Config's
-    total.
+    What the designs do not decide stays near ``expected``: moving a weight so far that some Config's total changes by
+    all of it costs as much as an error of :data:`TRUST` of a total, or for a module made anew of :data:`LITTLE`.
     """
-    shapes = [terms(Config.from_dict(entry["config"])) for entry in entries]
-    weights: Weights = {}
-    for module in shapes[0]:
-        amounts = np.array([[term.amount for term in shape[module]] for shape in shapes], dtype=float)
-        weights[module] = {}
-        for kind in KINDS:
-            scale = np.array([1 / total(entry, kind) for entry in entries])
-            counts = np.array([entry["modules"].get(module, {}).get(kind, 0.0) for entry in entries])
-            account = np.array([getattr(term, kind) for term in shapes[0][module]])
-            free = np.all(amounts == 1, axis=0) & (account == 0) & (expected is None)
-            prior = account if expected is None else np.array(expected[module][kind])
-            # a pull on every weight but the constant, as strong for a small share of a Config as for a large one
-            pull = TRUST * np.where(free, 0.0, np.abs(amounts * scale[:, None]).max(axis=0) + 1e-9)
-            matrix = np.vstack([amounts * scale[:, None], np.diag(pull)])
-            values = np.concatenate([counts * scale, pull * prior])
-            found = np.linalg.lstsq(matrix, values, rcond=None)[0]
-            weights[module][kind] = [round(float(weight), 6) for weight in found]
+    if not entries:
+        return expected
+    weights: Weights = {module: {} for module in expected}
+    shapes = [terms(config) for config, _ in entries]
+    for kind in KINDS:
+        counted = np.array([used[kind.upper()] - _beside(config, kind) for config, used in entries])
+        scale = np.array([1 / used[kind.upper()] for _, used in entries])
+        listed = [[amount for module in expected for amount in shape[module]] for shape in shapes]
+        amounts = scale[:, None] * np.array(listed)
+        before = np.concatenate([expected[module][kind] for module in expected])
+        remade = [module in REMADE and not at for module in expected for at in range(len(shapes[0][module]))]
+        pull = np.where(remade, LITTLE, TRUST) * np.abs(amounts).max(axis=0) + 1e-9
+        matrix, values = np.vstack([amounts, np.diag(pull)]), np.concatenate([counted * scale, pull * before])
+        found = np.linalg.lstsq(matrix, values, rcond=None)[0].round(6).tolist()
+        for module in expected:
+            count = len(expected[module][kind])
+            weights[module][kind], found = found[:count], found[count:]
     return weights
 
 
-def errors(weights: Weights, entries: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
-    """Relative errors of the totals, one per Config, by kind: 0.1 is 10 % too many."""
-    result: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    for entry in entries:
-        counts = weighed(Config.from_dict(entry["config"]), weights)
-        for kind in KINDS:
-            predicted = sum(module[kind] for module in counts.values())
-            result[kind].append(round(predicted / total(entry, kind) - 1, 4))
-    return result
+def _beside(config: Config, kind: str) -> float:
+    """What a design takes beside the modules that are weighed: little, for a second memory port."""
+    return resources(config).total(kind) - sum(module[kind] for module in area(config).values())
 
 
-def left_out(entries: Sequence[dict[str, Any]], expected: Weights | None = None) -> dict[str, list[float]]:
-    """Errors as :func:`errors` of each run by a fit on all the others."""
-    found = [errors(fit([*entries[:k], *entries[k + 1 :]], expected), [entries[k]]) for k in range(len(entries))]
-    return {kind: [one[kind][0] for one in found] for kind in KINDS}
+def error(design: Design, weights: Weights, kind: str) -> float:
+    """The relative error of a design's total by some weights: 0.1 is 10 % too many."""
+    config, used = design
+    modules = weighed(config, weights).values()
+    return (sum(module[kind] for module in modules) + _beside(config, kind)) / used[kind.upper()] - 1
 
 
-def load_runs(family: str) -> dict[str, Any]:
-    """The kept runs of a family: ``fitted`` and ``held_out`` by Config name."""
-    empty: dict[str, Any] = {"fitted": {}, "held_out": {}}
-    return json.loads(RUNS[family].read_text()) if RUNS[family].exists() else empty
+def fit_all(before: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What ``data/area.json`` holds, from what it held: by family the weights that were expected, and those fitted.
 
-
-def fit_all(runs: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What ``data/area.json`` holds: by family the weights, and the errors on the Configs held out.
-
-    The weights of the first family are what is expected of the others.
+    ``error`` is that of each design by a fit on all the others. What the first family's designs change of its weights
+    is expected of the others' too.
     """
     result: dict[str, dict[str, Any]] = {}
-    expected: Weights | None = None
-    for family, parts in runs.items():
-        fitted, held_out = list(parts["fitted"].values()), list(parts["held_out"].values())
-        weights = fit(fitted, expected)
-        seen, each = errors(weights, held_out), left_out([*fitted, *held_out], expected)
+    moved: Weights | None = None
+    for family, kept in before.items():
+        expected = kept["expected"] if moved is None else _sum(kept["expected"], moved)
+        found = designs(family)
+        entries = list(found.values())
+        weights = fit(entries, expected)
+        others = [fit([*entries[:k], *entries[k + 1 :]], expected) for k in range(len(entries))]
+        errors = {kind: [abs(error(one, w, kind)) for one, w in zip(entries, others)] for kind in KINDS}
         result[family] = {
-            "tool": f"Yosys {YOSYS}, synth_xilinx -family {family}", "fitted": len(fitted), "held_out": len(held_out),
-            "error": {kind: _summary(seen[kind]) for kind in KINDS},
-            "each_left_out": {kind: _summary(each[kind]) for kind in KINDS}, "weights": weights,
+            "tool": f"Yosys {YOSYS}, synth_xilinx -family {family} -flatten", "designs": list(found),
+            "error": {
+                kind: {"worst": round(max(each), 4), "mean": round(sum(each) / len(each), 4)}
+                for kind, each in errors.items()
+            },
+            "weights": weights, "expected": kept["expected"],
         }  # fmt: skip
-        expected = expected or weights
+        moved = moved or _sum(weights, expected, -1)
     return result
 
 
-def _summary(errors: Sequence[float]) -> dict[str, float]:
-    sizes = np.abs(errors)
-    return {"worst": float(sizes.max()), "mean": round(float(sizes.mean()), 4)}
+def _sum(a: Weights, b: Weights, sign: int = 1) -> Weights:
+    return {
+        module: {kind: [round(x + sign * y, 6) for x, y in zip(found, b[module][kind], strict=True)]
+                 for kind, found in kinds.items()}
+        for module, kinds in a.items()
+    }  # fmt: skip
 
 
-def synthesise_missing(family: str) -> None:
-    """Synthesise the Configs of a family of whose Verilog no run is kept, a few at a time, and keep them."""
-    fitted, held_out = sets(family)
-    runs = load_runs(family)
-    wanted = [("fitted", config) for config in fitted] + [("held_out", config) for config in held_out]
-    wanted.sort(key=lambda item: item[1].name)
-    for at in range(0, len(wanted), TOGETHER):
-
-        def report_step(what: str, done: int, total: int, at: int = at) -> None:
-            count = f"{done}/{total}" if total else ""
-            print(f"{family}: Config {at + 1} of {len(wanted)}: {what} {count}".rstrip(), file=sys.stderr, flush=True)
-
-        report_step("Verilog", 0, 0)
-        chunk = [
-            (part, config)
-            for part, config in wanted[at : at + TOGETHER]
-            if runs[part].get(config.name, {}).get("verilog") != sources_key(config)
-        ]
-        if chunk:
-            for (part, config), report in zip(chunk, synthesise_many([c for _, c in chunk], report_step, family)):
-                runs[part][config.name] = run_entry(config, report)
-            write_atomic(RUNS[family], json.dumps(runs, indent=1) + "\n")
+def clock_misses(run: dict[str, Any]) -> dict[str, float]:
+    """The clock model's relative error on a run, by delay of a net: 0.1 is a period 10 % too long."""
+    config = Config.from_dict(run["config"])
+    return {net: period(config, FAMILY, float(net)) / ns - 1 for net, ns in run["ns"].items()}
 
 
-def main(families: Sequence[str] = ()) -> None:
-    """Synthesise what is missing of some families (none: of all), then fit all of them."""
-    if unknown := set(families) - set(RUNS):
-        raise TilewrightError(f"{min(unknown)}: no such family; the families are {', '.join(RUNS)}")
-    for family in families or RUNS:
-        synthesise_missing(family)
-    result = fit_all({family: load_runs(family) for family in RUNS})
+def map_missing(names: Sequence[str]) -> None:
+    """Map and time the named random Configs of whose Verilog no run is kept, and keep them."""
+    known, runs = random_configs(), load_runs()
+    if unknown := [name for name in names if name not in known]:
+        raise TilewrightError(f"{unknown[0]}: no such Config; they are {', '.join(known)}")
+    for name in names:
+        config = known[name]
+        if runs.get(name, {}).get("verilog") != sources_key(config):
+            print(f"{name}: the whole design", file=sys.stderr, flush=True)
+            netlist = map_whole(config, FAMILY)
+            used = count_resources(Counter(cell.kind for cell in netlist.cells))
+            runs[name] = {
+                "config": config.to_dict(), "verilog": sources_key(config), "used": used,
+                "ns": analyse(netlist, FAMILY).ns,
+            }  # fmt: skip
+            write_atomic(RUNS, json.dumps(runs, indent=1) + "\n")
+
+
+def main(names: Sequence[str]) -> None:
+    """Map what is missing of the named Configs, fit, and print the errors of both models."""
+    map_missing(names)
+    result = fit_all(json.loads(AREA.read_text()))
     write_atomic(AREA, json.dumps(result, indent=1) + "\n")
     for family, found in result.items():
         for kind, seen in found["error"].items():
-            worst = f"{seen['worst']:.1%} at worst"
-            text = f"{family} {kind.upper()}: {seen['mean']:.1%} on average, {worst}"
-            print(f"{text}, on {found['held_out']} Configs")
+            print(
+                f"{family} {kind.upper()}: {seen['mean']:.1%} on average, {seen['worst']:.1%} at worst, "
+                f"each of {len(found['designs'])} designs by a fit on the others"
+            )
+    for name, run in load_runs().items():
+        errors = ", ".join(f"{one:+.1%} at {net}" for net, one in clock_misses(run).items())
+        print(f"{name}: {run['ns']['0.75']:.2f} ns; the clock model: {errors}")
 
 
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except TilewrightError as error:
-        sys.exit(f"tilewright: {error}")
+    except TilewrightError as error_:
+        sys.exit(f"tilewright: {error_}")

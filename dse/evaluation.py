@@ -10,8 +10,8 @@ from typing import Any
 from tilewright.config import ConfigError
 from tilewright.dse.evaluate import Evaluator, Outcome
 from tilewright.dse.space import Space, Value
-from tilewright.hw.synthesis import find_tool
 from tilewright.hw.verilated.toolchain import ToolError
+from tilewright.hw.yosys import find_tool
 from tilewright.sources import source_version
 
 ANALYTICAL, SIMULATOR, SYNTHESIS = ("analytical", "simulator", "synthesis")

@@ -2,7 +2,7 @@
 
 DSP and block RAM are counted from the shape of the RTL (``hw/rtl``), not fitted: multipliers, ALU lanes, and every
 memory's width and depth mapped to RAMB36/RAMB18. LUT and FF come from :mod:`tilewright.dse.area`, whose weights are
-fitted. Where a synthesis report of the very same Config is kept (``hw/reports``), :func:`reported` gives its counts.
+fitted. Where the whole design of the very same Config is kept (``hw/reports``), :func:`reported` gives its counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LANE_DSP, EXTENT_DSP = 4, 1
 _NAMES = {"gemm.dot": "array"}
 #: block RAM shapes: depth at each width; widths from 9 on have a write enable per 9 bits
 _SHAPES = ((72, 512), (36, 1024), (18, 2048), (9, 4096), (4, 8192), (2, 16384), (1, 32768))
-REPORTS = Path(__file__).resolve().parent.parent / "hw" / "reports"
+REPORTS = Path(__file__).resolve().parent.parent / "hw" / "reports" / "whole"
 
 
 @dataclass(frozen=True)
@@ -95,24 +95,26 @@ def _core(config: Config) -> dict[str, dict[str, float]]:
     modules["alu.lane"]["dsp"] = LANE_DSP * lanes
     modules["load"]["dsp"] = modules["store"]["dsp"] = EXTENT_DSP
     for name, blocks in (
-        ("act", act_rams(config, max(config.in_units, config.out_units))),
+        ("act", act_rams(config)),
         ("acc", config.acc_banks * block_rams(acc_bits, acc_rows // config.acc_banks, acc_bits // config.bus_bits)),
         ("wgt", block_rams(wgt_bits, config.wgt_entries, wgt_bits // config.bus_bits)),
         ("uop_gemm", _uop_rams(config, Engine.GEMM)),
         ("uop_alu", _uop_rams(config, Engine.ALU)),
+        ("table", lanes / 2),
+        ("trace", 1.0),
     ):
         modules[name] = {"bram36": blocks}
     return modules
 
 
-def act_rams(config: Config, row_units: int) -> float:
-    """36 Kbit blocks of act, of which a read brings so many units."""
-    bits = 8 * row_units * config.act_unit_bytes
-    return config.act_banks * block_rams(bits, config.act_bank_units // row_units, bits // config.bus_bits)
+def act_rams(config: Config) -> float:
+    """36 Kbit blocks of act."""
+    bits = 8 * config.act_row_units * config.act_unit_bytes
+    return config.act_banks * block_rams(bits, config.act_bank_units // config.act_row_units, bits // config.bus_bits)
 
 
 def uncertainty(board: str) -> dict[str, float]:
-    """Largest relative error of ``lut`` and ``ff`` on Configs that the fit for a board's family has not seen."""
+    """Largest relative error of ``lut`` and ``ff`` on a whole design that the fit for a board's family has not seen."""
     return {kind: float(seen["worst"]) for kind, seen in fitted(board)["error"].items()}
 
 
@@ -183,14 +185,14 @@ def shown(count: float) -> str:
 
 
 def reported(config: Config, folder: Path = REPORTS) -> dict[str, Any] | None:
-    """LUT, FF, DSP and BRAM of a kept report of exactly this Config, of the whole design if there is one; or None.
+    """LUT, FF, DSP and BRAM of a kept report of exactly this Config; or None.
 
     Reports are of one core.
     """
     if config.cores > 1:
         return None
-    for path in [*sorted((folder / "whole").glob("*.json")), *sorted(folder.glob("*.json"))]:
+    for path in sorted(folder.glob("*.json")):
         report = json.loads(path.read_text())
-        if report.get("fingerprint") == config.fingerprint and "LUT" in report.get("used", {}):
+        if report["fingerprint"] == config.fingerprint:
             return {**report["used"], "tool": report["tool"], "part": report["part"]}
     return None

@@ -1,4 +1,4 @@
-"""The third fidelity: a Config synthesised with Yosys, once; the report is kept in the user's cache.
+"""The third fidelity: a Config's whole design mapped by Yosys, once; the report is kept in the user's cache.
 
 Minutes of work. A report is known by the Verilog it is about, so that a change of the RTL makes a new one.
 """
@@ -14,17 +14,17 @@ from tilewright.config import Config
 from tilewright.files import write_atomic
 from tilewright.hw.parts import part_of
 from tilewright.hw.synthesis import sources_key
-from tilewright.hw.synthesis import synthesise as run_yosys
+from tilewright.hw.timing.whole import whole_report
 from tilewright.hw.verilated.build import cache_directory
 
 
 def report_path(config: Config) -> Path:
     """Where the report of a Config's Verilog on its board's part is kept."""
-    return cache_directory() / "synthesis" / f"{part_of(config.board)}-{sources_key(config)}.json"
+    return cache_directory() / "whole" / f"{part_of(config.board)}-{sources_key(config)}.json"
 
 
-def synthesised(config: Config, run: Callable[[Config], dict[str, Any]] = run_yosys) -> dict[str, Any]:
-    """The synthesis report of a Config (``tilewright.hw.synthesis``): a kept one, else from Yosys.
+def synthesised(config: Config, run: Callable[[Config], dict[str, Any]] = whole_report) -> dict[str, Any]:
+    """The synthesis report of a Config (``tilewright.hw.timing.whole``): a kept one, else from Yosys.
 
     Raises :class:`ToolError` if Yosys is needed and not installed, or fails.
     """

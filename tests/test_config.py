@@ -15,7 +15,7 @@ from tests.isa.strategies import configs
 from tilewright.config import COSMETIC, KIB, PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.config_page import PAGE, blocks
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.synthesis import synthesise_many
+from tilewright.hw.timing.whole import whole_report
 from tilewright.isa.spec import Memory, memory_depth
 from tilewright.pages import filled
 from tilewright.runtime.device import open_device
@@ -133,7 +133,7 @@ def test_toml_errors_name_the_file() -> None:
     [
         (lambda config: open_device("hls", config), "the HLS design"),
         (config_header, "the HLS design"),
-        (lambda config: synthesise_many([config]), "a synthesis report"),
+        (whole_report, "a synthesis report"),
     ],
 )
 def test_several_cores_are_refused_where_there_is_one(use: Callable[[Config], object], who: str) -> None:

@@ -16,10 +16,10 @@ from tilewright.hw.parts import FAMILIES, part_of
 from tilewright.hw.synthesis import count_resources, report_head
 from tilewright.hw.timing.analysis import JUDGED, analyse
 from tilewright.hw.timing.netlist import Netlist
-from tilewright.hw.units import TOP
 from tilewright.hw.verilated.design import design_sources
 from tilewright.hw.yosys import run_yosys
 
+TOP = "tilewright"
 #: what packing and placing leave of the netlist's clock; seen where a design was packed with an open tool
 PACKED = 0.8
 #: pads and clock buffers belong to the board; values at power-up stand in the way of removing registers
@@ -54,6 +54,7 @@ def map_whole(config: Config, family: str) -> Netlist:
 
 def whole_report(config: Config) -> dict[str, Any]:
     """Resources ``used``, worst path in ``ns`` by delay of a net, ``mhz`` after packing, and the worst ``paths``."""
+    config.check_one_core("a synthesis report")
     started = time.monotonic()
     part = part_of(config.board)
     netlist = map_whole(config, FAMILIES[part])
@@ -78,17 +79,8 @@ def to_json(report: Mapping[str, Any]) -> str:
 def table(reports: Sequence[Mapping[str, Any]]) -> str:
     """Reports as a Markdown table: what is used, the clock of the netlist, and that left by packing."""
     nets = list(reports[0]["ns"]) if reports else []
-    head = [
-        "config",
-        "part",
-        "LUT",
-        "inverters",
-        "FF",
-        "DSP",
-        "BRAM36",
-        *(f"ns at {net}" for net in nets),
-        "MHz packed",
-    ]
+    timed = [*(f"ns at {net}" for net in nets), "MHz packed"]
+    head = ["config", "part", "LUT", "inverters", "FF", "DSP", "BRAM36", *timed]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for report in reports:
         used = [f"{report['used'][kind]:,g}" for kind in ("FF", "DSP", "BRAM")]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.dse.networks import residual_network
@@ -11,7 +9,6 @@ from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.dse.evaluate import simulated_cycles
 from tilewright.dse.resources import BOARDS, block_rams, excess, resources
-from tilewright.hw.synthesis_report import load_reports
 from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.lower import lower
@@ -57,13 +54,6 @@ def test_infeasible_points_name_memory_layer_and_amount(change: dict[str, int], 
     with pytest.raises(PlaceError) as error:
         estimate(lower(graph, Config()).tables, Config().replace(**change))
     assert message in str(error.value)
-
-
-@pytest.mark.parametrize("report", load_reports(), ids=lambda report: report["config"])
-def test_dsp_and_block_ram_equal_kept_synthesis_reports(report: dict[str, Any]) -> None:
-    used, found = resources(PRESETS[report["config"]]), report["used"]
-    assert used.dsp == found["DSP"]
-    assert used.bram36 == found["BRAM"]
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_what_cannot_be_timed_is_refused() -> None:
 
 
 def kept_reports() -> list[dict[str, Any]]:
-    return synthesis_report.load_reports(synthesis_report.WHOLE)
+    return synthesis_report.load_reports()
 
 
 @pytest.mark.parametrize("report", kept_reports(), ids=lambda report: report["config"])
