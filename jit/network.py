@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.jit.compiler import CompiledGraph, compile_graph
-from tilewright.jit.errors import NeedsHost
+from tilewright.jit.errors import ModelError, NeedsHost
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Interpreted
 from tilewright.jit.importer import ImportedModel, lower_source
@@ -79,7 +79,7 @@ def compile_source(
 
     ``left``: operators, by position in the file, that the interpreter shall run though the accelerator would, and why;
     ``kept``: those that stay on the accelerator though they are alone between the interpreter's; ``part_of``, ``split``
-    and ``remembered`` as :func:`compile_graph` takes them.
+    and ``remembered`` as :func:`compile_graph` takes them. Raises ModelError for a model without inputs.
     """
     moved: dict[int, str] = dict(left or {})
     remembered = {} if remembered is None else remembered
@@ -94,6 +94,8 @@ def compile_source(
 
     while True:
         model = lower_source(source, moved, kept)
+        if not model.graph.inputs:
+            raise ModelError(f"{source.path}: takes no input: its outputs are constants, which need no accelerator")
         unproven.clear()
         try:
             compiled = compile_graph(

@@ -67,7 +67,8 @@ class _Taken:
                 continue
             if value.name not in self.batched:
                 raise Unsupported(f"{value.name} has no batch")
-            value.type.tensor_type.shape.dim[0].dim_value = 1
+            for leading in value.type.tensor_type.shape.dim[:1]:  # an output may come without a shape
+                leading.dim_value = 1
         del graph.value_info[:]
 
     def _node(self, node: Any) -> None:

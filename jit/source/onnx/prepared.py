@@ -23,6 +23,8 @@ from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import InterpreterError
 
 _POSITION = re.compile(r"#(\d+)")
+_PREFACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (This is an invalid model\. )?(Error: )?")
+_AT_NODE = re.compile(r'^In Node, \("(.*?)", (.*?), .*, Error ')
 _Level = Literal["disabled", "extended", "all"]
 
 
@@ -68,7 +70,7 @@ class Prepared:
 
     def __init__(self, path: Path, model: Any) -> None:
         self.path = path
-        self.file = _marked(model)
+        self.file = marked(model)
         self.model = optimised(path, self.file, "extended")
         graph = self.model.graph
         self._initializers = {tensor.name: tensor for tensor in graph.initializer}
@@ -76,7 +78,7 @@ class Prepared:
         self.constants = set(self._initializers) | {t.values.name for t in graph.sparse_initializer}
         self.inputs = [v.name for v in graph.input if v.name not in self.constants]
         self.outputs = [v.name for v in graph.output]
-        self.nodes = [_node(index, proto) for index, proto in enumerate(graph.node)]
+        self.nodes = [parse_node(index, proto) for index, proto in enumerate(graph.node)]
         self.producers = {t: node for node in self.nodes for t in node.makes}
         self.readers: dict[str, list[Node]] = {}
         for node in self.nodes:
@@ -120,7 +122,7 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
         session = _session(probe.SerializeToString(), "disabled")
         values = session.run(None, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
     except Exception as error:  # ONNX Runtime's errors have no common public base
-        raise _refused(path, error) from error
+        raise refused(path, error) from error
     for name, value in zip(made, values, strict=True):
         types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
     return types
@@ -141,7 +143,7 @@ def optimised(path: Path, model: Any, level: _Level) -> Any:
         except InterpreterError as error:
             raise ModelError(f"{path}: {error}") from error
         except Exception as error:  # ONNX Runtime's errors have no common public base
-            raise _refused(path, error) from error
+            raise refused(path, error) from error
 
 
 def positions(name: str) -> tuple[int, ...]:
@@ -149,7 +151,7 @@ def positions(name: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(p) for p in _POSITION.findall(name)))
 
 
-def _marked(model: Any) -> Any:
+def marked(model: Any) -> Any:
     """The model, each node named after its position in the file."""
     import onnx
 
@@ -179,8 +181,12 @@ def _session(content: bytes, level: _Level, target: Path | None = None) -> Any:
     return interpreters.onnxruntime_session(content, options)
 
 
-def _refused(path: Path, error: Exception) -> ModelError:
-    return ModelError(f"{path}: onnxruntime cannot run it: {interpreters.first_line(error)}; export it again")
+def refused(path: Path, error: Exception) -> ModelError:
+    """What is said of a model that ONNX Runtime refuses, in its words, with the operator named as elsewhere."""
+    said = _PREFACE.sub("", interpreters.first_line(error)).rstrip(".")
+    said = _AT_NODE.sub(r"\1 (\2): ", said)
+    said = _POSITION.sub(lambda found: f"op{int(found[1]):03d}", said)
+    return ModelError(f"{path}: onnxruntime cannot run it: {said}; export it again")
 
 
 def _declared(value: Any) -> tuple[str, tuple[int, ...]]:
@@ -191,7 +197,8 @@ def _declared(value: Any) -> tuple[str, tuple[int, ...]]:
     return dtype, tuple(int(d.dim_value) for d in tensor.shape.dim)
 
 
-def _node(index: int, proto: Any) -> Node:
+def parse_node(index: int, proto: Any) -> Node:
+    """A node of the protobuf at a position in its graph."""
     captured = tuple(dict.fromkeys(t for a in proto.attribute for g in _subgraphs(a) for t in _free(g)))
     names, origin = (tuple(proto.input), tuple(proto.output)), positions(proto.name)
     return Node(index, proto.op_type, proto.domain, *names, captured, origin, proto)

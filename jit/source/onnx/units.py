@@ -197,6 +197,13 @@ def assign(prepared: Prepared, model: object, units: list[Unit]) -> dict[int, Un
             found[position] = before[0]
     for position in reversed(range(len(nodes))):
         ahead(position)
+    standing = {id(unit) for unit in found.values()}
+    for unit in units:
+        if id(unit) not in standing:  # of nodes that ONNX Runtime made anew
+            named = [producer[t] for t in unit.outputs if t in producer]
+            free = next((p for p in (*named, *range(len(nodes))) if p not in found), None)
+            if free is not None:
+                found[free] = unit
     for position, unit in found.items():
         unit.covers.add(position)
     for unit in units:

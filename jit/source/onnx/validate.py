@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
+from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
+from tilewright.runtime import interpreters
 
 FLOAT_HINT = (
     "quantise it with `tilewright quantize`, or with onnxruntime.quantization.quantize_static(..., "
@@ -16,17 +19,70 @@ _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QG
 
 
 def read(path: Path, content: bytes | None = None) -> Any:
-    """The protobuf of an ``.onnx`` file, or of ``content``, checked by onnx; raises ModelError."""
+    """The protobuf of an ``.onnx`` file, or of ``content``, as onnx or at least ONNX Runtime takes it.
+
+    Nodes stand behind those that they read, and dimensions are not negative. Raises ModelError.
+    """
     import onnx
 
     try:
         model = onnx.load(str(path)) if content is None else onnx.load_from_string(content)
-        onnx.checker.check_model(model)
         if not all(isinstance(name, str) for name in _names(model.graph)):
             raise ValueError("a name that is no text")
-    except Exception as error:  # protobuf and the checker each raise kinds of their own
-        raise corrupt(path, error) from error
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"{path}: {_first_line(error)}; it belongs beside the model") from error
+    except Exception as error:  # protobuf raises kinds of its own
+        raise ModelError(
+            f"{path}: corrupt or truncated .onnx file: {_first_line(error)}; download or export it again"
+        ) from error
+    _open_dimensions(model.graph)
+    _sort(model.graph)
+    try:
+        onnx.checker.check_model(model)
+    except Exception:  # noqa: BLE001  # the checker raises kinds of its own
+        _ask_onnx_runtime(path, model)
     return model
+
+
+def _first_line(error: Exception) -> str:
+    return interpreters.first_line(error).rstrip(".")
+
+
+def _ask_onnx_runtime(path: Path, model: Any) -> None:
+    """Raises ModelError for what ONNX Runtime does not load either.
+
+    It takes what onnx refuses: outputs without a shape, its own operators under onnx' name (LayerNormalization before
+    opset 17, as its optimiser of transformers writes it), graphs without a name.
+    """
+    try:
+        interpreters.onnxruntime_session(marked(model).SerializeToString(), interpreters.onnxruntime_options)
+    except Exception as error:  # its errors have no common public base
+        raise refused(path, error) from error
+
+
+def _open_dimensions(graph: Any) -> None:
+    """Negative dimensions become ones that are left open, which ONNX Runtime takes them for."""
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.Clear()
+
+
+def _sort(graph: Any) -> None:
+    """Every node behind those whose results it reads, where it is not so yet: ONNX Runtime takes them in any order."""
+    nodes = [parse_node(index, proto) for index, proto in enumerate(graph.node)]
+    makers = {name: node.index for node in nodes for name in node.makes}
+    needs = {node.index: {makers[name] for name in node.reads if name in makers} for node in nodes}
+    if all(before < index for index in needs for before in needs[index]):
+        return
+    try:
+        order = list(TopologicalSorter(needs).static_order())
+    except CycleError:
+        return  # the checker says so
+    ordered = [nodes[index].proto for index in order]
+    made = type(graph)(node=ordered)
+    del graph.node[:]
+    graph.node.extend(made.node)
 
 
 def _names(graph: Any) -> Iterator[object]:
@@ -35,12 +91,6 @@ def _names(graph: Any) -> Iterator[object]:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
     yield from (value.name for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer))
-
-
-def corrupt(path: Path, error: Exception) -> ModelError:
-    """What is said of a file that its own format's reader refuses."""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return ModelError(f"{path}: corrupt or truncated .onnx file: {first}; download or export it again")
 
 
 def operator_form(model: Any) -> list[str]:
@@ -88,6 +138,12 @@ def refuse_shapes(path: Path, model: Any) -> None:
     for value in model.graph.input:
         if value.name in constants:
             continue
+        if not value.type.tensor_type.HasField("shape"):
+            what = value.type.WhichOneof("value").removesuffix("_type")
+            raise ModelError(
+                f"{path}: input {value.name!r} is a {what} without a shape; export the model with tensors of "
+                "fixed shapes"
+            )
         dims = value.type.tensor_type.shape.dim
         shape = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in dims)
         if any(not isinstance(d, int) or d <= 0 for d in shape):
