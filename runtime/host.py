@@ -113,19 +113,21 @@ def quantize(
 ) -> NDArray[np.generic]:
     """Float to integer: ``saturate(round(x / scale) + zp)``, ties to ``even`` (ONNX) or ``away`` from zero (TFLite).
 
-    Raises ValueError for NaN.
+    TFLite's kernel goes through int32: NaN and quotients of 2^31 and more become what this CPU makes of them (the least
+    int32 on x86, where ARM saturates), here as there. Raises ValueError for NaN with ``even``.
     """
-    if np.isnan(x).any():
+    if rounding == "even" and np.isnan(x).any():
         raise ValueError("quantize: a value is NaN")
     info = np.iinfo(dtype)
-    quotient = np.asarray(x, np.float32) / np.float32(scale)
-    if rounding == "even":
-        rounded = np.rint(quotient)
-    else:  # without the error of adding 0.5 in float32
-        magnitude = np.abs(quotient)
-        whole = np.floor(magnitude)
-        rounded = np.copysign(whole + (magnitude - whole >= 0.5), quotient)
-    value = rounded.astype(np.float64) + zero_point
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotient = np.asarray(x, np.float32) / np.float32(scale)
+        if rounding == "even":
+            value = np.rint(quotient).astype(np.float64) + zero_point
+        else:  # without the error of adding 0.5 in float32
+            magnitude = np.abs(quotient)
+            whole = np.floor(magnitude)
+            rounded = np.copysign(whole + (magnitude - whole >= 0.5), quotient)
+            value = rounded.astype(np.int32) + np.int32(zero_point)
     return np.clip(value, info.min, info.max).astype(dtype)
 
 

@@ -27,10 +27,16 @@ from tilewright.files import (
     FileError,
     cache_root,
     check_writable,
+    read_bytes,
     write_atomic,
     write_files,
 )
 from tilewright.sim import compiled
+
+
+def test_a_name_that_no_file_can_have() -> None:
+    with pytest.raises(FileError, match=r"'a\\x00b.tflite': cannot be read: embedded null byte"):
+        read_bytes("a\0b.tflite")
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

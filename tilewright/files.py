@@ -33,6 +33,8 @@ def read_bytes(path: str | Path) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {_reason(error)}") from error
+    except ValueError as error:  # a zero in the name
+        raise FileError(f"{str(path)!r}: cannot be read: {error}") from error
 
 
 def check_writable(path: str | Path) -> None:

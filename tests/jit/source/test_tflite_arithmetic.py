@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.jit.tflite_models import NONE, RELU, RELU6, SAME, VALID, TfliteBuilder, litert
+from tilewright.fuzz import TfliteNet
 from tilewright.jit.importer import import_model
 from tilewright.jit.reference import evaluate
 
@@ -160,3 +161,19 @@ def test_pools(kind: str, dtype: str, tmp_path: Path) -> None:
         )  # fmt: skip
         value = b.rng.integers(info.min, info.max + 1, (1, 24, 24, 3)).astype(dtype)
         assert differing(b, [x], y, [value], tmp_path / "m.tflite") == 0
+
+
+@both
+@pytest.mark.parametrize("point", [0, 1, 255])
+def test_floats_of_any_size(point: int, dtype: str, tmp_path: Path) -> None:
+    """LiteRT quantises them by way of int32, and what does not fit that becomes what the CPU makes of it."""
+    sizes = [1e5, 4.2e7, 4.29e7, 4.3e7, 8.6e7, 1e9, 3e38]
+    x = np.array([np.nan, np.inf, -np.inf, *sizes, *(-size for size in sizes)], F).reshape(1, -1)
+    net = TfliteNet(seed=1, dtype=dtype)
+    real = net.input(x.shape, dtype="float32")
+    path = net.save(
+        tmp_path / "q.tflite", [net.quantize(real, dtype, scale=0.02, zero_point=point - 128 + zero(dtype))]
+    )
+    model = import_model(path)
+    got = evaluate(model.graph, {model.inputs[0].name: x})[model.outputs[0].name]
+    assert np.array_equal(got, litert(path, [x])[0])
