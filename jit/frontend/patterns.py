@@ -7,22 +7,13 @@ from collections.abc import Callable, Mapping
 from tilewright.jit.compat import Expr, Var
 from tilewright.jit.compat_passes import Check, Fusion
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.rules import add, concat, conv, dense, move, pool, requantize, softmax
+from tilewright.jit.frontend.rules import elementwise, move, pool, weighted
 from tilewright.jit.frontend.rules.common import Rule
 from tilewright.jit.frontend.site import RelaxBuilder, Site
 from tilewright.jit.graph import Graph
 from tilewright.jit.numbers import NotRepresentable
 
-RULES: tuple[Rule, ...] = (
-    *conv.RULES,
-    *dense.RULES,
-    *add.RULES,
-    *pool.RULES,
-    *concat.RULES,
-    *softmax.RULES,
-    *move.RULES,
-    *requantize.RULES,
-)
+RULES: tuple[Rule, ...] = (*weighted.RULES, *pool.RULES, *elementwise.RULES, *move.RULES, *elementwise.LAST)
 BY_NAME = {rule.name: rule for rule in RULES}
 
 

@@ -12,8 +12,8 @@ from tilewright.jit.source.tflite.file import File
 from tilewright.runtime import interpreters
 
 _LARGEST = 1 << 16  #: elements of a folded tensor; larger ones are computed where they are used
-_NEVER = ("WHILE", "IF", "CALL", "CUSTOM", "READ_VARIABLE", "ASSIGN_VARIABLE", "RANDOM_UNIFORM", "MULTINOMIAL")
-_RANDOM = ("RANDOM", "MULTINOMIAL")
+_NEVER = ("WHILE", "IF", "CALL", "CUSTOM", "READ_VARIABLE", "ASSIGN_VARIABLE")
+_RANDOM = ("RANDOM", "MULTINOMIAL")  #: what the names of operators begin with whose results are never the same
 
 
 @dataclass
@@ -30,9 +30,7 @@ def fold(file: File) -> Folded:
     shaped: list[int] = []  # tensors whose shape alone is read
     chosen: list[int] = []
     for op in file.operators:
-        if op.kind in _NEVER or is_initial(op.kind) or not op.inputs or not op.outputs:
-            continue
-        if any(op.kind.startswith(prefix) for prefix in _RANDOM):
+        if op.kind in _NEVER or op.kind.startswith(_RANDOM) or is_initial(op.kind) or not op.inputs or not op.outputs:
             continue
         if any(file.tensors[t].variable for t in op.inputs if t >= 0):
             continue

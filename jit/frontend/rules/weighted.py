@@ -1,4 +1,4 @@
-"""Convolution (dense, grouped, depthwise) with bias and fused activation."""
+"""Convolution (dense, grouped, depthwise) and matrix products with a constant, with bias and fused activation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from tilewright.jit import compat
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Weights
-from tilewright.jit.frontend.layers.weighted import convolution
+from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.frontend.rules.common import Rule, constant, result, results_of, tensor, with_bias
 from tilewright.jit.frontend.site import LITERT, Operand, QuantisedConstant, Site
 
 
-def bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, QuantisedConstant | None]:
+def _bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, QuantisedConstant | None]:
     """(call of ``anchor``, bias) of ``anchor(...)`` or ``anchor(...) + bias`` in either order."""
     if site.op(inner) != "relax.add":
         return site.value(inner), None
@@ -22,7 +22,7 @@ def bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, Q
     return left, site.constant(right)
 
 
-def weights_of(
+def _weights_of(
     site: Site, x: Operand, kernel: np.ndarray, scales: np.ndarray, bias: QuantisedConstant | None
 ) -> Weights:
     """``kernel`` (OC, ...) and its bias. LiteRT adds the integers whatever scale they bear; ONNX Runtime's meaning is
@@ -47,10 +47,10 @@ def _weight_ohwi(weight: QuantisedConstant, layout: str) -> tuple[np.ndarray, np
     return np.ascontiguousarray(weight.values.transpose([layout.index(c) for c in "OHWI"])), scales
 
 
-def lower(site: Site) -> str:
+def lower_conv(site: Site) -> str:
     """dequantize(x), dequantize(w) -> conv2d [-> add bias] -> [activation] -> quantize."""
     tail = result(site)
-    conv, bias = bias_of(site, tail.inner, "relax.nn.conv2d")
+    conv, bias = _bias_of(site, tail.inner, "relax.nn.conv2d")
     attrs = conv.attrs
     if str(attrs.data_layout) != "NHWC":
         raise Unsupported(f"convolution in layout {attrs.data_layout}")
@@ -59,7 +59,7 @@ def lower(site: Site) -> str:
     return convolution(
         site,
         x,
-        weights_of(site, x, weight, scales, bias),
+        _weights_of(site, x, weight, scales, bias),
         tail,
         strides=compat.pair(attrs.strides),
         dilation=compat.pair(attrs.dilation),
@@ -68,12 +68,21 @@ def lower(site: Site) -> str:
     )
 
 
-_CONV = compat.is_op("relax.nn.conv2d")
+def lower_dense(site: Site) -> str:
+    """dequantize(x), dequantize(w of (IC, OC)) -> matmul [-> add bias] -> [activation] -> quantize."""
+    tail = result(site)
+    matmul, bias = _bias_of(site, tail.inner, "relax.matmul")
+    x = site.dequantised(matmul.args[0])
+    weight = site.constant(matmul.args[1])
+    if weight.values.ndim != 2 or weight.values.dtype != np.int8:
+        raise Unsupported(f"a matrix product with {weight.values.dtype} weights of shape {weight.values.shape}")
+    kernel = np.ascontiguousarray(weight.values.T)
+    return dense(site, x, _weights_of(site, x, kernel, weight.channel_scales(1), bias), tail)
+
+
+_CONV, _MATMUL = compat.is_op("relax.nn.conv2d"), compat.is_op("relax.matmul")
 
 RULES = (
-    Rule(
-        "tilewright.conv2d",
-        results_of(*with_bias(lambda: _CONV(tensor(), constant()))),
-        lower,
-    ),
+    Rule("tilewright.conv2d", results_of(*with_bias(lambda: _CONV(tensor(), constant()))), lower_conv),
+    Rule("tilewright.dense", results_of(*with_bias(lambda: _MATMUL(tensor(), constant()))), lower_dense),
 )
