@@ -13,7 +13,7 @@ NUMBERS = (
     "0", "1", "-1", "2", "3", "7", "127", "128", "255", "256", "65535", "65536", "2147483647", "-2147483648",
     "4294967296", "99999999999999999999", "0x7fffffff", "1e308", "nan", "inf", "-0", "0.5", "",
 )  # fmt: skip
-_MARKS = ("", "\x00", "é", '"', "{", "}", "[", "=", ";", "\\", "\n")
+_MARKS = ("\x00", "é", '"', "{", "}", "[", "=", ";", "\\", "\n")
 _INSERTED = (b"\xff" * 4, b"9" * 30, b"(" * 200, b"\x00" * 8)
 _WORDS = tuple(v for v in VALUES if isinstance(v, int) and -(1 << 31) <= v < 1 << 32)
 _REALS = (0.0, -1.0, 1e-45, 1e38, float("inf"), float("nan"))
@@ -33,9 +33,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
         elif kind == 1:
             del changed[at : at + rng.randint(1, 9)]
         elif kind == 2:
-            changed[at:at] = rng.choice(
-                [b"\xff" * 4, b"9" * 30, b"(" * 200, b"\x00" * 8, changed[: rng.randint(1, 40)]]
-            )
+            changed[at:at] = rng.choice([*_INSERTED, changed[: rng.randint(1, 40)]])
         elif kind == 3:
             del changed[at:]
         else:  # a whole number where one may be
@@ -72,9 +70,7 @@ def rewrite(text: str, rng: random.Random) -> str:
             elif kind == 5:
                 tokens[place] = rng.choice(re.findall(r"\w+", text) or ["x"])
             else:
-                tokens[place] = rng.choice(
-                    ["", tokens[place] * 2, "\x00", "é", '"', "{", "}", "[", "=", ";", "\\", "\n"]
-                )
+                tokens[place] = rng.choice(["", tokens[place] * 2, *_MARKS])
             lines[at] = "".join(tokens)
     return "".join(lines)
 
