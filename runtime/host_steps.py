@@ -25,14 +25,21 @@ class HostStepError(TilewrightError):
 
 
 def check_host(artifact: Artifact) -> None:
-    """Raise :class:`HostStepError`, naming the operators, if the artifact needs an interpreter that is not here."""
+    """Raise :class:`HostStepError`, naming the operators, if the artifact needs an interpreter that is not here.
+
+    Raises :class:`InterpreterError` for a part of a model that the interpreter must not be given.
+    """
     for step in artifact.steps:
-        if isinstance(step, InterpreterStep) and not interpreters.is_installed(step.runtime):
+        if not isinstance(step, InterpreterStep):
+            continue
+        if not interpreters.is_installed(step.runtime):
             package = interpreters.PACKAGES[step.runtime][1]
             raise HostStepError(
                 f"{artifact.name}: {describe(step)} run on the host in {package}, which is not installed here: "
                 f"pip install {package}"
             )
+        if step.runtime == "litert" and step.model in artifact.blobs:
+            interpreters.require_sound(artifact.blobs[step.model], f"{artifact.name}: {describe(step)}")
 
 
 def run_host_step(

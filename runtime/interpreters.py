@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.runtime.litert.check import unsound
 
 Array = NDArray[Any]
 
@@ -43,6 +44,10 @@ class InterpreterError(TilewrightError):
     """An interpreter is not installed, or cannot load or run its part of a model."""
 
 
+class UnsafeModel(InterpreterError):
+    """A part of a model that LiteRT would take without looking; names the operator and what it takes."""
+
+
 class Interpreter(Protocol):
     """A loaded model: all inputs of one inference in, all outputs out."""
 
@@ -58,14 +63,26 @@ def is_installed(runtime: str) -> bool:
 def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interpreter:
     """An interpreter with fresh state. ``what`` names the operators in errors.
 
-    ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB. Raises InterpreterError.
+    ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB. Raises InterpreterError,
+    UnsafeModel before LiteRT sees what its kernels do not check.
     """
+    with _loading(runtime, what):
+        return _Litert(model, what, fast) if runtime == "litert" else _OnnxRuntime(model, fast)
+
+
+@contextlib.contextmanager
+def _loading(runtime: str, what: str) -> Iterator[None]:
+    package = PACKAGES[runtime][1]
     if not is_installed(runtime):
-        raise InterpreterError(
-            f"{what}: need {PACKAGES[runtime][1]}, which is not installed: pip install {PACKAGES[runtime][1]}"
-        )
-    with named_failures(f"{what}: {PACKAGES[runtime][1]} cannot load them"):
-        return _Litert(model, fast) if runtime == "litert" else _OnnxRuntime(model, fast)
+        raise InterpreterError(f"{what}: need {package}, which is not installed: pip install {package}")
+    with named_failures(f"{what}: {package} cannot load them"):
+        yield
+
+
+def require_sound(model: bytes, what: str) -> None:
+    """Raise UnsafeModel for a model, ``what`` in words, that LiteRT must not be given."""
+    if said := unsound(model):
+        raise UnsafeModel(f"{what}: {said}")
 
 
 @contextlib.contextmanager
@@ -81,18 +98,29 @@ def named_failures(what: str) -> Iterator[None]:
 
 
 class _Litert:
-    def __init__(self, model: bytes, fast: bool) -> None:
+    """Looked at twice: before LiteRT sees it, and with the shapes that LiteRT has found, before it runs."""
+
+    def __init__(self, model: bytes, what: str, fast: bool = False, running: bool = True) -> None:
+        self._check(unsound(model, running=running), what)
         from ai_edge_litert.interpreter import Interpreter as Litert
         from ai_edge_litert.interpreter import OpResolverType
 
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if fast else OpResolverType.BUILTIN_REF
         self._interpreter = Litert(model_content=model, experimental_op_resolver_type=resolver, num_threads=1)
         self._interpreter.allocate_tensors()
+        shapes = {k: self.shapes(k) for k in range(self._interpreter.num_subgraphs())}
+        self._check(unsound(model, shapes, running=running), what)
         self._inputs = self._interpreter.get_input_details()
         self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
 
-    def shapes(self) -> dict[int, tuple[int, ...]]:
-        details = self._interpreter.get_tensor_details()
+    @staticmethod
+    def _check(said: str, what: str) -> None:
+        if said:
+            raise UnsafeModel(f"{what}: {said}")
+
+    def shapes(self, subgraph: int = 0) -> dict[int, tuple[int, ...]]:
+        """By tensor, as LiteRT has prepared them."""
+        details = self._interpreter.get_tensor_details(subgraph)
         return {detail["index"]: tuple(int(d) for d in detail["shape"]) for detail in details}
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
@@ -106,11 +134,10 @@ class _Litert:
 def litert_shapes(model: bytes, what: str) -> dict[int, tuple[int, ...]]:
     """Shapes of the main subgraph's tensors as LiteRT prepares them, whatever the file says.
 
-    Raises InterpreterError.
+    Raises InterpreterError, UnsafeModel among them.
     """
-    prepared = load("litert", model, what)
-    assert isinstance(prepared, _Litert)
-    return prepared.shapes()
+    with _loading("litert", what):
+        return _Litert(model, what, running=False).shapes()
 
 
 class _OnnxRuntime:

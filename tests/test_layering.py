@@ -36,7 +36,13 @@ BOARD_ENTRIES = (
     "tilewright.runtime.pynq_device", "tilewright.runtime.selftest", "tilewright.isa.verifier",
 )  # fmt: skip
 BOARD_PACKAGES = {"numpy"}
-BOARD_LAZY_PACKAGES = {"numpy", "pynq", "ai_edge_litert", "onnxruntime"}
+BOARD_LAZY_PACKAGES = {
+    "numpy",
+    "pynq",
+    "ai_edge_litert",
+    "flatbuffers",
+    "onnxruntime",
+}  #: flatbuffers comes with LiteRT
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,7 @@ def _interpreter(path: Path, content: bytes) -> Any:
     """LiteRT's reference kernels, with every tensor kept."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    interpreters.require_sound(content, str(path))
     try:
         made = Interpreter(
             model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1,

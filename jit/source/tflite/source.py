@@ -35,12 +35,14 @@ class TfliteSource(Source):
         super().__init__(path)
         self.file = File(path)
         try:
-            self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), "its operators"))
+            self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), str(path)))
             self._shapes = [self._tensor(i).shape for i in self.file.inputs]
             self.batch = take_one_image(self.file)
             refuse_huge(path, ((t.name or f"tensor{t.index}", t.shape) for t in self.file.tensors))
             self.folded = fold(self.file)
             self.file.take_shapes(self._run_shapes())
+        except interpreters.UnsafeModel as error:
+            raise ModelError(str(error)) from error
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
             said = interpreters.first_line(error.__cause__ or error)
             raise ModelError(f"{path}: LiteRT cannot run it: {said}") from error

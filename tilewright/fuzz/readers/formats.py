@@ -26,6 +26,7 @@ from tilewright.config import PRESETS, Config
 from tilewright.fuzz.cases import FAILURES, REFERENCE_REFUSED, REFUSED, check_case
 from tilewright.fuzz.hostile import open_artifact, open_program, seal_artifact, seal_program
 from tilewright.fuzz.readers.mutate import damage, hostile, rewrite
+from tilewright.fuzz.readers.tflite_damage import damaged_tflite
 from tilewright.fuzz.seeds import draw_network
 from tilewright.isa.assembler import assemble
 from tilewright.isa.container import dump, load
@@ -64,7 +65,9 @@ class Format:
 def _model(kind: str) -> Callable[[random.Random], bytes]:
     def make(rng: random.Random) -> bytes:
         data = _sound_model(kind, rng.randrange(40))
-        return _damaged_onnx(data, rng) if kind == "onnx" and rng.random() < 0.7 else damage(data, rng)
+        if rng.random() >= 0.7:
+            return damage(data, rng)
+        return _damaged_onnx(data, rng) if kind == "onnx" else damaged_tflite(data, rng)
 
     return make
 

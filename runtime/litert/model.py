@@ -1,0 +1,191 @@
+"""A ``.tflite`` model as the check sees it: operators with their operands, in every subgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Shape = tuple[int, ...]
+#: by subgraph and tensor, as LiteRT has prepared them
+Shapes = Mapping[int, Mapping[int, Shape]]
+
+_DTYPES = {
+    "float32": "f4", "float16": "f2", "int32": "i4", "uint8": "u1", "int64": "i8", "bool": "?", "int16": "i2",
+    "int8": "i1", "float64": "f8", "uint64": "u8", "uint32": "u4", "uint16": "u2",
+}  # fmt: skip
+
+
+class Malformed(ValueError):
+    """The bytes are no model, or one that contradicts itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """A tensor that an operator reads or makes.
+
+    ``shape`` is None where only LiteRT's own preparation tells it, ``value`` None where the file does not hold it.
+    ``scales`` lie along ``axis``; ``blocks`` is the schema's object of scales for blocks, or None. ``stored``: bytes
+    of the constant, which are ``strings`` if it has some.
+    """
+
+    index: int
+    name: str
+    type: str
+    shape: Shape | None
+    value: NDArray[Any] | None
+    scales: NDArray[np.float32]
+    axis: int
+    sparsity: Any
+    blocks: Any
+    stored: int
+    strings: bytes
+
+    @property
+    def scale(self) -> float:
+        """What LiteRT takes for the scale: 0 without one."""
+        return float(self.scales[0]) if self.scales.size == 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """``inputs`` and ``outputs`` are None where they are left out; ``options`` the schema's object, or None."""
+
+    index: int
+    kind: str
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[Operand | None, ...]
+    intermediates: tuple[int, ...]
+    options: Any
+    custom: bytes
+
+    def option(self, name: str) -> Any:
+        """A field of the options: 0 where there are none, as LiteRT has it."""
+        return getattr(self.options, name, 0) or 0
+
+    def dims(self, name: str) -> list[int]:
+        """A list among the options."""
+        found = getattr(self.options, name, None)
+        return [] if found is None else [int(d) for d in found]
+
+    def shape(self, position: int) -> Shape | None:
+        """An input's."""
+        found = self.inputs[position] if position < len(self.inputs) else None
+        return None if found is None else found.shape
+
+    def value(self, position: int) -> NDArray[Any] | None:
+        """An input's."""
+        found = self.inputs[position] if position < len(self.inputs) else None
+        return None if found is None else found.value
+
+    def type(self, position: int) -> str:
+        """An input's; empty where it is left out."""
+        found = self.inputs[position] if position < len(self.inputs) else None
+        return "" if found is None else found.type
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """``inputs`` and ``outputs`` are indices of tensors."""
+
+    operators: tuple[Operator, ...]
+    operands: tuple[Operand, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def read(content: bytes, prepared: Shapes | None = None) -> tuple[Subgraph, ...]:
+    """The subgraphs, with the shapes that LiteRT has ``prepared`` or else those that no operator makes.
+
+    Raises Malformed.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    try:
+        model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+        names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+        types = {value: name.lower() for name, value in vars(schema.TensorType).items() if isinstance(value, int)}
+        kinds = [_kind(names, code) for code in _list(model.operatorCodes)]
+        return tuple(
+            _subgraph(content, model, subgraph, kinds, types, None if prepared is None else prepared.get(k, {}))
+            for k, subgraph in enumerate(_list(model.subgraphs))
+        )
+    except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
+        raise Malformed(f"no sound .tflite model: {type(error).__name__} while reading it") from error
+
+
+def _kind(names: Mapping[int, str], code: Any) -> str:
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    name = names.get(number, f"BUILTIN_{number}")
+    return (code.customCode or b"").decode("utf-8", "replace") if name == "CUSTOM" else name
+
+
+def _subgraph(
+    content: bytes, model: Any, subgraph: Any, kinds: Sequence[str], types: Mapping[int, str],
+    prepared: Mapping[int, Shape] | None,
+) -> Subgraph:  # fmt: skip
+    made = {int(t) for op in _list(subgraph.operators) for t in _list(op.outputs)}
+    operands = tuple(
+        _operand(content, model, t, index, types, prepared, index in made)
+        for index, t in enumerate(_list(subgraph.tensors))
+    )
+    if any(not -1 <= int(t) < len(operands) for op in _list(subgraph.operators) for t in _tensors(op)):
+        raise IndexError
+    operators = tuple(
+        Operator(
+            index, kinds[op.opcodeIndex], _chosen(operands, op.inputs), _chosen(operands, op.outputs),
+            tuple(int(t) for t in _list(op.intermediates)),
+            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2, _custom(content, op),
+        )
+        for index, op in enumerate(_list(subgraph.operators))
+    )  # fmt: skip
+    ends = [tuple(int(t) for t in _list(part)) for part in (subgraph.inputs, subgraph.outputs)]
+    return Subgraph(operators, operands, *ends)
+
+
+def _operand(
+    content: bytes, model: Any, tensor: Any, index: int, types: Mapping[int, str], prepared: Mapping[int, Shape] | None,
+    made: bool,
+) -> Operand:  # fmt: skip
+    shape: Shape | None = tuple(int(d) for d in _list(tensor.shape))
+    buffer = model.buffers[tensor.buffer]
+    stored: Any = _list(buffer.data)
+    if buffer.offset and buffer.offset > 1:  # large files keep their constants behind the flatbuffer
+        stored = np.frombuffer(content, np.uint8, buffer.size, buffer.offset)
+    kind, value = types.get(tensor.type, f"type {tensor.type}"), None
+    if len(stored) and kind in _DTYPES and tensor.sparsity is None and not tensor.isVariable:
+        value = np.asarray(stored, np.uint8).view(_DTYPES[kind]).reshape(shape)
+    elif made:
+        shape = None if prepared is None else prepared.get(index)
+    elif prepared is not None:
+        shape = prepared.get(index, shape)
+    quantisation = tensor.quantization
+    scales = np.asarray(_list(quantisation.scale) if quantisation is not None else [], np.float32)
+    name = (tensor.name or b"").decode("utf-8", "replace")
+    axis = int(quantisation.quantizedDimension) if quantisation is not None else 0
+    blocks = getattr(quantisation, "details", None)
+    blocks = blocks if hasattr(blocks, "blockSize") else None
+    strings = bytes(np.asarray(stored, np.uint8)) if kind == "string" else b""
+    return Operand(index, name, kind, shape, value, scales, axis, tensor.sparsity, blocks, len(stored), strings)
+
+
+def _chosen(operands: Sequence[Operand], indices: Any) -> tuple[Operand | None, ...]:
+    return tuple(operands[int(t)] if int(t) >= 0 else None for t in _list(indices))
+
+
+def _tensors(op: Any) -> list[int]:
+    return [*_list(op.inputs), *_list(op.outputs), *_list(op.intermediates)]
+
+
+def _custom(content: bytes, op: Any) -> bytes:
+    if op.largeCustomOptionsOffset and op.largeCustomOptionsOffset > 1:
+        return content[op.largeCustomOptionsOffset : op.largeCustomOptionsOffset + op.largeCustomOptionsSize]
+    return bytes(np.asarray(_list(op.customOptions), np.uint8))
+
+
+def _list(values: Any) -> Sequence[Any]:
+    """A vector of the schema, which is None where it is empty."""
+    return [] if values is None else values

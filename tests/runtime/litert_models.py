@@ -1,0 +1,317 @@
+"""Models of one operator for LiteRT: a sound one that runs for each operator, and changes that it must not be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import flatbuffers  # type: ignore[import-untyped]
+import numpy as np
+
+from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, schema, write_tflite
+
+Edit = Callable[[Any, Any], None]  #: of the schema's objects: model and operator
+
+
+def tensor(
+    shape: list[int], dtype: str = "float32", scale: Any = None, data: Any = None, *, axis: int = 0,
+    variable: bool = False, zero: int = 0,
+) -> StoredTensor:  # fmt: skip
+    """A tensor; ``data`` makes it a constant."""
+    value = None if data is None else np.asarray(data, dtype if dtype != "int4" else np.int8)
+    scales = None if scale is None else np.atleast_1d(np.float32(scale))
+    return StoredTensor("t", tuple(shape), dtype, scales, np.array([zero]), axis, value, variable)
+
+
+def numbers(*values: int, dtype: str = "int32") -> StoredTensor:
+    """A constant vector."""
+    return tensor([len(values)], dtype, data=values)
+
+
+def scalar(value: int, dtype: str = "int32") -> StoredTensor:
+    """A constant number."""
+    return tensor([], dtype, data=value)
+
+
+@dataclass
+class Net:
+    """One operator; inputs that are no constants are the graph's. ``fields`` of the table ``options``."""
+
+    kind: str
+    inputs: list[StoredTensor]
+    outputs: list[StoredTensor]
+    options: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
+    edit: Edit | None = None
+
+    def change(self, **given: Any) -> Net:
+        """Another input, output, field: ``in0=tensor(...)``, ``out0=tensor(...)``, ``beta=0.0``, ``left_out=(1,)``."""
+        inputs, outputs, fields, rest = list(self.inputs), list(self.outputs), dict(self.fields), {}
+        for name, value in given.items():
+            if name in ("left_out", "edit", "options"):
+                rest[name] = value
+            elif name[:-1] == "in":
+                inputs[int(name[-1])] = value
+            elif name[:-1] == "out":
+                outputs[int(name[-1])] = value
+            else:
+                fields[name] = value
+        return replace(self, inputs=inputs, outputs=outputs, fields=fields, **rest)
+
+    def save(self, path: Path) -> bytes:
+        """The model's bytes."""
+        tensors = [replace(t, name=f"t{k}") for k, t in enumerate([*self.inputs, *self.outputs])]
+        count = len(self.inputs)
+        made = list(range(count, len(tensors)))
+        given = [k for k in range(count) if tensors[k].data is None and not tensors[k].variable]
+        read = [-1 if k in self.left_out else k for k in range(count)]
+        op = StoredOperator(self.kind, read, made, self.options, self.fields)
+        content = write_tflite(path, tensors, [op], [k for k in given if k not in self.left_out], made).read_bytes()
+        return content if self.edit is None else edited(content, self.edit)
+
+
+def edited(content: bytes, edit: Edit) -> bytes:
+    """The model with its first operator changed."""
+    s = schema()
+    model = s.ModelT.InitFromObj(s.Model.GetRootAs(content, 0))
+    edit(model, model.subgraphs[0].operators[0])
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
+def _second_options(name: str, **fields: Any) -> Edit:
+    def edit(_: Any, op: Any) -> None:
+        s = schema()
+        op.builtinOptions2 = getattr(s, f"{name}T")()
+        op.builtinOptions2Type = getattr(s.BuiltinOptions2, name)
+        for field_name, value in fields.items():
+            setattr(op.builtinOptions2, field_name, value)
+
+    return edit
+
+
+def _pair(kind: str, dtype: str = "float32", made: str = "", options: str = "", scale: Any = None) -> Net:
+    x = tensor([2, 3], dtype, scale)
+    return Net(kind, [x, x], [tensor([2, 3], made or dtype, None if made else scale)], options)
+
+
+def _high(net: Net) -> Net:
+    """Two inputs of nine dimensions that are broadcast."""
+    x, y, made = net.inputs[0], net.inputs[1], net.outputs[0]
+    return net.change(
+        in0=replace(x, shape=(2, *[1] * 8)),
+        in1=replace(y, shape=(*[1] * 8, 3)),
+        out0=replace(made, shape=(2, *[1] * 7, 3)),
+    )
+
+
+_POINTWISE = {
+    **{kind: _pair(kind, options=f"{kind.title()}Options") for kind in ("ADD", "SUB", "MUL", "DIV")},
+    **{kind: _pair(kind) for kind in ("MAXIMUM", "MINIMUM", "POW", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE")},
+    **{kind: _pair(kind, "bool") for kind in ("LOGICAL_AND", "LOGICAL_OR")},
+    **{kind: _pair(kind, "int32") for kind in ("BITWISE_XOR", "RIGHT_SHIFT")},
+    **{
+        kind: _pair(kind, made="bool")
+        for kind in ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
+    },
+    "PRELU": _pair("PRELU"),
+}
+_SUMS = {kind: _pair(kind, "int8", options=f"{kind.title()}Options", scale=0.5) for kind in ("ADD", "SUB")}
+_SUMS["SQUARED_DIFFERENCE"] = _pair("SQUARED_DIFFERENCE", "int8", scale=0.5)
+_COMPARED = {
+    kind: replace(
+        _pair(kind, "int8", made="bool"), inputs=[tensor([4], "int8", 0.5)] * 2, outputs=[tensor([4], "bool")]
+    )
+    for kind in ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
+}
+_TABLES16 = {
+    kind: Net(kind, [tensor([4], "int16", 0.5)], [tensor([4], "int16", 0.5)]) for kind in ("LOG", "RSQRT", "SQRT")
+}
+_ROWS = {
+    "FAKE_QUANT": Net("FAKE_QUANT", [tensor([4])], [tensor([4])], "FakeQuantOptions", {"max": 1.0, "numBits": 8}),
+    "RESHAPE": Net("RESHAPE", [tensor([2, 2]), numbers(4)], [tensor([4])], "ReshapeOptions"),
+    "SUM": Net("SUM", [tensor([2, 3]), numbers(1)], [tensor([2])], "ReducerOptions"),
+    "MATRIX_DIAG": Net("MATRIX_DIAG", [tensor([2])], [tensor([2, 2])]),
+    "SIGN": Net("SIGN", [tensor([2])], [tensor([2])]),
+    "CUMSUM": Net("CUMSUM", [tensor([2, 2]), scalar(1)], [tensor([2, 2])], "CumsumOptions"),
+    "CONCATENATION": Net("CONCATENATION", [tensor([2]), tensor([2])], [tensor([4])], "ConcatenationOptions"),
+    "SPLIT": Net("SPLIT", [scalar(0), tensor([4])], [tensor([2]), tensor([2])], "SplitOptions", {"numSplits": 2}),
+    "ONE_HOT": Net(
+        "ONE_HOT", [tensor([2], "int32"), scalar(3), scalar(1), scalar(0)], [tensor([2, 3], "int32")], "OneHotOptions",
+        {"axis": -1},
+    ),
+    "LSH_PROJECTION": Net(
+        "LSH_PROJECTION", [tensor([2, 3], data=np.ones((2, 3))), tensor([4])], [tensor([6], "int32")],
+        "LSHProjectionOptions", {"type": 2},
+    ),
+    "EMBEDDING_LOOKUP": Net("EMBEDDING_LOOKUP", [numbers(1, 0), tensor([3, 4])], [tensor([2, 4])]),
+    "BATCH_MATMUL": Net("BATCH_MATMUL", [tensor([2, 3]), tensor([3, 2])], [tensor([2, 2])], "BatchMatMulOptions"),
+    "ARG_MAX": Net(
+        "ARG_MAX", [tensor([2, 3]), scalar(1)], [tensor([2], "int32")], "ArgMaxOptions", {"outputType": 2}
+    ),
+    "ARG_MIN": Net(
+        "ARG_MIN", [tensor([2, 3]), scalar(1)], [tensor([2], "int32")], "ArgMinOptions", {"outputType": 2}
+    ),
+    "SHAPE": Net("SHAPE", [tensor([2, 3])], [tensor([2], "int32")], "ShapeOptions", {"outType": 2}),
+    "ATAN2": _pair("ATAN2"),
+    "BITCAST": Net("BITCAST", [tensor([4], "int32")], [tensor([4])]),
+    "BROADCAST_ARGS": Net("BROADCAST_ARGS", [numbers(2, 1), numbers(3)], [tensor([2], "int32")]),
+    "CONV_2D": Net(
+        "CONV_2D", [tensor([1, 2, 2, 2]), tensor([2, 1, 1, 2], data=np.ones((2, 1, 1, 2))), tensor([2], data=[0, 0])],
+        [tensor([1, 2, 2, 2])], "Conv2DOptions",
+        {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1},
+    ),
+    "DEPTHWISE_CONV_2D": Net(
+        "DEPTHWISE_CONV_2D",
+        [tensor([1, 2, 2, 2]), tensor([1, 1, 1, 2], "int8", [0.5, 0.25], [[[[1, 2]]]], axis=3), tensor([2], data=[0,
+            0])],
+        [tensor([1, 2, 2, 2])], "DepthwiseConv2DOptions",
+        {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1, "depthMultiplier": 1},
+    ),
+    "TRANSPOSE_CONV": Net(
+        "TRANSPOSE_CONV", [numbers(1, 2, 2, 2), tensor([2, 1, 1, 3], "int8", [1, 2], np.ones((2, 1, 1, 3))),
+            tensor([1, 2, 2, 3])],
+        [tensor([1, 2, 2, 2])], "TransposeConvOptions", {"strideH": 1, "strideW": 1},
+    ),
+    "FULLY_CONNECTED": Net(
+        "FULLY_CONNECTED", [tensor([1, 3]), tensor([2, 3], "int8", [0.5, 0.25], np.ones((2, 3)))], [tensor([1, 2])],
+        "FullyConnectedOptions",
+    ),
+    "DEQUANTIZE": Net("DEQUANTIZE", [tensor([2, 3], "int8", [1, 2])], [tensor([2, 3])]),
+    "QUANTIZE": Net("QUANTIZE", [tensor([2, 3])], [tensor([2, 3], "int8", [1, 2])]),
+    "DILATE": Net("DILATE", [tensor([2]), numbers(2), scalar(0, "float32")], [tensor([3])],
+        edit=_second_options("DilateOptions")),
+    "EMBEDDING_LOOKUP_SPARSE": Net(
+        "EMBEDDING_LOOKUP_SPARSE",
+        [numbers(1, 0), tensor([2, 2], "int32", data=[[0, 0], [1, 0]]), numbers(2, 1), tensor([2], data=[1, 1]),
+            tensor([3, 4])],
+        [tensor([2, 4])], "EmbeddingLookupSparseOptions", {"combiner": 1},
+    ),
+    "LOCAL_RESPONSE_NORMALIZATION": Net(
+        "LOCAL_RESPONSE_NORMALIZATION", [tensor([1, 1, 1, 4])], [tensor([1, 1, 1, 4])],
+            "LocalResponseNormalizationOptions",
+        {"radius": 1, "bias": 1.0, "alpha": 1.0, "beta": 0.5},
+    ),
+    "LOG_SOFTMAX": Net("LOG_SOFTMAX", [tensor([1, 4], "int8", 0.5)], [tensor([1, 4], "int8", 0.0625, zero=127)]),
+    "SOFTMAX": Net(
+        "SOFTMAX", [tensor([1, 4], "int8", 0.5)], [tensor([1, 4], "int8", 1 / 256, zero=-128)], "SoftmaxOptions",
+            {"beta": 1.0}
+    ),
+    "MATRIX_SET_DIAG": Net("MATRIX_SET_DIAG", [tensor([2, 2]), tensor([2])], [tensor([2, 2])]),
+    "RANDOM_STANDARD_NORMAL": Net("RANDOM_STANDARD_NORMAL", [numbers(2)], [tensor([2])], "RandomOptions"),
+    "RANDOM_UNIFORM": Net("RANDOM_UNIFORM", [numbers(2)], [tensor([2])], "RandomOptions"),
+    "RESIZE_BILINEAR": Net("RESIZE_BILINEAR", [tensor([1, 2, 2, 1]), numbers(3, 3)], [tensor([1, 3, 3, 1])],
+        "ResizeBilinearOptions"),
+    "RESIZE_NEAREST_NEIGHBOR": Net(
+        "RESIZE_NEAREST_NEIGHBOR", [tensor([1, 2, 2, 1]), numbers(3, 3)], [tensor([1, 3, 3, 1])],
+            "ResizeNearestNeighborOptions"
+    ),
+    "REVERSE_SEQUENCE": Net(
+        "REVERSE_SEQUENCE", [tensor([2, 3]), numbers(3, 1)], [tensor([2, 3])], "ReverseSequenceOptions", {"seqDim": 1}
+    ),
+    "STRIDED_SLICE": Net(
+        "STRIDED_SLICE", [tensor([4, 4]), numbers(0, 1), numbers(4, 3), numbers(2, 1)], [tensor([2, 2])],
+            "StridedSliceOptions"
+    ),
+    "TRANSPOSE": Net("TRANSPOSE", [tensor([2, 3]), numbers(1, 0)], [tensor([3, 2])], "TransposeOptions"),
+    "SVDF": Net(
+        "SVDF",
+        [tensor([1, 3]), tensor([2, 3], data=np.ones((2, 3))), tensor([2, 4], data=np.ones((2, 4))), tensor([2],
+            data=[0, 0]),
+         tensor([1, 8], variable=True)],
+        [tensor([1, 2])], "SVDFOptions", {"rank": 1},
+    ),
+    "RNN": Net(
+        "RNN",
+        [tensor([1, 3]), tensor([2, 3], data=np.ones((2, 3))), tensor([2, 2], data=np.ones((2, 2))), tensor([2],
+            data=[0, 0]),
+         tensor([1, 2], variable=True)],
+        [tensor([1, 2])], "RNNOptions",
+    ),
+}  # fmt: skip
+
+#: what runs, and is never refused
+SOUND: list[Net] = [
+    *_POINTWISE.values(), *_SUMS.values(), *_COMPARED.values(), *_TABLES16.values(), *_ROWS.values(),
+    _SUMS["SUB"].change(out0=tensor([2, 3], "int8", 1e-9)),
+    _pair("MUL", "int16", scale=0.5, options="MulOptions").change(out0=tensor([2, 3], "int8", 0.5)),
+    _ROWS["RESHAPE"].change(in1=tensor([1, 1], "int8", data=[[3]]), newShape=[4]),
+    _ROWS["MATRIX_DIAG"].change(in0=tensor([2], "int8"), out0=tensor([2, 2], "int8")),
+]  # fmt: skip
+
+_WIDE16 = _pair("MUL", "int16", scale=0.5, options="MulOptions")
+#: (model, what the refusal says)
+UNSOUND: list[tuple[Net, str]] = [
+    (_ROWS["FAKE_QUANT"].change(in0=tensor([4], "int8", 1.0)),
+        "input 0 (t0) is int8; LiteRT's kernel takes float32 there"),
+    (_ROWS["FAKE_QUANT"].change(out0=tensor([4], "int8", 1.0)), "output 0 (t1) is int8"),
+    (_ROWS["RESHAPE"].change(out0=tensor([4], "int8")), "output 0 (t2) is int8; LiteRT's kernel takes float32"),
+    (_ROWS["RESHAPE"].change(left_out=(1,)), "input 1 is left out"),
+    (_ROWS["SUM"].change(out0=tensor([2], "int8")), "output 0 (t2) is int8"),
+    (_ROWS["MATRIX_DIAG"].change(in0=tensor([2], "bool"), out0=tensor([2, 2], "bool")), "input 0 (t0) is bool"),
+    (_ROWS["CUMSUM"].change(out0=tensor([2, 2], "int8")), "output 0 (t2) is int8"),
+    (_ROWS["CONCATENATION"].change(out0=tensor([4], "int8")), "output 0 (t2) is int8"),
+    (_ROWS["SPLIT"].change(in0=scalar(0, "int8")), "input 0 (t0) is int8; LiteRT's kernel takes int32"),
+    (_ROWS["ONE_HOT"].change(in1=scalar(3, "int8")), "input 1 (t1) is int8; LiteRT's kernel takes int32"),
+    (_ROWS["LSH_PROJECTION"].change(out0=tensor([6], "int8")), "output 0 (t2) is int8"),
+    (_ROWS["LSH_PROJECTION"].change(in0=tensor([2, 3], "int8")), "input 0 (t0) is int8"),
+    (_ROWS["EMBEDDING_LOOKUP"].change(out0=tensor([2, 4], "int8")), "takes float32 or float16 there"),
+    (_ROWS["BATCH_MATMUL"].change(out0=tensor([2, 2], "int8")), "output 0 (t2) is int8"),
+    (_ROWS["SOFTMAX"].change(in0=tensor([1, 4])), "output 0 (t1) is int8; LiteRT's kernel takes float32"),
+    (_POINTWISE["PRELU"].change(in1=tensor([2, 3], "int8")), "input 1 (t1) is int8"),
+    (_POINTWISE["MUL"].change(out0=tensor([2, 3], "int8")), "output 0 (t2) is int8"),
+    (_ROWS["CONV_2D"].change(in1=tensor([2, 1, 1, 2], "int16", data=np.ones((2, 1, 1, 2)))), "input 1 (t1) is int16"),
+    (_ROWS["ARG_MAX"].change(out0=tensor([2], "int64")), "output 0 is int64, and the option outputType makes it int32"),
+    (_ROWS["ARG_MIN"].change(outputType=4), "the option outputType makes it int64"),
+    (_ROWS["SHAPE"].change(outType=4), "the option outType makes it int64"),
+    (_ROWS["ATAN2"].change(in1=tensor([2, 1])), "inputs 0 and 1 have the shapes [2, 3] and [2, 1]"),
+    (_ROWS["BITCAST"].change(in0=tensor([4], "int8"), out0=tensor([4], "int4")), "t1 is int4"),
+    (_ROWS["BROADCAST_ARGS"].change(in1=numbers(3, 2), in0=numbers(2, 2)), "shapes that fit each other"),
+    (_ROWS["CONV_2D"].change(in1=tensor([2, 1, 1, 2], "int8", [1, 2], np.ones((2, 1, 1, 2)), axis=3)), "along axis 3"),
+    (_ROWS["CONV_2D"].change(in1=tensor([2, 1, 1, 1], "int8", 1, np.ones((2, 1, 1, 1)))), "weights of one scale"),
+    (_ROWS["DEPTHWISE_CONV_2D"].change(in1=tensor([1, 1, 1, 2], "int8", 0.5, [[[[1, 2]]]])),
+        "1 scales; LiteRT's kernel reads 2"),
+    (_ROWS["TRANSPOSE_CONV"].change(in1=tensor([2, 1, 1, 3], "int8", [1, 2, 3], np.ones((2, 1, 1, 3)), axis=3)),
+        "along axis 3"),
+    (_ROWS["FULLY_CONNECTED"].change(in1=tensor([2, 3], "int8", [1, 2, 3], np.ones((2, 3)), axis=1)), "along axis 1"),
+    (_ROWS["FULLY_CONNECTED"].change(in0=tensor([]), keepNumDims=True), "an input without dimensions"),
+    (_ROWS["DEQUANTIZE"].change(in0=tensor([], "int8", [1, 2])), "t0 has 2 scales for the shape []"),
+    (_ROWS["QUANTIZE"].change(out0=tensor([], "int8", [1, 2]), in0=tensor([])), "QUANTIZE"),
+    (_ROWS["DILATE"].change(in0=tensor([0]), out0=tensor([0])), "input 0 has the shape [0]"),
+    (_ROWS["DILATE"].change(in1=numbers(0)), "a number of 1 or more for each dimension"),
+    (_ROWS["EMBEDDING_LOOKUP_SPARSE"].change(in1=tensor([2, 2], "int32", data=[[0, 0], [9, 0]])),
+        "indices within the dense"),
+    (_ROWS["EMBEDDING_LOOKUP_SPARSE"].change(in4=tensor([3, 4], "int8")), "input 4 (t4) is int8"),
+    (_pair("FLOOR_MOD", "int32").change(in0=numbers(-(2**31)), in1=numbers(-1), out0=tensor([1], "int32")), "no -1"),
+    (_ROWS["LOCAL_RESPONSE_NORMALIZATION"].change(radius=-1), "the option radius is -1"),
+    (_ROWS["LOG_SOFTMAX"].change(in0=tensor([1, 4], "int8", 1e-9)), "at which LiteRT ends the process"),
+    (_ROWS["SOFTMAX"].change(beta=0.0), "beta 0, at which LiteRT ends the process"),
+    (_ROWS["MATRIX_SET_DIAG"].change(in1=tensor([1])), "LiteRT's kernel reads 2 elements"),
+    (_WIDE16.change(in1=tensor([3], "int16", 0.5), out0=tensor([2, 3], "int8", 0.5)), "[2, 3] and [3]"),
+    (_ROWS["RANDOM_STANDARD_NORMAL"].change(in0=numbers(-1)), "sizes of 0 and more"),
+    (_ROWS["RANDOM_UNIFORM"].change(in0=numbers(-1)), "sizes of 0 and more"),
+    (_ROWS["RESIZE_BILINEAR"].change(in0=tensor([1, 0, 2, 1])), "read as if none was 0"),
+    (_ROWS["RESIZE_NEAREST_NEIGHBOR"].change(in0=tensor([1, 2, 0, 1])), "read as if none was 0"),
+    (_ROWS["RESIZE_NEAREST_NEIGHBOR"].change(in1=numbers(0, 3)), "sizes of 1 and more"),
+    (_ROWS["REVERSE_SEQUENCE"].change(in1=numbers(3, 4)), "input 1 holds 3, 4; LiteRT's kernel takes lengths from 0"),
+    (_ROWS["STRIDED_SLICE"].change(in3=numbers(1)), "LiteRT takes them for equal"),
+    (_ROWS["STRIDED_SLICE"].change(ellipsisMask=3), "2 ellipses"),
+    (_ROWS["STRIDED_SLICE"].change(in0=tensor([4])), "bounds of 2 axes for an input of 1"),
+    (_ROWS["STRIDED_SLICE"].change(in3=numbers(2**31 - 1, 1)), "which LiteRT's counter does not hold"),
+    (_ROWS["STRIDED_SLICE"].change(offset=True, newAxisMask=1), "the option offset"),
+    (_ROWS["TRANSPOSE"].change(in1=numbers(1, 1)), "input 1 holds 1, 1; LiteRT's kernel takes each axis once"),
+    (_ROWS["TRANSPOSE"].change(in0=tensor([]), in1=tensor([0], "int32"), out0=tensor([])), "has 0 dimensions"),
+    (_ROWS["SVDF"].change(in2=tensor([2, 0])), "read as if none was 0"),
+    (_ROWS["SVDF"].change(in0=tensor([1, 3], "int8")), "input 1 (t1) is float32; LiteRT's kernel takes int8"),
+    (_ROWS["RNN"].change(in0=tensor([1])), "input 0 has 1 dimensions; LiteRT's kernel takes 2"),
+    *((_high(net), "LiteRT broadcasts at most 8") for net in _POINTWISE.values()),
+    *((net.change(out0=tensor([2, 3], "int8", 1e-9)), "ends the process") for kind,
+        net in _SUMS.items() if kind != "SUB"),
+    *((net.change(in0=tensor([2, 3], "int8")), "the scales 0 and 0.5") for net in _SUMS.values()),
+    *((net.change(in1=tensor([4], "int8", 1.0)), "t1 has the scale 1") for net in _COMPARED.values()),
+    *((net.change(in0=tensor([4], "int16")), "no table") for net in _TABLES16.values()),
+]  # fmt: skip
