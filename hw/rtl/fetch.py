@@ -127,12 +127,16 @@ class Fetch(Elaboratable):
         with m.If(self.beat_valid):
             m.d.sync += last.eq(last + per_beat)
         beats = self.program_beats
-        room = Signal.like(spare)  # beyond the first burst's; ``program_beats`` stands since before ``start``
-        m.d.sync += room.eq(c.fetch_beats - Mux(beats >= longest, longest, beats[:shift]))
+        # found ahead, as ``program_beats`` stands since before ``start``: room beyond the first burst's, what there is
+        room, found = Signal.like(spare), Signal(3)
+        two, one = beats[shift + 1 :].any(), beats[shift:].any()
+        m.d.sync += [
+            room.eq(Mux(one, c.fetch_beats - longest, c.fetch_beats - beats[:shift])),
+            found.eq(Cat(two, one, beats.any())),
+        ]
         with m.If(self.start):
             m.d.sync += [
-                left.eq(beats), several.eq(beats >= 2 * longest), more.eq(beats >= longest), some.eq(beats != 0),
-                spare.eq(room),
+                left.eq(beats), Cat(several, more, some).eq(found), spare.eq(room),
                 self.request_address.eq(self.program_address >> self.beat_shift),
                 first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0),
             ]  # fmt: skip

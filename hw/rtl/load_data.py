@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value
-from amaranth.lib import data
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
 
 from tilewright.config import Config
 from tilewright.hw.rtl.layout import view, widest_format
@@ -49,9 +48,17 @@ class LoadData(Elaboratable):
         c = self.config
         width = len(self.head)
         # every burst in flight may belong to another tile, and one more may not have requested yet
-        # two facts of a tile's first slot take long to find, so they are found as it enters, and wait along with it
-        m.submodules.tiles = tiles = Queue(width + TAG_BITS + 2, c.outstanding + 2)
-        first_slot = tiles.load_data[width + TAG_BITS :]
+        last_parts, cols_per_beat = [], []
+        for index in range(8):
+            entry = entry_bytes(c, Memory(index)) if index < len(Memory) else c.beat_bytes
+            last_parts.append(max(1, entry // c.beat_bytes) - 1)
+            cols_per_beat.append(max(1, c.beat_bytes // entry))
+        part = Signal.like(self.part)
+        per_beat, last_part = Signal(range(max(cols_per_beat) + 1), reset_less=True), Signal.like(part, reset_less=True)
+        # facts that take long to find are found as a tile enters, and wait along with it
+        facts = len(per_beat) + len(last_part) + 2
+        m.submodules.tiles = tiles = Queue(width + TAG_BITS + facts, c.outstanding + 2)
+        found = tiles.load_data[width + TAG_BITS :]
         word = tiles.head[:width]
         load, fill, wait = (view(op, word, c) for op in (Opcode.LOAD, Opcode.FILL, Opcode.WAIT))
         entering, entering_wait = (view(op, self.head, c) for op in (Opcode.LOAD, Opcode.WAIT))
@@ -65,27 +72,18 @@ class LoadData(Elaboratable):
         row_offset, offset = Signal(offset_bits, reset_less=True), Signal(offset_bits, reset_less=True)
         rows_left, cols_left = Signal.like(load.rows, reset_less=True), Signal.like(load.cols, reset_less=True)
         wait_left = Signal.like(wait.cycles, reset_less=True)
-        part = Signal.like(self.part)
         step, entry_done, row_done, tile_done = Signal(), Signal(), Signal(), Signal()
         # the counters' zeros are found a cycle ahead: whether LOAD may issue hangs on them
         cols_end, rows_end, wait_end = (Signal(name=f"{n}_end", reset_less=True) for n in ("cols", "rows", "wait"))
         more_slots = Signal(reset_less=True)  # a FILL or WAIT, and not in its last slot
         fill_end = Signal()  # ... FILL will be, after this slot
-        last_parts, cols_per_beat = [], []
-        for index in range(8):
-            entry = entry_bytes(c, Memory(index)) if index < len(Memory) else c.beat_bytes
-            last_parts.append(max(1, entry // c.beat_bytes) - 1)
-            cols_per_beat.append(max(1, c.beat_bytes // entry))
-        per_beat = Signal(range(max(cols_per_beat) + 1), reset_less=True)
-        last_part = Signal.like(part, reset_less=True)
         next_row = Signal.like(offset)
         entering_cols_end, entering_more = Signal(), Signal()
-
-        def columns_per_beat(tile: data.View) -> Value:
-            return Mux(tile.opcode == Opcode.LOAD, Array(cols_per_beat)[tile.memory], 1)
-
+        entering_per_beat, entering_last_part = Signal.like(per_beat), Signal.like(last_part)
         m.d.comb += [
-            entering_cols_end.eq(entering.cols < columns_per_beat(entering)),
+            entering_per_beat.eq(Mux(entering.opcode == Opcode.LOAD, Array(cols_per_beat)[entering.memory], 1)),
+            entering_last_part.eq(Mux(entering.opcode == Opcode.LOAD, Array(last_parts)[entering.memory], 0)),
+            entering_cols_end.eq(entering.cols < entering_per_beat),
             entering_more.eq(
                 (entering.opcode != Opcode.LOAD)
                 & Mux(
@@ -93,7 +91,9 @@ class LoadData(Elaboratable):
                 )
             ),
             tiles.write.eq(self.issue),
-            tiles.write_data.eq(Cat(self.head, self.tag, entering_cols_end, entering_more)),
+            tiles.write_data.eq(
+                Cat(self.head, self.tag, entering_cols_end, entering_more, entering_per_beat, entering_last_part)
+            ),
             step.eq(tiles.valid & (~is_load | self.beat_valid)),
             entry_done.eq(part == last_part),
             row_done.eq(entry_done & cols_end),
@@ -120,11 +120,9 @@ class LoadData(Elaboratable):
                 ]  # fmt: skip
         with m.If(tiles.load):
             m.d.sync += [
-                Cat(cols_end, more_slots).eq(first_slot),
+                Cat(cols_end, more_slots, per_beat, last_part).eq(found),
                 is_load.eq(coming.opcode == Opcode.LOAD), is_wait.eq(coming.opcode == Opcode.WAIT),
-                per_beat.eq(columns_per_beat(coming)), part.eq(0),
-                last_part.eq(Mux(coming.opcode == Opcode.LOAD, Array(last_parts)[coming.memory], 0)),
-                row_offset.eq(coming.sram), offset.eq(coming.sram),
+                part.eq(0), row_offset.eq(coming.sram), offset.eq(coming.sram),
                 rows_left.eq(coming.rows), rows_end.eq(coming.rows == 0),
                 cols_left.eq(coming.cols),
                 wait_left.eq(coming_wait.cycles), wait_end.eq(coming_wait.cycles == 0),

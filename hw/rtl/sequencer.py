@@ -39,7 +39,8 @@ class Sequencer(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         """Counters down to zero; terms are kept by addition alone.
 
-        Issue and retire hang on ``ready`` and ``last``; so zeros, and with them ``ready``, are found a cycle ahead.
+        Issue and retire hang on ``ready`` and ``last``; so zeros, and with them ``ready``, are found a cycle ahead, and
+        what is about to be zero two.
         """
         m = Module()
         active, waiting, paced, second = Signal(), Signal(), Signal(), Signal()
@@ -50,9 +51,11 @@ class Sequencer(Elaboratable):
         outer_left = Signal.like(self.outer, reset_less=True)
         wait_left = Signal.like(self.wait_cycles, reset_less=True)
         fresh, ready = Signal(), Signal(init=1)
-        # whether a counter is at zero, and whether that is its start
+        # whether a counter is at zero, whether it is at one, and whether it starts so
         uops_end, inner_end, outer_end = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
+        uops_near, inner_near, outer_near = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
         one_uop, one_inner = Signal(reset_less=True), Signal(reset_less=True)
+        two_uops, two_inner = Signal(reset_less=True), Signal(reset_less=True)
         uops_next, inner_next, outer_next = (Signal(name=f"{name}_end_next") for name in ("uops", "inner", "outer"))
         step, final, final_next, one_slot = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
@@ -63,9 +66,9 @@ class Sequencer(Elaboratable):
             self.ready.eq(ready),
             self.last.eq(ready & (active | waiting | ending)),
             # after a step; after the slot that is none the counters stay
-            uops_next.eq(Mux(uops_end, one_uop, uops_left == 1)),
-            inner_next.eq(Mux(uops_end, Mux(inner_end, one_inner, inner_left == 1), inner_end)),
-            outer_next.eq(Mux(uops_end & inner_end, outer_left == 1, outer_end)),
+            uops_next.eq(Mux(uops_end, one_uop, uops_near)),
+            inner_next.eq(Mux(uops_end, Mux(inner_end, one_inner, inner_near), inner_end)),
+            outer_next.eq(Mux(uops_end & inner_end, outer_near, outer_end)),
             final_next.eq(Mux(paced, ~second & uops_end & inner_end & outer_end, uops_next & inner_next & outer_next)),
             one_slot.eq(
                 Mux(
@@ -84,11 +87,15 @@ class Sequencer(Elaboratable):
             m.d.sync += [
                 fresh.eq(0), self.uop.eq(Mux(uops_end, begin, self.uop + 1)), uops_left.eq(uops_left - 1),
                 uops_end.eq(uops_next), inner_end.eq(inner_next), outer_end.eq(outer_next),
+                uops_near.eq(Mux(uops_end, two_uops, uops_left == 2)),
             ]  # fmt: skip
             with m.If(uops_end):
-                m.d.sync += [uops_left.eq(count), inner_left.eq(inner_left - 1)]
+                m.d.sync += [
+                    uops_left.eq(count), inner_left.eq(inner_left - 1),
+                    inner_near.eq(Mux(inner_end, two_inner, inner_left == 2)),
+                ]  # fmt: skip
                 with m.If(inner_end):
-                    m.d.sync += [inner_left.eq(inner), outer_left.eq(outer_left - 1)]
+                    m.d.sync += [inner_left.eq(inner), outer_left.eq(outer_left - 1), outer_near.eq(outer_left == 2)]
         with m.If(final | ready):
             m.d.sync += [active.eq(0), waiting.eq(0)]
         with m.If(self.issue):
@@ -99,7 +106,8 @@ class Sequencer(Elaboratable):
                 uops_left.eq(self.uop_count), inner.eq(self.inner), inner_left.eq(self.inner),
                 outer_left.eq(self.outer), wait_left.eq(self.wait_cycles), uops_end.eq(self.uop_count == 0),
                 one_uop.eq(self.uop_count == 0), inner_end.eq(self.inner == 0), one_inner.eq(self.inner == 0),
-                outer_end.eq(self.outer == 0),
+                outer_end.eq(self.outer == 0), uops_near.eq(self.uop_count == 1), two_uops.eq(self.uop_count == 1),
+                inner_near.eq(self.inner == 1), two_inner.eq(self.inner == 1), outer_near.eq(self.outer == 1),
             ]  # fmt: skip
         for name, operand in self.operands.items():
             outer_step = Signal.like(operand.outer, name=f"{name}_outer_step", reset_less=True)

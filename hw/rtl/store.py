@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 
 from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck
@@ -103,6 +103,7 @@ class Store(Elaboratable):
 
     def _walk(self, m: Module, fields: object, is_store: Signal, buffer: Queue) -> None:
         """Addresses of the tile's units, a part (beat) a cycle, as fast as the buffer has room."""
+        c = self.config
         offset_bits = len(fields.sram) + 1
         size, base = Signal.like(fields.wrap_size, reset_less=True), Signal.like(fields.wrap_base, reset_less=True)
         wrapped_base = Signal.like(base, reset_less=True)  # base less the size of what wraps
@@ -116,7 +117,7 @@ class Store(Elaboratable):
         cols, cols_left = Signal.like(fields.cols, reset_less=True), Signal.like(fields.cols, reset_less=True)
         rows_left = Signal.like(fields.rows, reset_less=True)
         cols_end, rows_end = Signal(reset_less=True), Signal(reset_less=True)  # it ends its row, the tile
-        part = Signal(range(max(2, self.parts)))
+        part = Signal(range(self.parts)) if self.parts > 1 else Const(0, 1)
         walking, step, unit_done = Signal(), Signal(), Signal()
         credit = Signal(range(BUFFER + 1), init=BUFFER)
         offset, after_col, after_row = Signal(offset_bits), Signal(offset_bits), Signal(offset_bits)
@@ -129,8 +130,9 @@ class Store(Elaboratable):
             after_row.eq(next_row + row_step),
         ]
         m.d.sync += credit.eq(credit + (buffer.pop & buffer.valid) - step)
-        with m.If(step):
-            m.d.sync += part.eq(Mux(unit_done, 0, part + 1))
+        if self.parts > 1:
+            with m.If(step):
+                m.d.sync += part.eq(Mux(unit_done, 0, part + 1))
         with m.If(unit_done):
             m.d.sync += [
                 self.read_address.eq(offset + Mux(Mux(cols_end, row_wraps, col_wraps), wrapped_base, base)),
@@ -147,7 +149,7 @@ class Store(Elaboratable):
         first = fields.sram
         with m.If(self.issue):
             m.d.sync += [
-                walking.eq(is_store), part.eq(0), size.eq(fields.wrap_size), base.eq(fields.wrap_base),
+                walking.eq(is_store), size.eq(fields.wrap_size), base.eq(fields.wrap_base),
                 wrapped_base.eq(fields.wrap_base - fields.wrap_size - 1),
                 self.read_address.eq(
                     first + Mux(first > fields.wrap_size, fields.wrap_base - fields.wrap_size - 1, fields.wrap_base)
@@ -158,13 +160,10 @@ class Store(Elaboratable):
                 cols.eq(fields.cols), cols_left.eq(fields.cols), cols_end.eq(fields.cols == 0),
                 rows_left.eq(fields.rows), rows_end.eq(fields.rows == 0),
             ]  # fmt: skip
+            if self.parts > 1:
+                m.d.sync += part.eq(0)
         # stages 2 and 3: act's latch and output register
         step_2, step_3 = Signal(), Signal()
         part_2, part_3 = Signal.like(part, reset_less=True), Signal.like(part, reset_less=True)
         m.d.sync += [step_2.eq(step), step_3.eq(step_2), part_2.eq(part), part_3.eq(part_2)]
-        bits = self.config.bus_bits
-        beats = [self.read_data[k * bits : (k + 1) * bits] for k in range(self.parts)]
-        m.d.comb += [
-            buffer.write.eq(step_3),
-            buffer.write_data.eq(Array(beats)[part_3] if self.parts > 1 else beats[0]),
-        ]
+        m.d.comb += [buffer.write.eq(step_3), buffer.write_data.eq(self.read_data.word_select(part_3, c.bus_bits))]

@@ -110,6 +110,7 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     base, beats = proof.free_like(unit.program_address, "base"), proof.free_like(unit.program_beats, "beats")
     take, beat_valid = proof.free_like(unit.take, "take"), proof.free_like(unit.beat_valid, "beat_valid")
     proof.free_like(unit.stop, "stop")
+    m.d.comb += Assume(~start | (beats == proof.before(beats, "beats_before")))  # the register's promise
     dispatched = proof.free_like(unit.dispatched, "dispatched")
 
     # room in the FIFO: what is free, what is on its way, and what stands in it or waits for dispatch, are all of it

@@ -68,6 +68,8 @@ def test_the_bursts_of_a_program_cover_it_exactly(version: int, bits: int, burst
         (("after.eq(Mux(several, longest, Mux(more, tail, 0)))", "after.eq(longest)"), True),
         (("spare.eq(spare + freed - after)", "spare.eq(spare + freed)"), True),
         (("spare.eq(spare - after)", "spare.eq(spare - length)"), True),
+        (("found.eq(Cat(two, one, beats.any()))", "found.eq(Cat(two, two, beats.any()))"), True),
+        (("room.eq(Mux(one, ", "room.eq(Mux(two, "), True),
         (("freed.eq((phase + per_word) // per_beat)", "freed.eq((phase + per_word) // per_beat + 1)"), True),
         (None, False),
     ],
