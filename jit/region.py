@@ -8,7 +8,6 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.tiled.program import TiledProgram
-from tilewright.progress import Progress
 from tilewright.runtime.artifact import Artifact
 
 
@@ -25,13 +24,12 @@ def refusal(graph: Graph, config: Config) -> str | None:
     return None
 
 
-def compile_region(graph: Graph, config: Config, progress: Progress | None = None) -> Artifact:
+def compile_region(graph: Graph, config: Config) -> Artifact:
     """The artifact of one region: its inputs and outputs are the graph's own tensors.
 
     Raises :class:`PlaceError` naming the operator that does not fit.
     """
-    compiled = compile_graph(graph, config, progress=progress)
-
+    compiled = compile_graph(graph, config)
     return Artifact(
         name=graph.name,
         config=config,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,10 +61,7 @@ def finished(folder: Path) -> dict[str, Result]:
     return found
 
 
-def run_campaign(
-    tasks: Iterable[Task], folder: Path, jobs: int = 1, shrink_seconds: float = 0.0,
-    progress: Callable[[Result], None] | None = None,
-) -> Iterator[Result]:  # fmt: skip
+def run_campaign(tasks: Iterable[Task], folder: Path, jobs: int = 1, shrink_seconds: float = 0.0) -> Iterator[Result]:
     """Run the tasks that the folder has no results of, in ``jobs`` processes; gives each result as it comes.
 
     With ``shrink_seconds``, the first failure of each class is shrunk into ``folder/minimal``.
@@ -82,8 +79,6 @@ def run_campaign(
         for result in pool.map_tasks(waiting):
             file.write(json.dumps(result.to_dict()) + "\n")
             file.flush()
-            if progress is not None:
-                progress(result)
             failure = (result.task.frontend, result.failure)
             if shrink_seconds and result.outcome.failed and failure not in shrunk:
                 shrunk.add(failure)

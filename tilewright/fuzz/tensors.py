@@ -131,11 +131,11 @@ def same_output(size: int, stride: int) -> int:
     return -(-size // stride)
 
 
-def window_output(name: str, size: int, kernel: int, stride: int, dilation: int = 1, pads: int = 0) -> int:
+def window_output(name: str, size: int, kernel: int, stride: int, dilation: int = 1) -> int:
     """Positions of a window over an axis."""
-    count = (size + pads - ((kernel - 1) * dilation + 1)) // stride + 1
+    count = (size - ((kernel - 1) * dilation + 1)) // stride + 1
     if count < 1:
-        raise BuildError(f"{name}: a window of {kernel} (dilation {dilation}) does not fit {size} + {pads}")
+        raise BuildError(f"{name}: a window of {kernel} (dilation {dilation}) does not fit {size}")
     return count
 
 
@@ -206,12 +206,10 @@ def mean_of(x: Tensor, count: int) -> Range:
     return Range(x.mean, max(x.std / math.sqrt(count), 1e-4))
 
 
-def random_weights(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, zero_point: int = 0, symmetric: bool = True
-) -> Array:
+def random_weights(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, zero_point: int = 0) -> Array:
     """Stored weights (int8 or uint8): mostly bell-shaped, sometimes flat, sparse, or at the ends of the range."""
     low, high = limits(dtype)
-    if symmetric and dtype == "int8":
+    if dtype == "int8":
         low = -127
     style = rng.choice(["normal", "flat", "sparse", "ends"], p=[0.7, 0.15, 0.1, 0.05])
     if style == "normal":
