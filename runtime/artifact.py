@@ -30,7 +30,7 @@ from tilewright.isa.container import dump as dump_program
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
 from tilewright.runtime.records import CompileOptions, Layer, check_meta
-from tilewright.runtime.steps import Step, TensorSpec, step_from_dict, step_to_dict
+from tilewright.runtime.steps import InterpreterStep, Step, TensorSpec, step_from_dict, step_to_dict
 from tilewright.schema import Count, Range, parse, read_json
 
 MAGIC = b"TWART\r\n\x1a"
@@ -173,6 +173,11 @@ def is_artifact(data: bytes) -> bool:
 def accelerator_layers(artifact: Artifact) -> list[dict[str, Any]]:
     """What the compiler recorded of the layers in the programs."""
     return [layer for program in artifact.programs for layer in program.meta.get("layers", [])]
+
+
+def is_stateful(artifact: Artifact) -> bool:
+    """Whether an inference depends on those before it in a stream."""
+    return bool(artifact.states) or any(isinstance(s, InterpreterStep) and s.stateful for s in artifact.steps)
 
 
 def placed_macs(artifact: Artifact) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from tilewright.arrays import save_array
 from tilewright.errors import TilewrightError
 from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
-from tilewright.runtime.artifact import Artifact, accelerator_layers
+from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
@@ -28,7 +28,7 @@ from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import TensorSpec
-from tilewright.runtime.stream import Kept, Stream, check_streams, is_stateful
+from tilewright.runtime.stream import Kept, Stream, check_streams
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -192,7 +192,8 @@ class Executable:
         }
         counters = {program: counted for flight in flights for program, counted in flight.counters.items()}
         timings = sum_timings(flight.timings for flight in flights)
-        report = build_report(self.artifact, self.device.label, count, counters, timings, digests, steady)
+        stream = kept is not None
+        report = build_report(self.artifact, self.device.label, count, counters, timings, digests, steady, stream)
         outputs = [results[tensor.name] for tensor in self.outputs]
         return (outputs[0] if len(outputs) == 1 else outputs), report
 

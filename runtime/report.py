@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
-from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs, unproven
+from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_stateful, placed_macs, unproven
 from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.explain import why
@@ -61,6 +61,7 @@ class Report:
     timings: Timings = field(default_factory=Timings)
     digests: Mapping[str, str] = field(default_factory=dict)  #: SHA-256 of all inputs, and of all outputs
     steady: Steady | None = None  #: of a run with inferences in flight
+    stream: bool = False  #: whether the inferences follow on each other
 
     @cached_property
     def longest(self) -> tuple[ProgramRun, ...]:
@@ -91,6 +92,15 @@ class Report:
             notes.append(f"no placement was sought, all that can runs on the accelerator: {reason}")
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
+        if is_stateful(self.artifact):
+            states = (
+                "went on: the inferences are steps of one stream" if self.stream else "were reset for each inference"
+            )
+            notes.append(
+                f"states that the network keeps {states}" + ("" if self.stream else "; --stream lets them go on")
+            )
+        elif self.stream:
+            notes.append("the network keeps no state: no inference of the stream depends on those before it")
         speedup = _ratio(self.cycles, self.interval_cycles)
         if len(self.longest) < len(self.runs):
             notes.append(
@@ -242,6 +252,7 @@ class Report:
             "inferences_per_second": measured(_ratio(1e3, self.interval_ms)),
             "with_host_per_second": measured(_ratio(1e3, self.interval_ms + self.host_ms)),
             "steady": self._steady(),
+            "stream": self.stream,
             "compile_s": self.artifact.compile_seconds,
             "simulate_s": self.timings.launch_s,
             "host": asdict(self.timings),
@@ -322,6 +333,7 @@ def build_report(
     timings: Timings,
     digests: Mapping[str, str],
     steady: Steady | None = None,
+    stream: bool = False,
 ) -> Report:
     """The report of a run; ``counters`` by program number."""
     first = {p: step.program for step in artifact.steps if isinstance(step, LaunchStep) for p in step.programs}
@@ -329,7 +341,7 @@ def build_report(
         ProgramRun(artifact.programs[index], counted, first[index] if counted.together else None)
         for index, counted in sorted(counters.items())
     ]
-    return Report(artifact, device, inferences, tuple(runs), timings, digests, steady)
+    return Report(artifact, device, inferences, tuple(runs), timings, digests, steady, stream)
 
 
 def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers
 from tilewright.runtime.interpreters import Interpreter
 from tilewright.runtime.report import Report
-from tilewright.runtime.steps import InterpreterStep
 
 _LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
@@ -78,11 +77,6 @@ class Stream:
     def reset(self) -> None:
         """Forget all states: the next inference begins as the first did."""
         self._kept = Kept(reset_states(self.artifact, 1))
-
-
-def is_stateful(artifact: Artifact) -> bool:
-    """Whether an inference depends on those before it in a stream."""
-    return bool(artifact.states) or any(isinstance(s, InterpreterStep) and s.stateful for s in artifact.steps)
 
 
 def check_streams(artifact: Artifact) -> None:

@@ -111,7 +111,7 @@ def test_a_compiled_artifact_runs_without_its_model(shell: Shell, toy: Path) -> 
 def test_check_reports_differences_with_exit_code_1(shell: Shell, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = np.zeros((2, 32), np.int8)
 
-    def outputs(model: Path, inputs: Any, progress: Any) -> list[Any]:
+    def outputs(model: Path, inputs: Any, progress: Any, *, stream: bool) -> list[Any]:
         exact = reference(inputs[0])[1].reshape(2, 32)
         return [exact + wrong]
 

@@ -17,6 +17,7 @@ from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import Floor, layer_macs
 from tilewright.jit.graph import Graph, Lstm, LstmSums
+from tilewright.jit.kernels.base import Uop
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.recurrent.cell import Scratch, activate
 from tilewright.jit.recurrent.scaling import INT32, pieces_of, saturate, scale
@@ -216,13 +217,17 @@ class _Writer:
         c, blocks, bias = self.c, self.blocks[which], self.biases[which]
         if bias is not None:
             self.w.alu(AluOp.MOV, sums, Run(bias.first, sums.count, c.out_units, sums.outer, 0))
-        uops = [(0, k * c.in_units, k, int(k > 0 or bias is not None)) for k in range(blocks)]
         for row, rows, place in self.weights.rows(which):
             self.w.gemm(
-                uops, outer=rows, inner=sums.outer, dst=sums.first + row * c.out_units, dst_outer=c.out_units,
-                dst_inner=sums.step * c.out_units, src=source, src_inner=blocks * c.in_units, wgt=place,
-                wgt_outer=blocks, wrap_base=0, wrap_size=c.act_units,
+                self._uops(which), outer=rows, inner=sums.outer, dst=sums.first + row * c.out_units,
+                dst_outer=c.out_units, dst_inner=sums.step * c.out_units, src=source, src_inner=blocks * c.in_units,
+                wgt=place, wgt_outer=blocks, wrap_base=0, wrap_size=c.act_units,
             )  # fmt: skip
+
+    def _uops(self, which: int) -> list[Uop]:
+        """Those of a row of products."""
+        added = int(self.biases[which] is not None)
+        return [(0, k * self.c.in_units, k, int(k > 0) | added) for k in range(self.blocks[which])]
 
     def _scaled(self, which: int, sums: Run, near: Run, far: Run) -> None:
         """Those of each gate as int16, saturated if need be."""
@@ -235,16 +240,19 @@ class _Writer:
         """The entry parts of some steps."""
         sums = Run(self.entries.first, 4 * self.n, self.c.out_units, count, 4 * self.n)
         self._sums(0, self._input(first), sums)
-        if first == 0:
-            self._prepare()
+        if first == 0 and self.weights.stay:  # else those that pass by are waited for more
+            self._prepare(sums)
         self._scaled(0, sums, self.x, self.gates)
 
-    def _prepare(self) -> None:
-        """Load the constants of cells while there is other work, not one after another where each is waited for."""
+    def _prepare(self, sums: Run) -> None:
+        """Load the constants of what follows while there is other work, not where each is waited for."""
+        for part in self.w.pieces(self._uops(1)):
+            self.w.resident(tuple(part))
         w, self.w = self.w, VectorWriter(self.c)
+        self._scaled(0, sums, self.x, self.gates)
         for step in (0, self.steps - 1):
             self._cell(step)
-        w.prepare(self.w)
+        w.prepare(self.w.constants)
         self.w = w
 
     def _step(self, step: int) -> None:

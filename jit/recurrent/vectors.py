@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -16,6 +17,9 @@ from tilewright.isa.spec import Memory, Opcode
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.base import uniform_prm
 from tilewright.jit.writer import InstructionWriter
+
+Constant = tuple[int, int, int, int] | bytes  #: an entry of prm (bias, multiplier, offset, shift), or a table
+AHEAD = 4  #: constants that are loaded ahead with an instruction
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,9 @@ class VectorWriter(InstructionWriter):
     def __init__(self, config: Config) -> None:
         super().__init__(config, 0)
         self.vectors = 0  #: that ALU has issued
-        self._entries: dict[tuple[int, int, int, int], int] = {}
-        self._used: dict[tuple[int, int, int, int] | bytes, None] = {}  #: entries of prm and tables, as first used
+        self.constants: dict[Constant, None] = {}  #: in the order of their first use
+        self._coming: list[Constant] = []
+        self._entries: dict[Constant, int] = {}
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
 
     def alu(self, function: AluOp, dst: Run, operand: Run | int) -> None:
@@ -66,7 +71,7 @@ class VectorWriter(InstructionWriter):
             Opcode.REQUANTIZE, src,
             {
                 "outer": src.outer, "inner": src.count, **dst.loops("dst"), **src.loops("src"), **self._wrap,
-                "prm": self._entry(0, multiplier, offset, shift), "rounding": int(rounding),
+                "prm": self._constant((0, multiplier, offset, shift)), "rounding": int(rounding),
                 "zero_point": zero_point, "lo": lo, "hi": hi,
             },
         )  # fmt: skip
@@ -76,10 +81,8 @@ class VectorWriter(InstructionWriter):
         combine: Combine = Combine.ADD, table: bytes | None = None,
     ) -> None:  # fmt: skip
         """``dst (combine)= round(slope * src + constant)``, int8, looked up in ``table``, to accumulators."""
-        entry = self._entry(*_line(slope, constant, table))
-        number = {} if table is None else {"lookup": 1, "table": self._resident_table(table)}
-        if table is not None:
-            self._used[table] = None
+        entry = self._constant(_line(slope, constant, table))
+        number = {} if table is None else {"lookup": 1, "table": self._constant(table)}
         self._issue(
             Opcode.RESCALE, dst,
             {
@@ -88,13 +91,9 @@ class VectorWriter(InstructionWriter):
             },
         )  # fmt: skip
 
-    def prepare(self, example: VectorWriter) -> None:
-        """Load the entries of prm and the tables that another writer has used, in that order."""
-        for constant in example._used:
-            if isinstance(constant, bytes):
-                self._resident_table(constant)
-            else:
-                self._entry(*constant)
+    def prepare(self, constants: Iterable[Constant]) -> None:
+        """Load these while other instructions run, some behind each: they are used in this order."""
+        self._coming = [constant for constant in constants if constant not in self.constants]
 
     def load_acc(self, dst: Run, values: NDArray[np.int32]) -> None:
         """Constants (vectors, BLOCK_OUT) to accumulators."""
@@ -104,23 +103,31 @@ class VectorWriter(InstructionWriter):
     def _issue(self, opcode: Opcode, run: Run, fields: dict[str, int]) -> None:
         self.vectors += run.outer * run.count * (fields.get("pace", 0) + 1)
         self._vectors(opcode, fields)
+        for constant in self._coming[:AHEAD]:
+            self._loaded(constant)
+        del self._coming[:AHEAD]
 
     def _banks(self, run: Run) -> set[int]:
         units = self.config.acc_bank_units
         last = run.first + (run.step * (run.outer - 1) + run.count) * run.span - 1
         return set(range(run.first // units, last // units + 1))
 
-    def _entry(self, bias: int, multiplier: int, offset: int, shift: int) -> int:
-        key = (bias, multiplier, offset, shift)
-        self._used[key] = None
-        if key not in self._entries:
-            number = self._entries[key] = len(self._entries)
+    def _constant(self, constant: Constant) -> int:
+        """The number of an entry or a table that an instruction uses."""
+        self.constants[constant] = None
+        return self._loaded(constant)
+
+    def _loaded(self, constant: Constant) -> int:
+        if isinstance(constant, bytes):
+            return self._resident_table(constant)
+        if constant not in self._entries:
+            number = self._entries[constant] = len(self._entries)
             if number >= self.config.prm_entries:
                 raise PlaceError(
                     f"a cell of more constants than {self.config.prm_entries} entries of prm; raise prm_entries"
                 )
-            self.load_prm(number, uniform_prm(*key, self.config))
-        return self._entries[key]
+            self.load_prm(number, uniform_prm(*constant, self.config))
+        return self._entries[constant]
 
 
 @cache

@@ -62,6 +62,11 @@ class Weights:
                 yield from groups[0]
             yield from groups[1]
 
+    @property
+    def stay(self) -> bool:
+        """Whether all are loaded once."""
+        return self.kept == self._count
+
     def rows(self, which: int) -> Iterator[tuple[int, int, int]]:
         """(first row, rows, place) of all of a set, each loaded by then; to be used before the next is asked for."""
         row = self.kept[which]

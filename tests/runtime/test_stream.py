@@ -99,6 +99,8 @@ def test_fresh_continued_and_reset(model: tuple[Path, Executable]) -> None:
         first, report = stream.run(x[:1])
         assert_equal(first, reference.run(x[:1]))
         assert report.inferences == 1
+        assert report.to_dict()["stream"]
+        assert any("went on" in note for note in report.notes)
         assert_equal(stream(x[1:5]), reference.run(x[1:5]))
         assert_equal(stream(x[5:]), reference.run(x[5:]))
         stream.reset()

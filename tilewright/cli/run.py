@@ -180,8 +180,6 @@ def run(
         )
     files.write(y, result)
     print_report(result, output_console())
-    if stream and not executable.stateful:
-        typer.echo("  stream  the network keeps no state: no inference depends on those before it")
     if difference is not None:
         typer.echo(f"   check  {difference}")
         if doubtful := unproven(executable.artifact):
