@@ -86,21 +86,19 @@ class Report:
     def notes(self) -> list[str]:
         """What to know before trusting the numbers: what was moved off the accelerator, what is unproven."""
         options = self.artifact.options
-        notes = [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
+        notes = []
+        if is_stateful(self.artifact) and self.stream:
+            notes.append("states that the network keeps went on: the inferences are steps of one stream")
+        elif is_stateful(self.artifact):
+            notes.append("states that the network keeps were reset for each inference; --stream lets them go on")
+        elif self.stream:
+            notes.append("the network keeps no state: no inference of the stream depends on those before it")
+        notes += [f"{name} runs on the CPU, exactly: {reason}" for name, reason in options.get("moved", [])]
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
         if reason := options.get("unplaced"):
             notes.append(f"no placement was sought, all that can runs on the accelerator: {reason}")
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
-        if is_stateful(self.artifact):
-            states = (
-                "went on: the inferences are steps of one stream" if self.stream else "were reset for each inference"
-            )
-            notes.append(
-                f"states that the network keeps {states}" + ("" if self.stream else "; --stream lets them go on")
-            )
-        elif self.stream:
-            notes.append("the network keeps no state: no inference of the stream depends on those before it")
         speedup = _ratio(self.cycles, self.interval_cycles)
         if len(self.longest) < len(self.runs):
             notes.append(
