@@ -47,6 +47,9 @@ def _place(subgraph: int) -> str:
 
 
 def _defects(op: Operator, subgraph: Subgraph, subgraphs: Sequence[Subgraph], running: bool) -> Iterator[str]:
+    for t in op.inputs:
+        if t is not None and subgraph.makers.get(t.index, -1) >= op.index:
+            yield f"it reads {t.name} before operator {subgraph.makers[t.index]} makes it"
     yield from filter(None, [mismatch(op)])
     if op.kind in _CALLS:
         yield from filter(None, [_call_defect(op, subgraphs)])

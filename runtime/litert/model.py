@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,11 @@ class Subgraph:
     operands: tuple[Operand, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+    @cached_property
+    def makers(self) -> dict[int, int]:
+        """Tensors that operators make -> the operator."""
+        return {t.index: op.index for op in self.operators for t in op.outputs if t is not None}
 
 
 def read(content: bytes, prepared: Shapes | None = None) -> tuple[Subgraph, ...]:

@@ -283,11 +283,12 @@ def hybrid(axis: int) -> Rule:
 
 
 def per_channel(op: Operator) -> str:
-    """QUANTIZE and DEQUANTIZE: as many scales as channels."""
+    """QUANTIZE and DEQUANTIZE: as many scales as channels, and some elements."""
     for operand in (*op.inputs[:1], *op.outputs[:1]):
         if operand is None or operand.scales.size < 2 or operand.shape is None:
             continue
-        if not 0 <= operand.axis < len(operand.shape) or operand.shape[operand.axis] != operand.scales.size:
+        sizes = dict(enumerate(operand.shape))
+        if sizes.get(operand.axis) != operand.scales.size or 0 in operand.shape:
             return f"{operand.name} has {operand.scales.size} scales for the shape {_list(operand.shape)}"
     return ""
 

@@ -239,6 +239,14 @@ def test_sparse_indices_are_looked_at(order: Any, sizes: Any, segments: Any, ind
     assert said in unsound(_sparse(order, sizes, segments, indices))
 
 
+def test_what_an_operator_reads_is_made_before() -> None:
+    def itself(_: Any, op: Any) -> None:
+        op.inputs = [2, 1]
+
+    sound = SOUND[0].save(Path(_FOLDER) / "m.tflite")
+    assert "operator 0 (ADD): it reads t2 before operator 0 makes it" in unsound(edited(sound, itself))
+
+
 def test_strings_are_looked_at() -> None:
     def stored(data: bytes) -> bytes:
         def edit(model: Any, _: Any) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 
 from tilewright.fuzz.flatbuffer import schema
 from tilewright.fuzz.hostile import VALUES
+from tilewright.fuzz.readers.mutate import damage
 
 _NUMBERS = tuple(v for v in VALUES if isinstance(v, int) and -(1 << 31) <= v < 1 << 31)
 _SCALES = (0.0, 1.0, 1e-9, 1e-30, 1e30, 0.5)
 
 
 def damaged_tflite(data: bytes, rng: random.Random) -> bytes:
-    """One to three changes of operators and of what they read and make."""
+    """One to three changes of operators and of what they read and make; of bytes where those do not fit the schema."""
     s = schema()
     model = s.ModelT.InitFromObj(s.Model.GetRootAs(data, 0))
     graph = model.subgraphs[0]
@@ -24,7 +25,10 @@ def damaged_tflite(data: bytes, rng: random.Random) -> bytes:
         op = rng.choice(graph.operators)
         rng.choice(_CHANGES)(s, model, op, rng)
     builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    try:
+        builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    except (TypeError, ValueError):  # a number that its field does not hold
+        return damage(data, rng)
     return bytes(builder.Output())
 
 
@@ -61,8 +65,10 @@ def _constant(s: Any, model: Any, op: Any, rng: random.Random) -> None:
     held = [t for t in _tensors(model, op) if t.type in widths and model.buffers[t.buffer].data is not None]
     if held:
         tensor = rng.choice(held)
-        values = np.array(model.buffers[tensor.buffer].data, np.uint8).view(widths[tensor.type])
-        if values.size:
+        stored = np.array(model.buffers[tensor.buffer].data, np.uint8)
+        width = np.dtype(widths[tensor.type])
+        if stored.size and stored.size % width.itemsize == 0:
+            values = stored.view(width)
             place = rng.randrange(values.size)
             near = int(values[place])
             values[place] = max(
