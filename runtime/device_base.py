@@ -82,6 +82,7 @@ class Device(ABC):
 
     name: ClassVar[str] = ""
     overlaps: ClassVar[bool] = False
+    shares: ClassVar[bool] = False  #: whether programs on its cores can share memory
     simulates = True  #: how long it takes says nothing about the accelerator
 
     def __init__(self, config: Config) -> None:
@@ -146,8 +147,19 @@ class Device(ABC):
             raise DeviceError(f"{self}: bytes {offset}..{offset + size} lie outside segment {spec.name} of {spec.size}")
         return inference * spec.repeat_stride + offset
 
+    def share(self, allocations: Sequence[Allocation]) -> None:
+        """Make the shared segments of programs that are to run together, of the same name, one memory. Do so before
+        anything is written to them. Raises :class:`DeviceError` on a device that cannot."""
+        first: dict[str, tuple[Allocation, int]] = {}
+        for allocation in allocations:
+            for number, segment in enumerate(allocation.program.segments):
+                if segment.kind == "shared" and first.setdefault(segment.name, (allocation, number))[0] != allocation:
+                    self._share(allocation, number, *first[segment.name])
+
     def launch(self, allocation: Allocation, inferences: int) -> None:
         """Start ``inferences`` runs of the program, one after another; does not wait."""
+        if has_shared(allocation.program):
+            raise DeviceError(f"{self}: the program shares memory with others: they run together, or not at all")
         self._prepare(allocation, inferences)
         self._launch(allocation, inferences)
         allocation.pending = inferences
@@ -169,12 +181,18 @@ class Device(ABC):
         """
         for allocation in allocations:
             self._prepare(allocation, inferences)
-        if len(allocations) > 1 and self._run_together(allocations, inferences):
+        joined = any(has_shared(allocation.program) for allocation in allocations)
+        if (joined or len(allocations) > 1) and self._run_together(allocations, inferences):
             for allocation in allocations:
                 allocation.finished = True
             if progress is not None:
                 progress(inferences)
             return
+        if joined:
+            raise DeviceError(
+                f"{self}: {len(allocations)} programs wait for each other, each on a core of its own, and there are "
+                f"{self.config.cores} cores; compile the model for this device"
+            )
         for number, allocation in enumerate(allocations, 1):
             self.launch(allocation, inferences)
             self.wait(allocation, progress if number == len(allocations) else None)
@@ -229,8 +247,15 @@ class Device(ABC):
     def _wait(self, allocation: Allocation, inferences: int, progress: Advance | None) -> None:
         """Wait for what was launched. However it ends, the device can launch again."""
 
+    def _share(self, allocation: Allocation, segment: int, other: Allocation, its: int) -> None:
+        """Let a segment be the memory of another allocation's."""
+        raise DeviceError(f"{self}: programs that share memory cannot run here; compile the model for this device")
+
     def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
-        """Run programs on a core each and wait for all; False, and nothing done, where there are too few cores."""
+        """Run programs on a core each and wait for all; False, and nothing done, where there are too few cores.
+
+        Those that share memory begin each inference together.
+        """
         return False
 
     @abstractmethod
@@ -244,6 +269,11 @@ class Device(ABC):
     def _release(self, allocation: Allocation) -> None:
         """Free what the state holds. Nothing to do where dropping it is enough."""
         return
+
+
+def has_shared(program: Program) -> bool:
+    """Whether a program is one of several that exchange, and that are launched together alone."""
+    return any(segment.kind == "shared" for segment in program.segments)
 
 
 def fault(device: Device, program: Program, code: str, instruction: int | None, detail: str = "") -> DeviceFault:

@@ -22,12 +22,13 @@ from tilewright.files import check_directory_writable, make_directory, write_ato
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
 from tilewright.runtime.device import Device, open_device
+from tilewright.runtime.device_base import has_shared
 from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.report import Report, Steady, build_report, sum_timings
-from tilewright.runtime.steps import TensorSpec
+from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
 
 Array = NDArray[Any]
@@ -56,11 +57,15 @@ class Executable:
         artifact.check_config(self.device.config, f"the {self.device}")
         self.cached = False  #: whether the artifact came from the compiler's cache
         if not verified:
-            from tilewright.isa.verifier import verify
+            from tilewright.isa.verifier import verify, verify_together
 
             check_flow(artifact)
-            for program in artifact.programs:
-                verify(program)
+            together = _exchanging(artifact)
+            alone = set(range(len(artifact.programs))) - {number for launch in together for number in launch}
+            for number in sorted(alone):
+                verify(artifact.programs[number])
+            for launch in together:
+                verify_together([artifact.programs[number] for number in launch])
 
     @property
     def name(self) -> str:
@@ -243,7 +248,7 @@ class Executable:
             cores = self.device.config.cores
             size = min(size, max(1, count // (GROUPS * flights * cores)) * cores)
         for program in self.artifact.programs:
-            if any(s.kind in ("input", "output") and not s.repeat_stride for s in program.segments):
+            if any(s.kind in ("input", "output", "shared") and not s.repeat_stride for s in program.segments):
                 return 1
             stride = sum(s.repeat_stride for s in program.segments)
             size = min(size, max(1, LAUNCH_BYTES // flights // max(stride, 1)))
@@ -261,6 +266,9 @@ class Executable:
             for flight in flights:
                 flight.allocations[index] = self.device.allocate(program, inferences)
                 stack.callback(self.device.release, flight.allocations[index])
+        for flight in flights:
+            for launch in _exchanging(self.artifact):
+                self.device.share([flight.allocations[number] for number in launch])
         return flights
 
     def _store_intermediates(self, directory: Path, results: dict[str, Array]) -> None:
@@ -271,6 +279,12 @@ class Executable:
         for entry in files:
             save_array(directory / entry["file"], results[entry["tensor"]])
         write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
+
+
+def _exchanging(artifact: Artifact) -> list[tuple[int, ...]]:
+    """The programs of each launch that share memory."""
+    launches = [step.programs for step in artifact.steps if isinstance(step, LaunchStep)]
+    return [launch for launch in launches if any(has_shared(artifact.programs[number]) for number in launch)]
 
 
 def digest(arrays: Sequence[Array]) -> str:

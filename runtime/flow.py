@@ -71,10 +71,10 @@ def _check_step(step: Step, artifact: Artifact, forms: dict[str, Form | None], l
         form = _known(forms, step.tensor, step.kind)
         if form is not None:
             step.check(form)
-        _check_bytes(step, _segment(step, artifact.programs), "input")
+        _check_bytes(step, _segment(step, artifact.programs), ("input",))
     elif isinstance(step, UnpackStep):
         step.check()
-        _check_bytes(step, _segment(step, artifact.programs), "output")
+        _check_bytes(step, _segment(step, artifact.programs), ("output", "shared"))
         forms[step.tensor] = step.result
     elif isinstance(step, HostStep):
         form = _known(forms, step.input, step.kind)
@@ -102,7 +102,7 @@ def _segment(step: PackStep | UnpackStep, programs: tuple[Program, ...]) -> Segm
     return segments[step.segment]
 
 
-def _check_bytes(step: PackStep | UnpackStep, segment: Segment, kind: str) -> None:
-    step.refuse(segment.kind == kind, f"segment {segment.name} is of kind {segment.kind}, not {kind}")
+def _check_bytes(step: PackStep | UnpackStep, segment: Segment, kinds: tuple[str, ...]) -> None:
+    step.refuse(segment.kind in kinds, f"segment {segment.name} is of kind {segment.kind}, not {kinds[0]}")
     inside = step.offset + step.size <= segment.size
     step.refuse(inside, f"bytes {step.offset}..{step.offset + step.size} lie outside {segment.name} of {segment.size}")

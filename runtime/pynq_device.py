@@ -20,7 +20,7 @@ from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
-from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, fault
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, fault, has_shared
 from tilewright.runtime.pynq.board import Board
 from tilewright.runtime.pynq.buffers import BufferPool, SegmentBuffers, place_segments
 from tilewright.runtime.pynq.manifest import Manifest, find_overlay
@@ -63,6 +63,7 @@ class PynqDevice(Device):
 
     name: ClassVar[str] = "pynq"
     overlaps: ClassVar[bool] = True
+    shares: ClassVar[bool] = True
     simulates = False
 
     def __init__(
@@ -156,7 +157,7 @@ class PynqDevice(Device):
 
     def _release(self, allocation: Allocation) -> None:
         state: _State = allocation.state
-        if state.buffers.constants_changed:
+        if state.buffers.constants_changed or has_shared(allocation.program):
             state.buffers.give_back(self._pool)
             return
         self._kept[id(allocation.program), allocation.inferences] = (allocation.program, state)
@@ -181,9 +182,22 @@ class PynqDevice(Device):
             return False
         for allocation in allocations:
             allocation.state.together = True
-        self._start([(allocation, 0, inferences, 0) for allocation in allocations])
-        self._finish_all(inferences, None)
+        joined = any(has_shared(allocation.program) for allocation in allocations)
+        for first, count in [(k, 1) for k in range(inferences)] if joined else [(0, inferences)]:
+            if joined and len(self.board.cores) > 1:
+                self.board.cores[0].write("DOORBELLS", 0)
+            self._start([(allocation, first, count, 0) for allocation in allocations])
+            self._finish_all(count, None)
         return True
+
+    def share(self, allocations: Sequence[Allocation]) -> None:
+        super().share(allocations)
+        longest = min(sum(allocation.state.watchdog for allocation in allocations), LONGEST)
+        for allocation in allocations:
+            allocation.state.watchdog = longest  # they wait for each other
+
+    def _share(self, allocation: Allocation, segment: int, other: Allocation, its: int) -> None:
+        allocation.state.buffers.places[segment] = other.state.buffers.places[its]
 
     def _start(self, work: Sequence[tuple[Allocation, int, int, int]]) -> None:
         """Start each core on its work: a program, the first inference, how many, whose scratch memory."""

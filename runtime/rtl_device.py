@@ -22,7 +22,7 @@ from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control
 from tilewright.progress import Advance, Progress, on_error_stream
-from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, Events, fault
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, Events, fault, has_shared
 from tilewright.runtime.segments import own_scratch, segment_memories, shares, side_by_side
 from tilewright.runtime.stalls import register_stalls
 
@@ -48,6 +48,7 @@ class RtlDevice(Device):
 
     name: ClassVar[str] = "rtl"
     overlaps: ClassVar[bool] = True
+    shares: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -95,21 +96,30 @@ class RtlDevice(Device):
             return False
         for allocation in allocations:
             allocation.state.together = True
-        self._start([(allocation, allocation.state.memories[0], 0, inferences) for allocation in allocations])
-        self._clock(None)
-        for allocation in allocations:
-            self._check(allocation)
+        joined = any(has_shared(allocation.program) for allocation in allocations)
+        for first, count in [(k, 1) for k in range(inferences)] if joined else [(0, inferences)]:
+            if joined and self.config.cores > 1:
+                self._drivers[0].write("DOORBELLS", 0)
+            self._start([(allocation, allocation.state.memories[0], first, count) for allocation in allocations])
+            self._clock(None)
+            for allocation in allocations:
+                self._check(allocation)
         return True
+
+    def _share(self, allocation: Allocation, segment: int, other: Allocation, its: int) -> None:
+        allocation.state.memories[0][segment] = other.state.memories[0][its]
 
     def _start(self, work: Sequence[tuple[Allocation, list[NDArray[np.uint8]], int, int]]) -> None:
         """Start each core on its work: a program, its segments, the first inference and how many."""
         cores, self._working = self.config.cores, [allocation for allocation, *_ in work]
         if cores > 1:
             self._model.limit(self.config.dram_bandwidth)
+        bound = sum(cycle_bound(allocation.program) for allocation in self._working)
         for driver, (allocation, memories, first, count) in zip(self._drivers, work):
             program = allocation.program
             allocation.state.results = {}
-            watchdog = min(cores * cycle_bound(program), LONGEST)  # at worst the cores move their beats in turns
+            # at worst the cores move their beats, or wait for each other, in turns
+            watchdog = min(max(cores * cycle_bound(program), bound), LONGEST)
             views = [m[first * s.repeat_stride :] for s, m in zip(program.segments, memories)]
             driver.prepare(program, views, count, watchdog)
         for driver, _ in zip(self._drivers, work):

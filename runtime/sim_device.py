@@ -16,10 +16,20 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.program import Program
+from tilewright.isa.verifier import joint_order
 from tilewright.progress import Advance
-from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault
+from tilewright.runtime.device_base import Allocation, Counters, Device, Events, fault, has_shared
 from tilewright.runtime.segments import own_scratch, segment_memories
-from tilewright.sim import Fault, Functional, Run, TimingResult, simulate_cores, simulate_timing, steady_interval
+from tilewright.sim import (
+    Fault,
+    Functional,
+    Run,
+    TimingResult,
+    run_together,
+    simulate_cores,
+    simulate_timing,
+    steady_interval,
+)
 
 PREPARED_PROGRAMS = 16  #: programs kept ready, so that a device that lives long does not grow
 WATCHDOG_CYCLES = 1 << 40  #: a program that is not done by then hangs
@@ -53,6 +63,7 @@ class SimDevice(Device):
 
     name: ClassVar[str] = "sim"
     overlaps: ClassVar[bool] = True
+    shares: ClassVar[bool] = True
 
     def __init__(self, config: Config, jobs: int | None = None) -> None:
         super().__init__(config)
@@ -75,13 +86,27 @@ class SimDevice(Device):
     def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
         if len(allocations) > self.config.cores:
             return False
-        for allocation in allocations:
+        joined = any(has_shared(allocation.program) for allocation in allocations)
+        for allocation in allocations if not joined else ():
             self._time(allocation.state.prepared)  # a fault is that of one program
         runs = [Run(core, allocation.program) for core, allocation in enumerate(allocations)]
         for allocation, ran in zip(allocations, simulate_cores(self.config, runs)):
             allocation.state.beside = ran.timing
-            self._compute(allocation, inferences, None)
+            if not joined:
+                self._compute(allocation, inferences, None)
+        if joined:
+            self._compute_joined(allocations, inferences)
         return True
+
+    def _share(self, allocation: Allocation, segment: int, other: Allocation, its: int) -> None:
+        allocation.state.memories[segment] = other.state.memories[its]
+
+    def _compute_joined(self, allocations: Sequence[Allocation], inferences: int) -> None:
+        """The values of programs that exchange."""
+        turns = joint_order([allocation.program for allocation in allocations]).turns
+        machines = [allocation.state.prepared.functional for allocation in allocations]
+        for k in range(inferences):
+            run_together(machines, [_views(a.program, a.state.memories, k) for a in allocations], turns)
 
     def _launch(self, allocation: Allocation, inferences: int) -> None:
         """Only note that it runs alone: :meth:`wait` does the work."""
@@ -127,9 +152,7 @@ class SimDevice(Device):
     def _simulate(self, machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]], k: int) -> None:
         """Compute inference k on whichever of the machines is free."""
         functional, memories = machines.get()
-        segments = functional.program.segments
-        views = [m[k * s.repeat_stride : k * s.repeat_stride + s.size] for s, m in zip(segments, memories)]
-        result = functional.run(views)
+        result = functional.run(_views(functional.program, memories, k))
         machines.put((functional, memories))
         if result.fault is not None:
             raise self._fault(functional.program, result.fault)
@@ -152,6 +175,11 @@ class SimDevice(Device):
             interval=state.prepared.interval if state.beside is None else None,
             together=state.beside is not None,
         )
+
+
+def _views(program: Program, memories: list[NDArray[np.uint8]], k: int) -> list[NDArray[np.uint8]]:
+    """The segments as inference k sees them."""
+    return [m[k * s.repeat_stride : k * s.repeat_stride + s.size] for s, m in zip(program.segments, memories)]
 
 
 def _processors() -> int:

@@ -113,11 +113,15 @@ def compile(
     # the CPU's times are in cycles of the clock, cores may share a part, and all share the DRAM
     chosen_by = ("clock_mhz", "cores", "dram_bandwidth")
     keyed = options if objective is None else options | {name: getattr(config, name) for name in chosen_by}
+    if objective is not None:
+        keyed = keyed | {"shares": target.shares}
     key = artifact_cache.cache_key(data, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
-        artifact = compile_artifact(path, config, content=content, progress=progress or silent, **options)
+        artifact = compile_artifact(
+            path, config, content=content, progress=progress or silent, shares=target.shares, **options
+        )
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
@@ -164,8 +168,10 @@ def compile_artifact(
     objective: str | None = None,
     jobs: int = 1,
     progress: Progress = silent,
+    shares: bool = False,
 ) -> Artifact:
-    """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file."""
+    """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file; ``shares``:
+    programs on cores of the device can share memory."""
     if find_spec("flatbuffers") is None:
         raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
     from tilewright.jit.network import compile_source
@@ -178,7 +184,7 @@ def compile_artifact(
     result, unplaced = None, {}
     if objective is not None:
         try:
-            result = _placed(source, config, objective, jobs, keep_intermediates, fast_host, progress)
+            result = _placed(source, config, objective, jobs, keep_intermediates, fast_host, progress, shares)
         except PlacementError as refusal:
             if objective != "throughput":
                 raise
@@ -211,7 +217,7 @@ def compile_artifact(
 
 def _placed(
     source: Source, config: Config, objective: str, jobs: int, keep_intermediates: bool, fast_host: bool,
-    progress: Progress,
+    progress: Progress, shares: bool,
 ) -> CompiledModel | None:  # fmt: skip
     """By the best placement; None if it is no better than leaving to the accelerator all that it takes."""
     from tilewright.jit.place.placed import OBJECTIVES, place_source
@@ -227,7 +233,7 @@ def _placed(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
         )
     placed = place_source(source, config, known, progress=progress, jobs=jobs)
-    settled, compiled = settle(source, placed, fast_host=fast_host, progress=progress)
+    settled, compiled = settle(source, placed, fast_host=fast_host, progress=progress, shares=shares)
     return compiled if settled.best.cost < settled.greedy.cost else None
 
 

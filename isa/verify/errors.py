@@ -52,7 +52,7 @@ RULES: dict[Rule, str] = {
     Rule.SEGMENT_TABLE: (
         "At most `segments` segments, with distinct names, sizes that are whole beats, repeat strides that are "
         "multiples of 4096 and either 0 or at least the size, data only in constant segments and no longer than the "
-        "size, and at most 4 GiB in all. A shared segment has no repeat stride, and the size of its namesakes on other "
+        "size, and at most 4 GiB in all. A shared segment has the size and repeat stride of its namesakes on other "
         "cores."
     ),
     Rule.TOKEN_UNDERFLOW: ("At each pop, the queue holds at least one token pushed earlier in program order."),

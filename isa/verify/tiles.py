@@ -47,8 +47,6 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
             raise fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {PAGE}")
         if 0 < segment.repeat_stride < segment.size:
             raise fail(f"{where}: repeat_stride {segment.repeat_stride} is less than its size {segment.size}")
-        if segment.kind == "shared" and segment.repeat_stride:
-            raise fail(f"{where}: is shared with other cores and has a repeat_stride")
         if segment.data is not None and segment.kind != "constant":
             raise fail(f"{where}: has data, but only constant segments may (this is {segment.kind})")
         if segment.data is not None and len(segment.data) > segment.size:
@@ -61,7 +59,7 @@ def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
 
 def check_shared(programs: Sequence[Program]) -> None:
     """Raise :class:`VerifyError` unless the programs of all cores are for one Config and agree on what they share."""
-    config, sizes = programs[0].config, dict[str, int]()
+    config, known = programs[0].config, dict[str, tuple[int, int]]()
     for core, program in enumerate(programs):
         if core >= config.cores or program.config.fingerprint != config.fingerprint:
             what = (
@@ -69,11 +67,12 @@ def check_shared(programs: Sequence[Program]) -> None:
             )
             raise VerifyError(Rule.DOORBELL, f"core {core}: {Rule.DOORBELL}: {what}")
         for segment in program.segments:
-            if segment.kind == "shared" and sizes.setdefault(segment.name, segment.size) != segment.size:
+            size = segment.size, segment.repeat_stride
+            if segment.kind == "shared" and known.setdefault(segment.name, size) != size:
                 raise VerifyError(
                     Rule.SEGMENT_TABLE,
-                    f"core {core}: {Rule.SEGMENT_TABLE}: segment {segment.name} has {segment.size} bytes, and "
-                    f"{sizes[segment.name]} on a core before",
+                    f"core {core}: {Rule.SEGMENT_TABLE}: segment {segment.name} has {size[0]} bytes every {size[1]}, "
+                    f"and {known[segment.name][0]} every {known[segment.name][1]} on a core before",
                 )  # fmt: skip
 
 

@@ -89,6 +89,7 @@ class Costs:
     ) -> None:  # fmt: skip
         self.graph, self.config, self._times, self._progress = graph, config, times, progress
         self.jobs = jobs
+        self.exchanges = False  #: whether cores exchange among themselves, so that moving by the host costs nothing
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
         self._moved: dict[int, int] = {}
@@ -147,7 +148,10 @@ class Costs:
             self._progress("estimating parts on a core", len(self._core), 0)
             part = self.part(mask)
             self._core[mask] = None if part is None else self._program(part)
-        return self._core[mask]
+            if part is not None:
+                self._moved[mask] = sum(self.moved(part))
+        cycles = self._core[mask]
+        return cycles if cycles is None or self.exchanges else cycles + self._moved_of(mask)
 
     def part(self, mask: int) -> Graph | None:
         """The operators as a graph of the accelerator's; None where they are not all that."""
@@ -165,8 +169,8 @@ class Costs:
     def _program(self, part: Graph) -> int | None:
         try:
             if is_sequence(part):
-                return simulate_timing(sequence(part, self.config).program).cycles + sum(self.moved(part))
-            return Forms(of_fewer_operators(part)).estimate(self.config).cycles + sum(self.moved(part))
+                return simulate_timing(sequence(part, self.config).program).cycles
+            return Forms(of_fewer_operators(part)).estimate(self.config).cycles
         except PlaceError:
             return None
 
@@ -180,7 +184,7 @@ class Costs:
         if part.axis is not None:
             self.splits.learn(part, cycles)
         else:
-            self._core[part.operators] = cycles + sum(self.moves(part))
+            self._core[part.operators] = cycles
 
     def moves(self, part: Part) -> tuple[int, int]:
         """Cycles of the host before and after the programs of a part on cores."""

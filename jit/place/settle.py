@@ -14,23 +14,27 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-from tilewright.isa.program import Program
 from tilewright.jit.network import CompiledModel
+from tilewright.jit.place.exchange import exchanged, launch_cycles
 from tilewright.jit.place.execute import compile_placed, simulate_placed
 from tilewright.jit.place.placed import Placed, cost_of, solved
 from tilewright.jit.place.problem import Part, Solution
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
 from tilewright.runtime.steps import LaunchStep
-from tilewright.sim import Run, simulate_cores, steady_interval
+from tilewright.sim import steady_interval
 
 ROUNDS = 8  #: placements that are compiled at most, besides the greedy one
+EXCHANGES = 4  #: those of parts that exchange
 
 
 def settle(
-    source: Source, placed: Placed, *, fast_host: bool = False, progress: Progress = silent
+    source: Source, placed: Placed, *, fast_host: bool = False, progress: Progress = silent, shares: bool = False
 ) -> tuple[Placed, CompiledModel]:
-    """The best placement as simulated programs make it, and it compiled. The costs of ``placed`` learn from it."""
+    """The best placement as simulated programs make it, and it compiled. The costs of ``placed`` learn from it.
+
+    ``shares``: parts for latency may exchange through memory that cores share, where that is faster.
+    """
     remembered: dict[Hashable, Any] = {}
     tried: dict[Solution, CompiledModel] = {}
     forbidden: set[Part] = set()
@@ -54,7 +58,38 @@ def settle(
     if placed.objective == "throughput" and best is not placed.greedy:
         best = min((placed.greedy, best), key=lambda known: _interval(placed, known, tried[known]))
     costed = [replace(known, cost=_cost(placed, known)) for known in (best, placed.greedy)]
-    return replace(placed, best=costed[0], greedy=costed[1]), tried[best]
+    settled, made = replace(placed, best=costed[0], greedy=costed[1]), tried[best]
+    if not shares or placed.objective != "latency" or placed.costs.config.cores == 1:
+        return settled, made
+    known = tried | _exchanging(source, placed, fast_host, progress, remembered)
+    linked = {solution: exchanged(placed.costs, made) for solution, made in known.items()}
+    best = min(linked, key=lambda solution: _cost(placed, solution) - linked[solution][1])
+    made, saved = linked[best]
+    return replace(settled, best=replace(best, cost=_cost(placed, best) - saved)), made
+
+
+def _exchanging(
+    source: Source, placed: Placed, fast_host: bool, progress: Progress, remembered: dict[Hashable, Any]
+) -> dict[Solution, CompiledModel]:
+    """The best placements if the host moved nothing between parts, as simulated programs make them."""
+    costs, found, forbidden = placed.costs, dict[Solution, CompiledModel](), set[Part]()
+    costs.exchanges = True
+    try:
+        for number in range(EXCHANGES):
+            progress("timing exchanges", number, EXCHANGES)
+            solution = solved(costs, placed.objective, forbidden)
+            if any(solution.parts == known.parts for known in found):
+                break
+            made = compile_placed(
+                source, placed, solution, fast_host=fast_host, progress=progress, remembered=remembered
+            )  # fmt: skip
+            if _learn(placed, solution, made):
+                found[solution] = made
+            else:
+                forbidden |= {p for p in solution.parts if p.replicas} - {p for k in found for p in k.parts}
+    finally:
+        costs.exchanges = False
+    return found
 
 
 def _of_few_programs(placed: Placed) -> list[Solution]:
@@ -83,14 +118,8 @@ def _learn(placed: Placed, solution: Solution, made: CompiledModel) -> bool:
         return False
     for part, together in zip(parts, launches):
         if placed.objective == "latency":
-            placed.costs.learn(part, launch_cycles(placed, together))
+            placed.costs.learn(part, launch_cycles(config, together))
         else:
             (program,) = together
             placed.costs.learn(part, round(steady_interval(config, program) * config.cores))
     return True
-
-
-def launch_cycles(placed: Placed, programs: list[Program]) -> int:
-    """Cycles of programs that begin together on cores of their own, until the last has ended."""
-    runs = [Run(core, program) for core, program in enumerate(programs)]
-    return max(ran.end for ran in simulate_cores(placed.costs.config, runs))

@@ -27,6 +27,7 @@ class Costs(Protocol):
     """What is asked of :class:`tilewright.jit.place.costs.Costs`, which says what each method gives."""
 
     config: Config
+    exchanges: bool
 
     def part(self, mask: int) -> Graph | None: ...
 
@@ -77,7 +78,7 @@ class Splits:
 
     def learn(self, part: Part, cycles: int) -> None:
         """What the programs of a part that has an axis really take."""
-        self._times[part] = cycles + sum(self.moved(part))
+        self._times[part] = cycles
 
     def _time(self, part: Part, most: int) -> int | None:
         if part not in self._times:
@@ -89,10 +90,11 @@ class Splits:
             if _work(largest)[0] // self._config.array_macs >= most:
                 return None  # not worth a closer look now
             try:
-                self._times[part] = self._together(largest, len(pieces)) + sum(self.moved(part))
+                self._times[part] = self._together(largest, len(pieces))
             except PlaceError:
                 self._times[part] = None
-        return self._times[part]
+        cycles = self._times[part]
+        return cycles if cycles is None or self._costs.exchanges else cycles + sum(self.moved(part))
 
     def _together(self, largest: Graph, pieces: int) -> int:
         """Cycles of pieces side by side: they are alike but for their edges, so the largest stands for all."""

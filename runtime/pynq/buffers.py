@@ -166,7 +166,7 @@ class SegmentBuffers:
 
 
 #: the segments' kinds by group; the program lies before the first group's
-GROUP_KINDS: tuple[tuple[str, ...], ...] = (("constant",), ("input",), ("output",), ("scratch",))
+GROUP_KINDS: tuple[tuple[str, ...], ...] = (("constant",), ("input",), ("output",), ("scratch",), ("shared",))
 
 
 def place_segments(
@@ -192,7 +192,7 @@ def place_segments(
             if not end:
                 continue
             taken.append(pool.take(end))
-            groups.append(Group(taken[-1], by_device=kinds[0] in ("output", "scratch")))
+            groups.append(Group(taken[-1], by_device=kinds[0] in ("output", "scratch", "shared")))
             groups[-1].clear()
             places |= {index: (groups[-1], first, size) for index, (first, size) in layout.items()}
     except BaseException:

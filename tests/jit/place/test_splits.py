@@ -14,9 +14,11 @@ from tests.jit.tflite_models import SAME, TfliteBuilder, litert
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.jit.place import placed as placed_module
+from tilewright.jit.place.exchange import launch_cycles
 from tilewright.jit.place.execute import compile_placed, simulate_latency
 from tilewright.jit.place.placed import place_source
 from tilewright.jit.place.settle import settle
+from tilewright.jit.place.splits import LAUNCH_NANOSECONDS
 from tilewright.jit.source import open_source
 from tilewright.runtime.steps import LaunchStep
 
@@ -60,6 +62,19 @@ def test_what_is_settled_on_is_as_simulated(model: Path) -> None:
     greedy = compile_placed(source, settled, settled.greedy)
     assert settled.greedy.cost == simulate_latency(settled, settled.greedy, greedy.compiled.programs)
     assert simulated < settled.greedy.cost / 2
+
+
+def test_parts_that_exchange_cost_what_their_launches_take(model: Path) -> None:
+    """Here the host moves at no cost, so what is left of it are the launches."""
+    source, slow = open_source(model), Slow()
+    apart, _ = settle(source, place_source(source, FOUR, "latency", slow))
+    settled, made = settle(source, place_source(source, FOUR, "latency", slow), shares=True)
+    launches = [step.programs for step in made.compiled.steps if isinstance(step, LaunchStep)]
+    programs = made.compiled.programs
+    host = settled.costs.cycles(LAUNCH_NANOSECONDS * sum(len(launch) for launch in launches if len(launch) > 1))
+    cores = sum(launch_cycles(FOUR, [programs[k] for k in launch]) for launch in launches)
+    assert settled.best.cost == host + cores
+    assert settled.best.cost <= apart.best.cost
 
 
 def test_compile_lets_cores_share_and_the_integers_stay(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
