@@ -25,7 +25,8 @@ def exchanged(costs: Costs, made: CompiledModel) -> tuple[CompiledModel, int]:
     """A compiled model with as few launches as can be, and the cycles that an inference is shorter; it as it was, and
     0, where none is."""
     before = made.compiled
-    steps, programs = linked(before.steps, before.programs, made.model.outputs, costs.config)
+    kept = [*made.model.outputs, *before.states]
+    steps, programs = linked(before.steps, before.programs, kept, costs.config)
     if len(programs) == len(before.programs):
         return made, 0
     saved = _spent(costs, before.steps, before.programs) - _spent(costs, steps, programs)
