@@ -78,7 +78,10 @@ def random_configs(count: int = CONFIGS, seed: int = SEED) -> dict[str, Config]:
 
 
 def load_runs() -> dict[str, dict[str, Any]]:
-    """The kept runs by name: ``config``, ``verilog``, ``ns`` and, but for the oldest, ``used``, as in reports."""
+    """The kept runs by name: ``config``, ``verilog``, ``ns`` and, but for the oldest, ``used``, as in reports.
+
+    Beside random Configs, ``pynq-z2`` as it was with one memory port.
+    """
     return json.loads(RUNS.read_text()) if RUNS.exists() else {}
 
 

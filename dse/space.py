@@ -40,6 +40,7 @@ DEFAULT_VARIED: dict[str, tuple[Value, ...]] = {
     "prm_entries": (32, 64, 128, 256),
     "uop_gemm_bytes": (4 * KIB, 8 * KIB, 16 * KIB),
     "uop_alu_bytes": (1 * KIB, 4 * KIB, 16 * KIB),
+    "axi_ports": (1, 2),
     "dsp_packing": (False, True),
 }
 

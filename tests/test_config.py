@@ -21,7 +21,7 @@ from tilewright.pages import filled
 from tilewright.runtime.device import open_device
 
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
-PYNQ_Z2_FINGERPRINT = "8da7d346c58d65af"
+PYNQ_Z2_FINGERPRINT, OF_ONE_PORT = "9470a0b3b2cc5f47", "8da7d346c58d65af"
 NUMBERS = {name: (p.low, p.high, p.power_of_two) for name, p in PARAMETERS.items() if p.kind is int}
 
 
@@ -144,6 +144,7 @@ def test_several_cores_are_refused_where_there_is_one(use: Callable[[Config], ob
 
 def test_fingerprint_is_pinned() -> None:
     assert PRESETS["pynq-z2"].fingerprint == PYNQ_Z2_FINGERPRINT
+    assert PRESETS["pynq-z2"].replace(axi_ports=1).fingerprint == OF_ONE_PORT
 
 
 def test_fingerprint_covers_every_parameter_that_programs_depend_on() -> None:
@@ -177,7 +178,7 @@ def test_presets_are_the_named_ones() -> None:
         assert preset.name == name
         assert Config.from_toml(preset.to_toml()) == preset
     default = PRESETS["pynq-z2"]
-    assert default == Config()
+    assert default == Config().replace(axi_ports=2)
     assert (default.batch, default.block_in, default.block_out, default.weight_bits) == (1, 16, 16, 8)
     assert (default.act_bytes, default.wgt_bytes, default.acc_bytes) == (64 * KIB, 256 * KIB, 128 * KIB)
     assert (default.axi_bits, default.clock_mhz, default.dram_latency) == (64, 95, 32)

@@ -289,8 +289,8 @@ class Config:
             (
                 self.act_unit_bytes >= beat,
                 f"axi_bits = {self.axi_bits}{two}: must be at most {8 * self.act_unit_bytes // self.axi_ports}, the "
-                f"bits of an act unit (8 x batch x min(block_in, block_out)){two and ' by port'}; lower axi_bits or "
-                f"raise batch or the blocks",
+                f"bits of an act unit (8 x batch x min(block_in, block_out)){two and ' by port'}; lower axi_bits"
+                f"{two and ', set axi_ports = 1'} or raise batch or the blocks",
             ),
             (
                 self.axi_ports == 1 or self.bus_bits <= PARAMETERS["axi_bits"].high,
@@ -362,12 +362,13 @@ def _unknown_parameter(name: str) -> str:
 
 def _presets() -> dict[str, Config]:
     base = Config()
+    zynq = base.replace(axi_ports=2)  # two of the four HP ports, for 21 LUTs
     mpsoc = base.replace(
         axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=86
     )
     return {
-        "pynq-z2": base,
-        "pynq-z1": base.replace(name="pynq-z1", board="pynq-z1"),
+        "pynq-z2": zynq,
+        "pynq-z1": zynq.replace(name="pynq-z1", board="pynq-z1"),
         "ultra96": mpsoc.replace(name="ultra96", board="ultra96", clock_mhz=96),
         "zcu104": mpsoc.replace(
             name="zcu104", board="zcu104", block_in=32, block_out=32,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.dse.networks import small_network
-from tilewright.config import PRESETS
+from tilewright.config import PRESETS, Config
 from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.resources import shown
 from tilewright.dse.search import Search
@@ -20,7 +20,7 @@ BLOCKS = {"block_in": [4, 8, 16, 32, 64], "block_out": [4, 8, 16, 32, 64], "axi_
 
 
 def sweep(folder: Path, sampler: str, seed: int = 3) -> Search:
-    space = make_space(PRESETS["pynq-z2"], BLOCKS)
+    space = make_space(Config(), BLOCKS)
     evaluator = Evaluator([small_network()], "pynq-z2", ("latency", "dsp"))
     return Search(space, evaluator, f"sqlite:///{folder}/t.db", seed, sampler)
 

@@ -36,7 +36,7 @@ def test_rtl_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: st
 def test_every_core_has_a_memory_port_of_the_ps(
     tclsh: str, shells: None, tmp_path: Path, board: str, cores: int, ila: bool
 ) -> None:
-    write_project(load_board(board), PRESETS[board].replace(cores=cores), "rtl", tmp_path, ila)
+    write_project(load_board(board), PRESETS[board].replace(cores=cores, axi_ports=1), "rtl", tmp_path, ila)
     done = vivado(tclsh, tmp_path)
     assert done.returncode == 0, done.stdout
     narrow = tmp_path / "narrow"  # through a SmartConnect each
@@ -68,9 +68,10 @@ def test_a_core_with_two_ports_has_two_of_the_ps(
 @pytest.mark.parametrize("board", BOARDS)
 def test_more_cores_than_memory_ports_are_refused(tmp_path: Path, board: str) -> None:
     most = {"zynq7": 4, "zynqmp": 6}[load_board(board).ps]
-    load_board(board).check(PRESETS[board].replace(cores=most))
+    config = PRESETS[board].replace(axi_ports=1)
+    load_board(board).check(config.replace(cores=most))
     with pytest.raises(BoardError, match=rf"cores = {most + 1}: each takes a memory port, and the PS of .* has {most}"):
-        write_project(load_board(board), PRESETS[board].replace(cores=most + 1), "rtl", tmp_path)
+        write_project(load_board(board), config.replace(cores=most + 1), "rtl", tmp_path)
 
 
 def test_kernels_of_several_cores_are_refused(shells: None, tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ MUTATIONS = [
     ("package_ip", "rst xilinx.com:signal:reset_rtl", "reset xilinx.com:signal:reset_rtl", "no port reset"),
     ("package_ip", "POLARITY ACTIVE_HIGH", "POLARITY ACTIVE_LOW", "peripheral_reset is a high, tilewright_0/rst"),
     ("zynq7", "S_AXI_HP0_ACLK", "S_AXI_HPO_ACLK", "cell ps has no pin 'S_AXI_HPO_ACLK'"),
-    ("package_ip", "[dict get $design protocol]", "AXI4", "PROTOCOL of m_axi is AXI4, its ports are those of AXI3"),
+    ("package_ip", "[dict get $design protocol]", "AXI4", "PROTOCOL of m_axi_0 is AXI4, its ports are those of AXI3"),
     ("package_ip", "    ipx::save_core $core\n", "", "/ip' does not exist"),
     ("package_ip", "    close_project\n", "", "project package_ip is still open"),
     ("package_ip", "display_name Tilewright", "display_title Tilewright", "a core has no property 'display_title'"),

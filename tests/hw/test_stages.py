@@ -73,7 +73,6 @@ STAGES = (
           "entering.cols < entering_per_beat", "0"),
     stage("an entry of several beats ends with its first", "load_data", "LoadData",
           "Array(last_parts)[entering.memory]", "0"),
-    stage("a beat has one column", "load_data", "LoadData", "Array(cols_per_beat)[entering.memory]", "1"),
     stage("LOAD issues beside a FILL that has only begun", "load_data", "LoadData",
           "(entering.opcode != Opcode.LOAD)", "(entering.opcode == Opcode.LOAD)"),
     stage("a WAIT on LOAD ends late", "load_data", "LoadData",

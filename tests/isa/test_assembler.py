@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.isa.build import ALU, GEMM, LOAD, Builder, compute
 from tests.isa.strategies import programs
 from tests.isa.synthetic import resnet_sized
-from tilewright.config import PRESETS
+from tilewright.config import PRESETS, Config
 from tilewright.isa.assembler import AssemblyError, assemble
 from tilewright.isa.container import dump
 from tilewright.isa.disassembler import disassemble
@@ -35,7 +35,7 @@ def test_real_program_round_trips() -> None:
     text = disassemble(program)
     assert dump(assemble(text)) == dump(program)
     assert text.count(".uop_gemm") == 288
-    assert text.count(".uop_alu") == 2
+    assert text.count(".uop_alu") == 4  # as many as a beat has
 
 
 def test_overlapping_micro_op_loads_round_trip() -> None:
@@ -98,7 +98,7 @@ store cols=4 sram_col=1 wrap_size=8 segment="y out" pop(load) trace
 def test_hand_written_text() -> None:
     program = assemble(LEGAL)
     verify(program)
-    assert program.config == PRESETS["pynq-z2"].replace(name="mine", board="", block_in=8, block_out=8)
+    assert program.config == Config().replace(name="mine", board="", block_in=8, block_out=8)
     assert program.instruction_count == 2
     assert program.meta == {"note": "a ; b"}
     assert [s.data for s in program.segments[:3]] == [None, None, b""]

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.config import PRESETS, Config
+from tilewright.config import Config
 from tilewright.isa.codec import Instruction, encode
 from tilewright.isa.program import Program, Segment, SegmentKind
 from tilewright.isa.spec import Engine as Engine
 from tilewright.isa.spec import Opcode, token_bit
 from tilewright.verification.random_program import random_config, random_program
 
-DEFAULT = PRESETS["pynq-z2"]
+DEFAULT = Config()
 
 
 def code(opcode: Opcode, pop: Sequence[Engine] = (), push: Sequence[Engine] = (), **fields: int) -> Instruction:

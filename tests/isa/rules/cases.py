@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.isa.build import TINY
-from tilewright.config import PRESETS
+from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import Rule
 
-PACKED = PRESETS["pynq-z2"]  #: with dsp_packing
+PACKED = Config()  #: with dsp_packing
 WIDE_OUT = TINY.replace(block_out=8)  #: out_units = 2
 WIDE_IN = TINY.replace(block_in=8)  #: in_units = 2
 ACC_BANK = TINY.acc_bank_units

@@ -50,7 +50,7 @@ def test_a_slow_cpu_leaves_the_greedy_placement(monkeypatch: pytest.MonkeyPatch)
 def test_throughput_is_no_worse_than_greedy_and_the_integers_stay(
     monkeypatch: pytest.MonkeyPatch, cores: int, nanoseconds: int
 ) -> None:
-    config, times = CONFIG.replace(cores=cores, dram_bandwidth=16), Fixed(nanoseconds)
+    config, times = CONFIG.replace(cores=cores, dram_bandwidth=2 * CONFIG.beat_bytes), Fixed(nanoseconds)
     monkeypatch.setattr(placed, "HostTimes", lambda: times)
     greedy = tw.compile(DIGITS, config, cache=False)
     found = tw.compile(DIGITS, config, cache=False, objective="throughput", jobs=2)
