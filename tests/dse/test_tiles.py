@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.jit.builder import GraphBuilder
-from tilewright.config import PRESETS, Config
+from tilewright.config import Config
 from tilewright.dse.actions import count_estimated, count_program
 from tilewright.dse.networks import Network
 from tilewright.jit.compiler import compile_graph
@@ -13,7 +13,7 @@ from tilewright.jit.cost.tiles import TilesEstimate, in_tiles
 from tilewright.jit.graph import Graph
 from tilewright.sim import simulate_timing
 
-PYNQ = PRESETS["pynq-z2"]
+PYNQ = Config()
 
 
 def large_layers() -> Graph:

@@ -32,7 +32,7 @@ from tilewright.jit.reference import evaluate
 from tilewright.jit.schedule import Scheduler
 from tilewright.sim import simulate_timing
 
-#: (height, width, channels in, between, out) of pairs of 3x3 convolutions, and the first row that pynq-z2 gets wrong
+#: (height, width, channels in, between, out) of pairs of 3x3 convolutions, and the first row that Config() gets wrong
 WIDE_PAIRS = [
     ((5, 9, 175, 895, 237), 0), ((4, 4, 380, 397, 236), 0), ((16, 21, 288, 467, 238), 0),
     ((15, 6, 32, 470, 111), 0), ((9, 21, 368, 356, 115), 6), ((8, 8, 184, 643, 88), None),
@@ -119,7 +119,7 @@ def test_padding_above_a_wide_tensor(sizes: tuple[int, ...], row: int | None) ->
     height, width, first, middle, last = sizes
     b = GraphBuilder(1, (height, width, first))
     graph = b.graph(b.conv(b.conv("x", middle), last))
-    compiled = compile_graph(graph, PRESETS["pynq-z2"], policies=(PLANNED,))
+    compiled = compile_graph(graph, Config(), policies=(PLANNED,))
     message = refused(compiled)
     assert bool(message) == bool(wrong_elements(graph, compiled)) == (row is not None)
     if row is not None:
