@@ -202,7 +202,7 @@ def test_programs_of_other_shapes_are_right(changes: dict[str, int], tmp_path: P
     graph, op = graph_of(path), lstm_of(path)
     small = [tuple(replace(p, weight=p.weight // 16) for p in parts) for parts in (op.entry, op.recurrent)]
     few = replace(op, entry=small[0], recurrent=small[1])
-    made = sequence(replace(graph, ops=[few]), CONFIG.replace(**changes))
+    made = sequence(replace(graph, ops=[few]), CONFIG.replace(axi_ports=1, **changes))
     np.testing.assert_array_equal(run(made, x[0]), hidden(few, x[0]))
 
 
