@@ -29,11 +29,12 @@ import numpy as np
 import tilewright as tw
 from bench import rate_programs as programs
 from bench.common import machine, options_of, write_json
-from tilewright.config import PARAMETERS, Config, load_config
+from tilewright.config import PARAMETERS, PORT_BUFFER_BEATS, Config, load_config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.spec import Engine
 from tilewright.runtime.device import open_device
 from tilewright.runtime.segments import segment_memories
@@ -78,7 +79,7 @@ class Disagreement(Exception):
 def times(driver: Driver, measured: programs.RateProgram) -> tuple[np.ndarray, np.ndarray]:
     """Issue and retire cycles of the measured instructions on RTL. Raises :class:`Disagreement`."""
     program = measured.program
-    segments = segment_memories(program, 1)
+    segments = segment_memories(program, 1, DramOrder(program.config))
     result = driver.run(program, segments, limit=cycle_bound(program))
     timing = simulate(program, functional=False).timing
     assert timing is not None
@@ -135,7 +136,7 @@ def transfer_rates(config: Config, optimise: bool) -> list[Rate]:
                 driver = Driver(model, config)
                 issue, retire = times(driver, programs.transfer(slow, engine))
             share = min(1.0, in_flight / (latency + config.burst_beats))
-            note = f"{config.axi_bits}-bit bus"
+            note = f"{config.bus_bits}-bit bus"
             if share < 1:
                 note += f"; bound by {config.outstanding} bursts of {config.burst_beats} beats in flight"
             rates.append(
@@ -143,7 +144,7 @@ def transfer_rates(config: Config, optimise: bool) -> list[Rate]:
                     f"{engine.name} {config.act_bytes // 1024} KiB, latency {latency}, {in_flight} beats in flight",
                     "bytes/cycle", config.act_bytes / (int(retire[0] - issue[0]) - latency),
                     BUS_SHARE * share * config.beat_bytes,
-                    vta if config.axi_bits == 64 else None, note,
+                    vta if config.bus_bits == 64 else None, note,
                 )
             )  # fmt: skip
     return rates
@@ -155,6 +156,8 @@ def covering(config: Config) -> Config:
     while outstanding * config.burst_beats < max(LATENCIES) + config.burst_beats:
         outstanding *= 2
     most = PARAMETERS["outstanding"].high
+    if config.axi_ports > 1:  # what its ports may have in flight
+        most = PORT_BUFFER_BEATS // config.burst_beats
     return config.replace(name=f"{config.name}-{outstanding}", outstanding=min(outstanding, most))
 
 

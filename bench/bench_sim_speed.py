@@ -25,6 +25,7 @@ from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel
+from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.jit.compiler import compile_graph
 from tilewright.runtime.segments import segment_memories
@@ -57,15 +58,16 @@ def measure(program: Program, runs: int) -> dict[str, Any]:
 def rtl_rates(program: Program, runs: int) -> dict[str, Any]:
     """The same of the Verilated RTL on random inputs; ends the bench where cycles or bytes are not the simulator's."""
     config = program.config
-    memories = segment_memories(program, 1)
-    for segment, memory in zip(program.segments, memories):
+    expected, order = segment_memories(program, 1), DramOrder(config)
+    for segment, memory in zip(program.segments, expected):
         if segment.kind == "input":
             memory[:] = np.random.default_rng(0).integers(0, 256, memory.size)
-    expected, found = [m.copy() for m in memories], [m.copy() for m in memories]
+    found = [order.arranged(memory) for memory in expected]
     with DesignModel(design_library(config), config.dram_latency) as model:
         driver, limit = Driver(model, config), 2 * cycle_bound(program)
         cycles = driver.run(program, found, limit=limit).cycles
-        if simulate(program, expected).cycles != cycles or not all(map(np.array_equal, expected, found)):
+        same = simulate(program, expected).cycles == cycles
+        if not same or any(not np.array_equal(m, order.read(f, 0, m.size)) for m, f in zip(expected, found)):
             raise SystemExit(f"{program.meta['name']}: simulator and RTL differ in cycles or bytes")
         best = seconds(lambda: driver.run(program, found, limit=limit), runs, time.process_time)[0]
     ours = seconds(lambda: simulate(program, expected), runs, time.process_time)[0]

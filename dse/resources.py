@@ -80,8 +80,12 @@ def resources(config: Config) -> Resources:
 
 
 def shared(cores: int) -> dict[str, float]:
-    """What several cores share (``hw/rtl/cores.py``): who is spoken to, and the answer. As Yosys counts, to 20 LUTs."""
-    return {"lut": 11.0 + 28 * cores, "ff": 5.0 + 3 * cores} if cores > 1 else {"lut": 0.0, "ff": 0.0}
+    """What several cores share (``hw/rtl/cores.py``): who is spoken to, the answer, and a counter of doorbells for
+    each ordered pair. As Yosys counts, to 20 LUTs."""
+    if cores == 1:
+        return {"lut": 0.0, "ff": 0.0}
+    pairs = cores * (cores - 1)
+    return {"lut": 11.0 + 28 * cores + 5.3 * pairs, "ff": 7.0 + 3 * cores + 7 * pairs}
 
 
 def _core(config: Config) -> dict[str, dict[str, float]]:

@@ -27,13 +27,13 @@ class Traffic:
 
 
 def count_traffic(program: Program) -> Traffic:
-    """Count what a program moves: instruction fetch, whole beats of every row, and micro-ops."""
-    fields = program.columns()
-    moved = fields.rows * row_beats(fields, program.config) * program.config.beat_bytes
+    """Count what a program moves: whole beats of its instructions and of every row, and micro-ops."""
+    fields, beat = program.columns(), program.config.beat_bytes
+    moved = fields.rows * row_beats(fields, program.config) * beat
     loads, stores = fields.opcode == Opcode.LOAD, fields.opcode == Opcode.STORE
     uops = loads & np.isin(fields.memory, list(UOP_MEMORY.values()))
     return Traffic(
-        read_bytes=len(program.instructions) + int(moved[loads].sum()),
+        read_bytes=-(-len(program.instructions) // beat) * beat + int(moved[loads].sum()),
         write_bytes=int(moved[stores].sum()),
         uops_loaded=int((fields.rows * fields.cols)[uops].sum()),
         uops_issued=int(micro_ops(fields).sum()),

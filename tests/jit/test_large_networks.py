@@ -105,7 +105,7 @@ def test_finer_slices_make_strips_taller() -> None:
     b = GraphBuilder(3, (32, 28, 16))
     x = b.conv(b.depthwise(b.conv("x", 16)), 128, (1, 1), padding=(0, 0, 0, 0))
     graph = b.graph(b.conv(b.depthwise(x, strides=(2, 2)), 16, (1, 1), padding=(0, 0, 0, 0)))
-    config = PRESETS["pynq-z2"].replace(name="half", act_bytes=32768)
+    config = PRESETS["pynq-z2"].replace(name="half", act_bytes=32768, axi_ports=1)
     finer = finer_slices(graph, config)
     assert finer == {x: [2, 3, 4]}
     cut = best_slices(graph, config, lambda cut: lower(cut, config).tables)
