@@ -20,6 +20,7 @@ from tests.conftest import REPOSITORY
 from tests.runtime.network import make_artifact
 from tilewright import cache
 from tilewright.arrays import load_array, load_arrays, save_array, save_outputs
+from tilewright.cli.app import main
 from tilewright.files import (
     ABANDONED_SECONDS,
     CACHE_VARIABLE,
@@ -223,3 +224,9 @@ def test_a_member_that_is_no_array_is_refused(tmp_path: Path) -> None:
         file.writestr("x.npy", b"text")
     with pytest.raises(FileError, match="holds bytes, not numbers"):
         load_arrays(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("command", [["run"], ["inspect"], ["verify"], ["config", "show"], ["compare", "/dev/zero"]])
+def test_a_device_without_an_end_is_not_read(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "/dev/zero"]) == 2
+    assert "/dev/zero: cannot be read: a device, not a file" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.files import FileError, read_bytes
 
 KIB = 1024
 LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
@@ -411,8 +412,9 @@ def load_config(name_or_path: str | Path | Config) -> Config:
     path = Path(text)
     if path.suffix == ".toml" or path.parent != Path("."):
         try:
-            return Config.from_toml(path.read_text(), source=text)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            raise ConfigError(f"{text}: cannot be read: {reason}") from error
+            return Config.from_toml(read_bytes(path).decode(), source=text)
+        except FileError as error:
+            raise ConfigError(str(error)) from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{text}: cannot be read: {error}") from error
     raise ConfigError(f"{text}: no such preset or .toml file; the presets are {', '.join(PRESETS)}")

@@ -28,8 +28,10 @@ def _reason(error: OSError) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file. Raises :class:`FileError`."""
+    """The content of a file or pipe; devices (``/dev/zero``) may have no end. Raises :class:`FileError`."""
     try:
+        if Path(path).is_char_device() and not os.path.samefile(path, "/dev/null"):
+            raise FileError(f"{path}: cannot be read: a device, not a file")
         return Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {_reason(error)}") from error
