@@ -45,9 +45,10 @@ class Tuned:
 
 def float_output(acc: ArrayLike, scale: ArrayLike, zero_point: int, lo: int, hi: int) -> Int64:
     """ONNX Runtime's output stage: ``clamp(rint(float32(acc) * scale) + zero_point, lo, hi)``."""
-    product = np.asarray(acc, np.int64).astype(np.float32) * np.asarray(scale, np.float32)
-    # clamped as float first, as there, so that huge products convert safely
-    return np.rint(np.clip(product, lo - zero_point, hi - zero_point)).astype(np.int64) + zero_point
+    with np.errstate(over="ignore", invalid="ignore"):  # a scale beyond float32 gives what it gives there
+        product = np.asarray(acc, np.int64).astype(np.float32) * np.asarray(scale, np.float32)
+        # clamped as float first, as there, so that huge products convert safely
+        return np.rint(np.clip(product, lo - zero_point, hi - zero_point)).astype(np.int64) + zero_point
 
 
 def double_output(acc: ArrayLike, scale: ArrayLike, zero_point: int, lo: int, hi: int) -> Int64:
@@ -74,7 +75,9 @@ def thresholds(
     """
     level = np.arange(lo + 1, hi + 1, dtype=np.int64)[None, :]
     below, above = low[:, None], high[:, None] + 1
-    guess = (level - zero_point - 0.5) / scale.astype(np.float64)[:, None]
+    with np.errstate(divide="ignore"):  # a scale of zero gets nowhere
+        guess = (level - zero_point - 0.5) / scale.astype(np.float64)[:, None]
+    guess = np.clip(guess, -(2.0**62), 2.0**62)
     slack = np.abs(guess) * 2.0**-20 + 4
     left = np.clip(np.floor(guess - slack), below, above).astype(np.int64)
     right = np.clip(np.ceil(guess + slack), below, above).astype(np.int64)

@@ -38,7 +38,8 @@ def sum_requant(
     to the exactness report.
     """
     if layer.semantics != LITERT:
-        scales32 = np.float32(scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
+        with np.errstate(over="ignore"):  # as ONNX Runtime's product of scales does
+            scales32 = np.float32(scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
         return float_requant(layer, scales32, folded, low, high, tail)
     product = np.float64(scale) * weight_scales
     if float_product:
