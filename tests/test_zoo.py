@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,24 @@ LARGE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE)])
-def test_every_output_is_equal(name: str, shared_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def zoo(shared_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """A model of the zoo by name, with a cache of the test's own."""
     pytest.importorskip("ai_edge_litert")
-    path = shared_models / "zoo" / f"{name}.tflite"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+
+    def model(name: str) -> Path:
+        path = shared_models / "zoo" / f"{name}.tflite"
+        if not path.exists():
+            pytest.skip(f"{path} is not there")
+        return path
+
+    return model
+
+
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE)])
+def test_every_output_is_equal(name: str, zoo: Callable[[str], Path]) -> None:
+    path = zoo(name)
     exe = tw.compile(path)
     outputs, expected, report = run(exe, *stored(path.with_suffix(".npz")))
     assert expected
@@ -49,14 +61,9 @@ def test_every_output_is_equal(name: str, shared_models: Path, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("name", ["keyword_svdf", "lstm_mnist_keras", "lstm_mnist_tflm", "wakeword_nabu"])
-def test_streams_are_equal(name: str, shared_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_equal(name: str, zoo: Callable[[str], Path], tmp_path: Path) -> None:
     """Fresh, continued and reset, layers inside included: probabilities alone are mostly 0 or 1."""
-    pytest.importorskip("ai_edge_litert")
-    original = shared_models / "zoo" / f"{name}.tflite"
-    if not original.exists():
-        pytest.skip(f"{original} is not there")
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    path = with_layers(original, tmp_path / "model.tflite")
+    path = with_layers(zoo(name), tmp_path / "model.tflite")
     executable = tw.compile(path)
     assert executable.stateful
     (tensor,) = executable.inputs

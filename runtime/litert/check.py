@@ -37,7 +37,7 @@ def unsound(content: bytes, prepared: Shapes | None = None, *, running: bool = T
             if said := _operand_defect(operand, subgraph):
                 return f"{_place(number)}tensor {operand.index} ({operand.name}): {said}; {_WAY_OUT}"
         for op in subgraph.operators:
-            if said := next(_defects(op, subgraph, subgraphs, running), ""):
+            if said := next(filter(None, _defects(op, subgraph, subgraphs, running)), ""):
                 return f"{_place(number)}operator {op.index} ({op.kind}): {said}; {_WAY_OUT}"
     return _cycle(subgraphs)
 
@@ -47,18 +47,19 @@ def _place(subgraph: int) -> str:
 
 
 def _defects(op: Operator, subgraph: Subgraph, subgraphs: Sequence[Subgraph], running: bool) -> Iterator[str]:
+    """What each look at an operator says, mostly nothing."""
     for t in op.inputs:
         if t is not None and subgraph.makers.get(t.index, -1) >= op.index:
             yield f"it reads {t.name} before operator {subgraph.makers[t.index]} makes it"
-    yield from filter(None, [mismatch(op)])
+    yield mismatch(op)
     if op.kind in _CALLS:
-        yield from filter(None, [_call_defect(op, subgraphs)])
+        yield _call_defect(op, subgraphs)
     if op.kind == "READ_VARIABLE":
-        yield from filter(None, [_variable_defect(op, subgraph, subgraphs)])
+        yield _variable_defect(op, subgraph, subgraphs)
     if op.kind == "TFLite_Detection_PostProcess":
-        yield from filter(None, [_custom_defect(op.custom)])
+        yield _custom_defect(op.custom)
     for rule in (*RULES.get(op.kind, ()), *(RUNNING_RULES.get(op.kind, ()) if running else ())):
-        yield from filter(None, [rule(op)])
+        yield rule(op)
 
 
 def _operand_defect(operand: Operand, subgraph: Subgraph) -> str:

@@ -10,7 +10,7 @@ _EQUAL = rules.compared("int8", "uint8", "int16")
 _SIZES = values(1, "sizes of 1 and more", lambda _, sizes: bool((sizes > 0).all()))
 _COUNTS = values(0, "sizes of 0 and more", lambda _, sizes: bool((sizes >= 0).all()))
 _SCALES8 = ("int8", "uint8", "int16")
-_WINDOW = tuple(values(k, "a number of 1 or more for each dimension", rules.each) for k in (2, 3, 4))
+_STEPS = tuple(values(k, "a number of 1 or more for each dimension", rules.each) for k in range(5))
 _ACTIVATIONS = rank(0, 3, 3)
 
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -27,9 +27,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "CONV_2D": (rules.hybrid(0),),
     "DEPTHWISE_CONV_2D": (rules.hybrid(3),),
     "DEQUANTIZE": (rules.per_channel,),
-    "DILATE": (
-        filled(0), single(2), rules.whole_bytes, values(1, "a number of 1 or more for each dimension", rules.each),
-    ),
+    "DILATE": (filled(0), single(2), rules.whole_bytes, _STEPS[1]),
     "DIV": (rules.broadcast,),
     "EMBEDDING_LOOKUP_SPARSE": (values(1, "indices within the dense shape", rules.sparse_rows),),
     "EQUAL": (rules.broadcast, _EQUAL),
@@ -57,7 +55,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "QUANTIZE": (rules.per_channel,),
     "RANDOM_STANDARD_NORMAL": (_COUNTS,),
     "RANDOM_UNIFORM": (_COUNTS,),
-    "REDUCE_WINDOW": (single(1), *_WINDOW),
+    "REDUCE_WINDOW": (single(1), *_STEPS[2:5]),
     "RESIZE_BILINEAR": (filled(0, 1, 2), _SIZES),
     "RESIZE_NEAREST_NEIGHBOR": (filled(0, 1, 2), _SIZES),
     "REVERSE_SEQUENCE": (values(1, "lengths from 0 to that of the axis seqDim", rules.within_sequence),),

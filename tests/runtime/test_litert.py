@@ -355,6 +355,24 @@ def test_shapes_that_only_litert_knows_are_looked_at_before_it_runs() -> None:
         interpreters.load("litert", model, "m")
 
 
+def test_a_sound_model_is_looked_at_once_and_a_wrong_one_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net("FAKE_QUANT", [tensor([4])], [tensor([4])], "FakeQuantOptions", {"max": 7.0, "numBits": 8})
+    sound, wrong = (n.save(Path(_FOLDER) / "m.tflite") for n in (net, net.change(in0=tensor([4], "int8", 1.0))))
+    looks: list[bytes] = []
+
+    def look(model: bytes, prepared: Any = None, *, running: bool = True) -> str:
+        looks.append(model)
+        return unsound(model, prepared, running=running)
+
+    monkeypatch.setattr(interpreters, "unsound", look)
+    for _ in range(3):
+        interpreters.load("litert", sound, "m")
+        with pytest.raises(UnsafeModel):
+            interpreters.load("litert", wrong, "m")
+    assert looks.count(sound) == 2  # before and after LiteRT has prepared it
+    assert looks.count(wrong) == 3
+
+
 # -- artifacts -------------------------------------------------------------------------------------------
 
 
