@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.litert.check import unsound
+from tilewright.runtime.apart import Apart
+from tilewright.runtime.litert.check import unseen, unsound
 
 Array = NDArray[Any]
 
@@ -65,10 +66,14 @@ def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interp
     """An interpreter with fresh state. ``what`` names the operators in errors.
 
     ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB. Raises InterpreterError,
-    UnsafeModel before LiteRT sees what its kernels do not check.
+    UnsafeModel before LiteRT sees what its kernels do not check. Where only the numbers of an inference tell, it runs
+    in a process of its own.
     """
     with _loading(runtime, what):
-        return _Litert(model, what, fast) if runtime == "litert" else _OnnxRuntime(model, fast)
+        if runtime != "litert":
+            return _OnnxRuntime(model, fast)
+        here = _Litert(model, what, fast)
+        return Apart(_Litert, model, what, fast) if here.unseen else here
 
 
 @contextlib.contextmanager
@@ -104,7 +109,8 @@ class _Litert:
     Once for each model: what keeps a state is loaded anew for every inference.
     """
 
-    _sound: ClassVar[set[tuple[bytes, bool]]] = set()  #: digests of models, and whether they were to be run
+    #: digests of sound models, and whether they were to be run -> what could end the process all the same
+    _sound: ClassVar[dict[tuple[bytes, bool], str]] = {}
 
     def __init__(self, model: bytes, what: str, fast: bool = False, running: bool = True) -> None:
         looked_at = hashlib.sha256(model).digest(), running
@@ -119,7 +125,8 @@ class _Litert:
         if looked_at not in self._sound:
             shapes = {k: self.shapes(k) for k in range(self._interpreter.num_subgraphs())}
             self._check(unsound(model, shapes, running=running), what)
-            self._sound.add(looked_at)
+            self._sound[looked_at] = unseen(model, shapes)
+        self.unseen = self._sound[looked_at]
         self._inputs = self._interpreter.get_input_details()
         self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tilewright.runtime.litert.model import Malformed, Operand, Operator, Shapes, Subgraph, read
+from tilewright.runtime.litert.model import Malformed, Operand, Operator, Shapes, Subgraph, Watched, read
 from tilewright.runtime.litert.signatures import mismatch
 from tilewright.runtime.litert.sparsity import sparsity_defect
-from tilewright.runtime.litert.table import RULES, RUNNING_RULES
+from tilewright.runtime.litert.table import ENDING_RULES, RULES, RUNNING_RULES
 
 _WAY_OUT = "the file is damaged or its converter wrong: convert the model again, or leave the operator out"
 #: operators that run subgraphs: options that name them, the first input that goes to them
@@ -40,6 +40,19 @@ def unsound(content: bytes, prepared: Shapes | None = None, *, running: bool = T
             if said := next(filter(None, _defects(op, subgraph, subgraphs, running)), ""):
                 return f"{_place(number)}operator {op.index} ({op.kind}): {said}; {_WAY_OUT}"
     return _cycle(subgraphs)
+
+
+def unseen(content: bytes, prepared: Shapes) -> str:
+    """The first operator of a sound model that its numbers may make unsound while it runs, and why; or nothing."""
+    for number, subgraph in enumerate(read(content, prepared)):
+        for op in subgraph.operators:
+            watched = Watched(**vars(op))
+            for rule in RULES.get(op.kind, ()):
+                rule(watched)
+            said = "; ".join(filter(None, [*watched.unseen, *(rule(op) for rule in ENDING_RULES.get(op.kind, ()))]))
+            if said:
+                return f"{_place(number)}operator {op.index} ({op.kind}): {said}"
+    return ""
 
 
 def _place(subgraph: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -86,6 +86,19 @@ class Operator:
         """An input's; empty where it is left out."""
         found = self.inputs[position] if position < len(self.inputs) else None
         return "" if found is None else found.type
+
+
+@dataclass(frozen=True)
+class Watched(Operator):
+    """An operator that remembers which numbers were asked of it that are only computed while the model runs."""
+
+    unseen: list[str] = field(default_factory=list)
+
+    def value(self, position: int) -> NDArray[Any] | None:
+        found = super().value(position)
+        if found is None and position < len(self.inputs) and self.inputs[position] is not None:
+            self.unseen.append(f"input {position} is computed")
+        return found
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.runtime.litert.model import Operator
 
 Rule = Callable[[Operator], str]
+_WIDE_SUM = 512
 _MOST = 8  #: dimensions of what is broadcast
 _MOST_MULTIPLIER = 1.0 - 2.0**-32
 
@@ -114,12 +115,20 @@ def within_sequence(op: Operator, lengths: Any) -> bool:
     return bool((lengths >= 0).all() and (lengths <= most).all())
 
 
-def no_overflow(op: Operator, divisor: Any) -> bool:
-    """Not the least integer by -1, which processors trap."""
+def _traps(op: Operator, divisor: Any) -> bool:
+    if not (divisor == -1).any():
+        return False
     given = op.value(0)
-    if given is None or given.dtype.kind != "i" or given.dtype.itemsize < 4:
-        return True
-    return not ((divisor == -1).any() and (given == np.iinfo(given.dtype).min).any())
+    return given is not None and bool((given == np.iinfo(given.dtype).min).any())
+
+
+def no_overflow(op: Operator) -> str:
+    """Not the least integer by -1, which processors trap."""
+    wide = op.type(0) in ("int32", "int64")
+    return _UNTRAPPED(op) if wide else ""
+
+
+_UNTRAPPED = values(1, "no -1 beside the least integer", lambda op, divisor: not _traps(op, divisor))
 
 
 def broadcastable(op: Operator, other: Any) -> bool:
@@ -338,6 +347,14 @@ def exponents(op: Operator) -> str:
     beta = float(np.float32(op.option("beta"))) if op.kind == "SOFTMAX" else 1.0
     sound = beta * x.scale * (1 << 26) > 1.0
     return "" if sound else f"the scale {x.scale:g} and beta {beta:g}, at which LiteRT ends the process"
+
+
+def wide_sum(op: Operator) -> str:
+    """SOFTMAX of 8 bits, reference kernel: a sum of exponentials of 512 and more asks for a shift by 32 and more."""
+    x, shape = op.inputs[0], op.shape(0)
+    if x is None or x.type not in ("int8", "uint8") or (shape and shape[-1] < _WIDE_SUM):
+        return ""
+    return f"a sum of {_WIDE_SUM} exponentials and more ends LiteRT's reference kernel"
 
 
 def scaled16(op: Operator) -> str:

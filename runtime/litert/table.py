@@ -32,7 +32,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "EMBEDDING_LOOKUP_SPARSE": (values(1, "indices within the dense shape", rules.sparse_rows),),
     "EQUAL": (rules.broadcast, _EQUAL),
     "FLOOR_DIV": (rules.broadcast,),
-    "FLOOR_MOD": (rules.broadcast, values(1, "no -1 beside the least integer", rules.no_overflow)),
+    "FLOOR_MOD": (rules.broadcast, rules.no_overflow),
     "FULLY_CONNECTED": (rules.kept_rank, rules.hybrid(0)),
     "GREATER": (rules.broadcast, _COMPARED),
     "GREATER_EQUAL": (rules.broadcast, _COMPARED),
@@ -81,3 +81,5 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }  # fmt: skip
 #: those that hold only while it runs: the compiler mends the operator in the parts that it cuts out
 RUNNING_RULES: dict[str, tuple[Rule, ...]] = {"SVDF": (rules.wide_state,)}
+#: those whose kernels the numbers of an inference may end, whatever the model is
+ENDING_RULES: dict[str, tuple[Rule, ...]] = {"SOFTMAX": (rules.wide_sum,)}
