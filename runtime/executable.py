@@ -170,8 +170,8 @@ class Executable:
                 )
             check_directory_writable(keep_intermediates)
             wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
-        if jobs is not None and jobs < 1:
-            raise InputError(f"{self.name}: jobs = {jobs}: must be at least 1 thread")
+        if jobs is not None and not (isinstance(jobs, (int, np.integer)) and jobs >= 1):
+            raise InputError(f"{self.name}: jobs = {jobs!r}: must be at least 1 thread")
         size = 1 if kept is not None and self.artifact.states else self._group_size(count, under_way(jobs))
         groups = [
             {name: value[begin : begin + size] for name, value in environment.items()}

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
@@ -226,8 +228,8 @@ def _placed(
     known = next((name for name in OBJECTIVES if name == objective), None)
     if known is None:
         raise CompileError(f"objective {objective}: must be one of {', '.join(OBJECTIVES)}")
-    if not 1 <= jobs <= MOST_JOBS:
-        raise CompileError(f"jobs = {jobs}: must be from 1 to {MOST_JOBS} threads of the CPU")
+    if not (isinstance(jobs, (int, np.integer)) and 1 <= jobs <= MOST_JOBS):
+        raise CompileError(f"jobs = {jobs!r}: must be from 1 to {MOST_JOBS} threads of the CPU")
     if keep_intermediates:
         raise CompileError(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"

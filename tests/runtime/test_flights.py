@@ -141,6 +141,7 @@ def test_what_a_step_of_the_cpu_raises_is_raised(monkeypatch: pytest.MonkeyPatch
         Executable(make_artifact()).run(images(30), jobs=3)
 
 
-def test_no_thread_is_too_few() -> None:
-    with pytest.raises(InputError, match="jobs = 0: must be at least 1 thread"):
-        Executable(make_artifact()).run(images(1), jobs=0)
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, "2"])
+def test_threads_are_a_number_from_one_on(jobs: Any) -> None:
+    with pytest.raises(InputError, match=f"jobs = {jobs!r}: must be at least 1 thread"):
+        Executable(make_artifact()).run(images(1), jobs=jobs)
