@@ -10,32 +10,27 @@ from numpy.typing import NDArray
 
 from tilewright.fuzz.flatbuffer import packed
 from tilewright.jit.source.tflite.file import File, unpacked
+from tilewright.runtime.litert.schema import DTYPES, read_model, schema, written
 
 _FLOAT32 = 0  #: TensorType of the schema
 
 
 def float_tflite(content: bytes) -> bytes:
     """A ``.tflite`` file of 8-bit tensors with float32 in the place of each that has a scale."""
-    import flatbuffers  # type: ignore[import-untyped]
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
-    types = {schema.TensorType.INT8: np.int8, schema.TensorType.INT32: np.int32}
+    model = read_model(content)
     for tensor in model.subgraphs[0].tensors:
-        numbers, dtype = tensor.quantization, types.get(tensor.type)
-        if dtype is None or numbers is None or numbers.scale is None:
+        numbers, dtype = tensor.quantization, DTYPES.get(tensor.type)
+        if dtype not in ("int8", "int32") or numbers is None or numbers.scale is None:
             continue
         data = model.buffers[tensor.buffer].data
         if data is not None:
             values = np.asarray(data, np.uint8).view(dtype).reshape(tensor.shape)
             axis = int(numbers.quantizedDimension)
             real = _real(values, np.asarray(numbers.scale), np.asarray(numbers.zeroPoint), axis)
-            model.buffers[tensor.buffer] = schema.BufferT()  # no other tensor has it in these networks
+            model.buffers[tensor.buffer] = schema().BufferT()  # no other tensor has it in these networks
             model.buffers[tensor.buffer].data = real.reshape(-1).view(np.uint8)
         tensor.type, tensor.quantization = _FLOAT32, None
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return written(model)
 
 
 def float_onnx(model: Any) -> Any:
@@ -102,15 +97,10 @@ def _ternary_onnx(path: Path) -> bytes:
 
 
 def _ternary_tflite(path: Path) -> bytes:
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
-
     model = File(path).model
     for tensor in model.subgraphs[0].tensors:
-        if tensor.type == schema.TensorType.INT4:
+        if tensor.type == schema().TensorType.INT4:
             data = np.asarray(model.buffers[tensor.buffer].data, np.uint8)
             cut = np.clip(unpacked(data, 4, (2 * data.size,)), -1, 1)
             model.buffers[tensor.buffer].data = packed(cut, 4)
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return written(model)

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.runtime.litert.schema import DTYPES, kinds, read_model, schema, text, vector
+
 Shape = tuple[int, ...]
 #: by subgraph and tensor, as LiteRT has prepared them
 Shapes = Mapping[int, Mapping[int, Shape]]
-
-_DTYPES = {
-    "float32": "f4", "float16": "f2", "int32": "i4", "uint8": "u1", "int64": "i8", "bool": "?", "int16": "i2",
-    "int8": "i1", "float64": "f8", "uint64": "u8", "uint32": "u4", "uint16": "u2",
-}  # fmt: skip
 
 
 class Malformed(ValueError):
@@ -121,90 +118,69 @@ def read(content: bytes, prepared: Shapes | None = None) -> tuple[Subgraph, ...]
 
     Raises Malformed.
     """
-    from ai_edge_litert import schema_py_generated as schema
-
+    types = {value: name.lower() for name, value in vars(schema().TensorType).items() if isinstance(value, int)}
     try:
-        model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
-        names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
-        types = {value: name.lower() for name, value in vars(schema.TensorType).items() if isinstance(value, int)}
-        kinds = [_kind(names, code) for code in _list(model.operatorCodes)]
+        model = read_model(content)
+        named = [
+            text(code.customCode) if kind == "CUSTOM" else kind
+            for kind, code in zip(kinds(model), vector(model.operatorCodes))
+        ]
         return tuple(
-            _subgraph(content, model, subgraph, kinds, types, None if prepared is None else prepared.get(k, {}))
-            for k, subgraph in enumerate(_list(model.subgraphs))
+            _subgraph(model, subgraph, named, types, None if prepared is None else prepared.get(k, {}))
+            for k, subgraph in enumerate(vector(model.subgraphs))
         )
     except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
         raise Malformed(f"no sound .tflite model: {type(error).__name__} while reading it") from error
 
 
-def _kind(names: Mapping[int, str], code: Any) -> str:
-    number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    name = names.get(number, f"BUILTIN_{number}")
-    return (code.customCode or b"").decode("utf-8", "replace") if name == "CUSTOM" else name
-
-
 def _subgraph(
-    content: bytes, model: Any, subgraph: Any, kinds: Sequence[str], types: Mapping[int, str],
-    prepared: Mapping[int, Shape] | None,
-) -> Subgraph:  # fmt: skip
-    made = {int(t) for op in _list(subgraph.operators) for t in _list(op.outputs)}
+    model: Any, subgraph: Any, named: Sequence[str], types: Mapping[int, str], prepared: Mapping[int, Shape] | None
+) -> Subgraph:
+    made = {int(t) for op in vector(subgraph.operators) for t in vector(op.outputs)}
     operands = tuple(
-        _operand(content, model, t, index, types, prepared, index in made)
-        for index, t in enumerate(_list(subgraph.tensors))
+        _operand(model, t, index, types, prepared, index in made) for index, t in enumerate(vector(subgraph.tensors))
     )
-    if any(not -1 <= int(t) < len(operands) for op in _list(subgraph.operators) for t in _tensors(op)):
+    if any(not -1 <= int(t) < len(operands) for op in vector(subgraph.operators) for t in _tensors(op)):
         raise IndexError
     operators = tuple(
         Operator(
-            index, kinds[op.opcodeIndex], _chosen(operands, op.inputs), _chosen(operands, op.outputs),
-            tuple(int(t) for t in _list(op.intermediates)),
-            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2, _custom(content, op),
+            index, named[op.opcodeIndex], _chosen(operands, op.inputs), _chosen(operands, op.outputs),
+            tuple(int(t) for t in vector(op.intermediates)),
+            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2,
+            bytes(np.asarray(vector(op.customOptions), np.uint8)),
         )
-        for index, op in enumerate(_list(subgraph.operators))
+        for index, op in enumerate(vector(subgraph.operators))
     )  # fmt: skip
-    ends = [tuple(int(t) for t in _list(part)) for part in (subgraph.inputs, subgraph.outputs)]
+    ends = [tuple(int(t) for t in vector(part)) for part in (subgraph.inputs, subgraph.outputs)]
     return Subgraph(operators, operands, *ends)
 
 
 def _operand(
-    content: bytes, model: Any, tensor: Any, index: int, types: Mapping[int, str], prepared: Mapping[int, Shape] | None,
-    made: bool,
-) -> Operand:  # fmt: skip
-    shape: Shape | None = tuple(int(d) for d in _list(tensor.shape))
-    buffer = model.buffers[tensor.buffer]
-    stored: Any = _list(buffer.data)
-    if buffer.offset and buffer.offset > 1:  # large files keep their constants behind the flatbuffer
-        stored = np.frombuffer(content, np.uint8, buffer.size, buffer.offset)
+    model: Any, tensor: Any, index: int, types: Mapping[int, str], prepared: Mapping[int, Shape] | None, made: bool
+) -> Operand:
+    shape: Shape | None = tuple(int(d) for d in vector(tensor.shape))
+    stored = vector(model.buffers[tensor.buffer].data)
     kind, value = types.get(tensor.type, f"type {tensor.type}"), None
-    if len(stored) and kind in _DTYPES and tensor.sparsity is None and not tensor.isVariable:
-        value = np.asarray(stored, np.uint8).view(_DTYPES[kind]).reshape(shape)
+    if len(stored) and tensor.type in DTYPES and tensor.sparsity is None and not tensor.isVariable:
+        value = np.asarray(stored, np.uint8).view(DTYPES[tensor.type]).reshape(shape)
     elif made:
         shape = None if prepared is None else prepared.get(index)
     elif prepared is not None:
         shape = prepared.get(index, shape)
     quantisation = tensor.quantization
-    scales = np.asarray(_list(quantisation.scale) if quantisation is not None else [], np.float32)
-    name = (tensor.name or b"").decode("utf-8", "replace")
+    scales = np.asarray(vector(quantisation.scale) if quantisation is not None else [], np.float32)
     axis = int(quantisation.quantizedDimension) if quantisation is not None else 0
     blocks = getattr(quantisation, "details", None)
     blocks = blocks if hasattr(blocks, "blockSize") else None
     strings = bytes(np.asarray(stored, np.uint8)) if kind == "string" else b""
-    return Operand(index, name, kind, shape, value, scales, axis, tensor.sparsity, blocks, len(stored), strings)
+    return Operand(
+        index, text(tensor.name), kind, shape, value, scales, axis, tensor.sparsity, blocks, len(stored), strings
+    )
 
 
 def _chosen(operands: Sequence[Operand], indices: Any) -> tuple[Operand | None, ...]:
-    return tuple(operands[int(t)] if int(t) >= 0 else None for t in _list(indices))
+    return tuple(operands[int(t)] if int(t) >= 0 else None for t in vector(indices))
 
 
 def _tensors(op: Any) -> list[int]:
-    return [*_list(op.inputs), *_list(op.outputs), *_list(op.intermediates)]
-
-
-def _custom(content: bytes, op: Any) -> bytes:
-    if op.largeCustomOptionsOffset and op.largeCustomOptionsOffset > 1:
-        return content[op.largeCustomOptionsOffset : op.largeCustomOptionsOffset + op.largeCustomOptionsSize]
-    return bytes(np.asarray(_list(op.customOptions), np.uint8))
-
-
-def _list(values: Any) -> Sequence[Any]:
-    """A vector of the schema, which is None where it is empty."""
-    return [] if values is None else values
+    return [*vector(op.inputs), *vector(op.outputs), *vector(op.intermediates)]

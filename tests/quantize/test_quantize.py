@@ -7,12 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 from onnx import helper, numpy_helper
 
 import tilewright as tw
@@ -26,6 +24,7 @@ from tilewright.jit.source.tflite.file import File
 from tilewright.quantize import litert, quantize_file
 from tilewright.quantize.base import Layer
 from tilewright.quantize.loss import layer_losses
+from tilewright.runtime.litert.schema import read_model, written
 
 LITERT = pytest.mark.skipif(
     find_spec("ai_edge_quantizer") is None, reason="needs ai-edge-quantizer: pip install 'tilewright[quantize]'"
@@ -131,12 +130,10 @@ def test_a_float_file_of_an_old_converter(tmp_path: Path) -> None:
     """Its operators' codes are in the old field alone."""
     path, data = float_tflite(tmp_path / "float.tflite"), images(tmp_path / "x.npy", (8, 8, 3))
     wanted = quantize_file(path, data)
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    model = read_model(path.read_bytes())
     for code in model.operatorCodes:
         code.builtinCode = 0
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    path.write_bytes(bytes(builder.Output()))
+    path.write_bytes(written(model))
     assert quantize_file(path, data).layers == wanted.layers
 
 

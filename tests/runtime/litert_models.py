@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, schema, write_tflite
+from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tilewright.runtime.litert.schema import read_model, schema, written
 
 Edit = Callable[[Any, Any], None]  #: of the schema's objects: model and operator
 
@@ -75,12 +75,9 @@ class Net:
 
 def edited(content: bytes, edit: Edit) -> bytes:
     """The model with its first operator changed."""
-    s = schema()
-    model = s.ModelT.InitFromObj(s.Model.GetRootAs(content, 0))
+    model = read_model(content)
     edit(model, model.subgraphs[0].operators[0])
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return written(model)
 
 
 def _second_options(name: str, **fields: Any) -> Edit:

@@ -10,13 +10,13 @@ import pytest
 
 from tests.runtime.litert_models import SOUND, UNSOUND, Net, edited, numbers, tensor
 from tilewright.config import PRESETS
-from tilewright.fuzz.flatbuffer import schema
 from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.interpreters import InterpreterError, UnsafeModel
 from tilewright.runtime.litert.check import unsound
 from tilewright.runtime.litert.model import Operand, Operator
+from tilewright.runtime.litert.schema import schema
 from tilewright.runtime.litert.signatures import SIGNATURES, mismatch
 from tilewright.runtime.litert.table import RULES, RUNNING_RULES
 from tilewright.runtime.steps import InterpreterStep, TensorSpec

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 
-from tilewright.errors import TilewrightError
 from tilewright.fuzz.tensors import Array
+from tilewright.runtime.litert.schema import DTYPES, PACKED, schema, written
 
 #: operators whose first version does not know int8, or a field that is used here
 _VERSIONS = {
@@ -22,25 +21,9 @@ _VERSIONS = {
     "ARG_MAX": 2, "L2_NORMALIZATION": 2, "GATHER": 2, "MAXIMUM": 2, "MINIMUM": 2, "LOG_SOFTMAX": 2,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": 3, "RSQRT": 2, "ABS": 2,
 }  # fmt: skip
-_CODES = {
-    "float32": "FLOAT32", "int32": "INT32", "uint8": "UINT8", "int64": "INT64", "int16": "INT16", "int8": "INT8",
-    "bool": "BOOL", "int4": "INT4", "int2": "INT2",
-}  # fmt: skip
 #: types of which several numbers share a byte, and their bits
-NARROW = {"int4": 4, "int2": 2}
-
-
-class FormatError(TilewrightError):
-    """The schema's classes are not installed."""
-
-
-def schema() -> Any:
-    """The classes of the TFLite schema."""
-    try:
-        import ai_edge_litert.schema_py_generated as generated
-    except ImportError as error:
-        raise FormatError("writing .tflite files needs ai-edge-litert: pip install 'tilewright[check]'") from error
-    return generated
+NARROW = dict(PACKED.values())
+_CODES = {name: code for code, name in DTYPES.items()} | {name: code for code, (name, _) in PACKED.items()}
 
 
 @dataclass
@@ -85,9 +68,7 @@ def write_tflite(
     graph.tensors = [_tensor(s, tensor, model.buffers) for tensor in tensors]
     graph.operators = [_operator(s, operator, names) for operator in operators]
     model.subgraphs = [graph]
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    path.write_bytes(bytes(builder.Output()))
+    path.write_bytes(written(model))
     return path
 
 
@@ -110,7 +91,7 @@ def _code(s: Any, name: str) -> Any:
 def _tensor(s: Any, stored: StoredTensor, buffers: list[Any]) -> Any:
     tensor = s.TensorT()
     tensor.name, tensor.shape = stored.name, list(stored.shape)
-    tensor.type = getattr(s.TensorType, _CODES[stored.dtype])
+    tensor.type = _CODES[stored.dtype]
     tensor.isVariable = stored.variable
     tensor.buffer = 0
     if stored.data is not None:

@@ -17,6 +17,7 @@ from tilewright.jit.source.tflite.file import File
 from tilewright.progress import Progress
 from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors, samples, stored
 from tilewright.runtime import interpreters
+from tilewright.runtime.litert.schema import read_model, schema, written
 from tilewright.runtime.steps import TensorSpec
 
 _SIGNATURE = "main"
@@ -153,25 +154,20 @@ def _signed(content: bytes) -> bytes:
 
     Files of old converters have their operators' codes in the field of old alone, where the quantiser does not look.
     """
-    import flatbuffers  # type: ignore[import-untyped]
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    model = read_model(content)
     for code in model.operatorCodes:
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
     main = model.subgraphs[0]
-    signature = schema.SignatureDefT()
+    signature = schema().SignatureDefT()
     signature.signatureKey, signature.subgraphIndex = _SIGNATURE, 0
-    signature.inputs = [_named(schema, f"x{k}", index) for k, index in enumerate(main.inputs)]
-    signature.outputs = [_named(schema, f"y{k}", index) for k, index in enumerate(main.outputs)]
+    signature.inputs = [_named(f"x{k}", index) for k, index in enumerate(main.inputs)]
+    signature.outputs = [_named(f"y{k}", index) for k, index in enumerate(main.outputs)]
     model.signatureDefs = [signature]
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return written(model)
 
 
-def _named(schema: Any, name: str, index: int) -> Any:
-    entry = schema.TensorMapT()
+def _named(name: str, index: int) -> Any:
+    entry = schema().TensorMapT()
     entry.name, entry.tensorIndex = name, int(index)
     return entry
 

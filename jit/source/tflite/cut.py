@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.file import File
+from tilewright.runtime.litert.schema import schema, vector, written
 
 #: operators without which those that read their results mean nothing: they go wherever they are needed
 _HANDLES = ("VAR_HANDLE", "HASHTABLE")
@@ -32,9 +33,6 @@ def cut(
     them. Other subgraphs (of conditions, loops, initialisation) stay with it. Raises ModelError if an operator would
     read what nothing provides.
     """
-    import flatbuffers  # type: ignore[import-untyped]
-    from ai_edge_litert import schema_py_generated as schema
-
     chosen = _with_handles(file, operators)
     main = file.model.subgraphs[0]
     ops = [copy.copy(main.operators[i]) for i in chosen]
@@ -52,47 +50,44 @@ def cut(
                 setattr(op, name, [renumbered.get(int(t), -1) for t in values])
     for i, op in zip(chosen, ops, strict=True):
         if file.operators[i].kind == "SVDF":
-            _widen_state(schema, tensors, op)
-    part = schema.SubGraphT()
+            _widen_state(tensors, op)
+    part = schema().SubGraphT()
     part.name, part.tensors, part.operators = b"main", tensors, ops
     part.inputs, part.outputs = [renumbered[t] for t in inputs], [renumbered[t] for t in outputs]
     others = [_copied(subgraph) for subgraph in file.model.subgraphs[1:]] if _calls(file, chosen) else []
-    model = schema.ModelT()
+    model = schema().ModelT()
     model.version, model.description = 3, b"cut by Tilewright"
     model.operatorCodes = file.model.operatorCodes
     model.subgraphs = [part, *others]
-    model.buffers = _Buffers(schema, file).collect(
-        model.subgraphs, {renumbered[t]: v for t, v in folded.items() if t in used}
-    )
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    model.buffers = _Buffers(file).collect(model.subgraphs, {renumbered[t]: v for t, v in folded.items() if t in used})
+    return written(model)
 
 
 def _shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
     """A copy with the shape that the tensor really has."""
     made = copy.copy(tensor)
-    if tuple(tensor.shape if tensor.shape is not None else ()) != shape:
+    if tuple(vector(tensor.shape)) != shape:
         made.shape, made.shapeSignature = list(shape), None
     return made
 
 
 def _provided(file: File, ops: Sequence[Any], given: set[int], outputs: Sequence[int]) -> None:
     """Raise ModelError for a tensor that is read, or wanted as output, and neither given, made nor stored."""
-    made = {int(t) for op in ops if op.outputs is not None for t in op.outputs}
-    wanted = {int(t) for op in ops if op.inputs is not None for t in op.inputs if t >= 0} | set(outputs)
+    made = {int(t) for op in ops for t in vector(op.outputs)}
+    wanted = {int(t) for op in ops for t in vector(op.inputs) if t >= 0} | set(outputs)
     for index in sorted(wanted - made - given):
         tensor = file.tensors[index]
         stored = file.model.buffers[file.model.subgraphs[0].tensors[index].buffer].data
-        if not tensor.variable and (stored is None or not len(stored)):
+        if not tensor.variable and not len(vector(stored)):
             raise ModelError(f"{file.path}: nothing provides tensor {index} ({tensor.name}) to a part of the model")
 
 
-def _widen_state(schema: Any, tensors: list[Any], op: Any) -> None:
+def _widen_state(tensors: list[Any], op: Any) -> None:
     """SVDF's state as int16. LiteRT's integer kernel takes it for that whatever the file says, and would read and
     write past the end of an int8 one."""
-    if len(op.inputs) > 4 and op.inputs[4] >= 0 and tensors[op.inputs[4]].type == schema.TensorType.INT8:
-        tensors[op.inputs[4]].type = schema.TensorType.INT16
+    types = schema().TensorType
+    if len(op.inputs) > 4 and op.inputs[4] >= 0 and tensors[op.inputs[4]].type == types.INT8:
+        tensors[op.inputs[4]].type = types.INT16
 
 
 def is_initial(kind: str) -> bool:
@@ -116,7 +111,7 @@ def _calls(file: File, operators: Sequence[int]) -> bool:
 
 
 def _tensors_of(op: Any) -> list[int]:
-    return [int(t) for values in (op.inputs, op.outputs, op.intermediates) if values is not None for t in values]
+    return [int(t) for values in (op.inputs, op.outputs, op.intermediates) for t in vector(values)]
 
 
 def _copied(subgraph: Any) -> Any:
@@ -128,9 +123,9 @@ def _copied(subgraph: Any) -> Any:
 class _Buffers:
     """The buffers that some tensors use, renumbered from 1; buffer 0 is the empty one."""
 
-    def __init__(self, schema: Any, file: File) -> None:
-        self.schema, self.file = schema, file
-        self.kept: list[Any] = [schema.BufferT()]
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.kept: list[Any] = [schema().BufferT()]
         self.number = {0: 0}
 
     def collect(self, subgraphs: Sequence[Any], folded: Mapping[int, NDArray[Any]]) -> list[Any]:
@@ -145,13 +140,13 @@ class _Buffers:
                     continue
                 old = int(tensor.buffer)
                 if old not in self.number:
-                    data = self.file.model.buffers[old].data
-                    self.number[old] = 0 if data is None or not len(data) else self._add(data)
+                    data = vector(self.file.model.buffers[old].data)
+                    self.number[old] = self._add(data) if len(data) else 0
                 tensor.buffer = self.number[old]
         return self.kept
 
     def _add(self, data: Any) -> int:
-        buffer = self.schema.BufferT()
+        buffer = schema().BufferT()
         buffer.data = np.asarray(data, np.uint8)
         self.kept.append(buffer)
         return len(self.kept) - 1

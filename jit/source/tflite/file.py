@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,8 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import Quantisation
-from tilewright.jit.source.tflite.validate import validated
-
-#: TensorType of the schema -> NumPy type; types that NumPy lacks (strings, resources) have none
-DTYPES = {
-    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8",
-    10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
-}  # fmt: skip
-#: TensorType of the schema -> signed integers of which several share a byte, and their bits
-PACKED = {17: ("int4", 4), 19: ("int2", 2)}
+from tilewright.jit.source.tflite.validate import validate
+from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, text, vector
 
 
 @dataclass(frozen=True)
@@ -73,26 +66,23 @@ class File:
     """The main subgraph, and the schema's own objects of the whole file (``model``)."""
 
     def __init__(self, path: Path, *, quantised: bool = True) -> None:
-        from ai_edge_litert import schema_py_generated as schema
-
         data = path.read_bytes()
-        validated(path, data, quantised=quantised)
+        validate(path, data, quantised=quantised)
         self.path = path
         try:
-            self.model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
-            self._inline(data)
+            self.model = read_model(data)
             main = self.model.subgraphs[0]
-            self.kinds = _kinds(schema, self.model)
+            self.kinds = kinds(self.model)
             self.tensors = [self._tensor(index, tensor) for index, tensor in enumerate(main.tensors)]
-            self.operators = [self._operator(index, op) for index, op in enumerate(_list(main.operators))]
+            self.operators = [self._operator(index, op) for index, op in enumerate(vector(main.operators))]
         except ModelError:
             raise
         except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
             raise ModelError(
                 f"{path}: corrupt .tflite file: {type(error).__name__} while reading it; download or export it again"
             ) from error
-        self.inputs = [int(i) for i in _list(main.inputs)]
-        self.outputs = [int(i) for i in _list(main.outputs)]
+        self.inputs = [int(i) for i in vector(main.inputs)]
+        self.outputs = [int(i) for i in vector(main.outputs)]
         self._refuse_overwriting()
 
     def take_shapes(self, shapes: Mapping[int, tuple[int, ...]]) -> None:
@@ -115,21 +105,8 @@ class File:
                     )
                 taken.add(index)
 
-    def _inline(self, data: bytes) -> None:
-        """Bytes that large files keep behind the flatbuffer, brought into it."""
-        for buffer in _list(self.model.buffers):
-            if buffer.offset and buffer.offset > 1:
-                buffer.data = np.frombuffer(data, np.uint8, buffer.size, buffer.offset)
-                buffer.offset = buffer.size = 0
-        for subgraph in self.model.subgraphs:
-            for op in _list(subgraph.operators):
-                if op.largeCustomOptionsOffset and op.largeCustomOptionsOffset > 1:
-                    size, offset = op.largeCustomOptionsSize, op.largeCustomOptionsOffset
-                    op.customOptions = np.frombuffer(data, np.uint8, size, offset)
-                    op.largeCustomOptionsOffset = op.largeCustomOptionsSize = 0
-
     def _tensor(self, index: int, tensor: Any) -> Tensor:
-        shape = tuple(int(d) for d in _list(tensor.shape))
+        shape = tuple(int(d) for d in vector(tensor.shape))
         dtype = DTYPES.get(tensor.type, "")
         stored = self.model.buffers[tensor.buffer].data if tensor.buffer < len(self.model.buffers) else None
         data = None
@@ -139,11 +116,11 @@ class File:
             data = unpacked(content, bits, shape) if packed else content.view(dtype).reshape(shape)
             dtype = dtype or packed
         quantisation = tensor.quantization
-        scales = _list(quantisation.scale) if quantisation is not None else []
-        zero_points = _list(quantisation.zeroPoint) if quantisation is not None else []
+        scales = vector(quantisation.scale) if quantisation is not None else []
+        zero_points = vector(quantisation.zeroPoint) if quantisation is not None else []
         return Tensor(
             index,
-            (tensor.name or b"").decode("utf-8", "replace"),
+            text(tensor.name),
             shape,
             dtype,
             np.asarray(scales, np.float32),
@@ -154,14 +131,13 @@ class File:
         )
 
     def _operator(self, index: int, op: Any) -> Operator:
-        code = self.model.operatorCodes[op.opcodeIndex]
         return Operator(
             index,
             self.kinds[op.opcodeIndex],
-            tuple(int(i) for i in _list(op.inputs)),
-            tuple(int(i) for i in _list(op.outputs)),
+            tuple(int(i) for i in vector(op.inputs)),
+            tuple(int(i) for i in vector(op.outputs)),
             op.builtinOptions,
-            (code.customCode or b"").decode("utf-8", "replace"),
+            text(self.model.operatorCodes[op.opcodeIndex].customCode),
         )
 
 
@@ -173,15 +149,3 @@ def unpacked(content: NDArray[np.uint8], bits: int, shape: tuple[int, ...]) -> N
     fields = (content[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) << np.uint8(8 - bits)
     signed = fields.astype(np.uint8).view(np.int8) >> (8 - bits)
     return signed.reshape(-1)[: math.prod(shape)].reshape(shape)
-
-
-def _kinds(schema: Any, model: Any) -> list[str]:
-    """The name of each operator code."""
-    names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
-    codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in _list(model.operatorCodes)]
-    return [names.get(code, f"BUILTIN_{code}") for code in codes]
-
-
-def _list(values: Any) -> Sequence[Any]:
-    """A vector of the schema, which is None where it is empty."""
-    return [] if values is None else values

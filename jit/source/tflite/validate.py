@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit.errors import ModelError
+from tilewright.runtime.litert.schema import DTYPES, IDENTIFIER, PACKED, schema
 
-_IDENTIFIER = b"TFL3"
 #: bits per element of the tensor types that may hold constants; others are of no fixed size, and not checked
-_TYPE_BITS = {0: 32, 1: 16, 2: 32, 3: 8, 4: 64, 6: 8, 7: 16, 9: 8, 10: 64, 17: 4, 19: 2, 20: 4}
+_TYPE_BITS = {
+    **{code: 8 * np.dtype(name).itemsize for code, name in DTYPES.items()},
+    **{code: bits for code, (_, bits) in PACKED.items()},
+    20: 4,  # UINT4
+}  # fmt: skip
 _QUANTISED = (3, 9, 17, 19, 20)  #: types of 8 bits and fewer
 
 
@@ -105,25 +109,22 @@ class _Checker:
             quantisation.ZeroPointAsNumpy()
 
 
-def validated(path: Path, data: bytes, *, quantised: bool = True) -> Any:
-    """The flatbuffer in ``data``, validated; ModelError also for models that are sound but unusable.
+def validate(path: Path, data: bytes, *, quantised: bool = True) -> None:
+    """Raise ModelError unless ``data`` is a sound flatbuffer, and of a model that can be used.
 
     ``quantised``: whether that is what the reader needs, or else a float model.
     """
-    import tflite
-
-    if len(data) < 32 or data[4:8] != _IDENTIFIER:
-        raise ModelError(f"{path}: not a .tflite file (no {_IDENTIFIER.decode()} identifier); is it truncated?")
-    checker = _Checker(path, data)
+    if len(data) < 32 or data[4:8] != IDENTIFIER:
+        raise ModelError(f"{path}: not a .tflite file (no {IDENTIFIER.decode()} identifier); is it truncated?")
+    checker, root = _Checker(path, data), schema().Model
     try:
-        model = tflite.Model.GetRootAsModel(data, 0)
+        model = root.GetRootAs(data, 0)
         checker.check(model)
         _refuse_unusable(path, model, quantised)
     except ModelError:
         raise
     except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
         raise checker.fail(f"{type(error).__name__} while reading it") from error
-    return model
 
 
 def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:

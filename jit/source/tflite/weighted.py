@@ -11,8 +11,8 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand, Weights
 from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
-from tilewright.jit.source.tflite.file import PACKED
 from tilewright.jit.source.tflite.site import Site
+from tilewright.runtime.litert.schema import PACKED
 
 SAME, VALID = 0, 1
 _NARROW = tuple(name for name, _ in PACKED.values())

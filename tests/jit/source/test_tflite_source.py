@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
@@ -13,6 +12,7 @@ import tilewright as tw
 from tests.jit.tflite_models import NONE, RELU, SAME, VALID, TfliteBuilder, litert
 from tilewright.fuzz import TfliteNet
 from tilewright.jit.importer import import_model
+from tilewright.runtime.litert.schema import read_model, written
 
 POOL = {"Padding": VALID, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
 
@@ -225,29 +225,22 @@ def test_a_refused_operator_goes_to_the_interpreter(tmp_path: Path) -> None:
 
 def test_constants_behind_the_flatbuffer(tmp_path: Path) -> None:
     """Files beyond 2 GB keep their buffers behind the model, at ``offset`` bytes from its beginning."""
-    from ai_edge_litert import schema_py_generated as schema
-
     net = TfliteNet(seed=3)
     y = net.fully_connected(net.conv(net.input((1, 6, 6, 3)), 20), 7)
     inside = net.save(tmp_path / "inside.tflite", [y])
-    model = schema.ModelT.InitFromPackedBuf(inside.read_bytes(), 0)
+    model = read_model(inside.read_bytes())
     stored = [bytes(b.data) if b.data is not None else b"" for b in model.buffers]
     for buffer, data in zip(model.buffers, stored, strict=True):
         if data:
             buffer.data, buffer.offset, buffer.size = None, 2, len(data)
 
-    def packed() -> bytes:
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
-
-    position = -(-len(packed()) // 64) * 64
+    position = -(-len(written(model)) // 64) * 64
     tail = b""
     for buffer, data in zip(model.buffers, stored, strict=True):
         if data:
             buffer.offset = position + len(tail)
             tail += data + bytes(-len(data) % 64)
-    head = packed()
+    head = written(model)
     behind = tmp_path / "behind.tflite"
     behind.write_bytes(head + bytes(position - len(head)) + tail)
     assert places(assert_equal(behind)) == {"CONV_2D": "accelerator", "FULLY_CONNECTED": "accelerator"}

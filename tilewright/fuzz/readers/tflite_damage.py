@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 
-from tilewright.fuzz.flatbuffer import schema
 from tilewright.fuzz.hostile import VALUES
 from tilewright.fuzz.readers.mutate import damage
+from tilewright.runtime.litert.schema import read_model, schema, written
 
 _NUMBERS = tuple(v for v in VALUES if isinstance(v, int) and -(1 << 31) <= v < 1 << 31)
 _SCALES = (0.0, 1.0, 1e-9, 1e-30, 1e30, 0.5)
@@ -18,18 +17,15 @@ _SCALES = (0.0, 1.0, 1e-9, 1e-30, 1e30, 0.5)
 
 def damaged_tflite(data: bytes, rng: random.Random) -> bytes:
     """One to three changes of operators and of what they read and make; of bytes where those do not fit the schema."""
-    s = schema()
-    model = s.ModelT.InitFromObj(s.Model.GetRootAs(data, 0))
+    s, model = schema(), read_model(data)
     graph = model.subgraphs[0]
     for _ in range(rng.choice([1, 1, 2, 3])):
         op = rng.choice(graph.operators)
         rng.choice(_CHANGES)(s, model, op, rng)
-    builder = flatbuffers.Builder(1024)
     try:
-        builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+        return written(model)
     except (TypeError, ValueError):  # a number that its field does not hold
         return damage(data, rng)
-    return bytes(builder.Output())
 
 
 def _tensors(model: Any, op: Any) -> list[Any]:

@@ -1,0 +1,78 @@
+"""A ``.tflite`` file through the object API of the schema: read, written, and its numbers as names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+
+#: TensorType of the schema -> NumPy type; types that NumPy lacks (strings, resources) have none
+DTYPES = {
+    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8",
+    10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
+}  # fmt: skip
+#: TensorType of the schema -> signed integers of which several share a byte, and their bits
+PACKED = {17: ("int4", 4), 19: ("int2", 2)}
+IDENTIFIER = b"TFL3"
+
+
+class FormatError(TilewrightError):
+    """The schema's classes are not installed."""
+
+
+def schema() -> Any:
+    """The classes of the schema. Raises FormatError where they are not installed."""
+    try:
+        from ai_edge_litert import schema_py_generated
+    except ImportError as error:
+        raise FormatError(".tflite files need ai-edge-litert: pip install 'tilewright[check]'") from error
+    return schema_py_generated
+
+
+def read_model(content: bytes) -> Any:
+    """The schema's ``ModelT``, with the bytes that large files keep behind the flatbuffer brought into it.
+
+    Raises whatever struct, NumPy and codecs do where the bytes are no model.
+    """
+    s = schema()
+    model = s.ModelT.InitFromObj(s.Model.GetRootAs(content, 0))
+    for buffer in vector(model.buffers):
+        if buffer.offset and buffer.offset > 1:
+            buffer.data = np.frombuffer(content, np.uint8, buffer.size, buffer.offset)
+            buffer.offset = buffer.size = 0
+    for subgraph in vector(model.subgraphs):
+        for op in vector(subgraph.operators):
+            if op.largeCustomOptionsOffset and op.largeCustomOptionsOffset > 1:
+                size, offset = op.largeCustomOptionsSize, op.largeCustomOptionsOffset
+                op.customOptions = np.frombuffer(content, np.uint8, size, offset)
+                op.largeCustomOptionsOffset = op.largeCustomOptionsSize = 0
+    return model
+
+
+def written(model: Any) -> bytes:
+    """A ``ModelT`` as a file."""
+    import flatbuffers  # type: ignore[import-untyped]
+
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), file_identifier=IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def kinds(model: Any) -> list[str]:
+    """The name of each operator code of a ``ModelT``; ``CUSTOM`` where the file brings the name itself."""
+    names = {value: name for name, value in vars(schema().BuiltinOperator).items() if isinstance(value, int)}
+    codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in vector(model.operatorCodes)]
+    return [names.get(code, f"BUILTIN_{code}") for code in codes]
+
+
+def vector(values: Any) -> Sequence[Any]:
+    """A vector of the schema, which is None where it is empty."""
+    return [] if values is None else values
+
+
+def text(stored: bytes | None) -> str:
+    """A name of the schema, which is None where it is empty."""
+    return (stored or b"").decode("utf-8", "replace")
