@@ -12,12 +12,14 @@ from hypothesis import given, settings
 
 from tests.conftest import REPOSITORY
 from tests.isa.strategies import configs
+from tilewright import sources
 from tilewright.config import COSMETIC, KIB, PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.config_page import PAGE, blocks
 from tilewright.hw.hls.header import config_header
 from tilewright.hw.timing.whole import whole_report
 from tilewright.isa.spec import Memory, memory_depth
 from tilewright.pages import filled
+from tilewright.parameters import Parameter
 from tilewright.runtime.device import open_device
 
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
@@ -30,6 +32,11 @@ def test_every_parameter_is_declared() -> None:
     assert {name for name, p in PARAMETERS.items() if p.kind is not int} == {"name", "board", "dsp_packing"}
     assert all(p.doc and (p.unit or name == "axi_version") for name, p in PARAMETERS.items() if p.kind is int)
     assert COSMETIC == ("name", "board", "axi_version", "cores", "dram_bandwidth", "clock_mhz")
+
+
+def test_what_is_kept_by_source_is_kept_by_the_declaration_of_the_config() -> None:
+    declared = {f"{kind.__module__.removeprefix('tilewright.')}.py" for kind in (Config, Parameter)}
+    assert declared == set(sources._CONFIG)
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.files import FileError, read_bytes
+from tilewright.parameters import Parameter, declared
 
 KIB = 1024
 LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
@@ -31,106 +32,64 @@ class ConfigError(TilewrightError):
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """What one parameter of :class:`Config` means and may be. ``low`` and ``high`` are those of a number.
-
-    Programs and their cycles do not depend on a ``cosmetic`` one, so what is compiled for one value runs on another.
-    """
-
-    doc: str
-    unit: str = ""
-    low: int = 0
-    high: int = 0
-    power_of_two: bool = True
-    cosmetic: bool = False
-    kind: type = int
-
-    @property
-    def allowed(self) -> str:
-        """What is allowed, in words."""
-        if self.kind is not int:
-            return "text" if self.kind is str else "true or false"
-        return f"{'a power of two' if self.power_of_two else 'an integer'} from {self.low} to {self.high}"
-
-    def values(self) -> list[int]:
-        """Every value of a number or a flag."""
-        if self.kind is bool:
-            return [False, True]
-        if not self.power_of_two:
-            return list(range(self.low, self.high + 1))
-        return [1 << k for k in range(self.low.bit_length() - 1, self.high.bit_length()) if self.low <= 1 << k]
-
-    def check(self, name: str, value: object) -> None:
-        """Raise :class:`ConfigError` unless the value is allowed."""
-        right = isinstance(value, self.kind) and (self.kind is bool or not isinstance(value, bool))
-        if right and isinstance(value, int) and self.kind is int:
-            right = self.low <= value <= self.high and not (self.power_of_two and value & (value - 1))
-        if not right:
-            raise ConfigError(f"{name} = {value!r}: must be {self.allowed}")
-
-
-def _parameter(default: int | str, doc: str, unit: str = "", low: int = 0, high: int = 0, **more: Any) -> Any:
-    return field(default=default, metadata={"parameter": Parameter(doc, unit, low, high, kind=type(default), **more)})
-
-
-@dataclass(frozen=True)
 class Config:
     """Parameters of one accelerator. Raises :class:`ConfigError` on construction if any is out of range."""
 
-    name: str = _parameter("pynq-z2", "what people call it", cosmetic=True)
-    board: str = _parameter("pynq-z2", "board whose resource limits apply; empty for none", cosmetic=True)
-    batch: int = _parameter(1, "images that a GEMM takes at once (BATCH)", "images", 1, 16)
-    block_in: int = _parameter(16, "input channels of an act vector (BLOCK_IN)", "channels", 4, 64)
-    block_out: int = _parameter(16, "output channels of an acc vector (BLOCK_OUT)", "channels", 4, 64)
-    weight_bits: int = _parameter(8, "width of a weight", "bits", 2, 8)
-    act_bytes: int = _parameter(64 * KIB, "size of the activation memory `act`", "bytes", KIB, 4096 * KIB)
-    act_banks: int = _parameter(4, "banks of `act`, each with one reader and one writer", "banks", 2, 32)
-    wgt_bytes: int = _parameter(256 * KIB, "size of the weight memory `wgt`", "bytes", KIB, 8192 * KIB)
-    acc_bytes: int = _parameter(128 * KIB, "size of the accumulator memory `acc`", "bytes", KIB, 4096 * KIB)
-    acc_banks: int = _parameter(4, "banks of `acc`, each with one reader and one writer", "banks", 2, 16)
-    prm_entries: int = _parameter(64, "size of `prm`: constants of BLOCK_OUT channels each", "entries", 4, 1024)
-    uop_gemm_bytes: int = _parameter(16 * KIB, "size of GEMM's micro-op memory", "bytes", 512, 256 * KIB)
-    uop_alu_bytes: int = _parameter(16 * KIB, "size of ALU's micro-op memory", "bytes", 512, 256 * KIB)
-    axi_bits: int = _parameter(64, "width of a memory port", "bits", 32, 512)
-    axi_ports: int = _parameter(
+    name: str = declared("pynq-z2", "what people call it", cosmetic=True)
+    board: str = declared("pynq-z2", "board whose resource limits apply; empty for none", cosmetic=True)
+    batch: int = declared(1, "images that a GEMM takes at once (BATCH)", "images", 1, 16)
+    block_in: int = declared(16, "input channels of an act vector (BLOCK_IN)", "channels", 4, 64)
+    block_out: int = declared(16, "output channels of an acc vector (BLOCK_OUT)", "channels", 4, 64)
+    weight_bits: int = declared(8, "width of a weight", "bits", 2, 8)
+    act_bytes: int = declared(64 * KIB, "size of the activation memory `act`", "bytes", KIB, 4096 * KIB)
+    act_banks: int = declared(4, "banks of `act`, each with one reader and one writer", "banks", 2, 32)
+    wgt_bytes: int = declared(256 * KIB, "size of the weight memory `wgt`", "bytes", KIB, 8192 * KIB)
+    acc_bytes: int = declared(128 * KIB, "size of the accumulator memory `acc`", "bytes", KIB, 4096 * KIB)
+    acc_banks: int = declared(4, "banks of `acc`, each with one reader and one writer", "banks", 2, 16)
+    prm_entries: int = declared(64, "size of `prm`: constants of BLOCK_OUT channels each", "entries", 4, 1024)
+    uop_gemm_bytes: int = declared(16 * KIB, "size of GEMM's micro-op memory", "bytes", 512, 256 * KIB)
+    uop_alu_bytes: int = declared(16 * KIB, "size of ALU's micro-op memory", "bytes", 512, 256 * KIB)
+    axi_bits: int = declared(64, "width of a memory port", "bits", 32, 512)
+    axi_ports: int = declared(
         1, "memory ports of a core; two move as much in a cycle as one of twice `axi_bits` would", "ports", 1, 2,
         power_of_two=False,
     )  # fmt: skip
     # It changes the ports and bounds burst_beats, which is a parameter of its own.
-    axi_version: int = _parameter(
+    axi_version: int = declared(
         3, "version of AXI at the memory port: 3 for the HP ports of Zynq-7000, 4 for those of Zynq UltraScale+",
         low=min(AXI_BURST_BEATS), high=max(AXI_BURST_BEATS), power_of_two=False, cosmetic=True,
     )  # fmt: skip
-    burst_beats: int = _parameter(16, "longest burst; at most 16 with axi_version = 3", "beats", 1, 256)
-    outstanding: int = _parameter(8, "most bursts in flight, per direction", "bursts", 1, 64)
-    dram_latency: int = _parameter(
+    burst_beats: int = declared(16, "longest burst; at most 16 with axi_version = 3", "beats", 1, 256)
+    outstanding: int = declared(8, "most bursts in flight, per direction", "bursts", 1, 64)
+    dram_latency: int = declared(
         32, "time from an accepted address to its first beat, in simulation", "cycles", 1, 1024, power_of_two=False
     )
     # A program is one core's, and the limit is never one core's alone: neither changes programs or a core's own timing.
-    cores: int = _parameter(
+    cores: int = declared(
         1, "accelerators in one design, each with its own control and memory port", "cores", 1, 8, power_of_two=False,
         cosmetic=True,
     )  # fmt: skip
-    dram_bandwidth: int = _parameter(
+    dram_bandwidth: int = declared(
         0, "most that the DRAM moves over the ports of all cores, read and written, in simulation; 0: no limit",
         "bytes/cycle", 0, 4096, power_of_two=False, cosmetic=True,
     )  # fmt: skip
     # A clock that synthesis finds must not change the hardware it was found for: neither cycles nor Verilog hold it.
-    clock_mhz: int = _parameter(
+    clock_mhz: int = declared(
         95, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False, cosmetic=True
     )
-    queue_depth: int = _parameter(32, "length of an engine's command queue", "instructions", 2, 256)
-    token_depth: int = _parameter(
+    queue_depth: int = declared(32, "length of an engine's command queue", "instructions", 2, 256)
+    token_depth: int = declared(
         63, "most that a token queue may hold in program order; 2^n - 1 fills its counter", "tokens", 1, 1023,
         power_of_two=False,
     )  # fmt: skip
-    fetch_beats: int = _parameter(64, "length of the FIFO of fetched instructions", "beats", 2, 512)
-    segments: int = _parameter(8, "DRAM segments that a program may name", "segments", 4, 16)
-    dsp_packing: bool = _parameter(True, "two int8 multiplies per DSP48E1; window emits then take two cycles")
+    fetch_beats: int = declared(64, "length of the FIFO of fetched instructions", "beats", 2, 512)
+    segments: int = declared(8, "DRAM segments that a program may name", "segments", 4, 16)
+    dsp_packing: bool = declared(True, "two int8 multiplies per DSP48E1; window emits then take two cycles")
 
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():
-            parameter.check(name, getattr(self, name))
+            if not parameter.allows(value := getattr(self, name)):
+                raise ConfigError(f"{name} = {value!r}: must be {parameter.allowed}")
         self._check_relations()
 
     # -- derived shapes --------------------------------------------------------------------------------
@@ -244,7 +203,7 @@ class Config:
         """A copy with some parameters changed; validated like any other."""
         unknown = changes.keys() - PARAMETERS.keys()
         if unknown:
-            raise ConfigError(_unknown_parameter(sorted(unknown)[0]))
+            raise ConfigError(_unknowndeclared(sorted(unknown)[0]))
         return dataclasses.replace(self, **changes)
 
     def differences(self, other: Config) -> list[str]:
@@ -261,7 +220,7 @@ class Config:
         """The Config of a mapping; a missing parameter keeps its default, an unknown one is an error."""
         for key in values:
             if key not in PARAMETERS:
-                raise ConfigError(_unknown_parameter(key))
+                raise ConfigError(_unknowndeclared(key))
         return cls(**values)
 
     def to_toml(self) -> str:
@@ -355,7 +314,7 @@ PARAMETERS: dict[str, Parameter] = {f.name: f.metadata["parameter"] for f in dat
 COSMETIC = tuple(name for name, parameter in PARAMETERS.items() if parameter.cosmetic)
 
 
-def _unknown_parameter(name: str) -> str:
+def _unknowndeclared(name: str) -> str:
     near = get_close_matches(name, PARAMETERS, n=1, cutoff=0.8)
     meant = f"did you mean {near[0]}? The" if near else "the"
     return f"{name}: no such parameter; {meant} parameters are {', '.join(PARAMETERS)}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.config import KIB, PARAMETERS, PRESETS, Config, Parameter
+from tilewright.config import KIB, PARAMETERS, PRESETS, Config
 from tilewright.pages import write
+from tilewright.parameters import Parameter
 
 PAGE = "config.md"
 

@@ -7,15 +7,18 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+_CONFIG = ("config.py", "parameters.py")
+
 
 @cache
 def source_version(packages: tuple[str, ...]) -> str:
-    """16 hex digits over the Python source of ``packages`` and ``config.py``; changes whenever any of it does."""
+    """16 hex digits over the Python source of ``packages`` and the Config; changes whenever any of it does."""
     digest = hashlib.sha256()
     for package in packages:
         for name, content in sorted(_sources(files(package), package)):
             digest.update(name.encode() + b"\0" + content)
-    digest.update((files("tilewright") / "config.py").read_bytes())
+    for name in _CONFIG:
+        digest.update((files("tilewright") / name).read_bytes())
     return digest.hexdigest()[:16]
 
 
