@@ -67,10 +67,10 @@ def on_the_chip(path: Path, name: str, inputs: Inputs, wanted: Inputs, steps: in
     got = outputs if isinstance(outputs, list | tuple) else [outputs]
     if not all(map(np.array_equal, got, wanted)) or len(exe.artifact.programs) != 1:
         raise SystemExit(f"{name}: {path.stem} is not LiteRT's, or not one program on the accelerator")
-    cycles, floors = report.cycles / steps, report.floors
+    cycles, floors = report.cycles / steps, report.lower_bounds
     return {
         "us": round(cycles / exe.artifact.config.clock_mhz, 1), "cycles": round(cycles),
-        "bound": round(report.cycles / report.floor_cycles, 2),
+        "bound": round(report.cycles / report.lower_bound_cycles, 2),
         "bus_bytes": round(floors["read"] * exe.artifact.config.beat_bytes / steps),
         "alu_vectors": round(floors["alu"] / steps),
     }  # fmt: skip

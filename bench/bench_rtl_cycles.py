@@ -53,12 +53,12 @@ def account(report: Report) -> dict[str, Any]:
         if "cycles_by_cause" not in layer:
             continue  # runs on the host
         causes = {cause: int(layer["cycles_by_cause"][cause]) for cause in CAUSES}
-        above = int(layer["cycles"]) - int(layer["floor_cycles"])
+        above = int(layer["cycles"]) - int(layer["lower_bound_cycles"])
         layers.append({"name": layer["name"], "cycles": int(layer["cycles"]),
-                       "floor_cycles": int(layer["floor_cycles"]), **causes,
+                       "floor_cycles": int(layer["lower_bound_cycles"]), **causes,
                        "array": above - sum(causes.values())})  # fmt: skip
     total = {cause: sum(layer[cause] for layer in layers) for cause in CAUSES}
-    total["array"] = report.cycles - report.floor_cycles - sum(total.values())
+    total["array"] = report.cycles - report.lower_bound_cycles - sum(total.values())
     return {"total": total, "layers": layers}
 
 
@@ -71,8 +71,8 @@ def measure(model: Path, config: Config, rtl: Device, stalled: Device | None, in
     y_rtl, measured = on_rtl.run(x)
     row = {
         "network": model.stem, "config": config.name, "dram_latency": config.dram_latency, "inputs": len(x),
-        "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles, "floor_cycles": measured.floor_cycles,
-        "ratio": round(measured.cycles / measured.floor_cycles, 4),
+        "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles, "floor_cycles": measured.lower_bound_cycles,
+        "ratio": round(measured.cycles / measured.lower_bound_cycles, 4),
         "promised": PROMISED.get((config.name, config.dram_latency)) if model.stem in MLPERF_TINY else None,
         "outputs_equal": bool(np.array_equal(y_sim, y_rtl)),
         "outputs_exact": bool(np.array_equal(np.asarray(y_rtl).reshape(expected.shape), expected)),

@@ -116,7 +116,7 @@ def _bounds(network: Network, config: Config) -> dict[str, Any]:
         }
         for name, floor in floors
     ]  # fmt: skip
-    return {"floor_cycles": network_floor([floor for _, floor in floors], config), "layers": layers}
+    return {"lower_bound_cycles": network_floor([floor for _, floor in floors], config), "layers": layers}
 
 
 def _synthesis(point: Point, config: Config) -> dict[str, float] | None:

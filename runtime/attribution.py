@@ -57,7 +57,7 @@ class Attribution:
         compute = min(useful, array)
         return dict(zip(CAUSES, (compute, array - compute, *rest), strict=True))
 
-    def floor(self, layer: int, array: int, alu: int, read: int, written: int) -> int:
+    def lower_bound(self, layer: int, array: int, alu: int, read: int, written: int) -> int:
         """Cycles that a layer must have had, of so many that it needs of array, ALU, read and write channel: what of
         them was not served in other layers' cycles. Never more than its cycles."""
         needs = {Engine.GEMM: array, Engine.ALU: alu, Engine.LOAD: read, Engine.STORE: written}

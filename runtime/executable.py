@@ -27,6 +27,7 @@ from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
+from tilewright.runtime.records import BOUND
 from tilewright.runtime.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
@@ -82,7 +83,7 @@ class Executable:
             for what, tensors in (("input", self.inputs), ("output", self.outputs)) for tensor in tensors
         )  # fmt: skip
         layers = accelerator_layers(self.artifact)
-        bound = sum(program.meta.get("floor_cycles", 0) for program in self.artifact.programs)
+        bound = sum(program.meta.get(BOUND, 0) for program in self.artifact.programs)
         return (
             f"<p>{html.escape(repr(self)[1:-1])}: {len(layers)} layers on the accelerator, at least {bound:,} cycles; "
             f"{len(self.artifact.host_layers)} operators on the CPU</p><table>{tensors}</table>"

@@ -8,6 +8,7 @@ from tilewright.isa.program import Program
 from tilewright.schema import Count, Holds, OneOf, Range, SchemaError, conform
 
 MOST_JOBS = 256  #: threads of the CPU
+BOUND = "floor_cycles"  #: under which name programs record their lower bound, and that of each layer
 Place = Annotated[str, OneOf(("accelerator", "host", "interpreter", "none"))]
 
 

@@ -17,12 +17,13 @@ from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_ma
 from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.explain import why
+from tilewright.runtime.records import BOUND
 from tilewright.runtime.report_html import render_html, render_small
 from tilewright.runtime.report_run import ProgramRun, launches, needs
 from tilewright.runtime.report_trace import trace_events
 from tilewright.runtime.steps import LaunchStep
 
-FORMAT = 1  #: of the JSON form: counts up when a key goes or changes its meaning (docs/versions.md)
+FORMAT = 2  #: of the JSON form: counts up when a key goes or changes its meaning (docs/versions.md)
 
 
 @dataclass
@@ -152,15 +153,15 @@ class Report:
         return sum(layer["array_cycles"] for layer in self.layers)
 
     @cached_property
-    def floors(self) -> dict[str, int]:
+    def lower_bounds(self) -> dict[str, int]:
         """Cycles that each of array, ALU, read and write channel works at least, over all layers."""
-        return _together(run.floors for run in self.runs)
+        return _together(run.lower_bounds for run in self.runs)
 
     @property
-    def floor_cycles(self) -> int:
+    def lower_bound_cycles(self) -> int:
         """Cycles of one inference at least: of each program the most that array, ALU or a channel of the bus has to
         do, of programs that ran together the most of all, and launches one after another."""
-        return sum(max(max(run.floors.values()) for run in together) for together in launches(self.runs))
+        return sum(max(max(run.lower_bounds.values()) for run in together) for together in launches(self.runs))
 
     @cached_property
     def causes(self) -> dict[str, int]:
@@ -228,9 +229,9 @@ class Report:
             "inferences": self.inferences,
             "digests": dict(self.digests),
             "cycles": measured(self.cycles),
-            "floor_cycles": self.floor_cycles,
-            "floor_ratio": measured(_ratio(self.cycles, self.floor_cycles)),
-            "floors": self.floors,
+            "lower_bound_cycles": self.lower_bound_cycles,
+            "lower_bound_ratio": measured(_ratio(self.cycles, self.lower_bound_cycles)),
+            "lower_bounds": self.lower_bounds,
             "array_cycles": self.array_cycles,
             "cycles_by_cause": self.causes,
             "macs": self.macs,
@@ -315,10 +316,10 @@ class Report:
     def __str__(self) -> str:
         subject = f"{self.artifact.name} on {self.artifact.config.name} ({self.device})"
         if not self.timed:
-            return f"{subject}: cycles not counted, lower bound {self.floor_cycles:,}"
+            return f"{subject}: cycles not counted, lower bound {self.lower_bound_cycles:,}"
         return (
             f"{subject}: {self.cycles:,} cycles, "
-            f"lower bound {self.floor_cycles:,} ({_ratio(self.cycles, self.floor_cycles):.2f}x), "
+            f"lower bound {self.lower_bound_cycles:,} ({_ratio(self.cycles, self.lower_bound_cycles):.2f}x), "
             f"utilisation {self.utilization:.1%}, {self.latency_ms:.3f} ms"
         )
 
@@ -350,8 +351,8 @@ def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:
             entry["cycles"] = None
         elif entry["place"] == "accelerator" and found is not None:
             cycles = entry["cycles"] = int(found.cycles[index])
-            entry["floor_cycles"] = found.floor(index, *needs(entry, config).values())
-            entry["floor_ratio"] = _ratio(cycles, entry["floor_cycles"])
+            entry["lower_bound_cycles"] = found.lower_bound(index, *needs(entry, config).values())
+            entry["lower_bound_ratio"] = _ratio(cycles, entry["lower_bound_cycles"])
             entry["utilization"] = _ratio(entry["useful"], cycles * config.array_macs)
             entry["cycles_by_cause"] = found.causes(index, -(-entry["useful"] // config.array_macs))
             entry["bound"] = bound(entry["cycles_by_cause"])
@@ -362,14 +363,15 @@ def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:
 
 def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
     """A layer as the compiler recorded it, its measured values still empty."""
+    alone = int(layer.get(BOUND, 0))
     known = {
         "name": layer["name"],
         "op": (layer.get("op", "").split() or [""])[-1],  # without the number that the importer may put before it
         "place": layer.get("place", "accelerator"),
         "cycles": 0,
-        "floor_cycles": int(layer.get("floor_cycles", 0)),
-        "alone_cycles": int(layer.get("floor_cycles", 0)),
-        "floor_ratio": 0.0,
+        "lower_bound_cycles": alone,
+        "alone_cycles": alone,
+        "lower_bound_ratio": 0.0,
         "macs": int(layer.get("macs", 0)),
         "useful": int(layer.get("useful", layer.get("macs", 0))),
         "utilization": 0.0,
@@ -379,7 +381,7 @@ def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
         "read_bytes": int(layer.get("read_bytes", 0)),
         "write_bytes": int(layer.get("write_bytes", 0)),
     }
-    return known | {key: value for key, value in layer.items() if key not in known}
+    return known | {key: value for key, value in layer.items() if key not in known and key != BOUND}
 
 
 def _together(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

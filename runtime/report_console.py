@@ -38,8 +38,8 @@ def layer_table(report: Report, width: int) -> Table:
             *([Text(layer["op"])] if wide else []),
             layer["place"],
             f"{layer['cycles']:,}" if measured else "-",
-            f"{layer['floor_cycles']:,}" if measured else "-",
-            f"{layer['floor_ratio']:.2f}" if measured and layer["floor_cycles"] else "-",
+            f"{layer['lower_bound_cycles']:,}" if measured else "-",
+            f"{layer['lower_bound_ratio']:.2f}" if measured and layer["lower_bound_cycles"] else "-",
             f"{layer['utilization']:.1%}" if measured and layer["macs"] else "-",
             Text(layer["bound"] or "-", style=_COLOURS.get(layer["bound"] or "", "")),
         )
@@ -49,8 +49,9 @@ def layer_table(report: Report, width: int) -> Table:
 def _measured(report: Report, data: dict[str, Any]) -> list[tuple[str, str]]:
     """The rows that follow from the device's cycles, or one that says that there are none."""
     if not report.timed:
-        return [("cycles", f"not counted by the {report.device} device (lower bound {report.floor_cycles:,})")]
-    ratio = f" ({data['floor_ratio']:.2f}x the lower bound of {report.floor_cycles:,})" if report.floor_cycles else ""
+        return [("cycles", f"not counted by the {report.device} device (lower bound {report.lower_bound_cycles:,})")]
+    least = report.lower_bound_cycles
+    ratio = f" ({data['lower_bound_ratio']:.2f}x the lower bound of {least:,})" if least else ""
     return [
         ("cycles", f"{report.cycles:,}{ratio}"),
         ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz"),

@@ -116,12 +116,12 @@ def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
             (f"{data['with_host_per_second']:,.0f}", "inferences a second"),
             (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {data['cores']} cores"),
             (f"{data['cycles']:,}", "cycles"),
-            (f"{data['floor_ratio']:.2f}x", "cycles / lower bound"),
+            (f"{data['lower_bound_ratio']:.2f}x", "cycles / lower bound"),
             (f"{data['utilization']:.1%}", f"useful of {data['array_macs_per_cycle']} MACs/cycle"),
         ]
     return [
         *values,
-        (f"{data['floor_cycles']:,}", "lower bound"),
+        (f"{data['lower_bound_cycles']:,}", "lower bound"),
         (f"{data['macs']:,}", "MACs"),
         (f"{data['dram_read_bytes']:,}", "bytes read"),
         (f"{data['dram_write_bytes']:,}", "bytes written"),
@@ -135,8 +135,8 @@ def _summary(data: dict[str, Any]) -> str:
     causes = data["cycles_by_cause"]
     if not causes or not data["cycles"]:
         return ""
-    what = max(data["floors"], key=data["floors"].__getitem__)
-    needs = ", ".join(f"{_RESOURCE[name]} {cycles:,}" for name, cycles in data["floors"].items())
+    what = max(data["lower_bounds"], key=data["lower_bounds"].__getitem__)
+    needs = ", ".join(f"{_RESOURCE[name]} {cycles:,}" for name, cycles in data["lower_bounds"].items())
     shares = ", ".join(
         f"{cause} {n / data['cycles']:.0%}" for cause, n in causes.items() if n >= 0.005 * data["cycles"]
     )
@@ -186,8 +186,8 @@ def _row(layer: dict[str, Any], most: int) -> str:
     if layer["cycles"] is None:
         return name + f'<td class="n">-</td>{"<td></td>" * 7}</tr>'
     numbers = (
-        f"{layer['cycles']:,}", f"{layer['floor_cycles']:,}",
-        f"{layer['floor_ratio']:.2f}" if layer["floor_cycles"] else "-",
+        f"{layer['cycles']:,}", f"{layer['lower_bound_cycles']:,}",
+        f"{layer['lower_bound_ratio']:.2f}" if layer["lower_bound_cycles"] else "-",
         f"{layer['macs']:,}", f"{layer['utilization']:.1%}" if layer["useful"] else "-",
     )  # fmt: skip
     cells = "".join(f'<td class="n">{n}</td>' for n in numbers)

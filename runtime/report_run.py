@@ -61,7 +61,7 @@ class ProgramRun:
         return recorded or [{"name": "program", "op": "", "place": "accelerator"}]
 
     @cached_property
-    def floors(self) -> dict[str, int]:
+    def lower_bounds(self) -> dict[str, int]:
         """Cycles that each of array, ALU, read and write channel works at least, over the layers."""
         config, layers = self.program.config, self.layers
         whole = {key: sum(layer.get(key, 0) for layer in layers) for key in _NEEDS.values()}

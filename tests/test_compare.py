@@ -97,10 +97,24 @@ def test_what_is_no_report_is_named(text: str, message: str, reports: Reports, t
             compare(*pair)
 
 
+def test_reports_of_the_format_before_are_read_by_the_names_of_now(reports: Reports) -> None:
+    now = json.loads(reports("new.json").read_text())
+    earlier = {"lower_bound_cycles": "floor_cycles", "lower_bound_ratio": "floor_ratio", "lower_bounds": "floors"}
+
+    def named(entry: dict[str, Any]) -> dict[str, Any]:
+        return {earlier.get(key, key): value for key, value in entry.items()}
+
+    old = reports("old.json")
+    old.write_text(json.dumps({**named(now), "format": 1, "layers": [named(layer) for layer in now["layers"]]}))
+    found = compare(old, reports("new.json"))
+    assert not found.faults
+    assert found.old == {**now, "format": 1}
+
+
 def test_reports_of_other_formats_or_without_cycles_are_refused(reports: Reports) -> None:
     good = reports("good.json")
-    with pytest.raises(CompareError, match="a report of format 2"):
-        compare(reports("old.json", format=2), good)
+    with pytest.raises(CompareError, match="a report of format 3; this version of Tilewright compares 1, 2"):
+        compare(reports("old.json", format=3), good)
     with pytest.raises(CompareError, match="cycles"):
         compare(reports("hls.json", cycles=None), good)
     with pytest.raises(CompareError, match="has no digest of outputs"):

@@ -11,7 +11,11 @@ from tilewright.errors import TilewrightError
 from tilewright.files import read_bytes
 from tilewright.schema import Count, Holds, SchemaError, conform
 
-FORMAT = 1  #: of the reports that are understood
+FORMAT = 2  #: of the reports that are written now
+#: by format of older reports that are understood too, what they call a key
+_OLDER = {
+    1: {"floor_cycles": "lower_bound_cycles", "floor_ratio": "lower_bound_ratio", "floors": "lower_bounds"},
+}  # fmt: skip
 MOST_PERCENT = 1.0  #: by which cycles may grow
 _WORST = 10  #: layers that are named
 
@@ -107,11 +111,20 @@ def load_report(path: str | Path) -> dict[str, Any]:
         conform(Annotated[dict[str, Any], Holds(_Report)], data, "report")
     except (ValueError, RecursionError, SchemaError) as error:
         raise CompareError(f"{path}: not a report of tilewright run --report with cycles: {error}") from error
-    if data["format"] != FORMAT:
-        raise CompareError(f"{path}: a report of format {data['format']}; this version of Tilewright compares {FORMAT}")
+    if data["format"] not in (FORMAT, *_OLDER):
+        understood = ", ".join(map(str, (*_OLDER, FORMAT)))
+        raise CompareError(
+            f"{path}: a report of format {data['format']}; this version of Tilewright compares {understood}"
+        )
     if missing := {"inputs", "outputs"} - data["digests"].keys():
         raise CompareError(f"{path}: has no digest of {', '.join(sorted(missing))}")
-    return dict(data)
+    names = _OLDER.get(data["format"], {})
+    layers = [_renamed(layer, names) for layer in data["layers"]]
+    return _renamed(data, names) | {"layers": layers}
+
+
+def _renamed(entry: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in entry.items()}
 
 
 def _layer_cycles(report: dict[str, Any]) -> dict[str, int]:

@@ -181,8 +181,8 @@ function layerTables(r) {
     const spilled = r.spilled[network] ? ` Through DRAM: ${r.spilled[network].join(", ")}.` : "";
     return [
       element("h3", {}, `${network}: ${number(r.cycles[network])} cycles (${r.fidelity})`),
-      element("p", { class: "dim" }, `No schedule takes fewer than ${number(r.bounds[network].floor_cycles)} cycles: `
-        + `${(r.cycles[network] / r.bounds[network].floor_cycles).toFixed(2)} times that. `
+      element("p", { class: "dim" }, `No schedule takes fewer than ${number(r.bounds[network].lower_bound_cycles)} cycles: `
+        + `${(r.cycles[network] / r.bounds[network].lower_bound_cycles).toFixed(2)} times that. `
         + `Estimated ${number(r.analytical_cycles[network])} cycles; engines busy: ${busy.join(", ")}. `
         + `Layers bound by: ${counts.join(", ")}.${spilled} Array, ALU and bus cycles are those of the plan; the lower `
         + "bound of a layer is what it needs at least if it runs alone, as in the report of a run."),

@@ -47,12 +47,12 @@ def report_of(programs: list[Program], config: Config) -> Report:
 
 def check(report: Report) -> None:
     """Bounds below cycles, causes that add up to them, a sentence for each layer, and no dot above the roof."""
-    assert 0 < report.floor_cycles <= report.cycles
+    assert 0 < report.lower_bound_cycles <= report.cycles
     measured = [layer for layer in report.layers if layer["place"] == "accelerator"]
     assert sum(layer["cycles"] for layer in measured) == report.cycles
     for layer in measured:
         label = f"{layer['name']}: {layer}"
-        assert 0 <= layer["floor_cycles"] <= min(layer["cycles"], layer["alone_cycles"]), label
+        assert 0 <= layer["lower_bound_cycles"] <= min(layer["cycles"], layer["alone_cycles"]), label
         assert sum(layer["cycles_by_cause"].values()) == layer["cycles"], label
         assert min(layer["cycles_by_cause"].values()) >= 0, label
         assert layer["useful"] <= layer["array_cycles"] * report.array_macs_per_cycle, label
@@ -151,7 +151,7 @@ def test_the_explorer_has_the_bounds_of_the_report(name: str, config: str, model
     floors = [[floor for _, floor in network.bounds(PRESETS[config])] for network in networks]
     assert (
         sum(network_floor(each, PRESETS[config]) for each in floors)
-        == report_of(list(programs), PRESETS[config]).floor_cycles
+        == report_of(list(programs), PRESETS[config]).lower_bound_cycles
     )
 
 

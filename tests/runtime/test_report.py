@@ -75,8 +75,8 @@ def test_idle_cycles_go_to_the_layer_that_gemm_runs_next_and_name_what_it_waited
     assert [bound(each) for each in causes] == ["load", "latency"]
     # of layer 0 the LOAD and the GEMM ran in its own cycles; of layer 1 STORE worked for 28 cycles and ALU in none
     # that GEMM had, so it must have had 28 of its 63 if it needs as many of the write channel
-    assert found.floor(0, 20, 0, 10, 0) == 20
-    assert [found.floor(1, 10, 5, 50, need) for need in (0, 12, 99)] == [10, 12, 28]
+    assert found.lower_bound(0, 20, 0, 10, 0) == 20
+    assert [found.lower_bound(1, 10, 5, 50, need) for need in (0, 12, 99)] == [10, 12, 28]
 
 
 def test_a_layer_without_gemm_gets_the_idle_cycles_in_which_alu_works_for_it() -> None:
@@ -92,7 +92,7 @@ def test_a_layer_without_gemm_gets_the_idle_cycles_in_which_alu_works_for_it() -
     found = attribute(activity, 3)
     assert found.cycles.tolist() == [10, 10, 37]
     assert bound(found.causes(1, 0)) == "alu"
-    assert found.floor(1, 0, 15, 0, 0) == 10  # the other 5 passes ran in cycles of layer 0
+    assert found.lower_bound(1, 0, 15, 0, 0) == 10  # the other 5 passes ran in cycles of layer 0
     assert found.spans() == [(0, 10, 0), (10, 20, 1), (20, 57, 2)]
 
 
@@ -150,13 +150,13 @@ def test_json_holds_what_the_issue_asks_for(report: Report, tmp_path: Path) -> N
     report.save_json(tmp_path / "r.json")
     data = json.loads((tmp_path / "r.json").read_text())
     wanted = (
-        "model config device inferences cycles floor_cycles macs array_macs_per_cycle utilization dram_read_bytes "
-        "dram_write_bytes instructions uops clock_mhz latency_ms compile_s simulate_s layers"
+        "model config device inferences cycles lower_bound_cycles macs array_macs_per_cycle utilization "
+        "dram_read_bytes dram_write_bytes instructions uops clock_mhz latency_ms compile_s simulate_s layers"
     )
     assert set(wanted.split()) <= set(data)
     assert (data["model"], data["config"], data["device"], data["inferences"]) == ("toy", "tiny", "sim", 2)
     assert (data["macs"], data["array_macs_per_cycle"], data["instructions"]) == (128, 16, 13)
-    assert data["floor_cycles"] == 58  # 232 bytes over 4, above 8 array cycles
+    assert data["lower_bound_cycles"] == 58  # 232 bytes over 4, above 8 array cycles
     assert data["latency_ms"] == pytest.approx(data["cycles"] / data["clock_mhz"] / 1e3)
     beside = [data[key] for key in ("pack_ms", "unpack_ms", "cpu_ms")]
     assert min(beside) > 0
@@ -169,7 +169,7 @@ def test_json_holds_what_the_issue_asks_for(report: Report, tmp_path: Path) -> N
     layers = {layer["name"]: layer for layer in data["layers"]}
     assert list(layers) == ["conv", "scale", "flatten"]
     for layer in layers.values():
-        assert {"name", "op", "place", "cycles", "floor_cycles", "macs", "utilization", "bound"} <= set(layer)
+        assert {"name", "op", "place", "cycles", "lower_bound_cycles", "macs", "utilization", "bound"} <= set(layer)
     assert layers["conv"]["cycles"] + layers["scale"]["cycles"] == data["cycles"]
     assert layers["flatten"] | {"bound": None} == layers["flatten"]
     assert layers["scale"]["bound"] in CAUSES

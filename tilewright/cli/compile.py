@@ -12,6 +12,7 @@ from tilewright.config import load_config
 from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
 from tilewright.runtime.executable import of_batch
+from tilewright.runtime.records import BOUND
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -153,7 +154,7 @@ def _operator_table(artifact: Artifact) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for entry in operators:
         layer = {**measured.get(entry["name"], {}), **entry}
-        numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", "floor_cycles")]
+        numbers = [f"{layer[key]:,}" if layer.get(key) else "-" for key in ("macs", BOUND)]
         keys = (("name", ""), ("op", ""), ("place", "accelerator"), ("reason", ""), ("exact", "-"))
         texts = [str(layer.get(key, default)) for key, default in keys]
         if smaller:

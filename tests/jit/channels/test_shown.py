@@ -50,7 +50,7 @@ def test_mobilenet_person_takes_40_thousand_cycles(model_case: Callable[[str], M
     y, report = executable.run(case.x.reshape(len(case.x), *executable.inputs[0].shape[1:]))
     np.testing.assert_array_equal(np.asarray(y).reshape(case.y.shape), case.y)
     assert report.cycles <= 40_000
-    assert report.floor_cycles <= 38_252
+    assert report.lower_bound_cycles <= 38_252
     artifact = executable.artifact
     assert placed_macs(artifact) == (7_489_664, 7_489_664)
     assert (report.macs, dropped_macs(artifact)) == (3_727_313, 3_762_351)

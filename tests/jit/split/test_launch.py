@@ -60,7 +60,7 @@ def test_a_residual_block_on_four_cores(axis: Axis) -> None:
     assert launch == LaunchStep(0, (1, 2, 3))
     assert report.cycles == max(simulate_timing(program).cycles for program in split.programs)
     assert report.cycles < one.cycles / (2 if axis == "rows" else 1)
-    assert report.floor_cycles <= report.cycles == report.interval_cycles
+    assert report.lower_bound_cycles <= report.cycles == report.interval_cycles
     assert sum(report.causes.values()) == report.cycles
     assert any(note.startswith("4 programs on 4 cores, some at the same time") for note in report.notes)
     assert 0 < report.utilization < 1
