@@ -67,8 +67,6 @@ def places(site: Site) -> list[NDArray[np.int64]]:
     fixed = [n for n in ahead if n is not None and all(t in prepared.constants for t in n.reads)]
     if len(fixed) < len(others) or name in node.inputs[1:]:
         raise Unsupported(f"{node.kind} whose places are computed")
-    if node.kind == "Resize" and (node.attribute("mode", "nearest") or "nearest") != "nearest":
-        raise Unsupported(f"Resize by mode {node.attribute('mode')}")
     dtype, shape = prepared.types[name]
     run = interpreters.load("onnxruntime", cut(prepared, [*fixed, node], [name], list(node.makes), {}), site.name)
     count = int(np.prod(shape))

@@ -16,7 +16,7 @@ from tilewright.jit.frontend.layers.matmul import Side, matmul
 from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import TableSoftmax
 from tilewright.jit.source.matrices import beside_channels, side
-from tilewright.jit.source.onnx import elements, reduce
+from tilewright.jit.source.onnx import elements, reduce, resize
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
@@ -266,6 +266,7 @@ RULES: dict[str, Callable[[Site], str]] = {
     "QLinearMatMul": qlinear_matmul,
     "QLinearMul": qlinear_mul,
     "QLinearSoftmax": qlinear_softmax,
+    "Resize": resize.truncated,
 }
 
 
@@ -275,7 +276,7 @@ def lower(site: Site) -> None:
     if node.kind in PASSIVE and len(node.makes) == 1:
         hand_on(site.builder, site.values, node, site.input(0), node.outputs[0])
         return
-    if node.kind in elements.KINDS:
+    if node.kind in elements.KINDS and not resize.is_linear(node):
         elements.take(site, site.input(0), list(node.makes))
         return
     if node.kind in reduce.EXTREMES:

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, pool
-from tilewright.jit.source.onnx import elements, integer, quantised, reduce
+from tilewright.jit.source.onnx import elements, integer, quantised, reduce, resize
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.real_rules import RULES, quantized
@@ -59,7 +59,7 @@ class Stretch:
             self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
         elif node.kind == "MaxPool":
             self._max_pool(site)
-        elif node.kind in elements.KINDS and node.inputs[0] in self.reals:
+        elif node.kind in elements.KINDS and node.inputs[0] in self.reals and not resize.is_linear(node):
             x = self._held(site)
             keys = [self._declare(site, x, name) for name in node.makes]
             elements.take(site, x.key, keys)

@@ -19,7 +19,7 @@ from tilewright.jit.float_tables import float_pair_table
 from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
 from tilewright.jit.frontend.layers import elementwise, pairwise
 from tilewright.jit.graph import Maximum, Minimum
-from tilewright.jit.source.onnx import elements, quantised, reduce
+from tilewright.jit.source.onnx import elements, quantised, reduce, resize
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
@@ -256,6 +256,12 @@ def _sum(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return lambda out: reduce.total(site, x, axes, out)
 
 
+def _resize(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+    """Resize that weighs pixels."""
+    x, over = stretch.operand(site, 0), resize.grid(site)
+    return lambda out: resize.resized(site, x, over, out)
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("Add", "Mul", "Sub"), _pair),
     **dict.fromkeys(("Max", "Min"), _extreme),
@@ -271,4 +277,5 @@ RULES: dict[str, Rule] = {
     "Pad": _pad,
     "ReduceMean": _sum,
     "ReduceSum": _sum,
+    "Resize": _resize,
 }
