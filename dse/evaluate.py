@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 from tilewright.config import PARAMETERS, Config, ConfigError
 from tilewright.dse import clock
-from tilewright.dse.actions import Counts, count_estimated, count_program
 from tilewright.dse.built import built
-from tilewright.dse.energy import Energy, EnergyTable, default_table, energy
 from tilewright.dse.networks import Network
 from tilewright.dse.options import FASTEST, SCHEDULES, CompilerOptions
 from tilewright.dse.resources import BOARDS, Resources, excess, limits, shared, shown
@@ -26,6 +24,8 @@ from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import SCHEDULES as SCHEDULES_TRIED
 from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.cost.tiles import AnyEstimate
+from tilewright.jit.energy.actions import Counts, count_estimated, count_program
+from tilewright.jit.energy.model import Energy, EnergyTable, default_table, energy
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.plan.policy import Policy

@@ -10,12 +10,12 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.dse import clock
-from tilewright.dse.energy import sources, table_rows
 from tilewright.dse.evaluate import OBJECTIVES, Evaluator
 from tilewright.dse.networks import Network
 from tilewright.dse.resources import limits, reported, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
+from tilewright.jit.energy.model import sources, table_rows
 from tilewright.jit.floor import network_floor
 from tilewright.progress import Progress, silent
 

@@ -95,13 +95,13 @@ def explore(
     ``--set`` (``["block_in=8,16"]``). ``watch`` gets all points so far, batch by batch. Raises :class:`ExploreProblem`
     and what the parts raise: wrong names before any model is read.
     """
-    from tilewright.dse.energy import load_table
     from tilewright.dse.evaluate import Evaluator
     from tilewright.dse.networks import load_networks, split_weight
     from tilewright.dse.report import write_all
     from tilewright.dse.search import Search, import_optuna
     from tilewright.dse.workers import make_pool
     from tilewright.files import check_directory_writable, make_directory
+    from tilewright.jit.energy.model import load_table
 
     folder = Path(output)
     import_optuna()

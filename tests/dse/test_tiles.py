@@ -6,10 +6,10 @@ import pytest
 
 from tests.jit.builder import GraphBuilder
 from tilewright.config import Config
-from tilewright.dse.actions import count_estimated, count_program
 from tilewright.dse.networks import Network
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.tiles import TilesEstimate, in_tiles
+from tilewright.jit.energy.actions import count_estimated, count_program
 from tilewright.jit.graph import Graph
 from tilewright.sim import simulate_timing
 

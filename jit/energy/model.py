@@ -1,6 +1,6 @@
 """Energy of an inference: counted actions times a table of energies per action, after Accelergy's example.
 
-The table (``dse/energy_table.toml``) holds published energies with their sources; :func:`action_energies` turns them
+The table (``energy_table.toml``) holds published energies with their sources; :func:`action_energies` turns them
 into picojoules per action of one Config: memories by width and bank size, multipliers, DRAM bytes, cycles. Nothing is
 fitted to a board, and nothing was measured on one: totals are expected within a factor of ``uncertainty`` either way,
 and are there to rank Configs. Processor, board and idle DRAM are left out.
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.config import Config
-from tilewright.dse.actions import ACTIONS, Counts
-from tilewright.dse.resources import BOARDS
 from tilewright.errors import TilewrightError
+from tilewright.hw.parts import BOARDS
 from tilewright.isa.spec import MEMORIES, Memory, MemoryInfo
+from tilewright.jit.energy.actions import ACTIONS, Counts
 
 TABLE = Path(__file__).with_name("energy_table.toml")
 #: what a component of the result gathers
@@ -112,7 +112,7 @@ def _merged(default: Mapping[str, Any], given: Mapping[str, Any], where: str) ->
 
 @lru_cache(maxsize=4096)
 def action_energies(config: Config, table: EnergyTable) -> dict[str, float]:
-    """Picojoules per action (:data:`tilewright.dse.actions.ACTIONS`) on a Config at its ``clock_mhz``.
+    """Picojoules per action (:data:`tilewright.jit.energy.actions.ACTIONS`) on a Config at its ``clock_mhz``.
 
     ``cycle`` is split into ``clock`` (clock network, busy or not) and ``static`` (leakage over the cycle's time).
     """

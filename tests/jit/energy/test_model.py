@@ -9,8 +9,10 @@ import pytest
 
 from tests.dse.networks import residual_network
 from tilewright.config import PRESETS, Config
-from tilewright.dse.actions import ACTIONS, count_estimated, count_program
-from tilewright.dse.energy import (
+from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.estimate import estimate
+from tilewright.jit.energy.actions import ACTIONS, count_estimated, count_program
+from tilewright.jit.energy.model import (
     COMPONENTS,
     EnergyError,
     action_energies,
@@ -20,8 +22,6 @@ from tilewright.dse.energy import (
     sources,
     table_rows,
 )
-from tilewright.jit.compiler import compile_graph
-from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.lower import lower
 from tilewright.sim import simulate_timing
 
