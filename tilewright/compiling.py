@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.jit.compiler import CompiledGraph
     from tilewright.jit.importer import ImportedModel
     from tilewright.jit.network import CompiledModel
+    from tilewright.jit.place.energy import Power
     from tilewright.jit.source import Source
 
 
@@ -47,6 +48,9 @@ def compile(
     proven_only: bool = False,
     objective: str | None = None,
     jobs: int = 1,
+    host_watts: float | None = None,
+    host_idle_watts: float | None = None,
+    energy_table: str | Path | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable: ...
@@ -64,6 +68,9 @@ def compile(
     proven_only: bool = False,
     objective: str | None = None,
     jobs: int = 1,
+    host_watts: float | None = None,
+    host_idle_watts: float | None = None,
+    energy_table: str | Path | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable: ...
@@ -80,6 +87,9 @@ def compile(
     proven_only: bool = False,
     objective: str | None = None,
     jobs: int = 1,
+    host_watts: float | None = None,
+    host_idle_watts: float | None = None,
+    energy_table: str | Path | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable:
@@ -96,7 +106,10 @@ def compile(
     accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the accelerator
     takes goes there. ``latency``: for the least time of one inference, with parts that several ``cores`` share where
     they finish sooner together. ``throughput``: for the least time from one result to the next, with ``cores`` and
-    ``jobs`` threads of the CPU at work on different inferences, as ``run`` then does. With ``cache``, a result of
+    ``jobs`` threads of the CPU at work on different inferences, as ``run`` then does. ``energy``: for the least energy
+    of one inference by the explorer's model of the accelerator (``energy_table``: a file of your own numbers) and by
+    ``host_watts``, what this machine's CPU takes while one thread works, which that needs; ``host_idle_watts``: while
+    the CPU waits for a core (0). With ``cache``, a result of
     the same model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done,
     total).
     Raises :class:`TilewrightError` naming what is wrong and the way out.
@@ -115,14 +128,22 @@ def compile(
     # the CPU's times are in cycles of the clock, cores may share a part, and all share the DRAM
     chosen_by = ("clock_mhz", "cores", "dram_bandwidth")
     keyed = options if objective is None else options | {name: getattr(config, name) for name in chosen_by}
+    power = None
+    if objective == "energy" or not host_watts is host_idle_watts is energy_table is None:
+        _check_compiler(path)
+        from tilewright.jit.place.energy import power_of
+
+        power = power_of(objective, host_watts, host_idle_watts, energy_table)
     if objective is not None:
         keyed = keyed | {"shares": target.shares}
+    if power is not None:
+        keyed = keyed | {"watts": (power.host, power.idle), "energy_table": power.table.text}
     key = artifact_cache.cache_key(data, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
         artifact = compile_artifact(
-            path, config, content=content, progress=progress or silent, shares=target.shares, **options
+            path, config, content=content, progress=progress or silent, shares=target.shares, power=power, **options
         )
         if cache:
             artifact_cache.store(key, artifact)
@@ -159,6 +180,11 @@ def _exported(module: Any, example: Any, progress: Progress) -> tuple[Path, byte
     return Path(f"{type(module).__name__}.onnx"), module_to_onnx(module, example)
 
 
+def _check_compiler(path: Path) -> None:
+    if find_spec("flatbuffers") is None:
+        raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
+
+
 def compile_artifact(
     path: Path,
     config: Config,
@@ -171,11 +197,11 @@ def compile_artifact(
     jobs: int = 1,
     progress: Progress = silent,
     shares: bool = False,
+    power: Power | None = None,
 ) -> Artifact:
     """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file; ``shares``:
-    programs on cores of the device can share memory."""
-    if find_spec("flatbuffers") is None:
-        raise CompileError(f"{path}: compiling needs the compiler's packages: pip install 'tilewright[compile]'")
+    programs on cores of the device can share memory; ``power``: for objective energy."""
+    _check_compiler(path)
     from tilewright.jit.network import compile_source
     from tilewright.jit.place.problem import PlacementError
     from tilewright.jit.source import open_source
@@ -186,7 +212,7 @@ def compile_artifact(
     result, unplaced = None, {}
     if objective is not None:
         try:
-            result = _placed(source, config, objective, jobs, keep_intermediates, fast_host, progress, shares)
+            result = _placed(source, config, objective, jobs, keep_intermediates, fast_host, progress, shares, power)
         except PlacementError as refusal:
             if objective != "throughput":
                 raise
@@ -219,7 +245,7 @@ def compile_artifact(
 
 def _placed(
     source: Source, config: Config, objective: str, jobs: int, keep_intermediates: bool, fast_host: bool,
-    progress: Progress, shares: bool,
+    progress: Progress, shares: bool, power: Power | None,
 ) -> CompiledModel | None:  # fmt: skip
     """By the best placement; None if it is no better than leaving to the accelerator all that it takes."""
     from tilewright.jit.place.placed import OBJECTIVES, place_source
@@ -234,7 +260,7 @@ def _placed(
         raise CompileError(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
         )
-    placed = place_source(source, config, known, progress=progress, jobs=jobs)
+    placed = place_source(source, config, known, progress=progress, jobs=jobs, power=power)
     settled, compiled = settle(source, placed, fast_host=fast_host, progress=progress, shares=shares)
     return compiled if settled.best.cost < settled.greedy.cost else None
 

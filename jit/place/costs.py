@@ -16,9 +16,11 @@ from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import host_step, subgraph
 from tilewright.jit.cost.forms import Forms
+from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lowering import image_shape
+from tilewright.jit.place.energy import Energies, Power
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import Part, PlacementError, Problem, members
@@ -80,12 +82,12 @@ class Costs:
     if it stands for operators of the file (``file``: their nanoseconds by position). Channels that the whole network
     does not need are left out of every part. ``jobs``: threads of the CPU that work on different inferences, for
     throughput. ``in_a_row``: the graph has so many ideals that operators are taken in their order in the file, each
-    after the one before it.
+    after the one before it. ``power``: for ``energies`` of parts beside their times.
     """
 
     def __init__(
         self, graph: Graph, places: Mapping[str, str], config: Config, file: Mapping[int, int], times: HostTimes,
-        progress: Progress = silent, jobs: int = 1,
+        progress: Progress = silent, jobs: int = 1, power: Power | None = None,
     ) -> None:  # fmt: skip
         self.graph, self.config, self._times, self._progress = graph, config, times, progress
         self.jobs = jobs
@@ -107,6 +109,7 @@ class Costs:
             in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core,
             self.splits.times, self._moved_of,
         )  # fmt: skip
+        self.energies = None if power is None else Energies(self, power)
 
     def cycles(self, nanoseconds: int) -> int:
         """A time of the CPU, in cycles."""
@@ -147,7 +150,7 @@ class Costs:
         if mask not in self._core:
             self._progress("estimating parts on a core", len(self._core), 0)
             part = self.part(mask)
-            self._core[mask] = None if part is None else self._program(part)
+            self._core[mask] = None if part is None else self._program(mask, part)
             if part is not None:
                 self._moved[mask] = sum(self.moved(part))
         cycles = self._core[mask]
@@ -166,13 +169,21 @@ class Costs:
                 return None
         return part
 
-    def _program(self, part: Graph) -> int | None:
+    def _program(self, mask: int, part: Graph) -> int | None:
+        count: Callable[[], Counts]
         try:
             if is_sequence(part):
-                return simulate_timing(sequence(part, self.config).program).cycles
-            return Forms(of_fewer_operators(part)).estimate(self.config).cycles
+                program = sequence(part, self.config).program
+                cycles = simulate_timing(program).cycles
+                count = partial(count_program, program, cycles)
+            else:
+                found = Forms(of_fewer_operators(part)).estimate(self.config)
+                cycles, count = found.cycles, partial(count_estimated, found)
         except PlaceError:
             return None
+        if self.energies is not None:
+            self.energies.learn(mask, count())
+        return cycles
 
     def moved(self, part: Graph) -> tuple[int, int]:
         """Cycles of packing what a program reads, and of unpacking what it gives."""

@@ -12,6 +12,7 @@ from tilewright.jit.compiler import places
 from tilewright.jit.errors import NeedsHost
 from tilewright.jit.importer import lower_source
 from tilewright.jit.place.costs import Costs, file_times
+from tilewright.jit.place.energy import Energies, Power, with_factor
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.problem import Part, PlacementError, Solution, joined
 from tilewright.jit.place.solve import best_latency, best_pipeline, best_side_by_side, next_best
@@ -19,8 +20,8 @@ from tilewright.jit.source import Source
 from tilewright.jit.stages import stages
 from tilewright.progress import Progress, silent
 
-Objective = Literal["latency", "throughput"]
-OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
+Objective = Literal["latency", "throughput", "energy"]
+OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "energy")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Placed:
     """``best``: the placement of least cost, ``second``: the best that differs (None: there is no other), ``greedy``:
     everything to the accelerator that it takes, ``pipeline``: the best with cores for each part (None: there is none).
 
-    Costs are cycles: of one inference for latency, from one result to the next for throughput.
+    Costs are cycles, of one inference for latency, from one result to the next for throughput; for energy nanojoules of
+    one inference. ``if_less``, ``if_more``: for energy, the best if the accelerator took as much less or more than its
+    model says as that may be wrong.
     """
 
     objective: Objective
@@ -37,37 +40,47 @@ class Placed:
     second: Solution | None
     greedy: Solution
     pipeline: Solution | None
+    if_less: Solution | None = None
+    if_more: Solution | None = None
 
 
 def place_source(
     source: Source, config: Config, objective: Objective, times: HostTimes | None = None, progress: Progress = silent,
-    jobs: int = 1,
+    jobs: int = 1, power: Power | None = None,
 ) -> Placed:  # fmt: skip
     """Solve the placement of a model file on ``config.cores`` cores and this machine's CPU.
 
     ``times``: what is known of this machine, else what is kept. ``jobs``: threads of the CPU that work on different
-    inferences, for throughput. Raises :class:`PlacementError` where there is no
+    inferences, for throughput. ``power``: for energy, which needs it. Raises :class:`PlacementError` where there is no
     placement, and where operators share a state.
     """
     kept = HostTimes() if times is None else times
-    costs = _costs(source, config, kept, progress, jobs)
+    costs = _costs(source, config, kept, progress, jobs, power)
     solve = partial(solved, costs, objective)
     best = solve(frozenset())
-    placed = Placed(objective, costs, best, next_best(best, solve), greedy(costs, objective), pipeline(costs))
+    second, plain = next_best(best, solve), greedy(costs, objective)
     kept.keep()
-    return placed
+    if costs.energies is None:
+        return Placed(objective, costs, best, second, plain, pipeline(costs) if objective == "throughput" else None)
+    doubt, alone = costs.energies.power.table.uncertainty, partial(solve, frozenset())
+    less, more = (with_factor(costs.energies, factor, alone) for factor in (1 / doubt, doubt))
+    return Placed(objective, costs, best, second, plain, None, less, more)
 
 
 def solved(costs: Costs, objective: Objective, forbidden: Set[Part]) -> Solution:
     """The best placement without the forbidden parts."""
     if objective == "latency":  # one inference on one core, or on all of them together
         return best_latency(costs.problem, forbidden)
+    if objective == "energy":
+        return best_latency(_energies(costs).problem, forbidden)
     return best_side_by_side(costs.problem, costs.config.cores, forbidden, costs.jobs)
 
 
 def cost_of(costs: Costs, objective: Objective, parts: Sequence[Part]) -> int:
     """Cycles of an inference whose parts run one after another, or from one result to the next where cores, side by
-    side, and CPU work on different inferences."""
+    side, and CPU work on different inferences; nanojoules for energy."""
+    if objective == "energy":
+        return sum(map(_energies(costs).of_part, parts))
     everything = sum(costs.part_time(part) or 0 for part in parts)
     if objective == "latency":
         return everything
@@ -75,14 +88,22 @@ def cost_of(costs: Costs, objective: Objective, parts: Sequence[Part]) -> int:
     return max(-(-(everything - cpu) // costs.config.cores), -(-cpu // costs.jobs))
 
 
-def _costs(source: Source, config: Config, times: HostTimes, progress: Progress, jobs: int) -> Costs:
+def _energies(costs: Costs) -> Energies:
+    if costs.energies is None:
+        raise PlacementError("objective energy: needs the power of this machine's CPU")
+    return costs.energies
+
+
+def _costs(
+    source: Source, config: Config, times: HostTimes, progress: Progress, jobs: int, power: Power | None
+) -> Costs:
     """The costs of a file's operators; what this Config cannot take is the interpreter's."""
     file = file_times(source, times, progress)
     moved: dict[int, str] = {}
     while True:
         graph = lower_source(source, moved).graph
         try:
-            return Costs(graph, places(graph, config), config, file, times, progress, jobs)
+            return Costs(graph, places(graph, config), config, file, times, progress, jobs, power)
         except NeedsHost as refusal:
             if refusal.operators.keys() <= moved.keys():
                 raise
@@ -99,7 +120,7 @@ def pipeline(costs: Costs) -> Solution | None:
 
 def greedy(costs: Costs, objective: Objective) -> Solution:
     """Everything on the accelerator that it takes, in stretches as large as can be: what the compiler does unasked."""
-    cores = 1 if objective == "latency" else costs.config.cores
+    cores = costs.config.cores if objective == "throughput" else 1
     number = {op.name: k for k, op in enumerate(costs.graph.ops)}
     parts: list[Part] = []
     for stage in stages(costs.graph, costs.places):

@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
+from tilewright.jit.energy.actions import count_program
 from tilewright.jit.network import CompiledModel
 from tilewright.jit.place.exchange import exchanged, launch_cycles
 from tilewright.jit.place.execute import compile_placed, simulate_placed
@@ -110,16 +111,20 @@ def _interval(placed: Placed, solution: Solution, made: CompiledModel) -> float:
 
 
 def _learn(placed: Placed, solution: Solution, made: CompiledModel) -> bool:
-    """Put simulated cycles in the place of estimates of a placement's parts; False if they are not one launch each."""
+    """Put what programs take in the place of estimates of parts; False if the parts are not one launch each."""
     programs, config = made.compiled.programs, placed.costs.config
     launches = [[programs[p] for p in step.programs] for step in made.compiled.steps if isinstance(step, LaunchStep)]
     parts = [part for part in solution.parts if part.replicas]
     if len(launches) != len(parts):
         return False
     for part, together in zip(parts, launches):
-        if placed.objective == "latency":
-            placed.costs.learn(part, launch_cycles(config, together))
-        else:
+        if placed.objective == "throughput":
             (program,) = together
             placed.costs.learn(part, round(steady_interval(config, program) * config.cores))
+            continue
+        cycles = launch_cycles(config, together)
+        placed.costs.learn(part, cycles)
+        if placed.costs.energies is not None:
+            (program,) = together
+            placed.costs.energies.learn(part.operators, count_program(program, cycles))
     return True

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.run import DEFAULT_CONFIG, FAST_HOST, JOBS, OBJECTIVE, OBJECTIVES, PROVEN_ONLY, UsageProblem
+from tilewright.cli.run import (
+    DEFAULT_CONFIG,
+    FAST_HOST,
+    JOBS,
+    OBJECTIVE,
+    OBJECTIVES,
+    PROVEN_ONLY,
+    HostIdleWatts,
+    HostWatts,
+    OwnEnergies,
+    UsageProblem,
+)
 from tilewright.config import load_config
 from tilewright.files import check_writable, read_bytes
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
@@ -17,6 +28,8 @@ from tilewright.runtime.records import BOUND
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from tilewright.jit.place.energy import Power
 
 
 def compile_model(
@@ -31,6 +44,9 @@ def compile_model(
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
     objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
+    host_watts: HostWatts = None,
+    host_idle_watts: HostIdleWatts = None,
+    energy_table: OwnEnergies = None,
 ) -> None:
     """Compile a model into one artifact file."""
     from tilewright.compiling import compile
@@ -40,7 +56,8 @@ def compile_model(
     with ProgressReporter() as progress:
         executable = compile(
             model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
-            proven_only=proven_only, objective=objective, jobs=jobs, progress=progress.update,
+            proven_only=proven_only, objective=objective, jobs=jobs, host_watts=host_watts,
+            host_idle_watts=host_idle_watts, energy_table=energy_table, progress=progress.update,
         )  # fmt: skip
     executable.save(output)
     artifact = executable.artifact
@@ -63,6 +80,9 @@ def inspect(
         str, typer.Option(metavar=OBJECTIVES, help="With --placement: what it is best for.")
     ] = "latency",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
+    host_watts: HostWatts = None,
+    host_idle_watts: HostIdleWatts = None,
+    energy_table: OwnEnergies = None,
 ) -> None:
     """Show where each operator runs, inputs and outputs.
 
@@ -73,7 +93,12 @@ def inspect(
     data = read_bytes(model)
     compiled = is_artifact(data) or model.suffix == ".twa"
     if placement:
-        _inspect_placement(model, compiled, config, objective, proven_only, jobs)
+        if compiled:
+            raise UsageProblem(f"{model}: is compiled; give --placement the model file")
+        from tilewright.jit.place.energy import power_of
+
+        power = power_of(objective, host_watts, host_idle_watts, energy_table)
+        _inspect_placement(model, config, objective, proven_only, jobs, power)
         return
     if compiled:
         artifact, is_compiled = Artifact.from_bytes(data, str(model)), True
@@ -88,20 +113,20 @@ def inspect(
     print_artifact(artifact, output_console(), is_compiled)
 
 
-def _inspect_placement(model: Path, compiled: bool, config: str, objective: str, proven_only: bool, jobs: int) -> None:
+def _inspect_placement(
+    model: Path, config: str, objective: str, proven_only: bool, jobs: int, power: Power | None
+) -> None:
     from tilewright.cli.placement_view import print_placement
     from tilewright.jit.place.placed import OBJECTIVES, place_source
     from tilewright.jit.source import open_source
     from tilewright.terminal import ProgressReporter, output_console
 
-    if compiled:
-        raise UsageProblem(f"{model}: is compiled; give --placement the model file")
     chosen = next((known for known in OBJECTIVES if known == objective), None)
     if chosen is None:
         raise UsageProblem(f"--objective {objective}: must be one of {', '.join(OBJECTIVES)}")
     with ProgressReporter() as progress:
         source = open_source(model, proven_only=proven_only)
-        placed = place_source(source, load_config(config), chosen, progress=progress.update, jobs=jobs)
+        placed = place_source(source, load_config(config), chosen, None, progress.update, jobs, power)
     print_placement(placed, output_console())
 
 

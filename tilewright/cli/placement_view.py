@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.jit.place.energy import Power
 from tilewright.jit.place.placed import Placed
 from tilewright.jit.place.problem import Part, Solution, members
 
@@ -23,26 +24,61 @@ def print_placement(placed: Placed, console: Console) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     where = {k: _place(part) for part in placed.best.parts for k in members(part.operators)}
     for k, op in enumerate(costs.graph.ops):
-        part, time, cpu = costs.part(1 << k), costs.core(1 << k), costs.problem.cpu[k]
-        moved = sum(costs.moved(part)) if part is not None and time is not None else None
-        alone = None if time is None or moved is None else time - moved
-        table.add_row(Text(op.name), *map(_cycles, (alone, moved, cpu)), where[k])
+        table.add_row(Text(op.name), *_costs(placed, k), where[k])
     console.print(table)
     console.print()
-    unit = "an inference" if placed.objective == "latency" else "from one result to the next"
+    unit = "from one result to the next" if placed.objective == "throughput" else "an inference"
+    power = None if costs.energies is None else costs.energies.power
+    measure = f"cycles at {config.clock_mhz} MHz" if power is None else "microjoules"
     cores = f"{config.cores} core{'s' * (config.cores > 1)}"
     threads = f", {costs.jobs} threads of it" if costs.jobs > 1 else ""
     lines = [
-        f"{costs.graph.name} for {placed.objective} on {cores} of {config.name} and this CPU{threads}, in cycles at "
-        f"{config.clock_mhz} MHz {unit}",
+        f"{costs.graph.name} for {placed.objective} on {cores} of {config.name} and this CPU{threads}, in {measure} "
+        f"{unit}",
+        *([] if power is None else _of_energy(power)),
         *(["  too many branches for all orders: operators are taken in the file's order"] if costs.in_a_row else []),
         *_described("best", placed.best, placed),
         *_described("next best", placed.second, placed),
         *_described("greedy", placed.greedy, placed),
         *(_described("pipeline", placed.pipeline, placed) if placed.objective == "throughput" else []),
+        *([] if power is None else _doubts(placed, power)),
     ]
     for line in lines:
         console.print(Text(line), soft_wrap=True)
+
+
+def _costs(placed: Placed, k: int) -> tuple[str, str, str]:
+    """Of one operator: on a core, moving, on the CPU."""
+    costs, mask = placed.costs, 1 << k
+    time, moved, cpu = costs.core(mask), costs.problem.moved(mask), costs.problem.cpu[k]
+    if costs.energies is None:
+        return _cycles(None if time is None else time - moved), _cycles(None if time is None else moved), _cycles(cpu)
+    whole, moving = costs.energies.core(mask), costs.energies.on_cpu(moved)
+    return (
+        _microjoules(None if whole is None else whole - moving), _microjoules(None if whole is None else moving),
+        _microjoules(costs.energies.problem.cpu[k]),
+    )  # fmt: skip
+
+
+def _of_energy(power: Power) -> list[str]:
+    """What the numbers are worth."""
+    return [
+        f"  by {power.table.source}, a model within a factor of {power.table.uncertainty:g} either way, and a CPU of "
+        f"{power.host:g} W while it works, {power.idle:g} W while it waits"
+    ]
+
+
+def _doubts(placed: Placed, power: Power) -> list[str]:
+    """Whether another placement were best if the model is as wrong as it may be."""
+    lines, doubt = [], power.table.uncertainty
+    for words, found in ((f"1/{doubt:g} of", placed.if_less), (f"{doubt:g} times", placed.if_more)):
+        assert found is not None
+        there = {k for part in found.parts if part.replicas for k in members(part.operators)}
+        here = {k for part in placed.best.parts if part.replicas for k in members(part.operators)}
+        names = ", ".join(placed.costs.graph.ops[k].name for k in sorted(there ^ here))
+        other = f"elsewhere: {names}" if names else "the same" if found.parts == placed.best.parts else "cut elsewhere"
+        lines.append(f"  if the accelerator took {words} that, the best would be {other}")
+    return lines
 
 
 def _described(title: str, found: Solution | None, placed: Placed) -> list[str]:
@@ -50,13 +86,16 @@ def _described(title: str, found: Solution | None, placed: Placed) -> list[str]:
         return [f"{title:>10}  there is none"]
     loss = found.cost / max(placed.best.cost, 1) - 1
     compared = "" if found is placed.best else f", {loss:.1%} more than the best"
-    return [f"{title:>10}  {found.cost:,}{compared}", *(f"{'':12}{_part(part, placed)}" for part in found.parts)]
+    cost = _cycles(found.cost) if placed.costs.energies is None else _microjoules(found.cost)
+    return [f"{title:>10}  {cost}{compared}", *(f"{'':12}{_part(part, placed)}" for part in found.parts)]
 
 
 def _part(part: Part, placed: Placed) -> str:
     ops = [placed.costs.graph.ops[k] for k in members(part.operators)]
     span = ops[0].name if len(ops) == 1 else f"{ops[0].name} to {ops[-1].name} ({len(ops)} operators)"
-    return f"{_place(part)}: {span}, {_cycles(placed.costs.part_time(part))}"
+    energies = placed.costs.energies
+    cost = _cycles(placed.costs.part_time(part)) if energies is None else _microjoules(energies.of_part(part))
+    return f"{_place(part)}: {span}, {cost}"
 
 
 def _place(part: Part) -> str:
@@ -69,3 +108,7 @@ def _place(part: Part) -> str:
 
 def _cycles(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
+
+
+def _microjoules(nanojoules: int | None) -> str:
+    return "-" if nanojoules is None else f"{nanojoules / 1000:,.2f}"

@@ -24,8 +24,18 @@ from tilewright.runtime.report import Report
 DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
-OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, or many in flight."
-OBJECTIVES = "latency|throughput"
+OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, many in flight, or energy."
+OBJECTIVES = "latency|throughput|energy"
+HostWatts = Annotated[
+    float | None,
+    typer.Option(metavar="W", help="For --objective energy: what this CPU takes while one thread works."),
+]
+HostIdleWatts = Annotated[
+    float | None, typer.Option(metavar="W", help="For --objective energy: what this CPU takes while it waits (0).")
+]
+OwnEnergies = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="For --objective energy: TOML file with energies of your own.")
+]
 JOBS = "Threads of the CPU that work on different inferences with --objective throughput (1)."
 STREAM = "The inputs are the successive steps of one stream: states of the network (LSTM, variables) go on."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
@@ -112,6 +122,9 @@ def run(
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
     objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
+    host_watts: HostWatts = None,
+    host_idle_watts: HostIdleWatts = None,
+    energy_table: OwnEnergies = None,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
     inputs: Annotated[
         int | None,
@@ -154,7 +167,8 @@ def run(
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
                 keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
-                proven_only=proven_only, objective=objective, jobs=jobs or 1,
+                proven_only=proven_only, objective=objective, jobs=jobs or 1, host_watts=host_watts,
+                host_idle_watts=host_idle_watts, energy_table=energy_table,
             )  # fmt: skip
         executable.device.notice = lambda what: progress.update(what, 0, 0)
         in_flight = None if executable.jobs is None or stream else jobs or executable.jobs
