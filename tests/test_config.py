@@ -6,7 +6,9 @@ import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -25,6 +27,18 @@ from tilewright.runtime.device import open_device
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
 PYNQ_Z2_FINGERPRINT, OF_ONE_PORT = "9470a0b3b2cc5f47", "8da7d346c58d65af"
 NUMBERS = {name: (p.low, p.high, p.power_of_two) for name, p in PARAMETERS.items() if p.kind is int}
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given: dict[str, Any] = {"block_in": np.int64(8), "batch": np.uint8(1)}
+    config = Config(**given)
+    assert config == Config(block_in=8)
+    assert hash(config) == hash(Config(block_in=8))
+    assert type(config.block_in) is int
+    for wrong in (np.int32(5), np.float64(8), np.bool_(True)):
+        given["block_in"] = wrong
+        with pytest.raises(ConfigError, match="^block_in = .*: must be a power of two"):
+            Config(**given)
 
 
 def test_every_parameter_is_declared() -> None:

@@ -13,6 +13,7 @@ import json
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,10 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():
-            if not parameter.allows(value := getattr(self, name)):
+            value = getattr(self, name)
+            if type(value) is not bool and isinstance(value, Integral):  # NumPy's own among them
+                object.__setattr__(self, name, value := int(value))
+            if not parameter.allows(value):
                 raise ConfigError(f"{name} = {value!r}: must be {parameter.allowed}")
         self._check_relations()
 
