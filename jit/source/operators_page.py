@@ -25,7 +25,7 @@ COSTS: dict[str, str] = {
     "block": "GEMM: one per block of chosen channels, ALU: 2 for spreading",
     "pad": "ALU: 2 for each part and 3 for each but the first over pixels; over channels 2, or none in place",
     "arranged": "none, or on the host, in NumPy",
-    "extreme": "ALU: rows x columns + 1",
+    "extreme": "ALU: rows x columns + 1; over C channels 6 x C / BLOCK_OUT + 17 a pixel",
     "view": "none, or on the host where pixels change their rows",
     "window": "ALU: KH x KW + 1",
     "average": "GEMM: KH x KW, or one per pixel where it takes the whole image",

@@ -68,7 +68,7 @@ def choose(
     if top or left or bottom or right:
         shape = (1, len(rows) + top + bottom, len(columns) + left + right, x.shape[3])
         x = _append(layer, Pad, x, shape, padding=(top, left, bottom, right), pad_value=fill)
-    return _chosen_channels(layer, x, channels, fill)
+    return channels_of(layer, x, channels, fill)
 
 
 def _border(places: Positions) -> tuple[Positions, int, int]:
@@ -116,8 +116,8 @@ def _apart(count: int, step: int) -> Positions:
     return np.where(places % step == 0, places // step, -1)
 
 
-def _chosen_channels(layer: Layer, x: Operand, channels: Positions, fill: int) -> Operand:
-    """Channels, by a convolution with a single weight of 1 for each, or only a bias."""
+def channels_of(layer: Layer, x: Operand, channels: Positions, fill: int = 0) -> Operand:
+    """These channels, by a convolution with a single weight of 1 for each, or (-1) only the bias ``fill``."""
     count = len(channels)
     if count == x.shape[3] and (channels == np.arange(count)).all():
         return x

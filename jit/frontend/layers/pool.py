@@ -12,14 +12,17 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.float_scaling import tune
 from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.frontend.layers.elementwise import looked_up
+from tilewright.jit.frontend.layers.moves import channels_of
+from tilewright.jit.frontend.layers.pairwise import extreme
 from tilewright.jit.frontend.layers.scaling import float_requant
 from tilewright.jit.frontend.layers.weighted import spatial
-from tilewright.jit.graph import AvgPool2D, Conv2D, MaxPool2D, Requant
+from tilewright.jit.graph import AvgPool2D, Conv2D, Maximum, MaxPool2D, Minimum, Pairwise, Requant
 from tilewright.jit.numbers import average_requant, mean_requant
 from tilewright.jit.reference import valid_counts
 
 _NOT = np.arange(255, -1, -1).astype(np.uint8).view(np.int8)  #: -1 - x, of which the greatest is that of the least x
 _MOST_TAPS = 1024  #: of a maximum: passes of ALU
+_NARROW = 16  #: channels that are about a vector: turning them is one product instead of two
 
 
 @dataclass(frozen=True)
@@ -171,16 +174,38 @@ def float_sum(layer: Layer, x: Operand, gone: set[int], mean: bool, out: Output)
 
 
 def extreme_over(layer: Layer, x: Operand, gone: set[int], least: bool) -> Operand:
-    """The greatest or the least integers over rows, columns or both. Raises Unsupported for other axes."""
-    window = Window.whole(x, gone)
-    if 3 in gone or math.prod(window.kernel) > _MOST_TAPS:
+    """The greatest or the least integers over rows, columns and channels. Raises Unsupported for too many of them."""
+    window, channels = Window.whole(x, gone), x.shape[3] if 3 in gone else 1
+    if max(math.prod(window.kernel), channels) > _MOST_TAPS:
         raise Unsupported(f"an extreme over the axes {sorted(gone)} of shape {x.shape}")
     out = Output(x.quantisation)
 
     def turned(tensor: Operand) -> Operand:
         return replace(tensor, name=looked_up(layer, tensor, out, _NOT)) if least else tensor
 
-    return turned(Operand(max_pool(layer, turned(x), window, out), window.result(x), x.quantisation))
+    if window.kernel != (1, 1) or channels == 1:
+        x = turned(Operand(max_pool(layer, turned(x), window, out), window.result(x), x.quantisation))
+    return _over_channels(layer, x, Minimum if least else Maximum, out) if 3 in gone else x
+
+
+def _over_channels(layer: Layer, x: Operand, kind: type[Pairwise], out: Output) -> Operand:
+    """The extreme of all channels: of their two halves, as long as these are wide, then of a vector and its turns.
+
+    Halves of an odd number have a channel in common, and so have turns: an extreme does not mind.
+    """
+
+    def joined(a: Operand, b: Operand) -> Operand:
+        return replace(a, name=extreme(layer, kind, a, b, out))
+
+    while (count := x.shape[3]) > _NARROW:
+        half = (count + 1) // 2
+        x = joined(*(channels_of(layer, x, np.arange(half) + first) for first in (0, count - half)))
+    seen = 1
+    while seen < count:
+        step = min(seen, count - seen)
+        x = joined(x, channels_of(layer, x, (np.arange(count) + step) % count))
+        seen += step
+    return channels_of(layer, x, np.arange(1))
 
 
 def global_mean(layer: Layer, x: Operand, out: Output) -> str:

@@ -70,12 +70,12 @@ def _extreme(site: Site, least: bool) -> list[View]:
 
 
 def greatest(site: Site) -> list[View]:
-    """REDUCE_MAX over rows and columns"""
+    """REDUCE_MAX over rows, columns and channels"""
     return _extreme(site, least=False)
 
 
 def least(site: Site) -> list[View]:
-    """REDUCE_MIN over rows and columns"""
+    """REDUCE_MIN over rows, columns and channels"""
     return _extreme(site, least=True)
 
 

@@ -89,6 +89,13 @@ MOVES: dict[str, tuple[Made, tuple[int, ...], list[str]]] = {
     "greatest": (node("ReduceMax", axes=[2, 3]), (1, 8, 1, 1), ["MaxPool2D"]),
     "greatest of columns": (node("ReduceMax", axes=[3], keepdims=0), (1, 8, 6), ["MaxPool2D"]),
     "least": (node("ReduceMin", axes=[-2]), (1, 8, 1, 4), ["Requantize", "MaxPool2D", "Requantize"]),
+    "greatest of channels": (
+        node("ReduceMax", axes=[1]), (1, 1, 6, 4), [*["Conv2D", "Maximum"] * 3, "Conv2D"],
+    ),
+    "least of rows and channels": (
+        node("ReduceMin", axes=[1, 2]), (1, 1, 1, 4),
+        ["Requantize", "MaxPool2D", "Requantize", *["Conv2D", "Minimum"] * 3, "Conv2D"],
+    ),
     "greatest of all": (node("GlobalMaxPool"), (1, 8, 1, 1), ["MaxPool2D"]),
 }  # fmt: skip
 
