@@ -6,6 +6,7 @@ the results of the greedy placement on one core that is; then likewise the time 
 placement and of the best, whose parts cores may share. The best is shown as planned from estimates, and as settled with
 the simulator in the loop; what does not become one program a part is left out. CPU times are this machine's. ``--dram``
 is what the board's DRAM moves at most, in MB/s; known are ZCU104 (64 bits of DDR4-2400) and PYNQ-Z2 (16 of DDR3-1050).
+No Config has less than what the ports of a core ask for at once: where a board's DRAM does, that is taken, and printed.
 """
 
 from __future__ import annotations
@@ -14,18 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from bench.common import machine, options_of, write_json
-from tilewright.config import load_config
+from tilewright.config import Config, load_config
 from tilewright.isa.program import Program
 from tilewright.jit.place.execute import compile_placed, simulate_latency, simulate_placed
-from tilewright.jit.place.placed import Placed, place_source
+from tilewright.jit.place.placed import Objective, Placed, place_source
 from tilewright.jit.place.problem import Solution
 from tilewright.jit.place.settle import settle
 from tilewright.jit.source import Source, open_source
+from tilewright.progress import Progress
+from tilewright.terminal import ProgressReporter
 
 MEGABYTES = {"zcu104": 19200, "pynq-z2": 2100}  #: a second, of the boards' DRAM by their data sheets
 
 
-def rows_of(source: Source, placed: Placed, known: dict[tuple[int, ...], list[Program]]) -> list[dict[str, Any]]:
+def dram_bytes(config: Config, megabytes: int) -> int:
+    """Bytes of DRAM a cycle, at least what a core's ports ask for."""
+    return max(megabytes // config.clock_mhz, 2 * config.beat_bytes) if megabytes else 0
+
+
+def rows_of(
+    source: Source, placed: Placed, known: dict[tuple[int, ...], list[Program]], progress: Progress
+) -> list[dict[str, Any]]:
     """The placements of one number of cores; ``known`` keeps programs by their parts' operators."""
     ways: list[tuple[str, Solution | None, bool]] = [
         ("greedy side by side", placed.greedy, True), ("best, planned", placed.best, True),
@@ -36,7 +46,7 @@ def rows_of(source: Source, placed: Placed, known: dict[tuple[int, ...], list[Pr
     def add(way: str, solution: Solution, beside: bool) -> None:
         key = tuple(part.operators for part in solution.parts if part.replicas)
         if key not in known:
-            known[key] = compile_placed(source, placed, solution).compiled.programs
+            known[key] = compile_placed(source, placed, solution, progress=progress).compiled.programs
         if len(known[key]) != len(key):
             return
         found = simulate_placed(placed, solution, known[key], beside)
@@ -48,19 +58,19 @@ def rows_of(source: Source, placed: Placed, known: dict[tuple[int, ...], list[Pr
     for way, solution, beside in ways:
         if solution is not None:
             add(way, solution, beside)
-    settled, made = settle(source, placed)
+    settled, made = settle(source, placed, progress=progress)
     known[tuple(part.operators for part in settled.best.parts if part.replicas)] = made.compiled.programs
     add("best, settled", settled.best, True)
     return rows
 
 
-def latency_rows(source: Source, placed: Placed) -> list[dict[str, Any]]:
+def latency_rows(source: Source, placed: Placed, progress: Progress) -> list[dict[str, Any]]:
     """One inference on so many cores: the greedy placement, the best by estimates, and the one that is settled on."""
     cores, programs = placed.costs.config.cores, dict[Solution, list[Program]]()
     predicted = {"greedy": placed.greedy, "best split, planned": placed.best}
     for solution in predicted.values():
-        programs[solution] = compile_placed(source, placed, solution).compiled.programs
-    settled, made = settle(source, placed)
+        programs[solution] = compile_placed(source, placed, solution, progress=progress).compiled.programs
+    settled, made = settle(source, placed, progress=progress)
     programs[settled.best] = made.compiled.programs
     return [
         {
@@ -82,14 +92,18 @@ def main() -> None:
     config, source = load_config(options.config), open_source(options.model)
     megabytes = MEGABYTES.get(config.board, 0) if options.dram is None else options.dram
     known: dict[tuple[int, ...], list[Program]] = {}
-    rows: dict[str, list[dict[str, Any]]] = {objective: [] for objective in options.objective}
-    for cores in options.cores:
-        several = config.replace(cores=cores, dram_bandwidth=megabytes // config.clock_mhz)
-        if "throughput" in rows:
-            rows["throughput"] += rows_of(source, place_source(source, several, "throughput"), known)
-        if "latency" in rows:
-            rows["latency"] += latency_rows(source, place_source(source, several, "latency"))
-    print(f"{options.model.name} on {config.name}, {megabytes // config.clock_mhz} bytes of DRAM a cycle; {machine()}")
+    rows: dict[Objective, list[dict[str, Any]]] = {objective: [] for objective in options.objective}
+    dram = dram_bytes(config, megabytes)
+    with ProgressReporter() as progress:
+        for cores in options.cores:
+            several = config.replace(cores=cores, dram_bandwidth=dram)
+            for objective, found in rows.items():
+                placed = place_source(source, several, objective, progress=progress.update)
+                if objective == "throughput":
+                    found += rows_of(source, placed, known, progress.update)
+                else:
+                    found += latency_rows(source, placed, progress.update)
+    print(f"{options.model.name} on {config.name}, {dram} bytes of DRAM a cycle; {machine()}")
     for objective, found in rows.items():
         one = found[0]["simulated"]
         print("cycles of one inference:" if objective == "latency" else "cycles from one result to the next:")

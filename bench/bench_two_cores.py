@@ -2,7 +2,7 @@
 
 ``python -m bench.bench_two_cores [--config pynq-z2] [NETWORK ...]`` evaluates both as the explorer does, confirms them
 on the simulator, and prints for each network latency, results a second, and energy, and what each design's layers
-wait for. The two cores share the memories' bytes of the one, and the board's DRAM (``--dram``, MB/s).
+wait for. The two cores share the memories' bytes of the one, and the board's DRAM (``--dram``, MB/s); each has a port.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HALVED = ("act_bytes", "act_banks", "wgt_bytes", "acc_bytes", "uop_gemm_bytes", 
 def designs(base: Config, megabytes: int) -> dict[str, Config]:
     """The two designs by what they are called."""
     dram = megabytes // base.clock_mhz
-    one = base.replace(block_in=16, block_out=16, dram_bandwidth=dram)
+    one = base.replace(block_in=16, block_out=16, axi_ports=1, dram_bandwidth=dram)
     halves = {name: getattr(one, name) // 2 for name in HALVED}
     two = one.replace(block_in=8, block_out=8, axi_bits=min(64, one.axi_bits), cores=2, **halves)
     return {"one 1x16x16": one, "two 1x8x8": two}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit.graph import Op
 from tilewright.jit.network import CompiledModel, compile_source
@@ -17,7 +19,9 @@ from tilewright.jit.split.steps import Split
 from tilewright.progress import Progress
 from tilewright.sim import Run, simulate_cores
 
-ROUNDS = 3  #: results of everybody who takes turns that are timed, the first of them not: there the pipeline fills
+STEADY = 0.999  #: of the busiest's time
+TIMED = 2  #: results of everybody who takes turns that are timed
+FILLING = (1, 4, 16, 64)  #: results of everybody before those, while the pipeline fills; as few as will do
 
 
 def compile_placed(
@@ -68,22 +72,43 @@ def simulate_placed(placed: Placed, solution: Solution, programs: list[Program],
     ``programs``: those of :func:`compile_placed`, one for each part on cores. ``side_by_side``: every core runs all
     parts, else each part has cores of its own. Raises :class:`PlacementError` if a part became several programs.
     """
-    cores, stages = placed.costs.config.cores, _stages(placed, solution, programs, side_by_side)
+    return measure(placed.costs.config, _stages(placed, solution, programs, side_by_side))
+
+
+def measure(config: Config, stages: Sequence[Stage]) -> Measured:
+    """Time stages of inferences one after another until they run steadily.
+
+    Whoever is the busiest begins late while the others fill the pipeline, so that results come faster at first than it
+    can keep up: results at shorter intervals than its work takes are none of a steady state.
+    """
+    turns = math.lcm(*(len(stage.workers) for stage in stages))  # until everybody has had the same number of them
+    for filling in FILLING:
+        found, busiest = _measured(config, stages, filling * turns, (filling + TIMED) * turns)
+        if found.interval >= STEADY * busiest:
+            return found
+    return Measured(max(found.interval, busiest), found.latency)
+
+
+def _measured(config: Config, stages: Sequence[Stage], filling: int, steady: int) -> tuple[Measured, float]:
+    """The interval between results behind so many, and the time that an inference takes the busiest worker."""
     # a worker takes its work in the order listed: later stages of earlier inferences among earlier ones of later
     # inferences, as many inferences later as are under way in the stages between
     offsets = [sum(len(stage.workers) for stage in stages[:s]) for s in range(len(stages))]
-    turns = math.lcm(cores, placed.costs.jobs)  # until everybody has had the same number of them
-    steady = ROUNDS * turns  # while each stage has work; after that the pipeline drains
-    count = steady + offsets[-1]
+    count = steady + offsets[-1]  # the results behind those that are timed come while the pipeline drains
     runs: list[Run] = []
     last: dict[int, int] = {}
-    for _, s, k in sorted((k + offset, s, k) for k in range(count) for s, offset in enumerate(offsets)):
+    order = sorted((k + offset, s, k) for k in range(count) for s, offset in enumerate(offsets))
+    for _, s, k in order:
         worker = stages[s].workers[k % len(stages[s].workers)]
         runs.append(Run(worker, stages[s].work, after=(last[k],) if k in last else ()))
         last[k] = len(runs) - 1
-    ran = simulate_cores(placed.costs.config, runs)
+    ran = simulate_cores(config, runs)
     ends = [ran[last[k]].end for k in range(count)]
-    return Measured((max(ends[:steady]) - max(ends[:turns])) / (steady - turns), ends[0])
+    busy = Counter[int]()
+    for (_, _, k), run, times in zip(order, runs, ran):
+        busy[run.worker] += times.end - times.start if k < steady else 0
+    interval = (max(ends[:steady]) - max(ends[:filling])) / (steady - filling)
+    return Measured(interval, ends[0]), max(busy.values()) / steady
 
 
 def simulate_latency(placed: Placed, solution: Solution, programs: list[Program]) -> int:
@@ -117,19 +142,19 @@ def simulate_latency(placed: Placed, solution: Solution, programs: list[Program]
     return max(ran.end for ran in simulate_cores(costs.config, runs))
 
 
-class _Stage(NamedTuple):
+class Stage(NamedTuple):
     """A program, or what the CPU does from one launch to the next; and who takes turns at it."""
 
     work: Program | int
     workers: range
 
 
-def _stages(placed: Placed, solution: Solution, programs: list[Program], side_by_side: bool) -> list[_Stage]:
+def _stages(placed: Placed, solution: Solution, programs: list[Program], side_by_side: bool) -> list[Stage]:
     """What happens to an inference, as the runtime does it: the CPU's workers come after the cores."""
     costs, waiting = placed.costs, list(programs)
     cores, used = costs.config.cores, 0
     cpu = range(cores, cores + costs.jobs)
-    stages, busy = list[_Stage](), 0
+    stages, busy = list[Stage](), 0
     on_cores = [part for part in solution.parts if part.replicas]
     if len(programs) != len(on_cores):
         raise PlacementError(f"{len(on_cores)} parts became {len(programs)} programs")
@@ -139,6 +164,6 @@ def _stages(placed: Placed, solution: Solution, programs: list[Program], side_by
             continue
         packed, unpacked = costs.moves(part)
         own = range(cores) if side_by_side else range(used, used + part.replicas)
-        stages += [_Stage(busy + packed, cpu), _Stage(waiting.pop(0), own)]
+        stages += [Stage(busy + packed, cpu), Stage(waiting.pop(0), own)]
         used, busy = own.stop, unpacked
-    return [*stages, _Stage(busy, cpu)]
+    return [*stages, Stage(busy, cpu)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.jit.place.test_placed import CONFIG, DIGITS, Fixed
 from tests.jit.tflite_models import SAME, TfliteBuilder
 from tilewright.jit.network import CompiledModel
-from tilewright.jit.place.execute import compile_placed, simulate_placed
+from tilewright.jit.place.execute import Stage, compile_placed, measure, simulate_placed
 from tilewright.jit.place.placed import Placed, place_source
 from tilewright.jit.place.problem import Part, Solution, members
 from tilewright.jit.place.solve import best_side_by_side
@@ -96,3 +96,19 @@ def test_an_operator_alone_between_those_of_the_cpu_is_where_it_is_placed(tmp_pa
     (program,) = compile_placed(source, placed, alone).compiled.programs
     assert len(program.meta["layers"]) == 1
     assert simulate_placed(placed, alone, [program], side_by_side=True).interval > 0
+
+
+@pytest.mark.parametrize("cpu,core,expected", [(119, 500, 125), (119, 400, 119), (60, 500, 125)])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_timed_is_a_steady_state(cpu: int, core: int, expected: int, seed: int) -> None:
+    """Cores begin late while the CPU packs for the inferences ahead, which makes the first results come too fast."""
+    rng = np.random.default_rng(seed)
+    config, parts = CONFIG.replace(cores=4), 1 + 2 * seed
+    shares = [np.diff([0, *np.sort(rng.integers(0, 1000 * whole, n - 1)), 1000 * whole]).tolist()
+              for whole, n in ((core, parts), (cpu, parts + 1))]  # fmt: skip
+    stages = [Stage(shares[1][0], range(4, 5))]
+    for on_core, after in zip(shares[0], shares[1][1:]):
+        stages += [Stage(on_core, range(4)), Stage(after, range(4, 5))]
+    found = measure(config, stages)
+    assert 1000 * expected * 0.999 <= found.interval <= 1000 * expected * 1.02
+    assert found.latency >= 1000 * (cpu + core)
