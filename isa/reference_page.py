@@ -36,7 +36,7 @@ from tilewright.isa.spec import (
     vector_bits,
     wgt_bits,
 )
-from tilewright.isa.verify.errors import RULES
+from tilewright.isa.verify.errors import Rule
 from tilewright.pages import write
 
 PAGE = "isa.md"
@@ -81,7 +81,7 @@ def blocks() -> dict[str, list[str]]:
         ]  # fmt: skip
     found["micro-ops"] = _micro_ops(config)
     found["rules"] = [
-        "| rule | what must hold |", "|---|---|", *(f"| `{rule}` | {sentence} |" for rule, sentence in RULES.items()),
+        "| rule | what must hold |", "|---|---|", *(f"| `{rule}` | {rule.doc} |" for rule in Rule),
     ]  # fmt: skip
     return {name: list(lines) for name, lines in found.items()}
 

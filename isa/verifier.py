@@ -1,7 +1,7 @@
 """The program verifier: a program that passes runs alike on every device, without hang, fault or race.
 
 Programs are straight-line, so everything is decidable, and every check is exact: per unit, entry, beat, bank and
-issue cycle. The rules are listed in :data:`tilewright.isa.verify.errors.RULES` and in ``docs/isa.md``.
+issue cycle. The rules are listed in :class:`tilewright.isa.verify.errors.Rule` and in ``docs/isa.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.isa.spec import MEMORIES, Engine, Fields, Memory, MemoryInfo, Op
 from tilewright.isa.uops import UopMemories
 from tilewright.isa.verify.affine import Region, first_visits
 from tilewright.isa.verify.distances import AluDistances, EmitDistance, check_banks
-from tilewright.isa.verify.errors import RULES, Describer, Rule, VerifyError
+from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 from tilewright.isa.verify.regions import Regions
 from tilewright.isa.verify.state import MemoryState
 from tilewright.isa.verify.tiles import check_fields, check_segments, check_shared
@@ -26,7 +26,7 @@ from tilewright.isa.verify.tokens import ENGINES, Clock, Order, ordered
 
 _ALU, _ALU_OPCODE = int(Engine.ALU), int(Opcode.ALU)
 
-__all__ = ["RULES", "Order", "Rule", "VerifyError", "joint_order", "verify", "verify_together"]
+__all__ = ["Order", "Rule", "VerifyError", "joint_order", "verify", "verify_together"]
 
 
 def verify(program: Program, segment_sizes: Sequence[int] | None = None) -> None:

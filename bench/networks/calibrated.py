@@ -129,7 +129,7 @@ class Calibrated:
             (channels, flat.shape[-1]), 0, activation, lambda w: (flat @ w.T).astype(np.float32), per_channel=False
         )
         made = self.net.fully_connected(
-            x.tensor, channels, activation, flatten=not steps, keep_num_dims=steps, **self._numbers(y)
+            x.tensor, channels, activation=activation, flatten=not steps, keep_num_dims=steps, **self._numbers(y)
         )
         return self._value(made, y)
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.hw.cocotb.mutants import Mutant
+from tests.verification.random_exchange import random_exchange
 from tests.verification.test_cores import TWO, agree, bound, filled
 from tilewright.config import Config
 from tilewright.hw.rtl.generate import generate_verilog
@@ -23,7 +24,6 @@ from tilewright.isa.registers import Control, FaultCode
 from tilewright.isa.spec import Engine, Opcode
 from tilewright.isa.verifier import joint_order, verify_together
 from tilewright.sim import Functional, Run, run_together, simulate_cores
-from tilewright.verification.random_exchange import random_exchange
 
 Memories = list[NDArray[np.uint8]]
 

@@ -26,28 +26,12 @@ Padding = str | Sequence[int]  #: "same", "valid", "SAME_UPPER", "SAME_LOWER", o
 
 
 class Layers(OnnxBase):
-    """Conv, ConvTranspose, Gemm and MatMul, in QDQ or in operator form (``form="qlinear"``).
-
-    ``bias``: "exact" (int32 with scale sx*sw), "other" (int32 with another scale), "float", or "none".
-    """
+    """Conv, ConvTranspose, Gemm and MatMul; ``layer``: what :meth:`_weighted` takes."""
 
     def conv(
-        self,
-        x: Tensor,
-        channels: int,
-        kernel: Size = 3,
-        stride: Size = 1,
-        padding: Padding = "same",
-        activation: str = "none",
-        dilation: Size = 1,
-        groups: int = 1,
-        per_channel: bool = True,
-        weight_dtype: str = "int8",
-        weight_zero_point: int = 0,
-        bias: str = "exact",
-        form: str = "qdq",
-        **out: Any,
-    ) -> Tensor:
+        self, x: Tensor, channels: int, kernel: Size = 3, stride: Size = 1, padding: Padding = "same",
+        dilation: Size = 1, groups: int = 1, **layer: Any,
+    ) -> Tensor:  # fmt: skip
         """Conv, with a Relu or Clip behind it where ``activation`` says so."""
         self._need_rank("Conv", x, 4)
         depth = x.shape[1]
@@ -59,32 +43,16 @@ class Layers(OnnxBase):
         attributes |= {"kernel_shape": kernels, "strides": strides, "dilations": dilations, "group": groups}
         weight = (channels, depth // groups, *kernels)
         self.macs += math.prod(shape) * math.prod(weight[1:])
-        if form == "qlinear":
-            return self._qlinear_conv(
-                x, weight, shape, per_channel, weight_dtype, weight_zero_point, bias, attributes, out
-            )
-        w, b, values = self._constants(x, weight, 0, per_channel, weight_dtype, weight_zero_point, bias)
-        name = self.node("Conv", [self.read(x), *w, *b], **attributes)
-        return self._activated(name, shape, values, activation, **out)
+        return self._weighted("Conv", x, shape, weight, 0, attributes, **layer)
 
     def depthwise(self, x: Tensor, multiplier: int = 1, **layer: Any) -> Tensor:
         """Conv with one group per channel."""
         return self.conv(x, x.shape[1] * multiplier, groups=x.shape[1], **layer)
 
     def conv_transpose(
-        self,
-        x: Tensor,
-        channels: int,
-        kernel: Size = 2,
-        stride: Size = 2,
-        pads: Sequence[int] = (0, 0, 0, 0),
-        output_padding: Size = 0,
-        groups: int = 1,
-        activation: str = "none",
-        per_channel: bool = False,
-        bias: str = "exact",
-        **out: Any,
-    ) -> Tensor:
+        self, x: Tensor, channels: int, kernel: Size = 2, stride: Size = 2, pads: Sequence[int] = (0, 0, 0, 0),
+        output_padding: Size = 0, groups: int = 1, per_channel: bool = False, **layer: Any,
+    ) -> Tensor:  # fmt: skip
         """ConvTranspose; weights are (in, out / groups, height, width), scales along axis 1."""
         self._need_rank("ConvTranspose", x, 4)
         depth = x.shape[1]
@@ -97,65 +65,33 @@ class Layers(OnnxBase):
         ]
         if any(e >= s for e, s in zip(extra, strides, strict=True)):
             raise BuildError(f"ConvTranspose: output padding {extra} with strides {strides}")
-        w, b, values = self._constants(
-            x, (depth, channels // groups, *kernels), 1, per_channel and groups == 1, "int8", 0, bias, groups
-        )
         self.macs += x.size * (channels // groups) * math.prod(kernels)
-        name = self.node(
-            "ConvTranspose", [self.read(x), *w, *b], kernel_shape=kernels, strides=strides, pads=list(pads),
-            output_padding=extra, group=groups,
-        )  # fmt: skip
-        return self._activated(name, (x.shape[0], channels, *sizes), values, activation, **out)
+        attributes = {
+            "kernel_shape": kernels, "strides": strides, "pads": list(pads), "output_padding": extra, "group": groups,
+        }  # fmt: skip
+        shape, weight = (x.shape[0], channels, *sizes), (depth, channels // groups, *kernels)
+        layer |= {"per_channel": per_channel and groups == 1, "groups": groups}
+        return self._weighted("ConvTranspose", x, shape, weight, 1, attributes, **layer)
 
     def gemm(
-        self,
-        x: Tensor,
-        channels: int,
-        trans_b: bool = True,
-        activation: str = "none",
-        per_channel: bool = False,
-        weight_dtype: str = "int8",
-        weight_zero_point: int = 0,
-        bias: str = "exact",
-        **out: Any,
-    ) -> Tensor:
+        self, x: Tensor, channels: int, trans_b: bool = True, per_channel: bool = False, **layer: Any
+    ) -> Tensor:  # fmt: skip
         """Gemm on (rows, depth)."""
         self._need_rank("Gemm", x, 2)
         rows, depth = x.shape
         weight, axis = ((channels, depth), 0) if trans_b else ((depth, channels), 1)
-        w, b, values = self._constants(x, weight, axis, per_channel, weight_dtype, weight_zero_point, bias)
         self.macs += rows * depth * channels
-        name = self.node("Gemm", [self.read(x), *w, *b], transB=int(trans_b))
-        return self._activated(name, (rows, channels), values, activation, **out)
+        attributes = {"transB": int(trans_b)}
+        return self._weighted("Gemm", x, (rows, channels), weight, axis, attributes, per_channel=per_channel, **layer)
 
     def matmul(
-        self,
-        x: Tensor,
-        channels: int,
-        activation: str = "none",
-        per_channel: bool = False,
-        weight_dtype: str = "int8",
-        weight_zero_point: int = 0,
-        bias: str = "none",
-        form: str = "qdq",
-        **out: Any,
+        self, x: Tensor, channels: int, per_channel: bool = False, bias: str = "none", form: str = "qdq", **layer: Any
     ) -> Tensor:
         """MatMul with a constant over the last axis, with an Add behind it unless ``bias`` is "none"."""
-        depth = x.shape[-1]
-        shape = (*x.shape[:-1], channels)
         self.macs += x.size * channels
-        if form == "qlinear":
-            w, _, values = self._constants(
-                x, (depth, channels), 1, per_channel, weight_dtype, weight_zero_point, "none", dequantise=False
-            )
-            scale, zero, numbers = self.chosen(values, **out)
-            name = self.node("QLinearMatMul", [*self.numbers(x), *w, *numbers])
-            return self._dequantised(name, shape, self.dtype, values, scale, zero)
-        w, b, values = self._constants(x, (depth, channels), 1, per_channel, weight_dtype, weight_zero_point, bias)
-        name = self.node("MatMul", [self.read(x), *w])
-        if b:
-            name = self.node("Add", [name, *b])
-        return self._activated(name, shape, values, activation, **out)
+        layer |= {"per_channel": per_channel, "bias": bias if form == "qdq" else "none", "form": form}
+        shape, weight = (*x.shape[:-1], channels), (x.shape[-1], channels)
+        return self._weighted("MatMul", x, shape, weight, 1, {}, **layer)
 
     def matmul_of(self, a: Tensor, b: Tensor, **out: Any) -> Tensor:
         """MatMul of two tensors of the network."""
@@ -169,25 +105,30 @@ class Layers(OnnxBase):
 
     # -- shared ------------------------------------------------------------------------------------
 
-    def _qlinear_conv(
-        self,
-        x: Tensor,
-        weight: tuple[int, ...],
-        shape: tuple[int, ...],
-        per_channel: bool,
-        weight_dtype: str,
-        weight_zero_point: int,
-        bias: str,
-        attributes: dict[str, Any],
-        out: dict[str, Any],
-    ) -> Tensor:
-        exact = "none" if bias == "none" else "exact"
+    def _weighted(
+        self, kind: str, x: Tensor, shape: tuple[int, ...], weight: tuple[int, ...], axis: int,
+        attributes: dict[str, Any], *, activation: str = "none", per_channel: bool = True, weight_dtype: str = "int8",
+        weight_zero_point: int = 0, bias: str = "exact", form: str = "qdq", groups: int = 1, **out: Any,
+    ) -> Tensor:  # fmt: skip
+        """A layer of this ``shape``, with weights of another whose channels lie along ``axis``, in QDQ or in operator
+        form (``form="qlinear"``).
+
+        ``bias``: "exact" (int32 with scale sx*sw), "other" (int32 with another scale), "float", or "none".
+        """
+        integer = form == "qlinear"
+        bias = "exact" if integer and bias != "none" else bias
         w, b, values = self._constants(
-            x, weight, 0, per_channel, weight_dtype, weight_zero_point, exact, dequantise=False
+            x, weight, axis, per_channel, weight_dtype, weight_zero_point, bias, groups, not integer
         )
-        scale, zero, numbers = self.chosen(values, **out)
-        name = self.node("QLinearConv", [*self.numbers(x), *w, *numbers, *b], **attributes)
-        return self._dequantised(name, shape, self.dtype, values, scale, zero)
+        if integer:
+            scale, zero, numbers = self.chosen(values, **out)
+            name = self.node(f"QLinear{kind}", [*self.numbers(x), *w, *numbers, *b], **attributes)
+            return self._dequantised(name, shape, self.dtype, values, scale, zero)
+        apart = kind == "MatMul"  # which takes no bias
+        name = self.node(kind, [self.read(x), *w, *([] if apart else b)], **attributes)
+        if apart and b:
+            name = self.node("Add", [name, *b])
+        return self._activated(name, shape, values, activation, **out)
 
     def _activated(self, name: str, shape: tuple[int, ...], values: Range, activation: str, **out: Any) -> Tensor:
         low, high = ACTIVATION_RANGES[activation]
@@ -206,8 +147,8 @@ class Layers(OnnxBase):
         dtype: str,
         zero_point: int,
         bias: str,
-        groups: int = 1,
-        dequantise: bool = True,
+        groups: int,
+        dequantise: bool,
     ) -> tuple[list[str], list[str], Range]:
         """Names of weight and bias, and the range of the sums; channels lie along ``axis`` of the weight."""
         if dequantise is False and x.scale is None:

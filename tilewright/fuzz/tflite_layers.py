@@ -28,86 +28,36 @@ PADDINGS = {"same": 0, "valid": 1}
 
 
 class Layers(TfliteBase):
-    """Convolution, depthwise and transposed convolution, fully connected.
-
-    ``per_channel`` weights have one scale per output channel (int8 only); ``weight_zero_point`` is for uint8 weights.
-    ``bias`` False leaves the operand out.
-    """
+    """Convolution, depthwise and transposed convolution, fully connected; ``layer``: what :meth:`_layer` takes."""
 
     def conv(
-        self,
-        x: Tensor,
-        channels: int,
-        kernel: Size = 3,
-        stride: Size = 1,
-        padding: str = "same",
-        activation: str = "none",
-        dilation: Size = 1,
-        groups: int = 1,
-        per_channel: bool = True,
-        bias: bool = True,
-        weight_zero_point: int | None = None,
-        **out: Any,
-    ) -> Tensor:
+        self, x: Tensor, channels: int, kernel: Size = 3, stride: Size = 1, padding: str = "same", dilation: Size = 1,
+        groups: int = 1, **layer: Any,
+    ) -> Tensor:  # fmt: skip
         """CONV_2D; ``padding`` is "same" or "valid"."""
         shape = self._window_shape("CONV_2D", x, channels, kernel, stride, dilation, padding)
         depth = x.shape[3]
         if depth % groups or channels % groups:
             raise BuildError(f"CONV_2D: {depth} to {channels} channels in {groups} groups")
-        (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
-        weight_shape = (channels, kh, kw, depth // groups)
-        code, limit = self._fused(activation)
-        w, b, values = self._weights(x, weight_shape, 0, per_channel, bias, weight_zero_point, limit, least=4)
-        y = self._output(shape, values, x.dtype, **out)
-        self.macs += y.size * math.prod(weight_shape[1:])
-        self.op(
-            "CONV_2D", [x, w, b] if bias else [x, w], [y], "Conv2DOptions", padding=PADDINGS[padding], strideW=sw,
-            strideH=sh, fusedActivationFunction=code, dilationWFactor=dw, dilationHFactor=dh,
-        )  # fmt: skip
-        return y
+        weight = (channels, *pair(kernel), depth // groups)
+        fields = self._window(stride, padding, dilation)
+        return self._layer("CONV_2D", "Conv2DOptions", x, shape, weight, 0, fields, least=4, **layer)
 
     def depthwise(
-        self,
-        x: Tensor,
-        multiplier: int = 1,
-        kernel: Size = 3,
-        stride: Size = 1,
-        padding: str = "same",
-        activation: str = "none",
-        dilation: Size = 1,
-        per_channel: bool = True,
-        bias: bool = True,
-        weight_zero_point: int | None = None,
-        **out: Any,
-    ) -> Tensor:
+        self, x: Tensor, multiplier: int = 1, kernel: Size = 3, stride: Size = 1, padding: str = "same",
+        dilation: Size = 1, **layer: Any,
+    ) -> Tensor:  # fmt: skip
         """DEPTHWISE_CONV_2D with ``multiplier`` output channels for each input channel."""
-        self._rank("DEPTHWISE_CONV_2D", x, 4)
+        name = "DEPTHWISE_CONV_2D"
+        self._rank(name, x, 4)
         channels = x.shape[3] * multiplier
-        shape = self._window_shape("DEPTHWISE_CONV_2D", x, channels, kernel, stride, dilation, padding)
-        (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
-        code, limit = self._fused(activation)
-        w, b, values = self._weights(x, (1, kh, kw, channels), 3, per_channel, bias, weight_zero_point, limit, least=4)
-        y = self._output(shape, values, x.dtype, **out)
-        self.macs += y.size * kh * kw
-        self.op(
-            "DEPTHWISE_CONV_2D", [x, w, b] if bias else [x, w], [y], "DepthwiseConv2DOptions",
-            padding=PADDINGS[padding], strideW=sw, strideH=sh, depthMultiplier=multiplier,
-            fusedActivationFunction=code, dilationWFactor=dw, dilationHFactor=dh,
-        )  # fmt: skip
-        return y
+        shape = self._window_shape(name, x, channels, kernel, stride, dilation, padding)
+        weight, fields = (1, *pair(kernel), channels), self._window(stride, padding, dilation)
+        fields["depthMultiplier"] = multiplier
+        return self._layer(name, "DepthwiseConv2DOptions", x, shape, weight, 3, fields, least=4, **layer)
 
     def transpose_conv(
-        self,
-        x: Tensor,
-        channels: int,
-        kernel: Size = 3,
-        stride: Size = 2,
-        padding: str = "same",
-        activation: str = "none",
-        per_channel: bool = True,
-        bias: bool = True,
-        weight_zero_point: int | None = None,
-        **out: Any,
+        self, x: Tensor, channels: int, kernel: Size = 3, stride: Size = 2, padding: str = "same", **layer: Any
     ) -> Tensor:
         """TRANSPOSE_CONV: "same" gives size * stride, "valid" (size - 1) * stride + kernel."""
         self._rank("TRANSPOSE_CONV", x, 4)
@@ -117,45 +67,52 @@ class Layers(TfliteBase):
             for n, k, s in zip(x.shape[1:3], kernels, strides, strict=True)
         ]
         shape = (1, sizes[0], sizes[1], channels)
-        weight_shape = (channels, *kernels, x.shape[3])
-        code, limit = self._fused(activation)
-        w, b, values = self._weights(x, weight_shape, 0, per_channel, bias, weight_zero_point, limit)
-        y = self._output(shape, values, x.dtype, **out)
-        self.macs += x.size * channels * math.prod(kernels)
-        operands: list[Tensor | int] = [self.constant(np.array(shape, np.int32)), w, x, *([b] if bias else [])]
-        self.op(
-            "TRANSPOSE_CONV", operands, [y], "TransposeConvOptions", padding=PADDINGS[padding], strideW=strides[1],
-            strideH=strides[0], fusedActivationFunction=code,
-        )  # fmt: skip
-        return y
+        weight, fields = (channels, *kernels, x.shape[3]), self._window(stride, padding)
+        return self._layer("TRANSPOSE_CONV", "TransposeConvOptions", x, shape, weight, 0, fields, **layer)
 
     def fully_connected(
-        self,
-        x: Tensor,
-        channels: int,
-        activation: str = "none",
-        flatten: bool = True,
-        keep_num_dims: bool = False,
-        per_channel: bool = False,
-        bias: bool = True,
-        weight_zero_point: int | None = None,
-        **out: Any,
-    ) -> Tensor:
+        self, x: Tensor, channels: int, flatten: bool = True, keep_num_dims: bool = False, per_channel: bool = False,
+        **layer: Any,
+    ) -> Tensor:  # fmt: skip
         """FULLY_CONNECTED over all axes but the first (``flatten``), else over the last one."""
         depth = math.prod(x.shape[1:]) if flatten else x.shape[-1]
-        rows = x.size // depth
-        shape = (*x.shape[:-1], channels) if keep_num_dims else (rows, channels)
+        shape = (*x.shape[:-1], channels) if keep_num_dims else (x.size // depth, channels)
         if keep_num_dims and depth != x.shape[-1]:
             raise BuildError(f"FULLY_CONNECTED: {x.shape} cannot keep its axes over {depth} values")
+        fields, layer = {"keepNumDims": keep_num_dims}, layer | {"per_channel": per_channel}
+        return self._layer(
+            "FULLY_CONNECTED", "FullyConnectedOptions", x, shape, (channels, depth), 0, fields, least=2, **layer
+        )
+
+    def _layer(
+        self, name: str, options: str, x: Tensor, shape: tuple[int, ...], weight: tuple[int, ...], axis: int,
+        fields: dict[str, Any], *, activation: str = "none", per_channel: bool = True, bias: bool = True,
+        weight_zero_point: int | None = None, least: int = 8, **out: Any,
+    ) -> Tensor:  # fmt: skip
+        """A layer of this ``shape``, with weights of another whose channels lie along ``axis``.
+
+        ``per_channel`` weights have one scale per output channel (int8 only); ``weight_zero_point`` is for uint8
+        weights. ``bias`` False leaves the operand out. ``least``: bits of the narrowest weights of the kernel.
+        """
         code, limit = self._fused(activation)
-        w, b, values = self._weights(x, (channels, depth), 0, per_channel, bias, weight_zero_point, limit, least=2)
+        w, b, values = self._weights(x, weight, axis, per_channel, bias, weight_zero_point, limit, least)
         y = self._output(shape, values, x.dtype, **out)
-        self.macs += rows * depth * channels
-        self.op(
-            "FULLY_CONNECTED", [x, w, b if bias else -1], [y], "FullyConnectedOptions", fusedActivationFunction=code,
-            keepNumDims=keep_num_dims,
-        )  # fmt: skip
+        turned = name == "TRANSPOSE_CONV"
+        self.macs += (x.size if turned else y.size) * math.prod(weight) // (weight[3] if turned else weight[axis])
+        operands: list[Tensor | int] = [x, w, b] if bias or name == "FULLY_CONNECTED" else [x, w]
+        if turned:
+            operands = [self.constant(np.array(shape, np.int32)), w, x, *operands[2:]]
+        self.op(name, operands, [y], options, fusedActivationFunction=code, **fields)
         return y
+
+    @staticmethod
+    def _window(stride: Size, padding: str, dilation: Size | None = None) -> dict[str, Any]:
+        """Fields of the options of a layer with a window."""
+        height, width = pair(stride)
+        fields = {"padding": PADDINGS[padding], "strideW": width, "strideH": height}
+        if dilation is not None:
+            fields["dilationHFactor"], fields["dilationWFactor"] = pair(dilation)
+        return fields
 
     def batch_matmul(
         self, a: Tensor, b: Tensor, turned_a: bool = False, turned_b: bool = False, **out: Any
@@ -195,12 +152,9 @@ class Layers(TfliteBase):
         bias: bool,
         weight_zero_point: int | None,
         limit: tuple[float, float],
-        least: int = 8,
+        least: int,
     ) -> tuple[int, int, Range]:
-        """Constants of a layer, and the range of its sums; the bias has a scale of its own per channel.
-
-        ``least``: bits of the narrowest weights that the kernel takes.
-        """
+        """Constants of a layer, and the range of its sums; the bias has a scale of its own per channel."""
         self._need_quantised("a layer", x)
         channels = shape[axis]
         low, high = limits(x.dtype)
