@@ -13,7 +13,7 @@ from amaranth.hdl._ir import PortDirection
 
 from tilewright.config import Config
 from tilewright.hw.rtl.control import ControlUnit
-from tilewright.hw.rtl.ports import Port, ports
+from tilewright.hw.rtl.ports import Port, host_ports
 from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS, FaultCode
 from tilewright.isa.spec import Engine, bits_for
 
@@ -24,10 +24,9 @@ SILENT_CYCLES = 256  #: a bus without any transaction for so long belongs to ker
 
 def control_ports(config: Config) -> list[Port]:
     """AXI4-Lite slave and interrupt as in the RTL; the dispatch kernel's ports; what is seen of bus and commands."""
-    shared = [p for p in ports(config) if p.name.startswith("s_axil_") or p.name == "irq"]
     beat_bits = DRAM_ADDRESS_BITS - bits_for(config.beat_bytes)
     return [
-        *shared,
+        *host_ports(config),
         Port("kernel_rst_n", "out", 1, "reset of all kernels and streams"),
         Port("gate", "out", 1, "no address or write beat may pass: the kernels are about to be reset"),
         Port("ap_start", "out", 1), Port("ap_ready", "in", 1), Port("ap_done", "in", 1),
@@ -56,22 +55,14 @@ class HlsControl(Elaboratable):
         m = Module()
         m.submodules.control = unit = self.unit
         p = self.port
-        slave = unit.port
-        for channel in ("aw", "w", "ar"):
-            m.d.comb += [
-                getattr(slave, f"{channel}valid").eq(p[f"s_axil_{channel}valid"]),
-                p[f"s_axil_{channel}ready"].eq(getattr(slave, f"{channel}ready")),
-            ]
-        for channel in ("b", "r"):
-            m.d.comb += [
-                p[f"s_axil_{channel}valid"].eq(getattr(slave, f"{channel}valid")),
-                getattr(slave, f"{channel}ready").eq(p[f"s_axil_{channel}ready"]),
-            ]
+        for port in host_ports(self.config):  # what the unit has none of is 0
+            inner = getattr(unit.port, port.name.removeprefix("s_axil_"), None)
+            if inner is not None:
+                m.d.comb += inner.eq(p[port.name]) if port.direction == "in" else p[port.name].eq(inner)
         shift = bits_for(self.config.beat_bytes)
         m.d.comb += [
-            slave.awaddr.eq(p["s_axil_awaddr"]), slave.wdata.eq(p["s_axil_wdata"]),
-            slave.araddr.eq(p["s_axil_araddr"]), p["s_axil_rdata"].eq(slave.rdata), p["irq"].eq(unit.irq),
-            p["program_address"].eq(unit.program_address[shift:]), p["instructions"].eq(unit.program_instructions),
+            p["irq"].eq(unit.irq), p["program_address"].eq(unit.program_address[shift:]),
+            p["instructions"].eq(unit.program_instructions),
             p["beats"].eq(unit.program_beats), p["bases"].eq(Cat(*[base[shift:] for base in unit.bases])),
             p["limits"].eq(Cat(*unit.limits)), unit.bus_error.eq(p["bus_error"]),
         ]  # fmt: skip

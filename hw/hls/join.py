@@ -34,11 +34,6 @@ CONTROL = {
 }  # fmt: skip
 UNUSED = {"ap_idle"}
 SHALLOW = 64  #: memories of so few rows stand in LUT RAM: a block RAM would be almost empty
-SLAVE = {
-    "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1, "araddr": 12,
-    "arprot": 3, "arvalid": 1, "rready": 1,
-}  # fmt: skip
-SLAVE_BACK = {"awready": 1, "wready": 1, "bresp": 2, "bvalid": 1, "arready": 1, "rdata": 32, "rresp": 2, "rvalid": 1}
 #: channels of a master that the gate closes, by their valid
 GATED = ("AW", "W", "AR")
 
@@ -73,11 +68,15 @@ class Kernel:
     ports: dict[str, Signal]
     wires: dict[str, str] = field(default_factory=dict)
 
+    def find(self, port: str) -> Signal:
+        """A port by name. Raises :class:`JoinError` if there is none."""
+        if port not in self.ports:
+            raise JoinError(f"kernel {self.name}: has no port {port}")
+        return self.ports[port]
+
     def connect(self, port: str, wire: str, width: int, output: bool) -> None:
         """Name the wire of a port. Raises :class:`JoinError` if the port is not of that kind."""
-        found = self.ports.get(port)
-        if found is None:
-            raise JoinError(f"kernel {self.name}: has no port {port}")
+        found = self.find(port)
         if (found.width, found.output) != (width, output):
             way = "an output" if output else "an input"
             raise JoinError(f"kernel {self.name}: port {port} has {found.width} bits, {width} and {way} are expected")
@@ -127,14 +126,22 @@ class Top:
 
     def __init__(self, shapes: dict[str, Any], kernels: dict[str, Kernel]) -> None:
         self.shapes, self.kernels = shapes, kernels
-        self.ports: list[str] = ["input wire clk", "input wire rst", "output wire irq"]
+        self.ports: list[str] = []
         self.lines: list[str] = []
-        self.control: dict[str, str] = {"clk": "clk", "rst": "rst", "irq": "irq", "kernel_rst_n": "kernel_rst_n"}
+        self.control: dict[str, str] = {"kernel_rst_n": "kernel_rst_n"}
+        self.port("input", "clk", 1)
+        self.port("input", "rst", 1)
+        for name, way, width in shapes["control"]:
+            self.port(way, name, width)
+        self.control |= {name: name for name in ("clk", "rst", *(name for name, *_ in shapes["control"]))}
+
+    def port(self, way: str, name: str, width: int) -> None:
+        """Declare a port of the module, ``way`` "input" or "output"."""
+        self.ports.append(f"{way} wire {_bits(width)}{name}")
 
     def wire(self, name: str, width: int, value: str = "") -> str:
         """Declare a wire; returns its name."""
-        bits = f"[{width - 1}:0] " if width > 1 else ""
-        self.lines.append(f"    wire {bits}{name}{f' = {value}' if value else ''};")
+        self.lines.append(f"    wire {_bits(width)}{name}{f' = {value}' if value else ''};")
         return name
 
     def text(self) -> str:
@@ -145,7 +152,6 @@ class Top:
         for kernel in self.kernels.values():
             kernel.connect("ap_clk", "clk", 1, False)
             kernel.connect("ap_rst_n", "kernel_rst_n", 1, False)
-        self._slave()
         self._dispatch()
         for stream in self.shapes["streams"]:
             self._stream(stream)
@@ -161,19 +167,10 @@ class Top:
             f"module tilewright (\n    {header}\n);\n" + "\n".join(self.lines) + "\nendmodule\n"
         )
 
-    def _slave(self) -> None:
-        for way, signals in (("input", SLAVE), ("output", SLAVE_BACK)):
-            for name, width in signals.items():
-                bits = f"[{width - 1}:0] " if width > 1 else ""
-                self.ports.append(f"{way} wire {bits}s_axil_{name}")
-                self.control[f"s_axil_{name}"] = f"s_axil_{name}"
-
     def _dispatch(self) -> None:
         kernel = self.kernels["dispatch"]
         for port, name in CONTROL.items():
-            if port not in kernel.ports:
-                raise JoinError(f"kernel dispatch: has no port {port}")
-            found = kernel.ports[port]
+            found = kernel.find(port)
             self.wire(f"control_{name}", found.width)
             kernel.connect(port, f"control_{name}", found.width, found.output)
             self.control[name] = f"control_{name}"
@@ -181,10 +178,7 @@ class Top:
     def _stream(self, stream: dict[str, Any]) -> None:
         (source, out_port), (target, in_port) = stream["from"], stream["to"]
         sender, receiver = self.kernels[source], self.kernels[target]
-        data = sender.ports.get(f"{out_port}_TDATA")
-        if data is None:
-            raise JoinError(f"kernel {source}: has no port {out_port}_TDATA")
-        name, width, depth = f"{target}_{in_port}", data.width, stream["depth"]
+        name, width, depth = f"{target}_{in_port}", sender.find(f"{out_port}_TDATA").width, stream["depth"]
         for kernel, port, side, output in (
             (sender, out_port, "in", True), (receiver, in_port, "", False),
         ):  # fmt: skip
@@ -292,20 +286,17 @@ class Top:
     def _bus(self, kernel: Kernel, prefix: str, bus: str) -> None:
         """Bring a kernel's master out as ``bus``."""
         signals = {name.removeprefix(prefix): port for name, port in kernel.ports.items() if name.startswith(prefix)}
-        missing = [n for n in ("ARVALID", "RVALID", "AWVALID", "WVALID", "BVALID") if n not in signals]
-        if missing:
-            raise JoinError(f"kernel {kernel.name}: its AXI master has no {prefix}{missing[0]}")
+        for channel in ("AR", "R", "AW", "W", "B"):
+            kernel.find(f"{prefix}{channel}VALID")
         for name, port in signals.items():
-            way, outside = ("output" if port.output else "input"), f"{bus}_{name.lower()}"
-            bits = f"[{port.width - 1}:0] " if port.width > 1 else ""
-            inside = outside
+            outside = inside = f"{bus}_{name.lower()}"
             if name in [f"{channel}{end}" for channel in GATED for end in ("VALID", "READY")]:
                 inside = self.wire(f"{outside}_kernel", 1)
                 source, target = (inside, outside) if port.output else (outside, inside)
                 self.lines.append(f"    assign {target} = {source} & !gate;")
             if "USER" not in name and "REGION" not in name and name != "WID":
                 # AXI4 as PS and SmartConnect have it knows no WID; users and regions mean nothing there
-                self.ports.append(f"{way} wire {bits}{outside}")
+                self.port("output" if port.output else "input", outside, port.width)
             elif port.output:
                 self.wire(outside, port.width)
             else:
@@ -361,6 +352,11 @@ def memory_ports(kernel: Kernel, argument: str, dims: Sequence[int]) -> dict[tup
         f"kernel {kernel.name}: array {argument} has {len(groups)} memory ports, {len(expected)} are expected "
         f"({' x '.join(map(str, dims)) or 'one'}); was it partitioned as its pragmas ask?"
     )
+
+
+def _bits(width: int) -> str:
+    """A declaration's range, nothing for one bit."""
+    return f"[{width - 1}:0] " if width > 1 else ""
 
 
 def _chosen(requests: Sequence[tuple[str, str]], width: int) -> str:

@@ -1,4 +1,5 @@
-"""What the kernels are joined by: memories, by bank and slice, and streams. ``join.py`` is handed this as JSON."""
+"""What the kernels are joined by: memories, by bank and slice, streams, and the ports of the control unit that are the
+whole design's. ``join.py`` is handed this as JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.hw.hls.header import constants
+from tilewright.hw.rtl.ports import host_ports
 from tilewright.isa.spec import Engine, others
 
 RETIRE_DEPTH = 4  #: dispatch looks at every retire stream in every cycle
@@ -17,6 +19,7 @@ def shapes(config: Config) -> dict[str, Any]:
         "memories": memory_shapes(config),
         "streams": stream_shapes(config),
         "axi_ports": config.axi_ports,
+        "control": [(p.name, f"{p.direction}put", p.width) for p in host_ports(config)],
     }
 
 

@@ -58,6 +58,11 @@ def ports(config: Config) -> list[Port]:
     ]  # fmt: skip
 
 
+def host_ports(config: Config) -> list[Port]:
+    """Of the top module's what the processor sees: the AXI4-Lite slave and the interrupt."""
+    return [p for p in ports(config) if p.name.startswith("s_axil_") or p.name == "irq"]
+
+
 def outer_name(name: str, core: int, config: Config) -> str:
     """A port of a core as the top module of several calls it: ``m_axi_0_araddr``, ``ev_1_start``.
 

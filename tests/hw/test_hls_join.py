@@ -46,7 +46,7 @@ def test_the_joined_design_is_lint_clean(tmp_path: Path, config: Config, read_po
         ("act_3_0_", "act_9_0_", "kernel load: array act has 4 memory ports, 4 are expected"),
         ("fault_ap_vld", "fault_vld", "kernel dispatch: has no port fault_ap_vld"),
         ("ap_idle", "ap_quiet", "kernel dispatch: port ap_quiet is not known"),
-        ("m_axi_gmem_", "m_axi_bus_", "has no m_axi_gmem_ARVALID"),
+        ("m_axi_gmem_", "m_axi_bus_", "has no port m_axi_gmem_ARVALID"),
         ("module tilewright_dispatch", "module dispatch", "module tilewright_dispatch: is not in its file"),
     ],
 )
@@ -57,5 +57,5 @@ def test_kernels_with_other_ports_are_refused(old: str, new: str, message: str) 
 
 
 def test_a_kernel_without_its_second_port_is_refused() -> None:
-    with pytest.raises(JoinError, match="kernel store: its AXI master has no m_axi_gmem1_ARVALID"):
+    with pytest.raises(JoinError, match="kernel store: has no port m_axi_gmem1_ARVALID"):
         joined(PAIRED, lambda kernel, text: text.replace("gmem1_", "gmem2_") if kernel == "store" else text)
