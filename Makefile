@@ -78,10 +78,12 @@ lint: setup
 docs: setup
 	$(PY) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 
-# What Numba compiles, and what tests run in processes of their own, is not seen.
+# What Numba compiles, and what tests run in processes of their own, is not seen. Of several --source the last alone counts.
+comma := ,
+space := $() $()
 PARTS ?= isa sim runtime jit
 coverage: setup
-	$(PY) -m coverage run --branch $(foreach part,$(PARTS),--source=$(part)) --data-file=build/coverage -m pytest -q \
+	$(PY) -m coverage run --branch --source=$(subst $(space),$(comma),$(strip $(PARTS))) --data-file=build/coverage -m pytest -q \
 	  -m "not slow" $(foreach part,$(PARTS),tests/$(part))
 	$(PY) -m coverage report --data-file=build/coverage
 

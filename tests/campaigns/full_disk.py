@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.campaigns.kills import PATIENCE
 from tests.conftest import REPOSITORY
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
@@ -50,7 +51,7 @@ def call(command: tuple[str, ...], folder: Path, cache: Path, before: Callable[[
     environment = {**os.environ, "TILEWRIGHT_CACHE": str(cache), "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(
         [sys.executable, "-m", "tilewright", *command], cwd=folder, env=environment, capture_output=True, text=True,
-        preexec_fn=before, timeout=600,
+        preexec_fn=before, timeout=PATIENCE,
     )  # fmt: skip
     return done.returncode, done.stderr
 

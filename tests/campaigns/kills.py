@@ -34,6 +34,7 @@ from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote.client import RemoteDevice
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
+PATIENCE = 3600  #: seconds of a command on a busy machine, the compilation of kernels included
 TOKEN = "0123456789abcdef" * 4
 CONTENT = bytes(range(256)) * 4000
 
@@ -49,7 +50,7 @@ def start(folder: Path, *command: str) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> None:
     """Wait for a command that must succeed."""
-    printed, _ = process.communicate(timeout=600)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, printed
 
 
@@ -83,11 +84,12 @@ def kill_command(name: str, kills: int, rng: random.Random) -> int:
     command, files = COMMANDS[name]
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
-        calm = Path(place) / "calm"
-        calm.mkdir()
-        began = time.monotonic()
-        finish(start(calm, *command))
-        whole = time.monotonic() - began
+        whole = 0.0
+        for calm in (Path(place) / "first", Path(place) / "calm"):  # the first may compile kernels for minutes
+            calm.mkdir()
+            began = time.monotonic()
+            finish(start(calm, *command))
+            whole = time.monotonic() - began
         wanted = {file: read(calm / file) for file, read in files.items()}
         for number in range(kills):
             folder = Path(place) / f"kill{number}"

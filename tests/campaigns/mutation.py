@@ -1,8 +1,10 @@
 """Mutation score by sample: a comparison, constant or operator changes, and the part's tests must fail.
 
 ``python -m tests.campaigns.mutation [--parts sim isa ...] [--mutants N] [--seed S]`` works on a copy of the repository.
-A mutant is run against the quick tests of its part that name its module or package, then against the whole part's with
-``--all``. Prints those that lived, with file and line.
+A map of which quick test of the part reaches which line is made once (:mod:`tests.campaigns.reached`; with ``--maps``
+kept, for as long as the part's sources stay). A mutant is run against the tests that reach its line, the quickest
+first, and against the whole part's with ``--all`` if it lives. The simulator's kernels are tried interpreted, without
+the minute that compiling them takes. Prints those that lived, with file and line.
 """
 
 from __future__ import annotations
@@ -11,17 +13,26 @@ import argparse
 import ast
 import os
 import random
+import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.campaigns.reached import Reached
 from tests.conftest import REPOSITORY
 
 PARTS = ("sim", "isa", "jit", "runtime")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out")
-TIMEOUT = 600
+#: maps to ask in turn, with kernels interpreted or not
+INTERPRETED = {"sim": (True, False), "isa": (False,), "jit": (False,), "runtime": (False,)}
+#: processor time of one mutant's tests: all parts but one compile kernels, at least once
+SECONDS = {"sim": 300, "isa": 60, "jit": 300, "runtime": 300}
+HANG = 1800  #: time, on a busy machine
+MODELS = os.environ.get("TILEWRIGHT_MODELS", str(REPOSITORY.parent / "shared" / "models"))
 _COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -75,24 +86,75 @@ def places(tree: ast.Module) -> list[ast.expr]:
     return found
 
 
-def tests_of(part: str, module: Path, copy: Path) -> list[str]:
-    """Test files of the part that import the module or what stands beside it; all of them if none does."""
-    name = "tilewright." + ".".join(module.with_suffix("").parts)
-    files = sorted((copy / "tests" / part).rglob("test_*.py"))
-    near = [f for f in files if name in (text := f.read_text()) or name.rpartition(".")[0] + " import" in text]
-    return [str(f.relative_to(copy)) for f in near or files]
+def statement(tree: ast.Module, node: ast.expr) -> range:
+    """Lines of the innermost statement around an expression, without the statements inside of it."""
+    lines = range(node.lineno, node.lineno + 1)
+    for around in ast.walk(tree):  # outer ones come first
+        if isinstance(around, ast.stmt) and any(inner is node for inner in ast.walk(around)):
+            body = getattr(around, "body", None)
+            lines = range(around.lineno, body[0].lineno if body else (around.end_lineno or around.lineno) + 1)
+    return lines if node.lineno in lines else range(node.lineno, node.lineno + 1)
 
 
-def run(copy: Path, tests: list[str]) -> bool:
-    """Whether the tests pass; one that hangs does not."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment |= {"TILEWRIGHT_CACHE": str(copy.parent / "cache"), "NUMBA_CACHE_DIR": str(copy.parent / "numba")}
-    environment["TILEWRIGHT_MODELS"] = os.environ.get("TILEWRIGHT_MODELS", str(REPOSITORY.parent / "shared" / "models"))
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
-    try:
-        return subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=TIMEOUT).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+@dataclass
+class Copy:
+    """A copy of the repository, changed and tested.
+
+    ``limit``: seconds of processor time, ``sound``: tests that failed, and whether they pass unchanged.
+    """
+
+    root: Path
+    limit: int
+    sound: dict[str, bool] = field(default_factory=dict)
+
+    def run(self, tests: list[str], interpreted: bool = False) -> str | None:
+        """None if the tests pass; the one that failed, or what else became of the process."""
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= {"TILEWRIGHT_CACHE": str(self.root.parent / "cache")}
+        environment |= {"NUMBA_CACHE_DIR": str(self.root.parent / "numba"), "TILEWRIGHT_MODELS": MODELS}
+        environment |= {"NUMBA_DISABLE_JIT": "1"} if interpreted else {}
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
+        command += ["-p", "tests.campaigns.interpreted"] if interpreted else []
+        try:
+            done = subprocess.run(
+                command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=HANG,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit)),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"no end in {HANG} s"
+        if done.returncode == 0:
+            return None
+        failed = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+        return failed[1] if failed else f"exit code {done.returncode}"
+
+    def kill(self, path: Path, changed: str, tests: list[str], interpreted: bool = False) -> str | None:
+        """What notices a changed source; a test that fails without the change too is no witness, and left out."""
+        text = path.read_text()
+        while tests:
+            path.write_text(changed)
+            by = self.run(tests, interpreted)
+            path.write_text(text)
+            if by is None or not by.startswith("tests/"):
+                return by
+            if by not in self.sound:
+                self.sound[by] = self.run([by], interpreted) is None
+                if not self.sound[by]:
+                    print(f"  {by}: does not pass unchanged, left out", flush=True)
+            if self.sound[by]:
+                return by
+            tests = [test for test in tests if test != by and self.sound.get(test, True)]
+        return None
+
+
+def sample(part: Path, mutants: int, rng: random.Random) -> list[tuple[Path, int]]:
+    """Files of a part and the numbers of their places, drawn without return."""
+    every = [
+        (path, number)
+        for path in sorted(part.rglob("*.py"))
+        for number, node in enumerate(places(ast.parse(path.read_text())))
+        if change(node) is not None
+    ]
+    return rng.sample(every, min(mutants, len(every)))
 
 
 def main() -> int:
@@ -101,37 +163,46 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--mutants", type=int, default=100, help="of each part")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--maps", type=Path, help="folder of the maps; made there where they are missing")
+    parser.add_argument(
+        "--every", type=int, default=1, help="one in so many tests of each file is mapped: a lower bound"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of tests that a mutant is given, as the map has them"
+    )
     parser.add_argument("--all", action="store_true", help="what lives is tried against all quick tests of the part")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
-        copy = Path(place) / "tilewright"
-        shutil.copytree(REPOSITORY, copy, symlinks=True, ignore=NOT_COPIED)
+        root = Path(place) / "tilewright"
+        shutil.copytree(REPOSITORY, root, symlinks=True, ignore=NOT_COPIED)
         for part in options.parts:
-            rng = random.Random(f"{options.seed} {part}")
-            modules = [path for path in sorted((copy / part).rglob("*.py")) if places(ast.parse(path.read_text()))]
-            weights = [len(places(ast.parse(path.read_text()))) for path in modules]
-            killed = tried = 0
-            sound: dict[tuple[str, ...], bool] = {}
-            while tried < options.mutants:
-                path = rng.choices(modules, weights)[0]
-                text = path.read_text()
-                tree = ast.parse(text)
-                node = rng.choice(places(tree))
-                line, what = getattr(node, "lineno", 0), change(node)
-                if what is None:
-                    continue
-                tests = tests_of(part, path.relative_to(copy), copy)
-                if not sound.setdefault(tuple(tests), False) and not run(copy, tests):
-                    print(f"{' '.join(tests)}: do not pass unchanged")
+            maps: list[Reached] = []
+            for interpreted in INTERPRETED[part]:
+                reached = Reached.of(part, options.maps or Path(place), options.every, interpreted)
+                if reached is None:
+                    print(f"tests/{part}: do not pass unchanged")
                     return 1
-                sound[tuple(tests)] = True
-                path.write_text(spliced(text, node))
-                lives = run(copy, tests) and (not options.all or run(copy, [f"tests/{part}"]))
-                path.write_text(text)
-                tried, killed = tried + 1, killed + (not lives)
-                if lives:
-                    print(f"  lives: {path.relative_to(copy)}:{line}: {what}", flush=True)
-            print(f"{part}: {killed} of {tried} killed ({killed / tried:.0%})", flush=True)
+                maps.append(reached)
+            copy, killed, tried = Copy(root, SECONDS[part]), 0, 0
+            for path, number in sample(root / part, options.mutants, random.Random(f"{options.seed} {part}")):
+                node = places(tree := ast.parse(path.read_text()))[number]
+                lines, file, line = statement(tree, node), path.relative_to(root), node.lineno
+                what = f"{change(node)}: {ast.unparse(node)}"
+                changed = spliced(path.read_text(), node)
+                tests, interpreted = next(
+                    (tests, reached.interpreted) for reached in maps
+                    if (tests := reached.tests(file, lines, options.seconds))
+                )  # fmt: skip
+                by = copy.kill(path, changed, tests, interpreted)
+                if options.all:
+                    by = by or copy.kill(path, changed, [f"tests/{part}"])
+                tried, killed = tried + 1, killed + (by is not None)
+                if by is None:
+                    print(f"  lives: {file}:{line}: {what} ({len(tests)} tests)", flush=True)
+                elif not by.startswith("tests/"):
+                    print(f"  killed by {by}: {file}:{line}: {what}", flush=True)
+                if tried % 10 == 0 or tried == options.mutants:
+                    print(f"{part}: {killed} of {tried} killed ({killed / tried:.0%})", flush=True)
     return 0
 
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import inspect
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import coverage
 import numpy as np
 import pytest
 
 from tests.campaigns.full_disk import OLD, judge
 from tests.campaigns.mutants import mutated
-from tests.campaigns.mutation import change, places, spliced
+from tests.campaigns.mutation import change, places, spliced, statement
+from tests.campaigns.reached import Reached
+from tests.conftest import HANG, REPOSITORY
 from tilewright.hw.verilated import design
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.isa.assembler import assemble
+from tilewright.sim import array
 
 
 @pytest.mark.parametrize(
@@ -25,6 +35,43 @@ def test_a_change_is_one_change(line: str, changed: str) -> None:
     node = places(ast.parse(text))[0]
     assert change(node)
     assert spliced(text, node) == f"def f(a, b):\n    return ({changed})  # é stays\n"
+
+
+def test_lines_of_the_innermost_statement() -> None:
+    tree = ast.parse("def f(a):\n    if (a <\n            3):\n        return (a\n                + 4)\n    return 5\n")
+    lines = {ast.unparse(node): list(statement(tree, node)) for node in places(tree)}
+    assert lines == {"a < 3": [2, 3], "3": [2, 3], "a + 4": [4, 5], "4": [4, 5], "5": [6]}
+
+
+def test_a_line_is_tried_by_the_tests_that_reach_it(tmp_path: Path) -> None:
+    data = coverage.CoverageData(str(tmp_path / "map"))
+    for test, lines in (("slow", [1, 2]), ("quick", [2]), ("failed", [1])):
+        data.set_context(test)
+        data.add_lines({str(REPOSITORY / "isa" / "schema.py"): lines})
+    reached = Reached("isa", False, {"slow": 5.0, "quick": 1.0}, data)
+    file = Path("isa/schema.py")
+    assert reached.tests(file, [1], 9.0) == ["slow"]
+    assert reached.tests(file, [2], 9.0) == reached.tests(file, [1, 2], 6.0) == ["quick", "slow"]
+    assert reached.tests(file, [2], 0.5) == ["quick"]
+    assert reached.tests(file, [7], 9.0) == ["quick", "slow"]  # whatever there is
+    assert dataclasses.replace(reached, interpreted=True).tests(file, [7], 9.0) == []
+
+
+def test_contexts_and_interpreted_kernels(tmp_path: Path) -> None:
+    data, test = tmp_path / "map", "tests/sim/test_functional.py::test_block_shapes[8-1-4-64]"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(REPOSITORY)}
+    measured = [sys.executable, "-m", "coverage", "run", "--branch", "--source=sim", f"--data-file={data}"]
+    plugins = ["-p", "tests.campaigns.contexts", "-p", "tests.campaigns.interpreted", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*measured, "-m", "pytest", "-q", "-n", "0", *plugins, test], cwd=REPOSITORY, env=environment,
+        capture_output=True, text=True, timeout=HANG,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(json.loads(Path(f"{data}-seconds.json").read_text())) == [test]
+    lines = coverage.CoverageData(str(data))
+    lines.read()
+    kernel = next(n for n, line in enumerate(inspect.getsource(array).splitlines(), 1) if "dense_block(v, to," in line)
+    assert lines.contexts_by_lineno(str(REPOSITORY / "sim" / "array.py"))[kernel] == [test]
 
 
 def test_declarations_outside_functions_stay() -> None:
@@ -64,5 +111,4 @@ def test_a_yosys_that_has_no_room_is_an_error_in_words(monkeypatch: pytest.Monke
         with pytest.raises(expected) as caught:
             design._generated(design.Config(), True, 4)
         assert "\n" not in str(caught.value)
-        assert ("File too large" in str(caught.value)) is (expected is ToolError)
         assert ("File too large" in str(caught.value)) is (expected is ToolError)

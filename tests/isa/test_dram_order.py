@@ -58,3 +58,6 @@ def test_of_one_port_nothing_moves() -> None:
     data = np.arange(13, dtype=np.uint8)
     assert PLAIN.whole(13) == 13
     assert PLAIN.arranged(data).tolist() == data.tolist()
+    assert PLAIN.read(data, 3, 4).tolist() == [3, 4, 5, 6]
+    PLAIN.write(data, 11, np.array([70, 80], np.uint8))
+    assert data.tolist() == [*range(11), 70, 80]

@@ -48,6 +48,15 @@ def test_message_names_address_and_the_other_instruction() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "rule,verb", [(Rule.BANK_READERS, "reads"), (Rule.BANK_WRITERS, "writes")], ids=["readers", "writers"]
+)
+def test_message_says_what_two_engines_do_to_a_bank(rule: Rule, verb: str) -> None:
+    for build in (build for broken, _, build in CASES if broken == rule):
+        with pytest.raises(VerifyError, match=rf"{rule}: {verb} a\w+ bank \d+ .*, which .* {verb} too"):
+            verify(build(False))
+
+
 def test_given_segment_sizes_replace_the_programs() -> None:
     program = fields.load_past_the_segment(True)
     sizes = [s.size for s in program.segments]

@@ -78,6 +78,34 @@ def last_vectors_of_a_long_instruction(legal: bool) -> Program:
     return b.program()
 
 
+# That one instruction keeps its distance says nothing of another that differs in one number alone.
+@case(Rule.ALU_DISTANCE)
+def closer_operands_of_an_equal_sum(legal: bool) -> Program:
+    b = compute(units=64)
+    for closer in (0, 0 if legal else 1):
+        b.alu(dst=12 - closer, src=4 + closer, inner=30, dst_inner=1, src_inner=1, pace=1)
+        b.wait(ALU, ALU_DISTANCE)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def the_same_at_full_pace(legal: bool) -> Program:
+    b = compute(units=32)
+    for pace in (1, int(legal)):
+        b.alu(use_imm=1, outer=2, inner=ALU_DISTANCE // 2, dst_inner=1, pace=pace)
+        b.wait(ALU, ALU_DISTANCE)
+    return b.program()
+
+
+@case(Rule.ALU_DISTANCE)
+def the_same_in_fewer_turns(legal: bool) -> Program:
+    b = compute(units=32)
+    for inner in (ALU_DISTANCE, ALU_DISTANCE - (not legal)):
+        b.alu(use_imm=1, outer=2, inner=inner, dst_inner=1)
+        b.wait(ALU, ALU_DISTANCE)
+    return b.program()
+
+
 def window(
     config: Config, emits: list[bool], push: Sequence[Engine] = (), weights: int = 4, units: int = 1, **fields: int
 ) -> Builder:  # fmt: skip

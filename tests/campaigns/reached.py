@@ -1,0 +1,88 @@
+"""Which quick test of a part reaches which line of it: a map that ``coverage run`` makes once, a context a test."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import coverage
+
+from tests.conftest import REPOSITORY
+
+
+@dataclass(frozen=True)
+class Reached:
+    """``seconds``: what each test of the part took; ``data``: its lines, by file.
+
+    ``interpreted``: Numba compiled nothing, so the lines of kernels are seen too, by those tests that pass so.
+    """
+
+    part: str
+    interpreted: bool
+    seconds: dict[str, float]
+    data: coverage.CoverageData
+
+    @classmethod
+    def of(cls, part: str, folder: Path, every: int = 1, interpreted: bool = False) -> Reached | None:
+        """The map of a part, made if it is not in the folder, of one in so many tests; None if they do not pass."""
+        file = folder.resolve() / f"{'interpreted' if interpreted else 'reached'}-{part}"
+        if not file.exists():
+            command = [
+                "-m",
+                "coverage",
+                "run",
+                "--branch",
+                f"--source={part}",
+                f"--data-file={file}",
+                "-m",
+                "pytest",
+                "-q",
+            ]
+            command += ["-m", "not slow", "-p", "tests.campaigns.contexts", "--every", str(every), f"tests/{part}"]
+            command += ["-p", "tests.campaigns.interpreted"] if interpreted else []
+            environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} | (
+                {"NUMBA_DISABLE_JIT": "1"} if interpreted else {}
+            )
+            done = subprocess.run([sys.executable, *command], cwd=REPOSITORY, env=environment)
+            if done.returncode and not interpreted:
+                return None
+        data = coverage.CoverageData(str(file))
+        data.read()
+        return cls(part, interpreted, json.loads(Path(f"{file}-seconds.json").read_text()), data)
+
+    def tests(self, file: Path, lines: Iterable[int], seconds: float) -> list[str]:
+        """Tests that reach one of the lines of a file, the quickest first, as many as fit into the seconds.
+
+        Where none does (kernels are compiled, and what runs in processes of its own is not seen): those of the files
+        that import the module or what stands beside it, or the part's whole; none of those that are interpreted.
+        """
+        by_line = self.data.contexts_by_lineno(str(REPOSITORY / file))
+        found = {test for line in lines for test in by_line.get(line, ()) if test in self.seconds}
+        if not found and not self.interpreted:
+            near = {str(path.relative_to(REPOSITORY)) for path in self.near(file)}
+            found = {test for test in self.seconds if test.partition("::")[0] in near} or set(self.seconds)
+        chosen: list[str] = []
+        for test in sorted(found, key=lambda test: (self.seconds[test], test)):
+            seconds -= self.seconds[test]
+            if chosen and seconds < 0:
+                break
+            chosen.append(test)
+        return chosen
+
+    def near(self, file: Path) -> list[Path]:
+        """Test files of the part that import the module, or from the package that it is in."""
+        name = "tilewright." + ".".join(file.with_suffix("").parts)
+        names = {name, name.rpartition(".")[0]}
+        found = []
+        for path in sorted((REPOSITORY / "tests" / self.part).rglob("test_*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module in names:
+                    found.append(path)
+                    break
+        return found
