@@ -26,6 +26,7 @@ from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
 from tilewright.progress import Progress
 from tilewright.runtime.steps import (
     CastStep,
+    ConstantStep,
     DequantizeStep,
     InterpreterStep,
     LaunchStep,
@@ -184,6 +185,8 @@ def _host_reason(graph: Graph, op: Op) -> str | None:
         return op.reason
     if isinstance(op, (g.Softmax, g.TableSoftmax)):
         return "softmax is exact on the host"
+    if isinstance(op, g.Constant):
+        return "a constant of the model, packed as an input is"
     if isinstance(op, g.HOST_KINDS):
         return "change of representation"
     return _reshape_reason(graph, op) if isinstance(op, g.Reshape) else None
@@ -254,6 +257,8 @@ def host_step(graph: Graph, op: Op) -> Step:
         return QuantizeStep(op.inputs[0], op.output, op.scale, op.zero_point, op.dtype, op.rounding)
     if isinstance(op, g.DequantizeFloat):
         return DequantizeStep(op.inputs[0], op.output, op.scale, op.zero_point)
+    if isinstance(op, g.Constant):
+        return ConstantStep.of(op.inputs[0], op.output, op.values)
     if isinstance(op, g.Transpose):
         return TransposeStep(op.inputs[0], op.output, op.permutation)
     raise PlaceError(f"{op.name} ({op.kind}): has neither a lowering nor a host step")

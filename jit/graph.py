@@ -288,6 +288,13 @@ class Transpose(Op):
     permutation: tuple[int, ...]
 
 
+@dataclass(kw_only=True)
+class Constant(Op):
+    """Host: ``values``, int8, for every inference. Of ``inputs``, what the network is given, nothing is read."""
+
+    values: NDArray[np.int8]
+
+
 @dataclass(frozen=True)
 class LstmSums:
     """``acc * multiplier / 2^shift``, rounded twice, of ``acc = sum x * w + bias``.
@@ -360,7 +367,7 @@ class Interpreted(Op):
 
 
 #: computed on the host in NumPy or by an interpreter, never on the accelerator
-HOST_KINDS = (Softmax, TableSoftmax, HostCast, QuantizeFloat, DequantizeFloat, Transpose, Interpreted)
+HOST_KINDS = (Softmax, TableSoftmax, HostCast, QuantizeFloat, DequantizeFloat, Transpose, Constant, Interpreted)
 
 
 @dataclass

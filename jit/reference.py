@@ -174,6 +174,7 @@ _EVALUATE: dict[type[g.Op], Callable[..., Any]] = {
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),
     g.TableSoftmax: lambda op, x: host.softmax_by_table(x, np.array(op.table, np.float32), op.factor, op.zero_point),
     g.HostCast: lambda op, x: host.cast(x, op.offset, op.dtype),
+    g.Constant: lambda op, x: op.values,
     g.QuantizeFloat: lambda op, x: host.quantize(x, op.scale, op.zero_point, op.dtype, op.rounding),
     g.DequantizeFloat: lambda op, x: host.dequantize(x, op.scale, op.zero_point),
     g.Transpose: lambda op, x: np.ascontiguousarray(x.transpose(op.permutation)),

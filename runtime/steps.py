@@ -13,6 +13,7 @@ that a board can run it.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -44,9 +45,9 @@ from tilewright.runtime.step_base import (
 from tilewright.schema import OneOf, Range, SchemaError, parse
 
 __all__ = [
-    "STEP_TYPES", "CastStep", "CutStep", "DequantizeStep", "Form", "HostStep", "InterpreterStep", "JoinStep",
-    "LaunchStep", "PackStep", "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError", "TableSoftmaxStep",
-    "TensorSpec", "TransposeStep", "UnpackStep", "form_of", "step_from_dict", "step_to_dict",
+    "STEP_TYPES", "CastStep", "ConstantStep", "CutStep", "DequantizeStep", "Form", "HostStep", "InterpreterStep",
+    "JoinStep", "LaunchStep", "PackStep", "QuantizeStep", "ReshapeStep", "SoftmaxStep", "Step", "StepError",
+    "TableSoftmaxStep", "TensorSpec", "TransposeStep", "UnpackStep", "form_of", "step_from_dict", "step_to_dict",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -228,6 +229,34 @@ class CutStep(HostStep):
 
 
 @dataclass(frozen=True)
+class ConstantStep(HostStep):
+    """The same int8 tensor of ``shape`` for every inference, ``data`` in base64; ``input`` says how many these are."""
+
+    kind: ClassVar[str] = "constant"
+    shape: tuple[Size, ...]
+    data: str
+
+    @classmethod
+    def of(cls, input: str, output: str, values: Array) -> ConstantStep:
+        """With the values of an int8 array."""
+        return cls(input, output, values.shape, base64.b64encode(values.astype(np.int8).tobytes()).decode("ascii"))
+
+    def result(self, form: Form) -> Form:
+        self.refuse(len(self._bytes()) == math.prod(self.shape), f"{len(self._bytes())} values for {list(self.shape)}")
+        return Form(self.shape, "int8")
+
+    def apply(self, x: Array) -> Array:
+        return np.broadcast_to(np.frombuffer(self._bytes(), np.int8).reshape(self.shape), (len(x), *self.shape))
+
+    def _bytes(self) -> bytes:
+        """Raises :class:`StepError` for what is no base64."""
+        try:
+            return base64.b64decode(self.data, validate=True)
+        except ValueError as error:
+            raise StepError(f"{self.kind} {self.output}: {error}") from error
+
+
+@dataclass(frozen=True)
 class JoinStep(Step):
     """``output`` of ``shape`` from parts that begin at ``origins``; what lies in two is equal, what in none is 0."""
 
@@ -282,7 +311,7 @@ STEP_TYPES: dict[str, type[Step]] = {
     cls.kind: cls
     for cls in (
         PackStep, LaunchStep, UnpackStep, SoftmaxStep, TableSoftmaxStep, CastStep, QuantizeStep, DequantizeStep,
-        ReshapeStep, TransposeStep, CutStep, JoinStep, InterpreterStep,
+        ReshapeStep, TransposeStep, CutStep, ConstantStep, JoinStep, InterpreterStep,
     )
 }  # fmt: skip
 

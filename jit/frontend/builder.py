@@ -102,6 +102,7 @@ class GraphBuilder:
     ops: list[Op] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     exactness: list[LayerExactness] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)  #: of the network, as :meth:`finish` was told
 
     def declare(self, name: str, shape: tuple[int, ...], dtype: str = "int8", like: Quantisation | None = None) -> str:
         """A new tensor; its name is made unique."""
@@ -146,6 +147,7 @@ class GraphBuilder:
             self.learn(producer.inputs[0], moved)
 
     def finish(self, name: str, inputs: list[str], outputs: list[str]) -> Graph:
+        self.inputs = inputs
         return Graph(name, inputs, outputs, self.tensors, self.ops)
 
 

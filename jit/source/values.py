@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
-from tilewright.jit.graph import Graph, HostCast, Interpreted, Op, Reshape, Transpose
+from tilewright.jit.graph import Constant, Graph, HostCast, Interpreted, Op, Reshape, Transpose
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -202,6 +202,15 @@ class Values:
                 current = self._append(Reshape, f"reshape_{current}", current, shape, spec, shape=shape)
             self.chips[key] = current
         return Operand(self.chips[key], shape, spec.quantisation)
+
+    def fixed(self, name: str, image: NDArray[np.int8], quantisation: Quantisation) -> Operand:
+        """A constant image, NHWC, as an operand: it comes into a program as the network's inputs do."""
+        if not self.builder.inputs:
+            raise Unsupported("a constant where an activation is expected")
+        made = self.builder.append(
+            Constant, f"constant_{name}", self.builder.inputs[:1], image.shape, like=quantisation, values=image
+        )
+        return Operand(made, nhwc(image.shape), quantisation)
 
     def file(self, key: object) -> str:
         """``key`` in the file's own form."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.steps import (
     CastStep,
+    ConstantStep,
     CutStep,
     DequantizeStep,
     JoinStep,
@@ -138,6 +140,9 @@ def run(artifact: Artifact, inputs: dict[str, Array]) -> list[Array]:
                 for place in np.ndindex(*environment[name].shape):
                     found[tuple(o + p for o, p in zip(origin, place, strict=True))] = environment[name][place]
             environment[step.output] = found
+        elif isinstance(step, ConstantStep):
+            values = [byte - 256 if byte > 127 else byte for byte in base64.b64decode(step.data)]
+            environment[step.output] = np.array(values, np.int8).reshape(step.shape)
         elif isinstance(step, TransposeStep):
             environment[step.output] = np.transpose(environment[step.input], step.permutation)
         else:

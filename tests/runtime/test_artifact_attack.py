@@ -24,6 +24,7 @@ from tilewright.runtime.report_console import print_report
 from tilewright.runtime.report_html import render_html
 from tilewright.runtime.steps import (
     CastStep,
+    ConstantStep,
     CutStep,
     DequantizeStep,
     JoinStep,
@@ -59,7 +60,8 @@ def whole(pack: PackStep, shape: tuple[int, ...]) -> Artifact:
         QuantizeStep("f", "q", 0.25, -1),
         CutStep("q", "top", (0, 0, 0), (1, 5, 4)),
         CutStep("q", "bottom", (0, 4, 0), (1, 4, 4)),
-        JoinStep(("top", "bottom"), "j", ((0, 0, 0), (0, 4, 0)), (1, 8, 4)),
+        ConstantStep.of("u", "fixed", np.arange(8).reshape(1, 2, 4)),
+        JoinStep(("top", "bottom", "fixed"), "j", ((0, 0, 0), (0, 4, 0), (0, 6, 0)), (1, 8, 4)),
         ReshapeStep("j", "x", shape),
         pack,
         LaunchStep(),

@@ -13,6 +13,7 @@ from tests.runtime.network import make_artifact
 from tilewright.runtime.flow import check_flow
 from tilewright.runtime.steps import (
     CastStep,
+    ConstantStep,
     CutStep,
     DequantizeStep,
     Form,
@@ -130,6 +131,7 @@ STEPS: list[Step] = [
     LaunchStep(),
     LaunchStep(0, (1, 2)),
     CutStep("y", "u", (0, 1, 0, 0), (1, 2, 3, 4)),
+    ConstantStep.of("y", "z", np.arange(-12, 12).reshape(1, 2, 3, 4)),
     JoinStep(("u", "v"), "y", ((0, 1, 0, 0), (0, 3, 0, 0)), (1, 5, 3, 4)),
     UnpackStep("y", 2, (1, 1, 1, 4), (1, 4), 4, 1),
     SoftmaxStep("y", "p", 1073741824, 22, -100),
@@ -153,6 +155,16 @@ def test_unknown_steps_are_refused() -> None:
         step_from_dict({"kind": "dance"})
     with pytest.raises(StepError, match=r"launch step: .*speed"):
         step_from_dict({"kind": "launch", "speed": 3})
+
+
+def test_constants_are_there_for_every_inference() -> None:
+    values, image = np.arange(-3, 3, dtype=np.int8).reshape(1, 2, 3), Form((1, 7), "float32")
+    step = ConstantStep.of("x", "y", values)
+    assert step.result(image) == Form((1, 2, 3), "int8")
+    assert step.apply(np.zeros((4, 1, 7), np.float32)).tolist() == [values.tolist()] * 4
+    for shape, data, said in ((((1, 2, 4)), step.data, "6 values for"), ((1, 2, 3), "!", "constant y: ")):
+        with pytest.raises(StepError, match=said):
+            ConstantStep("x", "y", shape, data).result(image)
 
 
 def test_parts_of_tensors_lie_within_them() -> None:

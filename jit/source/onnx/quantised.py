@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import add_table, multiply_table
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights, nhwc
 from tilewright.jit.frontend.layers import elementwise, moves, pairwise, pool
 from tilewright.jit.frontend.layers.matmul import Side, matmul
 from tilewright.jit.frontend.layers.pool import Window
@@ -19,7 +21,7 @@ from tilewright.jit.source.matrices import beside_channels, side
 from tilewright.jit.source.onnx import elements, reduce, resize
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
-from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
+from tilewright.jit.source.onnx.site import Site, quantisation, window_padding, window_steps
 from tilewright.jit.source.onnx.units import PASSIVE
 from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
 from tilewright.runtime import host, interpreters
@@ -153,14 +155,34 @@ def qlinear_mul(site: Site) -> str:
 def pair(site: Site, first: int, second: int) -> tuple[Operand, Operand]:
     """Two operands with their numbers, with axes that are each other's."""
     require_alike(site, site.input(first), site.input(second))
-    return site.operand(first), site.operand(second)
+    return either(site, first), either(site, second)
+
+
+def either(site: Site, position: int) -> Operand:
+    """An activation with its numbers behind it, or a constant image that stands for one."""
+    name = site.input(position)
+    if name not in site.prepared.constants:
+        return site.operand(position)
+    values = site.constant(position)
+    zero = site.constant(position + 2) if site.has(position + 2) else np.zeros((), values.dtype)
+    return fixed(site, name, values, site.constant(position + 1), zero)
+
+
+def fixed(site: Site, name: str, values: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any]) -> Operand:
+    """A quantised constant as an image, its axes those of the node's result. Raises Unsupported where it is none."""
+    numbers, spec = quantisation(scale, zero_point, values.dtype.name), site.values.specs[site.node.outputs[0]]
+    rank = len(spec.shape)
+    if values.ndim > rank:
+        raise Unsupported(f"{site.node.kind} of a constant of shape {values.shape}")
+    moved = values.astype(np.int16) - (128 if values.dtype == np.uint8 else 0)
+    image = moved.reshape((1,) * (rank - values.ndim) + values.shape).transpose(spec.order or range(rank))
+    return site.values.fixed(name, np.ascontiguousarray(image, np.int8).reshape(nhwc(image.shape)), numbers)
 
 
 def require_alike(site: Site, first: object, second: object) -> None:
-    """Raises Unsupported unless the axes of two tensors are those of the result, in one order."""
-    if any(key in site.prepared.constants for key in (first, second)):
-        raise Unsupported(f"{site.node.kind} with a number for each pixel")
-    specs = [site.values.specs[key] for key in (first, second, site.node.outputs[0])]
+    """Raises Unsupported unless the axes of what is no constant are those of the result, in one order."""
+    keys = [key for key in (first, second) if key not in site.prepared.constants]
+    specs = [site.values.specs[key] for key in (*keys, site.node.outputs[0])]
     if len({(len(spec.shape), spec.order) for spec in specs}) > 1:
         raise Unsupported(f"{site.node.kind} of tensors of different ranks or layouts")
 

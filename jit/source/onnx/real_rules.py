@@ -197,9 +197,22 @@ def _operands(stretch: Stretch, site: Site) -> tuple[Operand, Operand]:
     """Two 8-bit tensors, with axes that are each other's."""
     if len(site.node.inputs) != 2:
         raise Unsupported(f"{site.node.kind} of {len(site.node.inputs)} tensors")
-    keys = [stretch.key(site, position) for position in (0, 1)]
+    constants = [_given(site, position) for position in (0, 1)]
+    keys = [given[0] if given else stretch.key(site, position) for position, given in enumerate(constants)]
     quantised.require_alike(site, *keys)
-    return stretch.operand(site, 0), stretch.operand(site, 1)
+    first, second = (
+        quantised.fixed(site, *given) if given else stretch.operand(site, position)
+        for position, given in enumerate(constants)
+    )
+    return first, second
+
+
+def _given(site: Site, position: int) -> tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]] | None:
+    """Name, values, scale and zero point of an operand that is a quantised constant; None for others."""
+    node = site.prepared.producers.get(site.input(position))
+    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+        return None
+    return node.inputs[0], *_constant(site, position, "")[1:]
 
 
 def _extreme(stretch: Stretch, site: Site) -> Callable[[Output], str]:

@@ -32,9 +32,13 @@ def _numbers(site: Site, position: int) -> tuple[NDArray[np.int64], float]:
 
 
 def _constant(site: Site) -> int | None:
-    """The position of a constant operand; None where both vary."""
+    """The position of a constant operand with a single number, or numbers per channel; None for other two tensors."""
     site.same_kind(0, 1)
-    return next((k for k in (0, 1) if site.is_constant(k)), None)
+    found = next((k for k in (0, 1) if site.is_constant(k)), None)
+    if found is None or site.constant(found).size == 1:
+        return found
+    channels = site.operand(1 - found).shape[3]
+    return found if nhwc(site.constant(found).shape) == (1, 1, 1, channels) else None
 
 
 def add(site: Site) -> str:
@@ -42,7 +46,7 @@ def add(site: Site) -> str:
     constant, subtract = _constant(site), site.op.kind == "SUB"
     out = site.output(_activation(site))
     if constant is None:
-        return pairwise.add(site, site.operand(0), site.operand(1), out, subtract=subtract)
+        return pairwise.add(site, site.either(0), site.either(1), out, subtract=subtract)
     if site.constant(constant).size == 1:
         return tables.table(site)
     signs = (-1 if subtract and constant == 0 else 1, -1 if subtract and constant == 1 else 1)
@@ -53,7 +57,7 @@ def multiply(site: Site) -> str:
     """MUL of two tensors, one of which may have a single row, column or channel; or of numbers per channel."""
     constant, out = _constant(site), site.output(_activation(site))
     if constant is None:
-        return pairwise.multiply(site, site.operand(0), site.operand(1), out)
+        return pairwise.multiply(site, site.either(0), site.either(1), out)
     if site.constant(constant).size == 1:
         return tables.table(site)
     return pairwise.multiply_constant(site, site.operand(1 - constant), *_numbers(site, constant), out)
@@ -61,10 +65,11 @@ def multiply(site: Site) -> str:
 
 def extreme(site: Site) -> str:
     """MAXIMUM and MINIMUM of two tensors, one of which may have a single row, column or channel; or of a number."""
-    if _constant(site) is not None:
+    constant = _constant(site)
+    if constant is not None and site.constant(constant).size == 1:
         return tables.table(site)
     kind = Maximum if site.op.kind == "MAXIMUM" else Minimum
-    return pairwise.extreme(site, kind, site.operand(0), site.operand(1), site.output())
+    return pairwise.extreme(site, kind, site.either(0), site.either(1), site.output())
 
 
 def prelu(site: Site) -> str:

@@ -92,7 +92,7 @@ def concatenation(site: Site) -> str:
     axis = site.option("axis") % max(1, rank) + 4 - rank
     if site.option("fusedActivationFunction") != NONE:
         raise Unsupported("concatenation with an activation")
-    out, inputs = site.output(), [site.operand(k) for k in positions]
+    out, inputs = site.output(), [site.either(k) for k in positions]
     parts = [_part(site, x, out) for x in inputs]
     channels = sum(x.shape[3] for x in inputs) if axis == 3 else inputs[0].shape[3]
     site.report_exact(channels, "" if not any(parts) else "all 256 inputs compared")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation
+from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation, nhwc
 from tilewright.jit.numbers import quantize_value
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.values import Values
@@ -47,6 +47,15 @@ class Site(Layer):
         if self.is_constant(position):
             raise Unsupported("a constant where an activation is expected")
         return self.values.chip(tensor.index)
+
+    def either(self, position: int) -> Operand:
+        """An activation, or a constant image that stands for one."""
+        tensor = self.tensor(position)
+        if not self.is_constant(position):
+            return self.operand(position)
+        values = self.constant(position).astype(np.int16) - (128 if tensor.dtype == "uint8" else 0)
+        image = values.astype(np.int8).reshape(nhwc(values.shape))
+        return self.values.fixed(tensor.name, image, tensor.quantisation())
 
     def constant(self, position: int) -> NDArray[np.generic]:
         """The value of a constant input."""

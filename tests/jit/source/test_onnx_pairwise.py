@@ -167,15 +167,15 @@ def test_numbers_per_channel(kind: str, opset: int, dtype: str, tmp_path: Path) 
     assert set(kinds(built)) <= {"Requantize", "DepthwiseConv2D", "Add"}
 
 
-def test_a_number_for_each_pixel_belongs_to_the_interpreter(tmp_path: Path) -> None:
-    for kind in ("Add", "Mul"):
-        b = NetBuilder(3)
-        x = b.real_input(SHAPE)
-        values = b.constant(b.rng.integers(0, 256, SHAPE).astype(np.uint8))
-        y = b.op(kind, [x.name, b.dequantise(values, 0.011, b.zero(4))])
-        b.output(b.pair(y, SHAPE, 0.0311, 5).name, SHAPE)
-        _, built = compared(b.save(tmp_path / "m.onnx"))
-        assert "a number for each pixel" in " ".join(interpreted(built).values())
+def test_a_constant_with_scales_of_its_own_belongs_to_the_interpreter(tmp_path: Path) -> None:
+    b = NetBuilder(3)
+    x = b.real_input(SHAPE)
+    values = b.constant(b.rng.integers(0, 256, SHAPE).astype(np.uint8))
+    scales = b.rng.uniform(0.01, 0.02, SHAPE[1]).astype(F)
+    y = b.op("Sub", [x.name, b.dequantise(values, scales, np.full(SHAPE[1], 131, np.uint8), axis=1)])
+    b.output(b.pair(y, SHAPE, 0.0311, 5).name, SHAPE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert "scales per channel" in " ".join(interpreted(built).values())
 
 
 @both
