@@ -56,9 +56,11 @@ def settle(
         if not learned:  # one of its parts became several programs
             forbidden |= {p for p in solution.parts if p.replicas} - {p for known in tried for p in known.parts}
     best = min(tried, key=lambda known: _cost(placed, known))
+    costs = {known: _cost(placed, known) for known in (best, placed.greedy)}
     if placed.objective == "throughput" and best is not placed.greedy:
-        best = min((placed.greedy, best), key=lambda known: _interval(placed, known, tried[known]))
-    costed = [replace(known, cost=_cost(placed, known)) for known in (best, placed.greedy)]
+        costs = {known: round(_interval(placed, known, tried[known])) for known in (best, placed.greedy)}
+        best = min((placed.greedy, best), key=costs.__getitem__)
+    costed = [replace(known, cost=costs[known]) for known in (best, placed.greedy)]
     settled, made = replace(placed, best=costed[0], greedy=costed[1]), tried[best]
     if not shares or placed.objective != "latency" or placed.costs.config.cores == 1:
         return settled, made
