@@ -6,7 +6,7 @@ held at the end of the previous one, and all updates happen together. Slow; the 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from tilewright.isa.codec import Instruction, decode
@@ -103,6 +103,8 @@ class NaiveTiming:
         self.writes_in_flight = 0
         self.responses: deque[tuple[int, int | None]] = deque()
         self.cycle = 0
+        self.causes = {e: Counter[str]() for e in Engine}  # cycles, by what the engine did or waited for
+        self.held_bursts = {e: Counter[str]() for e in Engine}  # cycles in which a burst of it waited, by why
         self.may_read = self.may_write = True  # a DRAM that several cores share may say no
 
     def run(self, limit: int) -> int:
@@ -110,6 +112,8 @@ class NaiveTiming:
         while not self.finished:
             self.clock()
             assert self.cycle < limit, "not done in time"
+        for causes in self.causes.values():
+            causes["empty"] += self.end - self.cycle
         return self.end
 
     @property
@@ -212,30 +216,16 @@ class NaiveTiming:
     def _issue(self) -> list[tuple[int, str, int]]:
         updates: list[tuple[int, str, int]] = []
         for e, engine in self.engines.items():
-            waiting = [entry for entry in engine.queue if self.issue[entry[0]] < 0]
-            if (
-                not waiting
-                or waiting[0][1] > self.cycle
-                or engine.busy_until > self.cycle
-                or engine.running is not None
-            ):
+            cause = self._held(e, engine)
+            self.causes[e][cause or "busy"] += 1
+            if cause is not None:
                 continue
-            index = waiting[0][0]
+            index = self._waiting(engine)[0][0]
             code = self.code[index]
-            sources = [s for s in others(e) if code["pop"] & token_bit(e, s)]
-            if any(self.tokens[s, e] == 0 for s in sources):
-                continue
-            occupies = e in (Engine.LOAD, Engine.STORE) and code.opcode in (Opcode.FILL, Opcode.WAIT)
-            if occupies and engine.unretired:
-                continue
-            hears = code["hear"] if code.opcode == Opcode.WAIT and e == Engine.LOAD else 0
-            heard = self.bells.waiting(hears, self.core)
-            if heard is None:
-                continue
-            for bell in heard:
+            for bell in self._heard(e, code) or []:
                 bell.popleft()
-            for s in sources:
-                self.tokens[s, e] -= 1
+            for s in others(e):
+                self.tokens[s, e] -= bool(code["pop"] & token_bit(e, s))
             self.issue[index] = self.cycle
             engine.unretired += 1
             updates.append((1, "slot", int(e)))
@@ -248,6 +238,27 @@ class NaiveTiming:
                 engine.busy_until = self.cycle + slots
                 updates.append((slots - 1 + DEPTH[e], "retire", index))
         return updates
+
+    def _held(self, e: Engine, engine: NaiveEngine) -> str | None:
+        """Why an engine issues nothing in this cycle, in the words of ``docs/timing.md``; None if it issues."""
+        if engine.busy_until > self.cycle or engine.running is not None:
+            return "busy"
+        waiting = self._waiting(engine)
+        if not waiting or waiting[0][1] > self.cycle:
+            return "empty"
+        code = self.code[waiting[0][0]]
+        for s in others(e):
+            if code["pop"] & token_bit(e, s) and self.tokens[s, e] == 0:
+                return s.name
+        occupies = e in (Engine.LOAD, Engine.STORE) and code.opcode in (Opcode.FILL, Opcode.WAIT)
+        return "drain" if (occupies and engine.unretired) or self._heard(e, code) is None else None
+
+    def _waiting(self, engine: NaiveEngine) -> list[tuple[int, int]]:
+        return [entry for entry in engine.queue if self.issue[entry[0]] < 0]
+
+    def _heard(self, e: Engine, code: Instruction) -> list[deque[int]] | None:
+        hears = code["hear"] if code.opcode == Opcode.WAIT and e == Engine.LOAD else 0
+        return self.bells.waiting(hears, self.core)
 
     def _slots(self, code: Instruction) -> int:
         if code.opcode == Opcode.WAIT:
@@ -271,16 +282,19 @@ class NaiveTiming:
     # -- read channel ----------------------------------------------------------------------------------
 
     def _grant(self) -> list[tuple[int, str, int]]:
-        if self.reads_in_flight == self.config.outstanding:
-            return []
         load = self.engines[Engine.LOAD]
+        wanted = load.running is not None and load.start_at <= self.cycle
+        if self.reads_in_flight == self.config.outstanding:
+            self.held_bursts[Engine.LOAD]["outstanding"] += wanted
+            return []
         not_before = self.cycle + self.config.dram_latency
         if self.program_bursts and self.cycle >= FETCH_START:
             consumed = self.next_dispatch * self.size // self.config.beat_bytes
             length = self.program_bursts[0]
             if self.fetch_requested - consumed + length <= self.config.fetch_beats:
+                self.held_bursts[Engine.LOAD]["bus"] += wanted
                 return [(1, "fetch granted", not_before)]
-        if load.running is not None and load.start_at <= self.cycle:
+        if wanted:
             return [(1, "load granted", not_before)]
         return []
 
@@ -311,7 +325,10 @@ class NaiveTiming:
         store = self.engines[Engine.STORE]
         if store.running is None or store.start_at > self.cycle:
             return False
-        return self.write_beats_left > 0 or self.writes_in_flight < self.config.outstanding
+        if self.write_beats_left > 0 or self.writes_in_flight < self.config.outstanding:
+            return True
+        self.held_bursts[Engine.STORE]["outstanding"] += 1
+        return False
 
     def _store_beat(self) -> list[tuple[int, str, int]]:
         """At most one write beat goes out."""

@@ -33,8 +33,13 @@ def assert_same(made: Program) -> TimingResult:
     assert fast.issue.tolist() == slow.issue
     assert fast.retire.tolist() == slow.retire
     assert fast.cycles == cycles
-    for counters in fast.engines.values():
-        assert counters.busy + counters.empty + counters.drain + sum(counters.tokens.values()) == cycles
+    for engine, counters in fast.engines.items():
+        tokens = {source.name: count for source, count in counters.tokens.items()}
+        counted = Counter({"busy": counters.busy, "empty": counters.empty, "drain": counters.drain, **tokens})
+        assert +counted == +slow.causes[engine], engine
+        assert counted.total() == cycles
+        held = Counter({"bus": counters.bus, "outstanding": counters.outstanding})
+        assert +held == +slow.held_bursts[engine], engine
     return fast
 
 
