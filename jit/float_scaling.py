@@ -196,6 +196,8 @@ def _proof(stairs: _Stairs, scaling: _Scaling) -> NDArray[np.bool_]:
 
 def _interval(stairs: _Stairs, multiplier: Int64, shift: Int64, rows: NDArray[np.intp]) -> tuple[Int64, Int64]:
     """Smallest and largest R, per channel in ``rows``, for which the multiplier has these thresholds."""
+    if not stairs.level.size:  # a range of one value, that every R gives
+        return np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
     return _bounds(_Steps.of(stairs, shift, rows), multiplier[rows])[:2]
 
 

@@ -109,7 +109,7 @@ def test_reachable_range_is_attained(seed: int) -> None:
     st.integers(-128, 127),
     st.integers(-60000, 0),
     st.integers(1, 60000),
-    st.sampled_from([(-128, 127), (-20, 90)]),
+    st.sampled_from([(-128, 127), (-20, 90), (127, 127)]),
 )
 def test_tuned_constants_against_brute_force(
     scale: np.float32, zero_point: int, low: int, high: int, clamp: tuple[int, int]

@@ -201,7 +201,7 @@ def _fitted(x: Operand, over: Grid, out: Output) -> tuple[Tuned, float]:
         near = min(math.floor(tie + slack), high) - max(math.ceil(tie - slack), low) + 1
         doubtful += max(0, near - (is_sum and exact and low <= tie <= high))
     tuned = tune(
-        [float(ratio / whole)], np.array([low]), np.array([high]), q.zero_point, out.lo, out.hi, np.array([table])
+        [float(ratio / whole)], np.array([low]), np.array([high]), q.zero_point, out.lo, out.hi, np.array([table], np.int64)
     )
     return tuned, max(min(1.0, doubtful / (high - low + 1)), tuned.worst)
 

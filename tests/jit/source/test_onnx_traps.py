@@ -290,6 +290,23 @@ def test_a_batch_that_does_not_come_apart_runs_in_the_interpreter(activations: s
     assert [reason.split(" (")[0] for reason in interpreted(built).values()] == ["batch 3", "batch 3"]
 
 
+@pytest.mark.parametrize("kind", ["Conv", "Resize", "AveragePool", "Add"])
+def test_a_range_of_one_value(kind: str, tmp_path: Path) -> None:
+    """A Relu whose zero point is the greatest integer leaves nothing else; such a layer is on the accelerator too."""
+    b = NetBuilder(4, "uint8")
+    x = b.real_input((1, 4, 6, 6))
+    shape = (1, 4, 12, 12) if kind == "Resize" else (1, 4, 6, 6)
+    made = {
+        "Conv": lambda: b.conv(x, 4, 1),
+        "Resize": lambda: b.op("Resize", [x.name, "", b.constant(F([1, 1, 2, 2]))], mode="linear"),
+        "AveragePool": lambda: b.op("AveragePool", [x.name], kernel_shape=[1, 1]),
+        "Add": lambda: b.op("Add", [x.name, b.real_input((1, 4, 6, 6)).name]),
+    }[kind]()
+    b.output(b.pair(b.op("Relu", [made]), shape, 0.031, 127).name, shape)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+
+
 def test_a_constant_output_is_named(tmp_path: Path) -> None:
     b = NetBuilder(17)
     b.output(b.real_input(IMAGE).name, IMAGE)
