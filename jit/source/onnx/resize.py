@@ -200,9 +200,8 @@ def _fitted(x: Operand, over: Grid, out: Output) -> tuple[Tuned, float]:
         table.append(min(max(first, low), high + 1))
         near = min(math.floor(tie + slack), high) - max(math.ceil(tie - slack), low) + 1
         doubtful += max(0, near - (is_sum and exact and low <= tie <= high))
-    tuned = tune(
-        [float(ratio / whole)], np.array([low]), np.array([high]), q.zero_point, out.lo, out.hi, np.array([table], np.int64)
-    )
+    reached = np.array([table], np.int64)
+    tuned = tune([float(ratio / whole)], np.array([low]), np.array([high]), q.zero_point, out.lo, out.hi, reached)
     return tuned, max(min(1.0, doubtful / (high - low + 1)), tuned.worst)
 
 

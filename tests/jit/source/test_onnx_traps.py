@@ -298,7 +298,7 @@ def test_a_range_of_one_value(kind: str, tmp_path: Path) -> None:
     shape = (1, 4, 12, 12) if kind == "Resize" else (1, 4, 6, 6)
     made = {
         "Conv": lambda: b.conv(x, 4, 1),
-        "Resize": lambda: b.op("Resize", [x.name, "", b.constant(F([1, 1, 2, 2]))], mode="linear"),
+        "Resize": lambda: b.op("Resize", [x.name, "", b.constant(np.array([1, 1, 2, 2], F))], mode="linear"),
         "AveragePool": lambda: b.op("AveragePool", [x.name], kernel_shape=[1, 1]),
         "Add": lambda: b.op("Add", [x.name, b.real_input((1, 4, 6, 6)).name]),
     }[kind]()
