@@ -94,11 +94,13 @@ def main() -> None:
     known: dict[tuple[int, ...], list[Program]] = {}
     rows: dict[Objective, list[dict[str, Any]]] = {objective: [] for objective in options.objective}
     dram = dram_bytes(config, megabytes)
+    like: Placed | None = None
     with ProgressReporter() as progress:
         for cores in options.cores:
             several = config.replace(cores=cores, dram_bandwidth=dram)
             for objective, found in rows.items():
-                placed = place_source(source, several, objective, progress=progress.update)
+                placed = place_source(source, several, objective, progress=progress.update, like=like)
+                like = placed
                 if objective == "throughput":
                     found += rows_of(source, placed, known, progress.update)
                 else:

@@ -83,17 +83,19 @@ class Costs:
     does not need are left out of every part. ``jobs``: threads of the CPU that work on different inferences, for
     throughput. ``in_a_row``: the graph has so many ideals that operators are taken in their order in the file, each
     after the one before it. ``power``: for ``energies`` of parts beside their times.
+    ``like``: costs of the same file for another number of the same cores, whose estimates are taken over.
     """
 
     def __init__(
         self, graph: Graph, places: Mapping[str, str], config: Config, file: Mapping[int, int], times: HostTimes,
-        progress: Progress = silent, jobs: int = 1, power: Power | None = None,
+        progress: Progress = silent, jobs: int = 1, power: Power | None = None, like: Costs | None = None,
     ) -> None:  # fmt: skip
         self.graph, self.config, self._times, self._progress = graph, config, times, progress
         self.jobs = jobs
         self.exchanges = False  #: whether cores exchange among themselves, so that moving by the host costs nothing
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
+        self._estimates: dict[int, int | None] = {} if like is None else like._estimates
         self._moved: dict[int, int] = {}
         made: dict[str, int] = {}
         needs: list[int] = []
@@ -110,6 +112,8 @@ class Costs:
             self.splits.times, self._moved_of,
         )  # fmt: skip
         self.energies = None if power is None else Energies(self, power)
+        found = ideals(self.problem.needs)
+        self._parts = len({larger & ~ideal for ideal in found for larger in found if ideal & ~larger == 0}) - 1
 
     def cycles(self, nanoseconds: int) -> int:
         """A time of the CPU, in cycles."""
@@ -148,9 +152,11 @@ class Costs:
     def core(self, mask: int) -> int | None:
         """The time of operators as one program on a core, with packing and unpacking; None where there is none."""
         if mask not in self._core:
-            self._progress("estimating parts on a core", len(self._core), 0)
+            self._progress("estimating parts on a core", len(self._core), self._parts)
             part = self.part(mask)
-            self._core[mask] = None if part is None else self._program(mask, part)
+            if mask not in self._estimates or self.energies is not None:
+                self._estimates[mask] = None if part is None else self._program(mask, part)
+            self._core[mask] = self._estimates[mask]
             if part is not None:
                 self._moved[mask] = sum(self.moved(part))
         cycles = self._core[mask]

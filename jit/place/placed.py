@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Literal
 
 from tilewright.config import Config
@@ -16,6 +17,7 @@ from tilewright.jit.place.energy import Energies, Power, with_factor
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.problem import Part, PlacementError, Solution, joined
 from tilewright.jit.place.solve import best_latency, best_pipeline, best_side_by_side, next_best
+from tilewright.jit.place.splits import LAUNCH_NANOSECONDS
 from tilewright.jit.source import Source
 from tilewright.jit.stages import stages
 from tilewright.progress import Progress, silent
@@ -30,8 +32,10 @@ class Placed:
     everything to the accelerator that it takes, ``pipeline``: the best with cores for each part (None: there is none).
 
     Costs are cycles, of one inference for latency, from one result to the next for throughput; for energy nanojoules of
-    one inference. ``if_less``, ``if_more``: for energy, the best if the accelerator took as much less or more than its
-    model says as that may be wrong.
+    one inference. ``exchanging``: for latency on several cores the best whose parts exchange through memory that cores
+    share, one launch for all that follow one another on cores; in the others the host carries between them.
+    ``if_less``, ``if_more``: for energy, the best if the accelerator took as much less or more than its model says as
+    that may be wrong.
     """
 
     objective: Objective
@@ -42,26 +46,30 @@ class Placed:
     pipeline: Solution | None
     if_less: Solution | None = None
     if_more: Solution | None = None
+    exchanging: Solution | None = None
 
 
 def place_source(
     source: Source, config: Config, objective: Objective, times: HostTimes | None = None, progress: Progress = silent,
-    jobs: int = 1, power: Power | None = None,
+    jobs: int = 1, power: Power | None = None, like: Placed | None = None,
 ) -> Placed:  # fmt: skip
     """Solve the placement of a model file on ``config.cores`` cores and this machine's CPU.
 
     ``times``: what is known of this machine, else what is kept. ``jobs``: threads of the CPU that work on different
-    inferences, for throughput. ``power``: for energy, which needs it. Raises :class:`PlacementError` where there is no
+    inferences, for throughput. ``power``: for energy, which needs it. ``like``: of the same file, for
+    another number of the same cores, whose estimates are taken over. Raises :class:`PlacementError` where there is no
     placement, and where operators share a state.
     """
     kept = HostTimes() if times is None else times
-    costs = _costs(source, config, kept, progress, jobs, power)
+    costs = _costs(source, config, kept, progress, jobs, power, None if like is None else like.costs)
     solve = partial(solved, costs, objective)
     best = solve(frozenset())
     second, plain = next_best(best, solve), greedy(costs, objective)
     kept.keep()
     if costs.energies is None:
-        return Placed(objective, costs, best, second, plain, pipeline(costs) if objective == "throughput" else None)
+        found = Placed(objective, costs, best, second, plain, pipeline(costs) if objective == "throughput" else None)
+        shared = objective == "latency" and config.cores > 1
+        return replace(found, exchanging=exchanging(costs)) if shared else found
     doubt, alone = costs.energies.power.table.uncertainty, partial(solve, frozenset())
     less, more = (with_factor(costs.energies, factor, alone) for factor in (1 / doubt, doubt))
     return Placed(objective, costs, best, second, plain, None, less, more)
@@ -95,15 +103,16 @@ def _energies(costs: Costs) -> Energies:
 
 
 def _costs(
-    source: Source, config: Config, times: HostTimes, progress: Progress, jobs: int, power: Power | None
-) -> Costs:
+    source: Source, config: Config, times: HostTimes, progress: Progress, jobs: int, power: Power | None,
+    like: Costs | None,
+) -> Costs:  # fmt: skip
     """The costs of a file's operators; what this Config cannot take is the interpreter's."""
     file = file_times(source, times, progress)
     moved: dict[int, str] = {}
     while True:
         graph = lower_source(source, moved).graph
         try:
-            return Costs(graph, places(graph, config), config, file, times, progress, jobs, power)
+            return Costs(graph, places(graph, config), config, file, times, progress, jobs, power, like)
         except NeedsHost as refusal:
             if refusal.operators.keys() <= moved.keys():
                 raise
@@ -116,6 +125,29 @@ def pipeline(costs: Costs) -> Solution | None:
         return best_pipeline(costs.problem, costs.config.cores, threads=costs.jobs)
     except PlacementError:
         return None
+
+
+def exchanging(costs: Costs) -> Solution:
+    """The best placement for latency whose parts exchange through memory that cores share, which the compiler links."""
+    costs.exchanges = True
+    try:
+        found = best_latency(costs.problem)
+        cycles = sum(costs.part_time(part) or 0 for part in found.parts)
+    finally:
+        costs.exchanges = False
+    return replace(found, cost=cycles + sum(_around(costs, parts) for parts in launches(found)))
+
+
+def launches(found: Solution) -> list[list[Part]]:
+    """The parts on cores that follow one another, which are one launch where they exchange."""
+    return [list(parts) for on_cores, parts in groupby(found.parts, lambda part: part.replicas > 0) if on_cores]
+
+
+def _around(costs: Costs, parts: list[Part]) -> int:
+    """Cycles of the host around parts that are one launch: what enters the first ones and leaves the last."""
+    programs = max(len(costs.splits.pieces(part)) if part.axis is not None else 1 for part in parts)
+    starts = costs.cycles(LAUNCH_NANOSECONDS * programs) if programs > 1 else 0
+    return starts + sum(costs.moves(Part(sum(part.operators for part in parts), 1)))
 
 
 def greedy(costs: Costs, objective: Objective) -> Solution:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.jit.place.energy import Power
-from tilewright.jit.place.placed import Placed
+from tilewright.jit.place.placed import Placed, launches
 from tilewright.jit.place.problem import Part, Solution, members
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def print_placement(placed: Placed, console: Console) -> None:
     table.add_column("operator", overflow="ellipsis", no_wrap=True, max_width=36)
     for column in ("on a core", "moved", "on this CPU", "runs"):
         table.add_column(column, justify="right", no_wrap=True)
-    where = {k: _place(part) for part in placed.best.parts for k in members(part.operators)}
+    best = _best(placed)
+    where = {k: _place(part) for part in best.parts for k in members(part.operators)}
     for k, op in enumerate(costs.graph.ops):
         table.add_row(Text(op.name), *_costs(placed, k), where[k])
     console.print(table)
@@ -37,7 +38,8 @@ def print_placement(placed: Placed, console: Console) -> None:
         f"{unit}",
         *([] if power is None else _of_energy(power)),
         *(["  too many branches for all orders: operators are taken in the file's order"] if costs.in_a_row else []),
-        *_described("best", placed.best, placed),
+        *_described("best", best, placed),
+        *([] if placed.exchanging is None else _with_barriers(placed)),
         *_described("next best", placed.second, placed),
         *_described("greedy", placed.greedy, placed),
         *(_described("pipeline", placed.pipeline, placed) if placed.objective == "throughput" else []),
@@ -81,20 +83,42 @@ def _doubts(placed: Placed, power: Power) -> list[str]:
     return lines
 
 
+def _best(placed: Placed) -> Solution:
+    """The best of all, by barriers or by exchange."""
+    found = [placed.best] if placed.exchanging is None else [placed.exchanging, placed.best]
+    return min(found, key=lambda solution: solution.cost)
+
+
+def _with_barriers(placed: Placed) -> list[str]:
+    """The other way to go from part to part, and who has no choice."""
+    if _best(placed) is not placed.exchanging:
+        return _described("exchange", placed.exchanging, placed)
+    return [
+        *_described("barriers", placed.best, placed),
+        f"{'':12}the host carries between launches: what devices do whose cores share no memory (hls, servers)",
+    ]
+
+
 def _described(title: str, found: Solution | None, placed: Placed) -> list[str]:
     if found is None:
         return [f"{title:>10}  there is none"]
-    loss = found.cost / max(placed.best.cost, 1) - 1
-    compared = "" if found is placed.best else f", {loss:.1%} more than the best"
+    best = _best(placed)
+    loss = found.cost / max(best.cost, 1) - 1
+    compared = "" if found is best else f", {loss:.1%} more than the best"
+    if found is placed.exchanging:
+        count = len(launches(found))
+        compared += f", of {count} launch{'es' * (count != 1)} in which cores exchange through memory that they share"
     cost = _cycles(found.cost) if placed.costs.energies is None else _microjoules(found.cost)
-    return [f"{title:>10}  {cost}{compared}", *(f"{'':12}{_part(part, placed)}" for part in found.parts)]
+    return [f"{title:>10}  {cost}{compared}", *(f"{'':12}{_part(part, found, placed)}" for part in found.parts)]
 
 
-def _part(part: Part, placed: Placed) -> str:
+def _part(part: Part, found: Solution, placed: Placed) -> str:
     ops = [placed.costs.graph.ops[k] for k in members(part.operators)]
     span = ops[0].name if len(ops) == 1 else f"{ops[0].name} to {ops[-1].name} ({len(ops)} operators)"
     energies = placed.costs.energies
-    cost = _cycles(placed.costs.part_time(part)) if energies is None else _microjoules(energies.of_part(part))
+    moved = sum(placed.costs.moves(part)) if part.replicas and found is placed.exchanging else 0
+    time = (placed.costs.part_time(part) or 0) - moved
+    cost = _cycles(time) if energies is None else _microjoules(energies.of_part(part))
     return f"{_place(part)}: {span}, {cost}"
 
 

@@ -22,7 +22,7 @@ from tilewright.jit.place.costs import example, file_times
 from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed
 from tilewright.jit.place.host_times import HostTimes
-from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
+from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, launches, place_source, solved
 from tilewright.jit.place.problem import PlacementError, members
 from tilewright.jit.source import open_source
 from tilewright.runtime.steps import InterpreterStep, TensorSpec
@@ -106,6 +106,36 @@ def test_inspect_prints_costs_and_cuts(capsys: pytest.CaptureFixture[str]) -> No
     assert "on 1 core of pynq-z2 and this CPU" in text
     assert main(["inspect", str(DIGITS), "--placement", "--objective", "speed"]) == 2
     assert "--objective speed: must be one of latency, throughput, energy" in capsys.readouterr().err
+
+
+def test_inspect_shows_what_is_linked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On several cores compile makes parts that follow one another one launch, with doorbells instead of the host."""
+    config = tmp_path / "two.toml"
+    config.write_text("cores = 2\n")
+    assert main(["inspect", str(DIGITS), "--placement", "--config", str(config)]) == 0
+    text = capsys.readouterr().out
+    assert "in which cores exchange through memory that they share" in text
+    assert len(re.findall("exchange  |barriers  ", text)) == 1
+    assert main(["inspect", str(DIGITS), "--placement", "--objective", "throughput", "--config", str(config)]) == 0
+    assert "exchange" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_exchange_costs_what_its_parts_take_and_what_is_around_launches(cores: int) -> None:
+    placed = place(10**6, "latency", cores)
+    found, costs = placed.exchanging, placed.costs
+    assert found is not None
+    expected = sum(costs.part_time(part) or 0 for part in found.parts)
+    for parts in launches(found):
+        assert all(part.replicas for part in parts)
+        expected -= sum(sum(costs.moves(part)) for part in parts)
+        whole = costs.part(sum(part.operators for part in parts))
+        assert whole is not None
+        most = max(len(costs.splits.pieces(part)) if part.axis else 1 for part in parts)
+        expected += sum(costs.moved(whole)) + (costs.cycles(20_000 * most) if most > 1 else 0)
+    assert found.cost == expected
+    assert placed.best.cost == solved(costs, "latency", frozenset()).cost  # the host carries again
+    assert place(10**6, "throughput", cores).exchanging is place(10**6, "latency").exchanging is None
 
 
 def test_an_lstm_is_where_it_is_fastest(tmp_path: Path) -> None:
