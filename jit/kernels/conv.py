@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries, split_evenly
+from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.runs import Run, block_places, runs_of
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
@@ -49,6 +50,11 @@ class ConvNode(Node):
 
     @cached_property
     def _nonzero(self) -> NDArray[np.bool_]:
+        c = self.config
+        key = ("nonzero", c.block_in, c.block_out, c.lanes, self.out_units, *self.in_units)
+        return of_weights(self.weight, key, self._find_nonzero)
+
+    def _find_nonzero(self) -> NDArray[np.bool_]:
         """Of each vector which blocks have weights that are not zero, in the order of :meth:`weight_blocks`."""
         c, kernel = self.config, self.weight.shape[1:3]
         rows = np.bitwise_or.reduceat(self.weight, np.arange(0, self.weight.shape[0], c.block_out), axis=0)
@@ -68,6 +74,11 @@ class ConvNode(Node):
 
     @cached_property
     def _work(self) -> tuple[NDArray[np.bool_], list[Run]]:
+        c = self.config
+        key = ("work", c.block_in, c.block_out, c.lanes, self.out_units, self.width, *self.in_units)
+        return of_weights(self.weight, key, self._find_work)
+
+    def _find_work(self) -> tuple[NDArray[np.bool_], list[Run]]:
         """Which blocks each vector computes, and the runs: the nonzero ones, or all where that saves too little."""
         c, kernel, filled = self.config, self.weight.shape[1:3], self._nonzero.copy()
         places = block_places(kernel, [units // c.in_units for units in self.in_units])

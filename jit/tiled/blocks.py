@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.tiled.geometry import Piece
 
 
@@ -36,17 +37,23 @@ class DenseBlocks(Blocks):
     def __init__(self, weight: NDArray[np.int8], in_units: Sequence[int], vectors: int, config: Config) -> None:
         self._config, self._weight = config, weight
         self._first = np.cumsum([0, *(units * config.lanes for units in in_units)]).tolist()
+        key = ("reads", config.block_in, config.block_out, config.lanes, vectors, *in_units)
+        self._reads = of_weights(weight, key, lambda: self._find_reads(in_units, vectors))
+
+    def _find_reads(self, in_units: Sequence[int], vectors: int) -> list[list[NDArray[np.int64]]]:
+        """Of each input the blocks that each vector reads."""
+        weight, config, found = self._weight, self._config, list[list[NDArray[np.int64]]]()
         used = np.count_nonzero(weight, axis=(1, 2)) > 0
-        self._reads: list[list[NDArray[np.int64]]] = []
         for first, units in zip(self._first, in_units, strict=False):
             part = used[:, first : first + units * config.lanes]
             full = np.zeros((vectors * config.block_out, units * config.lanes), np.bool_)
             full[: part.shape[0], : part.shape[1]] = part
             blocks = np.asarray(full.reshape(vectors, config.block_out, -1, config.block_in).any(axis=(1, 3)))
-            self._reads.append([np.flatnonzero(blocks[vector]) for vector in range(vectors)])
+            found.append([np.flatnonzero(blocks[vector]) for vector in range(vectors)])
         for vector in range(vectors):  # acc must be written even where all weights are zero
-            if not any(len(reads[vector]) for reads in self._reads):
-                self._reads[0][vector] = np.zeros(1, np.int64)
+            if not any(len(reads[vector]) for reads in found):
+                found[0][vector] = np.zeros(1, np.int64)
+        return found
 
     def reads(self, source: int, vector: int) -> NDArray[np.int64]:
         return self._reads[source][vector]
