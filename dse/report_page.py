@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 from tilewright.dse.evaluate import OBJECTIVES
 from tilewright.errors import TilewrightError
+from tilewright.runtime.report_html import script_json, tiles
 
 
 class PageError(TilewrightError):
@@ -31,7 +31,7 @@ def render_page(
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}: Tilewright explorer</title><style>{css}</style><script>{plotly_source()}</script></head><body>
 <h1>{title}</h1>
-<div class="tiles">{_tiles(head, rows)}</div>
+{tiles(_totals(head, rows))}
 {_notes(head, len(others), other_count)}
 <h2>Pareto plot</h2>
 <div class="controls" id="controls"></div>
@@ -46,7 +46,7 @@ explains it below.</p>
 <div id="detail"></div>
 {_left_out(head)}
 {_energy(head)}
-<script type="application/json" id="explorer-data">{_script_json(data)}</script>
+<script type="application/json" id="explorer-data">{script_json(data)}</script>
 <script>{script}</script>
 </body></html>
 """
@@ -61,7 +61,7 @@ def plotly_source() -> str:
     return str(get_plotlyjs())
 
 
-def _tiles(head: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
+def _totals(head: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     values = [
         (f"{head['trials']:,}", "trials"), (f"{head['feasible']:,}", "feasible"), (str(len(rows)), "on the front"),
         (str(sum(r["fidelity"] == "simulator" for r in rows)), "of them simulated"),
@@ -70,7 +70,7 @@ def _tiles(head: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
     for name, unit in head["objectives"].items():
         best = (max if OBJECTIVES[name].maximise else min)(row["values"][name] for row in rows)
         values.append((f"{best:,g} {html.escape(unit)}", f"best {name}"))
-    return "".join(f'<div class="tile"><b>{value}</b><span>{text}</span></div>' for value, text in values)
+    return values
 
 
 def _notes(head: Mapping[str, Any], shown: int, count: int) -> str:
@@ -120,8 +120,3 @@ def _energy(head: Mapping[str, Any]) -> str:
         f'<table><tr><th>action</th><th>pJ</th><th class="text">one is</th></tr>{rows}</table>'
         f"<ul>{sources}</ul></details>"
     )
-
-
-def _script_json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

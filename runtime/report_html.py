@@ -37,7 +37,7 @@ _IN_A_CELL = 8  #: layers that a notebook shows
 def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
     """The whole page, of a report's JSON form and its programs."""
     title = html.escape(f"{data['model']} on {data['config']}")
-    drawn = _script_json(timeline_data(data, runs))
+    drawn = script_json(timeline_data(data, runs))
     web = files("tilewright.runtime") / "web"
     css, script = (web / "report.css").read_text(), (web / "timeline.js").read_text()
     return f"""<!doctype html>
@@ -46,7 +46,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
 <h1>{title}</h1>
 <p>Device {html.escape(data["device"])}, {data["inferences"]} inferences, {data["clock_mhz"]} MHz,
 config {data["config_fingerprint"]}. All cycles, bytes and times are those of one inference.</p>
-<div class="tiles">{_tiles(data)}</div>
+{tiles(_totals(data))}
 {_summary(data)}
 <h2>Layers on the accelerator</h2>
 <p>A bar is as long as the layer's share of the slowest one, and shows where its cycles went. The lower bound of a layer
@@ -100,9 +100,10 @@ def legend() -> str:
     return "; ".join(parts) + "."
 
 
-def _tiles(data: dict[str, Any]) -> str:
-    tiles = (f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in _totals(data))
-    return "".join(tiles)
+def tiles(values: Sequence[tuple[str, str]]) -> str:
+    """Numbers, as HTML, and what each is, as text."""
+    each = (f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in values)
+    return f'<div class="tiles">{"".join(each)}</div>'
 
 
 def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
@@ -276,6 +277,6 @@ def _joined(track: list[list[Any]], near: int) -> list[list[Any]]:
     return found
 
 
-def _script_json(value: Any) -> str:
+def script_json(value: Any) -> str:
     """JSON that cannot end the script element it stands in."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.program import Program
-from tilewright.isa.spec import TABLE_VALUES, TABLES
 from tilewright.jit.proof.algebra import hashed
 from tilewright.jit.proof.native import compiled
-from tilewright.sim.scaling import ROWS
-from tilewright.sim.state import Memories, Shape, make_shape
+from tilewright.sim.state import Memories, make_memories, make_shape
 
 
 class Machine(NamedTuple):
@@ -96,7 +94,7 @@ def make_machine(program: Program, seed: int, generator: np.random.Generator) ->
         base=base,
         constants=constants,
         writer=np.zeros(outputs, np.int32),
-        memories=_constant_memories(shape),
+        memories=make_memories(program.config),  # the simulator's, of which constants are kept in theirs
         scale_tag=np.full(shape.prm_depth, -1, np.int64),
         scale_a=np.zeros(entries, np.int64),
         scale_b=np.zeros(entries, np.int64),
@@ -120,17 +118,3 @@ def _lay_out(program: Program) -> tuple[NDArray[np.int64], int, int]:
                 position += segment.size
         outputs = outputs or position
     return base, position, outputs
-
-
-def _constant_memories(shape: Shape) -> Memories:
-    """The simulator's memories, for constants only: nothing of act, acc and the window."""
-    return Memories(
-        act=np.zeros(1, np.int8),
-        acc=np.zeros(1, np.int32),
-        wgt=np.zeros(shape.wgt_depth * shape.block_in * shape.block_out, np.int8),
-        prm=np.zeros((shape.prm_depth, ROWS, shape.block_out), np.int64),
-        uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
-        uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
-        window=np.zeros(1, np.int8),
-        table=np.zeros(TABLES * TABLE_VALUES, np.int8),
-    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,29 +17,15 @@ class FuzzUsage(TilewrightError):
     """Options that make no sense."""
 
 
-class Frontend(str, Enum):  # noqa: UP042 - Typer shows the values of a str enumeration
-    """What kind of model file."""
-
-    tflite = "tflite"
-    onnx = "onnx"
-
-
-class NetworkSize(str, Enum):  # noqa: UP042
-    """How large the networks are."""
-
-    small = "small"
-    full = "full"
-
-
 def fuzz(
-    frontend: Annotated[Frontend, typer.Argument(help="Kind of model files.")],
+    frontend: Annotated[Literal["tflite", "onnx"], typer.Argument(help="Kind of model files.")],
     seeds: Annotated[
         str, typer.Option(metavar="A:B", help="Seeds from A to B - 1; the same seed, the same network.")
     ] = "0:100",
     config: Annotated[
         str, typer.Option(metavar="NAME|FILE|random", help="Preset, .toml file, or one of each seed's own.")
     ] = "pynq-z2",
-    size: Annotated[NetworkSize, typer.Option(help="Up to 400 thousand or 20 million MACs.")] = NetworkSize.full,
+    size: Annotated[Literal["small", "full"], typer.Option(help="Up to 400 thousand or 20 million MACs.")] = "full",
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Results go here; a run resumes from them.")
@@ -62,7 +47,7 @@ def fuzz(
     if config != RANDOM:
         load_config(config)
     check_directory_writable(output)
-    tasks = [Task(frontend.value, seed, config, size.value) for seed in range(low, high)]
+    tasks = [Task(frontend, seed, config, size) for seed in range(low, high)]
     known = finished(output)
     summary = Summary()
     for task in tasks:
@@ -73,7 +58,7 @@ def fuzz(
         for result in run_campaign(tasks, output, jobs, shrink_seconds if shrink else 0.0):
             summary.add(result)
             done += 1
-            progress.update(f"{frontend.value} networks, {summary.failed} failed", done, len(tasks))
+            progress.update(f"{frontend} networks, {summary.failed} failed", done, len(tasks))
     print_summary(summary)
     typer.echo(f"results in {output / RESULTS}")
     if shrink and summary.failed:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.fuzz.tensors import Array, BuildError, Range, Tensor, choose_quantisation, clipped, limits
+from tilewright.fuzz.tensors import Array, Builder, BuildError, Range, Tensor, choose_quantisation, clipped
 
 CONTRIB = "com.microsoft"
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
 
 
-class OnnxBase:
+class OnnxBase(Builder):
     """Nodes by name. ``dtype``: int8 or uint8, that of activations; ``dedicated_pairs`` gives each consumer of a
     tensor a DequantizeLinear of its own, as some exporters do. ``weight_bits``: 8, or 4 (opset 21), then with
     ``weight_cast`` behind a Cast to 8 bits.
@@ -33,17 +33,11 @@ class OnnxBase:
         weight_bits: int = 8,
         weight_cast: bool = False,
     ) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.dtype = dtype
-        self.power_of_two = power_of_two
-        self.opset = opset
-        self.dedicated_pairs = dedicated_pairs
-        self.weight_bits, self.weight_cast = weight_bits, weight_cast
+        super().__init__(seed, dtype, power_of_two, weight_bits)
+        self.opset, self.dedicated_pairs, self.weight_cast = opset, dedicated_pairs, weight_cast
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.inputs: list[Tensor] = []
         self.graph_inputs: list[Any] = []
-        self.macs = 0
         self._count = 0
         self._contrib = False
 
@@ -57,9 +51,7 @@ class OnnxBase:
 
         kind = dtype or self.dtype
         stored = self.dtype if kind == "float32" else kind
-        low, high = limits(stored)
-        zero = (low + high + 1) // 2 if zero_point is None else zero_point
-        values = Range(scale * ((low + high) / 2 - zero), scale * (high - low) / 3.46)
+        zero, values = self._spread(stored, scale, zero_point)
         name = self._name("x")
         self.graph_inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], list(shape)))
         if kind == "float32":
@@ -83,10 +75,7 @@ class OnnxBase:
     ) -> Tensor:
         """A quantised constant of random values behind a DequantizeLinear."""
         kind = dtype or self.dtype
-        low, high = limits(kind)
-        data = self.rng.integers(low, high + 1, tuple(shape)).astype(kind)
-        real = scale * (data.astype(np.float64) - zero_point)
-        values = Range(float(real.mean()), max(float(real.std()), scale))
+        data, values = self._random_constant(shape, scale, zero_point, kind)
         return self._dequantised(self.constant(data), tuple(shape), kind, values, scale, zero_point)
 
     def quantised(
@@ -214,11 +203,6 @@ class OnnxBase:
     def narrows(self, dequantise: bool) -> bool:
         """Whether weights have 4 bits; operators that take integers have kernels for 8 alone."""
         return self.weight_bits == 4 and (dequantise or self.weight_cast)
-
-    @staticmethod
-    def _need_rank(kind: str, x: Tensor, rank: int) -> None:
-        if len(x.shape) != rank:
-            raise BuildError(f"{kind}: takes a tensor of {rank} axes, not {x.shape}")
 
     def _weight(
         self, data: Array, scales: Array, zero_point: int, axis: int | None, dequantise: bool = True

@@ -32,10 +32,6 @@ class Step:
     inputs: tuple[str, ...] = ()
     args: dict[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"number": self.number, "kind": self.kind, "inputs": list(self.inputs), "args": self.args}
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -53,14 +49,7 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` gives an equal recipe back."""
-        return {
-            "frontend": self.frontend,
-            "seed": self.seed,
-            "options": self.options,
-            "steps": [step.to_dict() for step in self.steps],
-            "outputs": list(self.outputs),
-            "stored": list(self.stored),
-        }
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Recipe:

@@ -78,6 +78,35 @@ def limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
+class Builder:
+    """What builders of both kinds of files share. ``dtype``: int8 or uint8, that of activations."""
+
+    def __init__(self, seed: int, dtype: str, power_of_two: bool, weight_bits: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.dtype, self.power_of_two, self.weight_bits = dtype, power_of_two, weight_bits
+        self.inputs: list[Tensor] = []
+        self.macs = 0
+
+    def _random_constant(self, shape: Sequence[int], scale: float, zero_point: int, dtype: str) -> tuple[Array, Range]:
+        """Stored values over all of a type, and what is known of the real ones."""
+        low, high = limits(dtype)
+        data = self.rng.integers(low, high + 1, tuple(shape)).astype(dtype)
+        real = scale * (data.astype(np.float64) - zero_point)
+        return data, Range(float(real.mean()), max(float(real.std()), scale))
+
+    @staticmethod
+    def _spread(dtype: str, scale: float, zero_point: int | None) -> tuple[int, Range]:
+        """The zero point of an input, the middle where none is given, and the range of its values."""
+        low, high = limits(dtype)
+        zero = (low + high + 1) // 2 if zero_point is None else zero_point
+        return zero, Range(scale * ((low + high) / 2 - zero), scale * (high - low) / 3.46)
+
+    @staticmethod
+    def _need_rank(name: str, x: Tensor, rank: int) -> None:
+        if len(x.shape) != rank:
+            raise BuildError(f"{name}: takes a tensor of {rank} axes, not {x.shape}")
+
+
 def choose_quantisation(
     values: Range, dtype: str, gain: float = 1.0, zero_point: int | None = None, power_of_two: bool = False
 ) -> tuple[float, int]:

@@ -12,18 +12,18 @@ from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflit
 from tilewright.fuzz.tensors import (
     ACTIVATION_RANGES,
     Array,
+    Builder,
     BuildError,
     Range,
     Tensor,
     choose_quantisation,
     clipped,
-    limits,
 )
 
 ACTIVATION_CODES = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
 
 
-class TfliteBase:
+class TfliteBase(Builder):
     """Tensors and operators by index. ``dtype``: int8 or uint8, that of activations.
 
     Every operator that computes takes ``scale`` and ``zero_point`` of its output; what is not given is chosen so that
@@ -32,14 +32,9 @@ class TfliteBase:
     """
 
     def __init__(self, seed: int = 0, dtype: str = "int8", power_of_two: bool = False, weight_bits: int = 8) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.dtype = dtype
-        self.power_of_two = power_of_two
-        self.weight_bits = weight_bits
+        super().__init__(seed, dtype, power_of_two, weight_bits)
         self.tensors: list[StoredTensor] = []
         self.operators: list[StoredOperator] = []
-        self.inputs: list[Tensor] = []
-        self.macs = 0
 
     # -- tensors -----------------------------------------------------------------------------------
 
@@ -55,11 +50,8 @@ class TfliteBase:
         if kind == "float32":
             x = self._plain(tuple(shape), kind, Range(0.0, 1.5))
         else:
-            low, high = limits(kind)
-            zero_point = (low + high + 1) // 2 if zero_point is None else zero_point
-            middle, spread = (low + high) / 2, (high - low) / 3.46
-            values = Range(scale * (middle - zero_point), scale * spread)
-            x = self._quantised(tuple(shape), kind, values, scale, zero_point)
+            zero, values = self._spread(kind, scale, zero_point)
+            x = self._quantised(tuple(shape), kind, values, scale, zero)
         self.inputs.append(x)
         return x
 
@@ -73,16 +65,13 @@ class TfliteBase:
     ) -> Tensor:
         """A quantised constant of random values, for element-wise operators."""
         kind = dtype or self.dtype
-        low, high = limits(kind)
-        data = self.rng.integers(low, high + 1, tuple(shape)).astype(kind)
-        real = scale * (data.astype(np.float64) - zero_point)
+        data, values = self._random_constant(shape, scale, zero_point, kind)
         index = self._store(
             StoredTensor(
                 self._name(), tuple(shape), kind, np.array([scale], np.float32), np.array([zero_point]), data=data
             )
         )
-        std = max(float(real.std()), scale)
-        return Tensor(index, tuple(shape), kind, scale, zero_point, float(real.mean()), std)
+        return Tensor(index, tuple(shape), kind, scale, zero_point, values.mean, values.std)
 
     def _name(self) -> str:
         return f"t{len(self.tensors)}"
@@ -159,11 +148,6 @@ class TfliteBase:
     def _fused(activation: str) -> tuple[int, tuple[float, float]]:
         """Code and range of a fused activation."""
         return ACTIVATION_CODES[activation], ACTIVATION_RANGES[activation]
-
-    @staticmethod
-    def _rank(name: str, x: Tensor, rank: int) -> None:
-        if len(x.shape) != rank:
-            raise BuildError(f"{name}: takes a tensor of {rank} axes, not {x.shape}")
 
     @staticmethod
     def _need_quantised(name: str, *tensors: Tensor) -> None:

@@ -49,7 +49,7 @@ class Layers(TfliteBase):
     ) -> Tensor:  # fmt: skip
         """DEPTHWISE_CONV_2D with ``multiplier`` output channels for each input channel."""
         name = "DEPTHWISE_CONV_2D"
-        self._rank(name, x, 4)
+        self._need_rank(name, x, 4)
         channels = x.shape[3] * multiplier
         shape = self._window_shape(name, x, channels, kernel, stride, dilation, padding)
         weight, fields = (1, *pair(kernel), channels), self._window(stride, padding, dilation)
@@ -60,7 +60,7 @@ class Layers(TfliteBase):
         self, x: Tensor, channels: int, kernel: Size = 3, stride: Size = 2, padding: str = "same", **layer: Any
     ) -> Tensor:
         """TRANSPOSE_CONV: "same" gives size * stride, "valid" (size - 1) * stride + kernel."""
-        self._rank("TRANSPOSE_CONV", x, 4)
+        self._need_rank("TRANSPOSE_CONV", x, 4)
         kernels, strides = pair(kernel), pair(stride)
         sizes = [
             n * s if padding == "same" else (n - 1) * s + max(k, s)
@@ -136,7 +136,7 @@ class Layers(TfliteBase):
     def _window_shape(
         self, name: str, x: Tensor, channels: int, kernel: Size, stride: Size, dilation: Size, padding: str
     ) -> tuple[int, ...]:
-        self._rank(name, x, 4)
+        self._need_rank(name, x, 4)
         sizes = [
             same_output(n, s) if padding == "same" else window_output(name, n, k, s, d)
             for n, k, s, d in zip(x.shape[1:3], pair(kernel), pair(stride), pair(dilation), strict=True)

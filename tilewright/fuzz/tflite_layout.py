@@ -245,7 +245,7 @@ class Layout(TfliteBase):
         return y
 
     def _pool(self, name: str, x: Tensor, kernel: Size, stride: Size, padding: str, activation: str) -> Tensor:
-        self._rank(name, x, 4)
+        self._need_rank(name, x, 4)
         (kh, kw), (sh, sw) = pair(kernel), pair(stride)
         sizes = [
             same_output(n, s) if padding == "same" else window_output(name, n, k, s)
@@ -266,7 +266,7 @@ class Layout(TfliteBase):
         return y
 
     def _resize(self, name: str, options: str, x: Tensor, size: Size, align: bool, half: bool) -> Tensor:
-        self._rank(name, x, 4)
+        self._need_rank(name, x, 4)
         shape = (x.shape[0], *pair(size), x.shape[3])
         return self._moved(name, x, shape, [pair(size)], options, alignCorners=align, halfPixelCenters=half)
 

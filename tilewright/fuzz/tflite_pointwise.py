@@ -151,7 +151,7 @@ class Pointwise(TfliteBase):
     ) -> Tensor:  # fmt: skip
         """UNIDIRECTIONAL_SEQUENCE_LSTM on (batch, time, features), int8 with a 16-bit cell state of ``cell_bits`` of
         fraction; with ``time_major`` on (time, batch, features)."""
-        self._rank("UNIDIRECTIONAL_SEQUENCE_LSTM", x, 3)
+        self._need_rank("UNIDIRECTIONAL_SEQUENCE_LSTM", x, 3)
         if x.dtype != "int8" or x.scale is None:
             raise BuildError(f"UNIDIRECTIONAL_SEQUENCE_LSTM: takes int8, not {x.dtype}")
         features, batch = x.shape[2], x.shape[1 if time_major else 0]
