@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tilewright.errors import TilewrightError
+from tilewright.cli.run import UsageProblem
 
 if TYPE_CHECKING:
     from tilewright.fuzz.campaign import Summary
-
-
-class FuzzUsage(TilewrightError):
-    """Options that make no sense."""
 
 
 def fuzz(
@@ -86,7 +82,7 @@ def attack(
 
     chosen = formats or list(FORMATS)
     if unknown := [name for name in chosen if name not in FORMATS]:
-        raise FuzzUsage(f"{unknown[0]}: no such format; the formats are {', '.join(FORMATS)}")
+        raise UsageProblem(f"{unknown[0]}: no such format; the formats are {', '.join(FORMATS)}")
     failed = 0
     for name in chosen:
         with ProgressReporter() as progress:
@@ -101,10 +97,10 @@ def attack(
 
 
 def parse_range(text: str) -> tuple[int, int]:
-    """``A:B`` as numbers. Raises :class:`FuzzUsage`."""
+    """``A:B`` as numbers. Raises :class:`UsageProblem`."""
     low, separator, high = text.partition(":")
     if not (separator and low.isdigit() and high.isdigit() and int(low) < int(high)):
-        raise FuzzUsage(f"--seeds {text}: must be A:B, two numbers of which the first is smaller")
+        raise UsageProblem(f"--seeds {text}: must be A:B, two numbers of which the first is smaller")
     return int(low), int(high)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.errors import TilewrightError
+from tilewright.cli.run import UsageProblem
 from tilewright.files import check_writable
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 SHOWN = 20  #: layers of the table, unless all are asked for
 #: kind of model -> kind of the result
 RESULTS = {".onnx": ".onnx", ".pt2": ".onnx", ".tflite": ".tflite"}
-
-
-class UsageProblem(TilewrightError):
-    """Options that do not go together."""
 
 
 def quantize(
