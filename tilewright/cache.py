@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.files import cache_root
+from tilewright.files import cache_root, prune
 from tilewright.runtime.artifact import Artifact
 from tilewright.sources import source_version
 
@@ -64,7 +64,7 @@ def store(key: str, artifact: Artifact) -> None:
         path = _path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         artifact.save(path)
-        _prune(path.parent)
+        prune(path.parent, "*.twa", DISK_BYTES)
 
 
 def clear_memory() -> None:
@@ -81,13 +81,3 @@ def _remember(key: str, artifact: Artifact) -> None:
     _MEMORY.move_to_end(key)
     while len(_MEMORY) > MEMORY_ARTIFACTS:
         _MEMORY.popitem(last=False)
-
-
-def _prune(folder: Path) -> None:
-    """Delete the files used least recently until the folder is small enough."""
-    entries = sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.glob("*.twa")), reverse=True)
-    total = 0
-    for _, size, path in entries:
-        total += size
-        if total > DISK_BYTES:
-            path.unlink(missing_ok=True)

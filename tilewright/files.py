@@ -149,6 +149,21 @@ def sweep(folder: Path) -> None:
                 _remove(entry.path)
 
 
+def prune(folder: Path, pattern: str, limit: int) -> None:
+    """Delete the files used least recently until all that match take at most ``limit`` bytes."""
+    sweep(folder)
+    entries = []
+    for path in folder.glob(pattern):
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            status = path.stat()
+            entries.append((status.st_mtime, status.st_size, path))
+    total = 0
+    for _, size, path in sorted(entries, reverse=True):
+        total += size
+        if total > limit:
+            path.unlink(missing_ok=True)
+
+
 def _linked(path: Path) -> Path:
     """What a link leads to, whether it is there or not; other paths as they were given."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path

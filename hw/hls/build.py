@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.scratch import scratch
 from tilewright.hw.verilated import build as verilated
 from tilewright.hw.verilated.toolchain import ToolError, compiler, compiler_version, run
 from tilewright.progress import Progress, silent
@@ -68,22 +66,15 @@ def build_library(config: Config, progress: Progress = silent) -> Path:
     """
     ap_types()
     compiler()  # first, so that the message names what is missing
-    key = library_key(config)
-    folder = cache_directory()
-    target = folder / f"{key}.so"
-    with verilated.locked(folder, key):
-        if target.exists():
-            os.utime(target)
-            return target
+
+    def build(place: Path) -> Path:
         progress(f"g++: compiling the HLS kernels for {config.name}", 0, 1)
-        with scratch(folder) as place:
-            built = place / "kernels.so"
-            compile_kernels(config, place, ["-o", str(built)])
-            os.replace(built, target)
+        built = place / "kernels.so"
+        compile_kernels(config, place, ["-o", str(built)])
         progress("the HLS kernels are compiled", 1, 1)
-        (folder / f"{key}.lock").unlink(missing_ok=True)
-    verilated.prune(folder, "*.so")
-    return target
+        return built
+
+    return verilated.kept(cache_directory(), library_key(config), ".so", build)
 
 
 def compile_kernels(config: Config, scratch: Path, options: list[str]) -> str:

@@ -6,12 +6,12 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.files import cache_root, sweep
+from tilewright.files import cache_root, prune
 from tilewright.hw.scratch import scratch
 from tilewright.hw.verilated.toolchain import (
     CXX_FLAGS,
@@ -58,6 +58,23 @@ def locked(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
+def kept(folder: Path, key: str, suffix: str, make: Callable[[Path], Path]) -> Path:
+    """The file of a key in a cache folder: as it is there, or what ``make`` builds in a scratch folder now.
+
+    Raises :class:`ToolError` if the folder cannot be written, and what ``make`` raises.
+    """
+    target = folder / f"{key}{suffix}"
+    with locked(folder, key):
+        if target.exists():
+            os.utime(target)
+            return target
+        with scratch(folder) as place:
+            os.replace(make(place), target)
+        (folder / f"{key}.lock").unlink(missing_ok=True)
+    prune(folder, f"*{suffix}", DISK_BYTES)
+    return target
+
+
 def library_key(sources: Mapping[str, str], top: str, wave: str, optimise: bool) -> str:
     """24 hex digits over the Verilog, the harness, the flags and the tools' versions."""
     digest = hashlib.sha256()
@@ -88,18 +105,7 @@ def build_library(
         raise ToolError(f"waveform {wave}: the kinds are fst and vcd")
     verilator_root()  # first, so that the message names it
     key = library_key(sources, top, wave, optimise)
-    folder = cache_directory()
-    target = folder / f"{key}.so"
-    with locked(folder, key):
-        if target.exists():
-            os.utime(target)
-            return target
-        with scratch(folder) as place:
-            built = _build(sources, top, wave, place, progress, optimise)
-            os.replace(built, target)
-        (folder / f"{key}.lock").unlink(missing_ok=True)
-    prune(folder, "*.so")
-    return target
+    return kept(cache_directory(), key, ".so", lambda place: _build(sources, top, wave, place, progress, optimise))
 
 
 def _build(sources: Mapping[str, str], top: str, wave: str, scratch: Path, progress: Progress, optimise: bool) -> Path:
@@ -176,20 +182,3 @@ def runtime_objects(sources: list[Path], flags: list[str]) -> list[Path]:
                 shutil.copytree(place, place / "done")
                 os.replace(place / "done", folder)
     return sorted(folder.glob("*.o"))
-
-
-def prune(folder: Path, pattern: str, limit: int = DISK_BYTES) -> None:
-    """Delete the files used least recently until all that match take at most ``limit`` bytes."""
-    sweep(folder)
-    entries = []
-    for path in folder.glob(pattern):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue  # another process was faster
-        entries.append((status.st_mtime, status.st_size, path))
-    total = 0
-    for _, size, path in sorted(entries, reverse=True):
-        total += size
-        if total > limit:
-            path.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.files import write_atomic
-from tilewright.hw.verilated.build import build_library, cache_directory, locked, prune
+from tilewright.hw.verilated.build import build_library, cache_directory, kept
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 from tilewright.progress import Progress, silent
 
@@ -40,17 +39,15 @@ def generator_key() -> str:
 def design_sources(config: Config, events: bool = True, control_axi: int = 4) -> dict[str, str]:
     """Verilog text by file name, from the cache or generated now (seconds); the rest as for the generator."""
     shape = f"{'' if events else '-silent'}{'-control3' if control_axi == 3 else ''}"
-    name = f"{config.hardware}-{generator_key()}{shape}"
-    path = cache_directory() / f"{name}.json"
-    with locked(cache_directory(), name):
-        if path.exists():
-            os.utime(path)
-            sources: dict[str, str] = json.loads(path.read_text())
-            return sources
+
+    def write(place: Path) -> Path:
         sources = {name: _relative_sources(text) for name, text in _generated(config, events, control_axi).items()}
-        write_atomic(path, json.dumps(sources))
-    path.with_suffix(".lock").unlink(missing_ok=True)
-    prune(cache_directory(), "*.json")
+        made = place / "sources.json"
+        write_atomic(made, json.dumps(sources))
+        return made
+
+    path = kept(cache_directory(), f"{config.hardware}-{generator_key()}{shape}", ".json", write)
+    sources: dict[str, str] = json.loads(path.read_text())
     return sources
 
 
@@ -76,8 +73,8 @@ def unreferenced_sources(config: Config) -> dict[str, str]:
 
 def _relative_sources(text: str) -> str:
     """Source references from the project's or a package's root, not from that of this machine."""
-    for kept in (r"hw/rtl/\w+\.py:", r"amaranth/[\w/]+\.py:", r"\w+\.py:"):  # the last: Python's own library
-        text = re.sub(rf'(src = |\|)"?/[^"|\n]*?/({kept})', _shorter, text)
+    for root in (r"hw/rtl/\w+\.py:", r"amaranth/[\w/]+\.py:", r"\w+\.py:"):  # the last: Python's own library
+        text = re.sub(rf'(src = |\|)"?/[^"|\n]*?/({root})', _shorter, text)
     return text
 
 
