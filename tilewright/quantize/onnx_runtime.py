@@ -21,6 +21,7 @@ from tilewright.progress import Progress
 from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors
 from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.provable import make_provable
+from tilewright.quantize.short_scales import shorten
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
@@ -110,8 +111,9 @@ class OnnxQuantiser(Quantiser):
                 raise QuantizeError(
                     f"{self.path}: ONNX Runtime cannot quantise it: {interpreters.first_line(error)}"
                 ) from error
-            content = widened(target.read_bytes())
-        return make_provable(self.path, content, progress)
+            model = onnx.load_from_string(widened(target.read_bytes()))
+        shorten(model)
+        return make_provable(self.path, model.SerializeToString(), progress)
 
     def tensors(self, quantised: bytes | None) -> Tensors:
         import onnx

@@ -7,6 +7,7 @@ known where no rounding can carry it across a tie.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -84,15 +85,22 @@ def grid(site: Site) -> Grid:
         raise Unsupported(f"Resize linear from {before} to {after}")
     first = len(node.inputs) == 2  # of opset 10, which has no mode of coordinates
     coordinates = "asymmetric" if first else node.attribute("coordinate_transformation_mode", "half_pixel")
-    if coordinates not in _MODES:
-        raise Unsupported(f"Resize with coordinates {coordinates}")
     at = 1 if first else 2
-    scales: list[float] | list[None] = [None] * 4
+    scales: list[float | None] = [None] * 4
     if site.has(at) and site.constant(at).size:
         axes = node.attribute("axes", None) or range(4)
         given = dict(zip((int(axis) % 4 for axis in axes), site.constant(at).tolist(), strict=True))
         scales = [float(given.get(axis, 1.0)) for axis in range(4)]
-    found = Grid(*(_axis(before[k], after[k], coordinates, scales[k]) for k in (2, 3)))
+    return weights_of(before, after, coordinates, scales)
+
+
+def weights_of(
+    before: tuple[int, ...], after: tuple[int, ...], mode: str, scales: Sequence[float | None] = (None,) * 4
+) -> Grid:
+    """Those of an image NCHW, whose sizes say the ``scales`` that are not given; raises Unsupported as :func:`grid`."""
+    if mode not in _MODES:
+        raise Unsupported(f"Resize with coordinates {mode}")
+    found = Grid(*(_axis(before[k], after[k], mode, scales[k]) for k in (2, 3)))
     if found.denominator * 255 >= 1 << 31:
         raise Unsupported(f"Resize linear with weights in 1/{found.denominator}")
     return found
@@ -179,11 +187,17 @@ def _slack(x: Operand, over: Grid) -> float:
     return reach * (roundings * _EPSILON + over.error)
 
 
+def free_bits(over: Grid) -> int | None:
+    """The most significant bits of a scale for which float32 rounds no sum of dequantised values; None: no number."""
+    return None if over.bits is None else _BITS - 8 - over.bits
+
+
 def _never_rounds(x: Operand, over: Grid) -> bool:
     """Whether all that is ahead of the quotient is exact in float32, in whatever order it is added."""
     odd = Fraction(x.scale).numerator
     odd //= odd & -odd
-    return over.bits is not None and odd.bit_length() + 8 + over.bits <= _BITS
+    free = free_bits(over)
+    return free is not None and odd.bit_length() <= free
 
 
 def _fitted(x: Operand, over: Grid, out: Output) -> tuple[Tuned, float]:
