@@ -22,6 +22,8 @@ def test_values_are_exact_and_within_the_bounds(name: str) -> None:
 def test_bounds_of_bits_are_tight() -> None:
     low, other = A & 255, B & 15
     assert [(e.low, e.high) for e in (low | other, low ^ other, ~low | other)] == [(0, 255), (0, 255), (-256, 255)]
+    both = A & 9 & (B & 5)  # each from 0 on: the lesser of the two limits
+    assert (both.low, both.high) == (0, 5)
 
 
 def test_bits_for_counts() -> None:

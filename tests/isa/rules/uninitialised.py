@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.isa.build import GEMM, LOAD, SCRATCH, STORE, TINY, Builder, compute
-from tests.isa.rules.cases import case
+from tests.isa.rules.cases import WIDE_OUT, case
 from tilewright.isa.functions import AluOp, Combine
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory
@@ -49,6 +49,14 @@ def accumulation_on_nothing(legal: bool) -> Program:
 def a_unit_read_by_the_iteration_that_writes_it(legal: bool) -> Program:
     b = compute(units=1)
     b.alu(function=AluOp.MOV, src=0 if legal else 8, dst=8)
+    return b.program()
+
+
+@case(Rule.UNINITIALISED)
+def a_vector_of_several_units_read_before_it_is_written(legal: bool) -> Program:
+    b = compute(WIDE_OUT, units=16)
+    # vector k + 8 reads what vector k has written, two units each
+    b.alu(function=AluOp.MOV, dst=16 if legal else 18, inner=16, dst_inner=2, src_inner=2, pace=1)
     return b.program()
 
 
