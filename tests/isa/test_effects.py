@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from tests.isa.naive_verifier import Place, places_of
 from tilewright.isa.codec import decode, rows_of
-from tilewright.isa.effects import Access, effects
+from tilewright.isa.effects import Access, effects, micro_ops
 from tilewright.isa.program import Program
 from tilewright.isa.spec import MEMORIES
 from tilewright.isa.uops import UopMemories
@@ -40,3 +42,16 @@ def test_regions_are_the_places_that_micro_ops_touch(seed: int) -> None:
         found = effects(row, uops.step(row), program.config)
         assert set().union(*(_places(a, program) for a in found if a.reads)) == reads
         assert set().union(*(_places(a, program) for a in found if a.writes)) == writes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_micro_ops_are_those_of_every_turn_of_both_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    program = random_program(rng, random_config(rng), 20)
+    counted = micro_ops(program.columns()).tolist()
+    for count, code in zip(counted, decode(program.instructions, program.config), strict=True):
+        if "uop_count" in code.fields:
+            loops = (range(code[name]) for name in ("outer", "inner", "uop_count"))
+            assert count == len(list(product(*loops)))
+        else:
+            assert count == 0
