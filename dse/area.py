@@ -95,11 +95,13 @@ def terms(config: Config) -> dict[str, tuple[float, ...]]:
             1, plain * window, packed * window, vector, acc_row, acc_row * (c.out_units > 1), pick_unit, addresses,
         ),
         # one output of its own: sums of four products, the sum's tree, its register, and the registers of a multiplier,
-        # all of which DSP48E1 takes; two outputs that share multipliers likewise, with both weights made one operand
+        # all of which DSP48E1 takes; two outputs that share multipliers likewise, with both weights made one operand,
+        # last: which is in no DSP48E1 if images share it
         "gemm.dot": (
             plain * taps / 4 * (w + 10), plain * dots * (groups - 1) * (w + 11), plain * dots * (w + 10 + levels),
             plain * taps * (w + 8), packed * taps, packed * taps * w, packed * dots * (groups - 1), packed * dots,
             packed * dots * pair_registers, packed * taps * min(32, w + 25),
+            packed * (c.batch > 1) * taps // c.batch * w,
         ),
         "issue": (1, c.token_depth.bit_length()),
         "load": (1, pick_segment, sram_bits(c)),

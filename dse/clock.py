@@ -1,7 +1,7 @@
 """The clock that a Config's whole design suggests, per board: an estimate, never a timing closure.
 
-The candidates for the longest path are written down as cells and nets, found where the flattened designs of ``tiny``
-and ``pynq-z2`` have theirs (``hw/reports/whole``); cells' delays are those of :mod:`tilewright.hw.timing`.
+The candidates for the longest path are written down as cells and nets, found where flattened designs have theirs
+(``hw/reports/whole``, ``bench/results/whole.json``); cells' delays are those of :mod:`tilewright.hw.timing`.
 Nets are not known without place and route: ``low``, ``mhz`` and ``high`` are long, usual and short ones. Packing is
 taken off all three, as in :func:`tilewright.hw.timing.whole.packed_mhz`, by which the presets' clocks are judged.
 
@@ -50,8 +50,8 @@ class ClockError(TilewrightError):
     """A family or board without delays."""
 
 
-def paths(config: Config) -> list[Path]:
-    """The candidates for the longest path of a Config."""
+def paths(config: Config, family: str) -> list[Path]:
+    """The candidates for the longest path of a Config in a family."""
     carry = Counter(carry_in=1, carry_chain=1, carry_out=1)
     found = [
         Path("LOAD: a beat to the first slot of the next tile", Counter(ff_cq=1, lut=8, ff_control_su=1), 9),
@@ -59,13 +59,23 @@ def paths(config: Config) -> list[Path]:
         Path("LOAD: extent check", carry + Counter(dsp_m_cq=1, lut=4, ff_su=1), 6),
     ]
     if config.dsp_packing:
-        found.append(Path("GEMM: two products of one multiplier", Counter(ff_cq=1, dsp_multiply=1, dsp_add=1), 2))
+        # two weights become one operand: sums of one bit more than a weight, four to a carry cell
+        blocks = -(-(config.weight_bits + 1) // 4)
+        operand = Counter(lut=1, carry_in=1, carry_chain=max(0, blocks - 2), carry_out=int(blocks > 1))
+        product = Counter(ff_cq=1, dsp_multiply=1)
+        if family == "xcup":  # Yosys leaves that sum and the one of two products outside DSP48E2
+            after = Counter(lut=2, carry_in=1, carry_chain=6, carry_out=1, ff_su=1)
+            found.append(Path("GEMM: two weights to the sum of two products", product + operand + after, 6))
+        elif config.batch > 1:  # images share the operand, so no slice's own adder makes it
+            found.append(Path("GEMM: two weights to two multipliers", product + operand + Counter(dsp_add=1), 4))
+        else:
+            found.append(Path("GEMM: two products of one multiplier", product + Counter(dsp_add=1), 2))
     return found
 
 
 def period(config: Config, family: str, net: float) -> float:
     """Nanoseconds of the longest path before packing, with nets of ``net`` ns."""
-    return max(path.period(family, net) for path in paths(config))
+    return max(path.period(family, net) for path in paths(config, family))
 
 
 def estimate(config: Config, target: str | None = None) -> ClockEstimate:
@@ -78,7 +88,7 @@ def estimate(config: Config, target: str | None = None) -> ClockEstimate:
     family = FAMILIES[part] if part else name
     if family not in DELAYS:
         raise ClockError(f"{name}: no delays for it; there are some for {', '.join([*DELAYS, *BOARDS])}")
-    worst = max(paths(config), key=lambda path: path.period(family, JUDGED))
+    worst = max(paths(config, family), key=lambda path: path.period(family, JUDGED))
     mhz, low, high = (
         round(packed_mhz(period(config, family, net)), 1) for net in (JUDGED, max(NETS), min(NETS))
     )  # fmt: skip

@@ -11,7 +11,7 @@ from bench import calibration
 from tests.dse.networks import small_network
 from tilewright.config import PRESETS, Config
 from tilewright.dse import report_data
-from tilewright.dse.area import AREA, KINDS, area, fitted, weighed
+from tilewright.dse.area import AREA, KINDS, area, fitted, terms, weighed
 from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.resources import resources, uncertainty
 from tilewright.dse.search import Search
@@ -80,6 +80,13 @@ def test_random_configs_are_seeded_and_varied() -> None:
     assert len({config.fingerprint for config in drawn.values()}) == len(drawn) == calibration.CONFIGS
     for name in ("batch", "block_in", "block_out", "weight_bits", "act_banks", "axi_bits", "dsp_packing"):
         assert len({getattr(config, name) for config in drawn.values()}) > 1, name
+
+
+def test_two_weights_that_images_share_cost_their_sum_and_registers() -> None:
+    """Yosys maps them to LUTs and flip-flops, one a bit of a weight and multiplier of an image; else to DSP48E1."""
+    for bits in (2, 4, 8):
+        alone, shared = (terms(Config(block_out=8, weight_bits=bits, batch=batch))["gemm.dot"][-1] for batch in (1, 2))
+        assert (alone, shared) == (0, 16 * 4 * bits)
 
 
 def test_the_family_is_that_of_the_boards_part() -> None:
