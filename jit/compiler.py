@@ -204,7 +204,7 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
     if image_shape(before) == image_shape(after):
         return None
     flattens = image_shape(after)[1:3] == (1, 1)
-    conv = all(isinstance(c, g.Conv2D) for c in graph.consumers(op.output))
+    conv = all(isinstance(c, g.Conv2D) and not c.transposed for c in graph.consumers(op.output))
     return None if flattens and conv else "moves channels between pixels"
 
 

@@ -15,6 +15,7 @@ from tilewright.jit.kernels.base import Node, is_uniform, prm_entries
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.matmul import MatMulNode
+from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import lower
 from tilewright.jit.lowering import image_shape
@@ -83,6 +84,8 @@ def _layer_floor(
 
 def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
     """Bytes of a node's prm entries that no node had before."""
+    if isinstance(node, TransposedNode):
+        return sum(_parameter_bytes(phase, seen) for phase in node.by_pixel())
     if isinstance(node, ConvNode | WindowNode):
         requants = [node.requant] if isinstance(node, ConvNode) else [*node.requants.values()]
         vectors = node.out_units // node.config.out_units
@@ -95,6 +98,8 @@ def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
 
 
 def _array_cycles(node: Node, config: Config) -> int:
+    if isinstance(node, TransposedNode):
+        return sum(_array_cycles(phase, config) for phase in node.by_pixel())
     if isinstance(node, ConvNode):
         return node.height * node.width * node.filled_blocks
     if isinstance(node, MatMulNode):
@@ -139,8 +144,19 @@ def _additions(graph: g.Graph, op: g.Op) -> int:
     return math.prod(op.kernel) * math.prod(image_shape(graph.tensors[op.output].shape))
 
 
+def _meetings(size: int, kernel: int, spread: int, dilation: int, before: int) -> int:
+    """How often a kernel's positions meet a pixel of the spread image, along an axis of ``size`` outputs."""
+    places = np.arange(size)[:, None] - before + np.arange(kernel) * dilation
+    return int((places % spread == 0).sum())
+
+
 def layer_macs(graph: g.Graph, op: g.Op) -> int:
-    """Multiply-accumulates of an operator of the graph, zero weights included."""
+    """Multiply-accumulates of an operator of the graph, zero weights included; of a transposed convolution with pixels
+    of the image and its padding, not with what lies between them."""
+    if isinstance(op, g.Conv2D) and op.transposed:
+        sides = zip(image_shape(graph.tensors[op.output].shape)[1:3], op.weight.shape[1:3], op.spread, op.dilation,
+                    op.padding[:2], strict=True)  # fmt: skip
+        return math.prod(_meetings(*side) for side in sides) * op.weight.shape[0] * op.weight.shape[3]
     if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
         _, height, width, _ = image_shape(graph.tensors[op.output].shape)
         return height * width * int(np.prod(op.weight.shape))

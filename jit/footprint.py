@@ -13,6 +13,7 @@ from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode
 from tilewright.jit.kernels.resample import ResampleNode
+from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.tensors import Lowered
 
@@ -41,7 +42,10 @@ def input_bytes(name: str, lowered: Lowered) -> int:
 
 
 def _mark(used: NDArray[np.bool_], node: Node, index: int) -> None:
-    if isinstance(node, ConvNode | WindowNode | ElementwiseNode):
+    if isinstance(node, TransposedNode):
+        for phase in node.by_pixel():
+            _mark(used, phase, index)
+    elif isinstance(node, ConvNode | WindowNode | ElementwiseNode):
         for row, column, units, moves in _taps(node, index):
             rows = np.arange(node.height) * node.strides[0] * moves[0] + row
             columns = np.arange(node.width) * node.strides[1] * moves[1] + column

@@ -89,6 +89,10 @@ class Conv2D(Op):
     ``weight`` is (OC, KH, KW, IC / groups), int8, or int16 within -255..255 (uint8 less its zero point). Biases live
     in ``requant.bias``, with the input's zero point already folded in (so x is used as stored). ``padding`` is
     (top, left, bottom, right).
+
+    A transposed convolution reads the image with ``spread`` - 1 pixels of ``pad_value`` between neighbours, in rows and
+    columns (XLA's ``lhs_dilation``), and may leave out pixels of its result: ``padding`` is that of the image so
+    spread, and may be negative. ``strides`` are (1, 1) then.
     """
 
     weight: NDArray[np.int8]
@@ -98,6 +102,12 @@ class Conv2D(Op):
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     pad_value: int = 0
     groups: int = 1
+    spread: tuple[int, int] = (1, 1)
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the kernel runs over other than the image with padding around it."""
+        return self.spread != (1, 1) or min(self.padding) < 0
 
 
 @dataclass(kw_only=True)

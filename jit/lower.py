@@ -28,6 +28,7 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.resample import ResampleNode
+from tilewright.jit.kernels.transposed import TransposedNode, written_out
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.layout import units_for
 from tilewright.jit.lower_matmul import lower_matmul
@@ -152,7 +153,7 @@ class _Lowering:
         in_units = [units_for(self.spec(t).shape[3], self.config) for t in op.inputs]
         flat = self.flat.get(op.inputs[0])
         _, kh, kw, ic = weight.shape
-        if flat is not None and (kh, kw) == (1, 1):
+        if flat is not None and (kh, kw) == (1, 1) and not op.transposed:
             weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
             _, kh, kw, ic = weight.shape
         elif packs_patches(self, op, kh, kw, ic):
@@ -161,11 +162,21 @@ class _Lowering:
             pad, strides, dilation, ic = (0, 0, 0, 0), (1, 1), (patched.dilation, 1), weight.shape[3]
         if ic > sum(in_units) * self.config.lanes:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
+        if op.transposed:
+            weight = written_out(weight, dilation, op.spread)
         parts = weight_parts(weight, self.config.weight_bits, op.name)
         weight = parts[0]
         if len(parts) > 1:  # the input is read once for each part of the weights
             weight = side_by_side(parts, sum(in_units) * self.config.lanes)
             inputs, in_units = inputs * len(parts), in_units * len(parts)
+        if op.transposed:
+            node = TransposedNode(
+                name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output,
+                out=self.output(op), weight=weight, requant=op.requant, spread=op.spread, dilation=dilation,
+                pad=pad[:2], pad_constant=pad_constant, in_units=in_units, in_size=(source.shape[1], source.shape[2]),
+            )  # fmt: skip
+            self.nodes += node.by_pixel() if self.tiled else [node]
+            return
         self.nodes.append(
             ConvNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output,
@@ -329,7 +340,7 @@ class _Lowering:
         before, after = self.spec(op.inputs[0]).shape, self._image(self.graph.tensors[op.output].shape)
         if before != after:
             consumers = self.graph.consumers(op.output)
-            if after[1:3] != (1, 1) or not all(isinstance(c, g.Conv2D) for c in consumers):
+            if after[1:3] != (1, 1) or not all(isinstance(c, g.Conv2D) and not c.transposed for c in consumers):
                 raise PlaceError(f"{op.name}: reshape {before} -> {after} moves channels between pixels")
             self.flat[op.output] = (before[1], before[2], before[3])
         self.alias[op.output] = self.resolve(op.inputs[0])

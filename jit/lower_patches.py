@@ -31,7 +31,7 @@ class Patched(NamedTuple):
 
 def packs_patches(at: Lowering, op: g.Conv2D, kh: int, kw: int, ic: int) -> bool:
     """Whether a convolution's input is packed as patches: a network input of few channels."""
-    if op.inputs[0] not in at.graph.inputs or kh * kw == 1:
+    if op.inputs[0] not in at.graph.inputs or kh * kw == 1 or op.transposed:
         return False
     packed = -(-kh * kw * ic // at.config.block_in)
     return packed < kh * kw * -(-ic // at.config.block_in)

@@ -42,6 +42,8 @@ def _padded(reader: g.Op, pad: g.Op) -> g.Op | None:
     assert isinstance(pad, g.Pad)
     if not isinstance(reader, (g.Conv2D, g.DepthwiseConv2D, g.MaxPool2D, g.Pad)):
         return None
+    if isinstance(reader, g.Conv2D) and reader.transposed:
+        return None
     value = _LOWEST if isinstance(reader, g.MaxPool2D) else reader.pad_value
     top, left, bottom, right = (own + more for own, more in zip(reader.padding, pad.padding, strict=True))
     padding = (top, left, bottom, right)

@@ -44,9 +44,22 @@ def apply_scale(x: Array, scale: g.Scale) -> NDArray[np.int32]:
 
 
 def pad(x: Array, padding: tuple[int, int, int, int], value: int) -> Array:
-    """An NHWC image surrounded by ``padding`` = (top, left, bottom, right) pixels of ``value``."""
-    top, left, bottom, right = padding
-    return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=value)
+    """An NHWC image with ``padding`` = (top, left, bottom, right) pixels of ``value`` around it, or so many less."""
+    top, left, bottom, right = (max(0, p) for p in padding)
+    wide = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=value)
+    top, left, bottom, right = (max(0, -p) for p in padding)
+    return wide[:, top : wide.shape[1] - bottom, left : wide.shape[2] - right]
+
+
+def read_by(op: g.Conv2D, x: Array) -> Array:
+    """The image that a convolution's kernel runs over: spread, with its padding, less what is left out."""
+    if op.spread == (1, 1):
+        return pad(x, op.padding, op.pad_value)
+    n, height, width, channels = x.shape
+    down, across = op.spread
+    wide = np.full((n, (height - 1) * down + 1, (width - 1) * across + 1, channels), op.pad_value, x.dtype)
+    wide[:, ::down, ::across] = x
+    return pad(wide, op.padding, op.pad_value)
 
 
 def windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilation: tuple[int, int] = (1, 1)) -> Array:
@@ -58,7 +71,7 @@ def windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilatio
 
 def _conv2d(op: g.Conv2D, x: Array) -> Array:
     channels_out, kh, kw, per_group = op.weight.shape
-    view = windows(pad(x, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)
+    view = windows(read_by(op, x), (kh, kw), op.strides, op.dilation)
     n, oh, ow = view.shape[:3]
     out_per_group = channels_out // op.groups
     acc = np.empty((n, oh, ow, channels_out), np.int64)

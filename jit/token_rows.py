@@ -27,7 +27,7 @@ def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:
 
 def _by_pixel(graph: Graph, op: Op) -> bool:
     if isinstance(op, g.Conv2D):
-        return op.weight.shape[1:3] == (1, 1) and op.strides == (1, 1) and not any(op.padding)
+        return op.weight.shape[1:3] == (1, 1) and op.strides == op.spread == (1, 1) and not any(op.padding)
     if isinstance(op, (g.Pairwise, g.Reshape, g.Concat)):
         return len({shape[-3:-1] for shape in _shapes(graph, op)}) == 1
     return isinstance(op, (g.MatMul, g.Requantize))

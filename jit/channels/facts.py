@@ -41,6 +41,10 @@ class Facts:
             return self
         return Facts(np.minimum(self.lo, value), np.maximum(self.hi, value), self.same)
 
+    def read_by(self, op: g.Conv2D) -> Facts:
+        """Of what a convolution's kernel runs over."""
+        return self.padded((1, 1, 1, 1) if op.spread != (1, 1) else op.padding, op.pad_value)
+
 
 def unknown(shape: tuple[int, ...]) -> Facts:
     """Of an int8 tensor that may hold anything."""
@@ -76,7 +80,7 @@ def _requantized(requant: g.Requant, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
 
 
 def _conv2d(op: g.Conv2D, x: Facts) -> Facts:
-    x = x.padded(op.padding, op.pad_value)
+    x = x.read_by(op)
     outputs, kh, kw, per_group = op.weight.shape
     taps = op.weight.reshape(op.groups, -1, kh * kw, per_group)
     middle, spread = ((end.reshape(op.groups, -1, 1)).astype(np.float64) for end in (x.hi + x.lo, x.hi - x.lo))

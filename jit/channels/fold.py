@@ -19,7 +19,7 @@ _INT32 = np.iinfo(np.int32)
 
 def fold(op: Conv2D, x: Facts) -> Conv2D:
     """The same layer, the weights of whose input channels are zero where others, or the bias, can stand for them."""
-    return _merged(_without_constants(op, x.padded(op.padding, op.pad_value)), x)
+    return _merged(_without_constants(op, x.read_by(op)), x)
 
 
 def _without_constants(op: Conv2D, x: Facts) -> Conv2D:

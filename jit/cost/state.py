@@ -127,7 +127,7 @@ def lowest_row(k: int, buffers: Any, readers: Any, edges: Any, nodes: Any, state
         groups = nodes[layer, a.N_GROUPS]
         if groups > 0 and state[layer, S_CHUNK] < nodes[layer, a.N_PIECES] - 1:
             row = nodes[layer, a.N_HEIGHT] * state[layer, S_GROUP] // groups
-        lowest = min(lowest, max(0, row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + buffers[k, b.B_TOP]))
+        lowest = min(lowest, max(0, a.first_read(edges[e], row) + buffers[k, b.B_TOP]))
     return lowest
 
 

@@ -122,8 +122,7 @@ def earliest(layer: int, w: Work, p: State, planned: bool) -> float:
     row = last_row(nodes[layer], state[layer])
     for e in range(w.layers[layer, a.L_EDGE], w.layers[layer, a.L_EDGE] + w.layers[layer, a.L_EDGES]):
         k = w.edge_buffer[e]
-        last = row * edges[e, a.E_STRIDE] + edges[e, a.E_OFFSET] + edges[e, a.E_SPAN] - 1
-        last = max(0, min(last + buffers[k, b.B_TOP], buffers[k, b.B_ROWS] - 1))
+        last = max(0, min(a.last_read(edges[e], row) + buffers[k, b.B_TOP], buffers[k, b.B_ROWS] - 1))
         if last >= p.ready[k]:
             return np.inf
         t = max(t, p.rows[buffers[k, b.B_FIRST] + last])

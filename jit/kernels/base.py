@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,18 @@ class Emit(Protocol):
         """Emit a RESCALE out of ``source``, looked up in ``table`` (made resident if it is not)."""
 
 
+class Lattice(NamedTuple):
+    """The pixels of ``output`` that a node writes: every ``down``-th row from ``row`` on, and columns likewise."""
+
+    down: int = 1
+    row: int = 0
+    across: int = 1
+    column: int = 0
+
+
+EVERY_PIXEL = Lattice()
+
+
 @dataclass(kw_only=True)
 class Node(ABC):
     """Base of the lowering rules. ``tasks`` and ``chunks`` are there once the node is cut."""
@@ -129,6 +141,7 @@ class Node(ABC):
     output: str
     out: TensorSpec
     first_unit: int = 0  #: of each pixel of ``output``, from which on this node writes its channels
+    lattice: Lattice = EVERY_PIXEL  #: of a node that makes part of a tensor; other than of all pixels in tiles alone
     tasks: list[Task] = field(default_factory=list, init=False)
     #: whether tasks read one input each, so that one bank of acc is the node's from its first task to its last
     by_inputs: bool = field(default=False, init=False)
@@ -166,8 +179,19 @@ class Node(ABC):
     def reads(self, index: int) -> tuple[int, int, int]:
         """(stride, offset, span): output row r reads ``span`` rows of input ``index`` from ``r * stride + offset`` on.
 
-        Rows are unpadded; they may reach into padding.
+        Rows are unpadded; they may reach into padding. Where only every n-th of such rows is one (:meth:`every`), those
+        of them are read.
         """
+
+    def every(self, index: int) -> int:
+        """How far apart the rows of input ``index`` lie among those that :meth:`reads` counts."""
+        return 1
+
+    def rows_read(self, first: int, last: int, index: int) -> tuple[int, int]:
+        """First and last row of input ``index`` that the output rows from ``first`` to ``last`` read."""
+        stride, offset, span = self.reads(index)
+        every = self.every(index)
+        return -(-(first * stride + offset) // every), (last * stride + offset + span - 1) // every
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         """(top, left, bottom, right) pixels of padding that input ``index`` must be stored with."""
@@ -222,8 +246,7 @@ class Node(ABC):
         """
         if task.source not in (-1, index):
             return NO_ROW, -1
-        stride, offset, span = self.reads(index)
-        return task.row * stride + offset, task.last * stride + offset + span - 1
+        return self.rows_read(task.row, task.last, index)
 
     def gemm_cycles(self, task: Task) -> int:
         """Cycles a task keeps GEMM busy."""

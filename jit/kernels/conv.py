@@ -39,7 +39,7 @@ class ConvNode(Node):
 
     def extents(self) -> tuple[int, ...]:
         _, kh, kw, _ = self.weight.shape
-        blocks = np.diff(self._starts)
+        blocks = np.diff(self.starts)
         return (
             t.CONV, self.height, self.width, self.out_units, kh, kw, sum(self.in_units), self.in_width,
             self.pad[1] + self.pad[3], *self.strides, 1, 0, 0, 0, 0, 1, int(blocks.max()), int(blocks.sum()),
@@ -98,8 +98,8 @@ class ConvNode(Node):
         return self._work[1]
 
     @cached_property
-    def _starts(self) -> list[int]:
-        """Blocks computed before each vector, and of all."""
+    def starts(self) -> list[int]:
+        """Blocks computed before each vector, and of all vectors."""
         return [0, *np.cumsum(self._work[0].sum(axis=1)).tolist()]
 
     @cached_property
@@ -113,7 +113,7 @@ class ConvNode(Node):
         return self.filled_blocks, self.out_units // self.config.out_units
 
     def constants(self, lo: int, hi: int) -> Chunk:
-        return Chunk(self._constants.weights[self._starts[lo] : self._starts[hi]], self._constants.prm[lo:hi])
+        return Chunk(self._constants.weights[self.starts[lo] : self.starts[hi]], self._constants.prm[lo:hi])
 
     def cut(self, row: Sequence[int]) -> None:
         """A layer of one pixel over slices takes each as it comes: its weights cross the bus while others are made."""
@@ -138,7 +138,7 @@ class ConvNode(Node):
     def gemm_cycles(self, task: Task) -> int:
         if task.source >= 0:
             return len(self._chunks[task.chunk].weights)
-        return (self._starts[task.hi] - self._starts[task.lo]) * self.width
+        return (self.starts[task.hi] - self.starts[task.lo]) * self.width
 
     def alu_cycles(self, task: Task) -> int:
         return super().alu_cycles(task) if task.finishes else 0
@@ -178,32 +178,48 @@ class ConvNode(Node):
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
         return [self._uops(buffers[i], blocks, entry) for run in self.runs for i, entry, _, blocks in run.inputs]
 
+    def sums(
+        self, e: Emit, sources: Sequence[Buffer], *, row: int, lo: int, hi: int, width: int, wgt: int, acc: int,
+        pixel: int, source: int = -1,
+    ) -> None:  # fmt: skip
+        """Emit the GEMMs of the vectors [lo, hi) over the first ``width`` pixels of a row, of one source or all (-1).
+
+        ``wgt`` is where vector 0 would have its weights, ``acc`` where vector ``lo`` goes, pixels ``pixel`` units
+        apart.
+        """
+        c = self.config
+        step = c.in_units
+        for run in self.runs:
+            first, last = max(run.lo, lo), min(run.hi, hi)
+            if first >= last:
+                continue
+            weights = wgt + self.starts[first]
+            for index, entry, block, blocks in run.inputs:
+                if source not in (-1, index):
+                    continue
+                buffer = sources[index]
+                place = block + (first - run.lo) * run.shift
+                e.gemm(
+                    self._uops(buffer, blocks, entry),
+                    outer=last - first, inner=width,
+                    dst=acc + (first - lo) * c.out_units, dst_outer=c.out_units, dst_inner=pixel,
+                    src=buffer.offset(row * self.strides[0] - self.pad[0], -self.pad[1], place * step),
+                    src_outer=run.shift * step, src_inner=self.strides[1] * buffer.units,
+                    wgt=weights if self.by_inputs else weights + entry,
+                    wgt_outer=len(blocks if self.by_inputs else run.blocks),
+                    **buffer.wrap,
+                )  # fmt: skip
+
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
-        pixel, step = vectors * c.out_units, c.in_units
+        pixel = vectors * c.out_units
         if self.by_inputs:  # all vectors lie side by side until the last input
             acc += task.lo * c.out_units
-        for run in self.runs:
-            lo, hi = max(run.lo, task.lo), min(run.hi, task.hi)
-            if lo >= hi:
-                continue
-            weights = e.weight_base(task.chunk) + self._starts[lo] - self._starts[start]
-            for index, entry, first, blocks in run.inputs:
-                if task.source not in (-1, index):
-                    continue
-                source = e.buffer(self.inputs[index])
-                block = first + (lo - run.lo) * run.shift
-                e.gemm(
-                    self._uops(source, blocks, entry),
-                    outer=hi - lo, inner=self.width,
-                    dst=acc + (lo - task.lo) * c.out_units, dst_outer=c.out_units, dst_inner=pixel,
-                    src=source.offset(task.row * self.strides[0] - self.pad[0], -self.pad[1], block * step),
-                    src_outer=run.shift * step, src_inner=self.strides[1] * source.units,
-                    wgt=weights if self.by_inputs else weights + entry,
-                    wgt_outer=len(blocks if self.by_inputs else run.blocks),
-                    **source.wrap,
-                )  # fmt: skip
+        self.sums(
+            e, [e.buffer(name) for name in self.inputs], row=task.row, lo=task.lo, hi=task.hi, width=self.width,
+            wgt=e.weight_base(task.chunk) - self.starts[start], acc=acc, pixel=pixel, source=task.source,
+        )  # fmt: skip
         for out in e.outputs(self.output) if task.finishes else ():
             e.requantize(
                 self.requant, out,

@@ -41,7 +41,7 @@ def network_tables(
     edges: list[tuple[int, ...]] = []
     for index, (node, read) in enumerate(zip(nodes, inputs, strict=True)):
         layers.append((*node.extents(), number[node.output], len(edges), len(read)))
-        edges += [(index, number[x], *node.reads(k), *node.padding(k)) for k, x in enumerate(read)]
+        edges += [(index, number[x], *node.reads(k), *node.padding(k), node.every(k)) for k, x in enumerate(read)]
     makers: list[int] = []
     rows: list[tuple[int, ...]] = []
     for name in number:
@@ -49,7 +49,7 @@ def network_tables(
         rows.append((*tensors[name], name in outputs, len(makers), len(made)))
         makers += made
     return NetworkTables(
-        _table(layers, 22), _table(edges, 9), _table(rows, 6), np.array(makers, np.int64),
+        _table(layers, 22), _table(edges, 10), _table(rows, 6), np.array(makers, np.int64),
         tuple(n.name for n in nodes), tuple(n.layer for n in nodes), tuple(number),
     )  # fmt: skip
 

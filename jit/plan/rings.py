@@ -27,16 +27,17 @@ def window_rows(nodes: Any, edges: Any, buffers: Any, edge_buffer: Any) -> Any:
     for e in range(len(edges)):
         row, node = buffers[edge_buffer[e]], nodes[edges[e, t.E_LAYER]]
         stride, offset, span = edges[e, t.E_STRIDE], edges[e, t.E_OFFSET], edges[e, t.E_SPAN]
+        every = edges[e, t.E_EVERY]
         row[b.B_STEP] = 2 if is_twin(node[t.N_MODE]) else 1
         span = in_twos((node[t.N_ROWS] - 1) * stride + span, row) - (node[t.N_ROWS] - 1) * stride
-        rows[e] = (node[t.N_OPEN] - 1) * stride + span
+        rows[e] = ((node[t.N_OPEN] - 1) * stride + span - 1) // every + 1
         last = row[b.B_HEIGHT] - 1
-        position = max(0, (last - offset - span) // stride + 1) if stride else 0
+        position = max(0, (last * every - offset - span) // stride + 1) if stride else 0
         position -= position % node[t.N_ROWS]
         if node[t.N_GROUPS]:
             position = node[t.N_HEIGHT] - node[t.N_OPEN]
         if position < node[t.N_HEIGHT]:
-            lowest = max(-row[b.B_TOP], position * stride + offset)
+            lowest = max(-row[b.B_TOP], t.first_read(edges[e], position))
             rows[e] = max(rows[e], last + row[b.B_BOTTOM] - lowest + 1)
         rows[e] = in_twos(rows[e], row)
     return rows
@@ -126,9 +127,8 @@ def _lag(edge: int, first: int, layers: Any, edges: Any, nodes: Any, tensors: in
                 continue
         row = _group(nodes[layer], row)[1]
         for e in range(layers[layer, t.L_EDGE], layers[layer, t.L_EDGE] + layers[layer, t.L_EDGES]):
-            last = row * edges[e, t.E_STRIDE] + edges[e, t.E_OFFSET] + edges[e, t.E_SPAN] - 1
-            highest[edges[e, t.E_TENSOR]] = max(highest[edges[e, t.E_TENSOR]], last)
-    low = _group(nodes[join], middle)[0] * edges[edge, t.E_STRIDE] + edges[edge, t.E_OFFSET]
+            highest[edges[e, t.E_TENSOR]] = max(highest[edges[e, t.E_TENSOR]], t.last_read(edges[e], row))
+    low = t.first_read(edges[edge], _group(nodes[join], middle)[0])
     return highest[edges[edge, t.E_TENSOR]] - low + 2
 
 

@@ -187,7 +187,10 @@ def _ring(graph: Graph, tensor: str, spare: int) -> int:
     rows = 1
     for op in graph.consumers(tensor):
         if isinstance(op, (g.DepthwiseConv2D, g.Conv2D)):
-            rows = max(rows, (op.weight.shape[0 if isinstance(op, g.DepthwiseConv2D) else 1] - 1) * op.dilation[0] + 1)
+            kernel, spread = op.weight.shape[0], 1
+            if isinstance(op, g.Conv2D):
+                kernel, spread = op.weight.shape[1], op.spread[0]
+            rows = max(rows, (kernel - 1) * op.dilation[0] // spread + 1)
         elif isinstance(op, (g.AvgPool2D, g.MaxPool2D)):
             rows = max(rows, op.kernel[0])
     return min(height, rows + spare) * (width + 2)

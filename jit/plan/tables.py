@@ -6,11 +6,14 @@ free of constants and of the sizes of memories.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import Engine, instruction_width, uop_width
+from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.strips import MOST_ROWS, emit_mode
 
 Table = NDArray[np.int64]
@@ -18,11 +21,13 @@ CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
 
 # a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges. Blocks of weights
 # that are computed, zeros left out: the most of a vector, and of all; in window mode the distance of kernel rows, and
-# units times parts, and as its frame whether the rows that it reads may lie in twos
+# units times parts, and as its frame whether the rows that it reads may lie in twos. A transposed convolution has its
+# phases of columns as parts, which share its width and are units of it, and those of rows as counts
 (L_KIND, L_HEIGHT, L_WIDTH, L_UNITS, L_KH, L_KW, L_IN_UNITS, L_IN_WIDTH, L_FRAME, L_STRIDE_Y, L_STRIDE_X, L_PARTS,
  L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_MOST, L_BLOCKS, L_OUTPUT, L_EDGE, L_EDGES) = range(22)  # fmt: skip
-# an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on
-E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT = range(9)
+# an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on, of which
+# every n-th is one of the tensor's (:func:`first_read`, :func:`last_read`)
+E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT, E_EVERY = range(10)
 # a tensor; its makers stand together in the list of makers
 T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
 # a layer as it is cut on a Config (:mod:`tilewright.jit.plan.cut`). prm and wgt entries of a chunk of n vectors:
@@ -38,6 +43,18 @@ T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
  C_UOP_BYTES, C_INSTRUCTION, C_STRIP, C_ROW) = range(20)  # fmt: skip
 
 LONGEST = 16  #: layers of one group
+
+
+@compiled
+def first_read(edge: Any, row: int) -> int:
+    """The first row that output row ``row`` reads by an edge."""
+    return -(-(row * edge[E_STRIDE] + edge[E_OFFSET]) // edge[E_EVERY])
+
+
+@compiled
+def last_read(edge: Any, row: int) -> int:
+    """The last row that output row ``row`` reads by an edge."""
+    return (row * edge[E_STRIDE] + edge[E_OFFSET] + edge[E_SPAN] - 1) // edge[E_EVERY]
 
 
 def config_table(config: Config, strip: int = MOST_ROWS) -> Table:

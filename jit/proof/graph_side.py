@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arithmetic import Rounding
+from tilewright.isa.arithmetic import Rounding, wrap_int32
 from tilewright.jit import graph as g
 from tilewright.jit.errors import Unfollowed
 from tilewright.jit.proof.algebra import LINEAR, MAXSET, MINSET, PLAIN, SUM_TERMS, table_form
@@ -20,7 +21,7 @@ from tilewright.jit.proof.elements import (
     reduce_elements,
     requantize_elements,
 )
-from tilewright.jit.reference import apply_scale, by_head, of_heads, pad, sliced, valid_counts, windows
+from tilewright.jit.reference import apply_scale, by_head, of_heads, pad, read_by, sliced, valid_counts, windows
 
 Elements = NDArray[np.float64]
 
@@ -105,7 +106,7 @@ def _matmul(op: g.MatMul, seed: int, a: Elements, b: Elements) -> Elements:
 
 def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
     channels_out, kh, kw, per_group = op.weight.shape
-    view = windows(pad(x, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)[0]
+    view = windows(read_by(op, x), (kh, kw), op.strides, op.dilation)[0]
     oh, ow = view.shape[:2]
     out_per_group, depth = channels_out // op.groups, kh * kw * per_group
     acc = np.empty((oh, ow, channels_out))
@@ -118,7 +119,24 @@ def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
             part = view[y : y + rows, :, inputs].transpose(0, 1, 3, 4, 2)
             count = part.shape[0]
             acc[y : y + rows, :, outputs] = _products(part.reshape(count * ow, depth), kernel).reshape(count, ow, -1)
-    return _sum(acc[None], op.weight.reshape(channels_out, -1), op.requant, seed)
+    if op.spread == (1, 1):
+        return _sum(acc[None], op.weight.reshape(channels_out, -1), op.requant, seed)
+    result = np.empty((1, *acc.shape))
+    for down, across in np.ndindex(*op.spread):
+        places = (slice(down, None, op.spread[0]), slice(across, None, op.spread[1]))
+        met = [
+            (first - before + np.arange(kernel) * apart) % step == 0
+            for first, before, kernel, apart, step in zip(
+                (down, across), op.padding[:2], (kh, kw), op.dilation, op.spread, strict=True
+            )
+        ]
+        used = op.weight[:, met[0]][:, :, met[1]]
+        # what lies between pixels is a constant, which the result does not hang on
+        sums = (weight.sum(axis=(1, 2, 3), dtype=np.int64) for weight in (op.weight, used))
+        between = op.pad_value * np.subtract(*sums)
+        requant = replace(op.requant, bias=wrap_int32(op.requant.bias + between).astype(np.int32))
+        result[0][places] = _sum(acc[places] - between, used.reshape(channels_out, used[0].size), requant, seed)
+    return result
 
 
 def _tap_sums(x: Elements, kernel: tuple[int, int], strides: Any, dilation: Any, weight: Any) -> Elements:

@@ -86,7 +86,9 @@ def _of_rows(op: Op, rows: Rows, out: int, heights: list[int]) -> tuple[Op, list
     """For rows of a result of ``out`` rows from inputs of so many."""
     if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
         kernel = op.weight.shape[0 if isinstance(op, g.DepthwiseConv2D) else 1]
-        padding, taken = _window(op, rows, heights[0], (kernel - 1) * op.dilation[0] + 1, op.strides[0], op.padding)
+        extent = (kernel - 1) * op.dilation[0] + 1
+        spread = op.spread[0] if isinstance(op, g.Conv2D) else 1
+        padding, taken = _window(op, rows, heights[0], extent, op.strides[0], op.padding, spread)
         return replace(op, padding=padding), [taken]
     if isinstance(op, (g.AvgPool2D, g.MaxPool2D)):
         padding, taken = _window(op, rows, heights[0], op.kernel[0], op.strides[0], op.padding)
@@ -110,12 +112,13 @@ def _of_rows(op: Op, rows: Rows, out: int, heights: list[int]) -> tuple[Op, list
 
 
 def _window(
-    op: Op, rows: Rows, height: int, extent: int, stride: int, padding: tuple[int, int, int, int]
+    op: Op, rows: Rows, height: int, extent: int, stride: int, padding: tuple[int, int, int, int], spread: int = 1
 ) -> tuple[tuple[int, int, int, int], Rows]:
-    """The padding that remains, and the rows that windows of ``extent`` rows read: padding is at true edges alone."""
+    """The padding that remains, and the rows that windows of ``extent`` rows read, of which those of the input are
+    ``spread`` apart: padding is at true edges alone."""
     top, left, _, right = padding
     first, last = rows[0] * stride - top, (rows[1] - 1) * stride - top + extent
-    taken = max(first, 0), min(last, height)
+    taken = max(-(-first // spread), 0), min((last - 1) // spread + 1, height)
     if taken[0] >= taken[1]:
         raise Uncut(f"{op.name} ({op.kind}): rows {rows[0]}:{rows[1]} are made of padding alone")
-    return (taken[0] - first, left, last - taken[1], right), taken
+    return (taken[0] * spread - first, left, last - (taken[1] - 1) * spread - 1, right), taken

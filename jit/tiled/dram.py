@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import STRIDE_BITS
+from tilewright.jit.kernels.base import Lattice
 from tilewright.jit.tiled.geometry import Patch, Tile
 from tilewright.jit.writer import InstructionWriter
 
@@ -85,14 +86,16 @@ class Mover:
 
     def store(
         self, tile: Tile, stored: Stored, unit: int, units: int, base: int, wrap: dict[str, int],
-        dram: NDArray[np.int64] | None,
+        dram: NDArray[np.int64] | None, lattice: Lattice,
     ) -> None:  # fmt: skip
-        """A tile of ``units`` units a pixel, compact in act at ``base``, to units from ``unit`` on of the tensor."""
+        """A tile of ``units`` units a pixel, compact in act at ``base``, to units from ``unit`` on of the pixels of the
+        tensor that ``lattice`` says."""
         loops = [
-            _Loop(tile.rows, tile.columns * units, stored.width * stored.units),
-            _Loop(tile.columns, units, stored.units),
+            _Loop(tile.rows, tile.columns * units, lattice.down * stored.width * stored.units),
+            _Loop(tile.columns, units, lattice.across * stored.units),
         ]
-        first = (tile.top * stored.width + tile.left) * stored.units + unit
+        row, column = tile.top * lattice.down + lattice.row, tile.left * lattice.across + lattice.column
+        first = (row * stored.width + column) * stored.units + unit
         for fields in self._fields(loops, units, base, first, stored):
             self.writer.store_tile({**fields, **wrap}, dram)
 

@@ -184,7 +184,7 @@ class TileEmitter:
             stored, unit_of = self._stored[chain.last.node.output], chain.last.first_unit
             self._mover.store(
                 item.tile, stored, unit_of + item.lo * self.config.out_units, units, result.base, self._wrap,
-                np.array([item.number]),
+                np.array([item.number]), chain.last.node.lattice,
             )  # fmt: skip
             loads.written.add(item.number)
         loads.release(loads.results, step)

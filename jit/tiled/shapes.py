@@ -22,7 +22,8 @@ def tiled_forms(lowered: Lowered, config: Config) -> list[list[Chain]]:
 def chain_shape(chain: Chain, lowered: Lowered) -> LayerShape:
     """What the choice of a chain's cut looks at."""
     units = [lowered.tensors[t][2] for t in chain.leader.sources]
-    return chain.shape(units, lowered.tensors[chain.last.node.output][2])
+    node = chain.last.node
+    return chain.shape(units, lowered.tensors[node.output][2] * node.lattice.across)
 
 
 @dataclass(frozen=True)

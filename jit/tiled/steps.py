@@ -122,10 +122,11 @@ class Items:
         ]
         in_turn = zip(*made, strict=True) if cut.tiles_first else made
         self.of.append([item for items in in_turn for item in items])
-        first = chain.last.first_unit
+        first, lattice = chain.last.first_unit, chain.last.node.lattice
         self._writers.setdefault(chain.last.node.output, []).append(
             _Grid(
-                _bounds(split_evenly(node.height, cut.rows)), _bounds(split_evenly(node.width, cut.columns)),
+                [bound * lattice.down for bound in _bounds(split_evenly(node.height, cut.rows))],
+                [bound * lattice.across for bound in _bounds(split_evenly(node.width, cut.columns))],
                 [first + bound * step for bound in _bounds(chunks)], self.count,
             )
         )  # fmt: skip

@@ -56,6 +56,20 @@ class GraphBuilder:
         )  # fmt: skip
         return self._add(op)
 
+    def transposed(self, x, oc, kernel=(2, 2), spread=(2, 2), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1):
+        """``padding`` is that of the spread image, negative where pixels are left out."""
+        _, h, w, ic = self.shape(x)
+        weight = self.rng.integers(-127, 128, (oc, *kernel, ic // groups)).astype(np.int8)
+        wide = [(size - 1) * step + 1 for size, step in zip((h, w), spread, strict=True)]
+        shape = _spatial(wide[0], wide[1], kernel, (1, 1), padding, dilation)
+        magnitude = 60.0 * 60.0 * np.sqrt(max(1, np.prod(kernel) / np.prod(spread)) * ic / groups)
+        op = g.Conv2D(
+            name=self._name("transposed"), inputs=[x], output=self._new((1, *shape, oc)), weight=weight,
+            requant=self.requant(oc, magnitude), dilation=dilation, padding=padding, spread=spread,
+            pad_value=self.tensors[x].zero_point, groups=groups,
+        )  # fmt: skip
+        return self._add(op)
+
     def dense(self, x, oc):
         _, h, w, _ = self.shape(x)
         assert (h, w) == (1, 1)

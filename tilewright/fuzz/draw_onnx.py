@@ -119,8 +119,11 @@ def _depthwise(d: OnnxDrawer, x: str) -> str:
 
 def _conv_transpose(d: OnnxDrawer, x: str) -> str:
     kernel, stride = d.pick([[2, 2], [3, 3], d.kernel()]), d.pick([[2, 2], [1, 1], d.stride()])
+    if d.chance(0.4):
+        kernel, stride = [d.between(1, 5), d.between(1, 5)], [d.between(1, 4), d.between(1, 4)]
     args = {k: v for k, v in _layer(d).items() if not k.startswith("weight")}
-    pads = [d.between(0, (kernel[a % 2] - 1) // 2) for a in range(4)]
+    most = [k - 1 if d.chance(0.2) else (k - 1) // 2 for k in kernel]
+    pads = [d.between(0, most[a % 2]) if d.shape(x)[2 + a % 2] > 2 else 0 for a in range(4)]
     extra = [d.between(0, s - 1) if d.chance(0.3) else 0 for s in stride]
     outputs = {"channels": d.channels(), "groups": 1}
     if d.chance(0.12):

@@ -111,6 +111,10 @@ def _depthwise(d: Drawer, x: str) -> str:
 def _transpose_conv(d: Drawer, x: str) -> str:
     args = _window(d)
     args.pop("dilation", None)
+    if d.chance(0.4):
+        args |= {"kernel": [d.between(1, 5), d.between(1, 5)], "stride": [d.between(1, 4), d.between(1, 4)]}
+    if d.chance(0.2):
+        args["more"] = [d.between(-3, 3), d.between(-3, 3)]
     return d.step("transpose_conv", x, channels=d.channels(), bias=d.chance(0.7), **args, **_layer(d))
 
 

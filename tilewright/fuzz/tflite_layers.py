@@ -57,15 +57,18 @@ class Layers(TfliteBase):
         return self._layer(name, "DepthwiseConv2DOptions", x, shape, weight, 3, fields, least=4, **layer)
 
     def transpose_conv(
-        self, x: Tensor, channels: int, kernel: Size = 3, stride: Size = 2, padding: str = "same", **layer: Any
-    ) -> Tensor:
-        """TRANSPOSE_CONV: "same" gives size * stride, "valid" (size - 1) * stride + kernel."""
+        self, x: Tensor, channels: int, kernel: Size = 3, stride: Size = 2, padding: str = "same", more: Size = 0,
+        **layer: Any,
+    ) -> Tensor:  # fmt: skip
+        """TRANSPOSE_CONV: "same" gives size * stride, "valid" (size - 1) * stride + kernel, and ``more`` pixels as far
+        as a convolution back gives the same size."""
         self._need_rank("TRANSPOSE_CONV", x, 4)
         kernels, strides = pair(kernel), pair(stride)
-        sizes = [
-            n * s if padding == "same" else (n - 1) * s + max(k, s)
-            for n, k, s in zip(x.shape[1:3], kernels, strides, strict=True)
-        ]
+        sizes = []
+        for n, k, s, extra in zip(x.shape[1:3], kernels, strides, pair(more), strict=True):
+            size = n * s if padding == "same" else (n - 1) * s + max(k, s)
+            least = (n - 1) * s + (1 if padding == "same" else k)
+            sizes.append(min(max(size + extra, least), least + s - 1))
         shape = (1, sizes[0], sizes[1], channels)
         weight, fields = (channels, *kernels, x.shape[3]), self._window(stride, padding)
         return self._layer("TRANSPOSE_CONV", "TransposeConvOptions", x, shape, weight, 0, fields, **layer)

@@ -96,7 +96,7 @@ def _chosen_pixels(layer: Layer, x: Operand, rows: Positions, columns: Positions
 
 
 def _resampled(layer: Layer, x: Operand, rows: Positions, columns: Positions) -> Operand:
-    """These rows and columns in any order; zeros where one is -1."""
+    """These rows and columns in any order."""
     return _append(
         layer, Resample, x, (1, len(rows), len(columns), x.shape[3]), rows=_picks(rows, x.shape[1]),
         columns=_picks(columns, x.shape[2]), offset=0, requant=identity_requant(x.shape[3]),
@@ -104,16 +104,10 @@ def _resampled(layer: Layer, x: Operand, rows: Positions, columns: Positions) ->
 
 
 def _picks(places: Positions, size: int) -> NDArray[np.int32]:
-    """The matrix (places, size) with a 1 in each row at its place, none where that is -1."""
-    matrix, there = np.zeros((len(places), size), np.int32), np.flatnonzero(places >= 0)
-    matrix[there, places[there]] = 1
+    """The matrix (places, size) with a 1 in each row at its place."""
+    matrix = np.zeros((len(places), size), np.int32)
+    matrix[np.arange(len(places)), places] = 1
     return matrix
-
-
-def _apart(count: int, step: int) -> Positions:
-    """Places of rows or columns that are ``step`` apart in a result of ``count``, -1 between them."""
-    places = np.arange(count)
-    return np.where(places % step == 0, places // step, -1)
 
 
 def channels_of(layer: Layer, x: Operand, channels: Positions, fill: int = 0) -> Operand:
@@ -148,7 +142,7 @@ def _windows(layer: Layer, x: Operand, places: tuple[Positions, ...]) -> str:
 
 
 def _blocks(layer: Layer, x: Operand, places: tuple[Positions, ...], block: tuple[int, int]) -> str:
-    """Channels of a pixel that become a block of pixels: the image spread out with zeros, under a kernel of ones."""
+    """Channels of a pixel that become a block of pixels: a transposed convolution whose kernel chooses them."""
     shape = (1, *places[0].shape)
     source = places[2][: block[0], : block[1], :]
     rows, columns = np.arange(shape[1]), np.arange(shape[2])
@@ -158,31 +152,13 @@ def _blocks(layer: Layer, x: Operand, places: tuple[Positions, ...], block: tupl
     )  # fmt: skip
     if not all((place == there).all() for place, there in zip(places, wanted, strict=True)):
         raise Unsupported("elements that move between pixels and channels")
-    wide = _resampled(layer, x, _apart(shape[1], block[0]), _apart(shape[2], block[1]))
     weight = np.zeros((shape[3], *block, x.shape[3]), np.int8)
     for dy, dx in np.ndindex(*block):
         weight[np.arange(shape[3]), block[0] - 1 - dy, block[1] - 1 - dx, source[dy, dx]] = 1
     return _append(
-        layer, Conv2D, wide, shape, weight=weight, requant=identity_requant(shape[3]),
-        padding=(block[0] - 1, block[1] - 1, 0, 0), pad_value=0,
+        layer, Conv2D, x, shape, weight=weight, requant=identity_requant(shape[3]), spread=block,
+        padding=(block[0] - 1, block[1] - 1) * 2, pad_value=0,
     ).name  # fmt: skip
-
-
-def spread(layer: Layer, x: Operand, strides: tuple[int, int]) -> Operand:
-    """The image with ``stride`` - 1 real zeros between neighbouring pixels, as transposed convolutions read it."""
-    if strides == (1, 1):
-        return x
-    rows, columns = (
-        _picks(_apart((size - 1) * stride + 1, stride), size)
-        for size, stride in zip(x.shape[1:3], strides, strict=True)
-    )
-    shape = (1, len(rows), len(columns), x.shape[3])
-    requant = replace(identity_requant(x.shape[3]), zero_point=x.zero_point)
-    name = layer.builder.append(
-        Resample, f"spread_{layer.name}", [x.name], shape, like=x.quantisation, source=layer.source,
-        covers=layer.covers, rows=rows, columns=columns, offset=x.zero_point, requant=requant,
-    )  # fmt: skip
-    return Operand(name, shape, x.quantisation)
 
 
 # -- joins -------------------------------------------------------------------------------------------------

@@ -27,11 +27,13 @@ def convolution(
     dilation: tuple[int, int] = (1, 1),
     padding: Quad = (0, 0, 0, 0),
     groups: int = 1,
+    spread: tuple[int, int] = (1, 1),
     rounding: Rounding = Rounding.DOUBLE,
     float_product: bool = False,
 ) -> str:
     """``weights``: values (OC, KH, KW, IC / groups); padding t, l, b, r. The input's zero point goes into the bias.
 
+    ``spread``: of a transposed convolution, as are negative paddings (:class:`~tilewright.jit.graph.Conv2D`).
     ``rounding``, ``float_product``: see :func:`sum_requant`.
 
     Raises Unsupported or NotRepresentable where the accelerator's arithmetic cannot give the oracle's integers.
@@ -40,7 +42,8 @@ def convolution(
     channels, kh, kw, per_group = weight.shape
     if per_group * groups != x.shape[3]:
         raise Unsupported(f"weights for {per_group * groups} channels on a tensor of {x.shape[3]}")
-    shape = (1, *spatial(x.shape, (kh, kw), strides, dilation, padding), channels)
+    wide = (1, *((size - 1) * step + 1 for size, step in zip(x.shape[1:3], spread, strict=True)))
+    shape = (1, *spatial(wide, (kh, kw), strides, dilation, padding), channels)
     taps = weight.reshape(channels, -1).T
     folded = weights.bias - x.zero_point * taps.sum(axis=0, dtype=np.int64)
     requant = sum_requant(
@@ -54,10 +57,13 @@ def convolution(
         "padding": padding,
         "pad_value": x.zero_point,
     }
-    if groups > 1 and groups == x.shape[3] == channels:
+    transposed = spread != (1, 1) or min(padding) < 0
+    if groups > 1 and groups == x.shape[3] == channels and not transposed:
         kernel = np.ascontiguousarray(weight[:, :, :, 0].transpose(1, 2, 0))
         return layer.emit(DepthwiseConv2D, [x.name], shape, out.quantisation, weight=kernel, **fields)
-    return layer.emit(Conv2D, [x.name], shape, out.quantisation, weight=weight, groups=groups, **fields)
+    return layer.emit(
+        Conv2D, [x.name], shape, out.quantisation, weight=weight, groups=groups, spread=spread, **fields
+    )  # fmt: skip
 
 
 def dense(layer: Layer, x: Operand, weights: Weights, out: Output, rounding: Rounding = Rounding.SINGLE) -> str:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation, Weights
-from tilewright.jit.frontend.layers.moves import spread
 from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
 from tilewright.jit.source.onnx.prepared import Node
@@ -79,7 +78,7 @@ def convolve_transposed(
     out: Output,
     shape: tuple[int, ...],
 ) -> str:
-    """``weights`` (OC, IC / groups, spatial axes) with the image spread by the strides; ``shape``: the result's, with
+    """``weights`` (OC, IC / groups, spatial axes) over the image spread by the strides; ``shape``: the result's, with
     its axes as in the file."""
     weight = weights.values
     kernel, strides, dilation = window_steps(node, weight.shape[2:])
@@ -87,17 +86,16 @@ def convolve_transposed(
     pads = list(node.attribute("pads", [0] * 2 * rank))
     if (node.attribute("auto_pad", "NOTSET") or "NOTSET") != "NOTSET" or node.attribute("output_shape"):
         raise Unsupported("a transposed convolution whose padding follows from the result's shape")
-    wide = spread(layer, x, strides)
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     before = [r - p for r, p in zip(reach, [0] * (2 - rank) + pads[:rank], strict=True)]
     sizes = (*(1,) * (2 - rank), *shape[2:])
-    after = [o + r - b - n for o, r, b, n in zip(sizes, reach, before, wide.shape[1:3], strict=True)]
-    if min(*before, *after) < 0:
-        raise Unsupported(f"a transposed convolution to {shape[2:]} that leaves pixels out")
+    after = [
+        o + r - b - (n - 1) * s - 1 for o, r, b, n, s in zip(sizes, reach, before, x.shape[1:3], strides, strict=True)
+    ]
     ordered = weight.reshape(*weight.shape[:2], *kernel)[:, :, ::-1, ::-1].transpose(0, 2, 3, 1)
     return convolution(
-        layer, wide, replace(weights, values=ordered), out, dilation=dilation, groups=int(node.attribute("group", 1)),
-        padding=(before[0], before[1], after[0], after[1]),
+        layer, x, replace(weights, values=ordered), out, dilation=dilation, groups=int(node.attribute("group", 1)),
+        padding=(before[0], before[1], after[0], after[1]), spread=strides,
     )  # fmt: skip
 
 

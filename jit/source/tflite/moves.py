@@ -189,7 +189,7 @@ def _compare(site: Site, read: list[int], found: list[Positions]) -> None:
 
 RULES: dict[str, Callable[[Site], Sequence[str | View | Rearranged]]] = {
     "BROADCAST_TO": _moving(_broadcast, 0, "BROADCAST_TO of rows, columns and channels"),
-    "DEPTH_TO_SPACE": _moving(_depth_to_space, 0, "DEPTH_TO_SPACE: the image spread with zeros, under a kernel"),
+    "DEPTH_TO_SPACE": _moving(_depth_to_space, 0, "DEPTH_TO_SPACE: a transposed convolution that chooses channels"),
     "GATHER": _moving(_gather, 0, "GATHER of constant rows, columns or channels"),
     "MIRROR_PAD": _moving(_mirror_pad, 0, "MIRROR_PAD, by resampling"),
     "PACK": pack,

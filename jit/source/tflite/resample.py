@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand
-from tilewright.jit.frontend.layers.moves import spread
 from tilewright.jit.frontend.layers.weighted import convolution
 from tilewright.jit.graph import Requant, Resample
 from tilewright.jit.numbers import identity_requant
@@ -102,6 +101,8 @@ def transpose_conv(site: Site) -> str:
     if weight.ndim != 4 or weight.shape[3] != x.shape[3]:
         raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
     strides = site.option("strideH"), site.option("strideW")
+    if min(strides) < 1:
+        raise Unsupported(f"strides {strides}")
     activation = getattr(site.op.options, "fusedActivationFunction", NONE)
     out = site.output(int(activation))
     wanted = site.values.specs[site.result.index].chip_shape()
@@ -111,9 +112,7 @@ def transpose_conv(site: Site) -> str:
         padding = max(0, (windows - 1) * s + k - result) // 2
         before.append(k - 1 - padding)
         after.append(result + padding - 1 - (size - 1) * s)
-    if min(*before, *after, *strides) < 0:
-        raise Unsupported(f"a result of shape {wanted[1:3]} that leaves pixels out")
     return convolution(
-        site, spread(site, x, strides), replace(weights, values=weight[:, ::-1, ::-1]), out,
+        site, x, replace(weights, values=weight[:, ::-1, ::-1]), out, spread=strides,
         padding=(before[0], before[1], after[0], after[1]), float_product=float_product(site, 2),
     )  # fmt: skip

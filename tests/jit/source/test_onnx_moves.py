@@ -62,8 +62,8 @@ MOVES: dict[str, tuple[Made, tuple[int, ...], list[str]]] = {
     "slice": (node("Slice", [1, 0], [6, 9], [2, 3], [2, 1]), (1, 8, 3, 4), ["Slice"]),
     "slice backwards": (node("Slice", [5], [-9], [2], [-1]), SHAPE, ["Resample"]),
     "slice channels": (node("Slice", [1], [7], [1], [2]), (1, 3, 6, 4), ["Conv2D"]),
-    "depth to space": (node("DepthToSpace", blocksize=2), (1, 2, 12, 8), ["Resample", "Conv2D"]),
-    "depth to space crd": (node("DepthToSpace", blocksize=2, mode="CRD"), (1, 2, 12, 8), ["Resample", "Conv2D"]),
+    "depth to space": (node("DepthToSpace", blocksize=2), (1, 2, 12, 8), ["Conv2D"]),
+    "depth to space crd": (node("DepthToSpace", blocksize=2, mode="CRD"), (1, 2, 12, 8), ["Conv2D"]),
     "space to depth": (node("SpaceToDepth", blocksize=2), (1, 32, 3, 2), ["Conv2D"]),
     "resize": (node("Resize", None, UP, mode="nearest"), (1, 8, 12, 6), ["Resample"]),
     "resize floor": (

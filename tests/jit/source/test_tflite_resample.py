@@ -66,6 +66,24 @@ def test_transposed_convolution(
     assert set(places(artifact).values()) == {"accelerator"}
 
 
+@pytest.mark.parametrize(("size", "kernel", "stride"), [(4, 3, 2), (1, 5, 4), (3, 1, 3), (2, 2, 4), (5, 4, 3)])
+@pytest.mark.parametrize("padding", [SAME, VALID])
+def test_transposed_convolutions_of_any_size(padding: int, size: int, kernel: int, stride: int, tmp_path: Path) -> None:
+    """All sizes that a convolution of the same geometry takes to the input's."""
+    least = (size - 1) * stride + (1 if padding == SAME else kernel)
+    b = TfliteBuilder(seed=7)
+    x = b.tensor([1, size, 3, 4], 0.04, -3)
+    w, scales = b.weights([5, kernel, 2, 4], 0)
+    bias, made = b.bias(x, scales, 5), []
+    options = {"Padding": padding, "StrideH": stride, "StrideW": 2, "FusedActivationFunction": RELU}
+    for out in range(least, least + stride):
+        shape = b.constant(np.array([1, out, 6, 5], np.int32))
+        made.append(b.tensor([1, out, 6, 5], 0.1, -9))
+        b.op("TRANSPOSE_CONV", [shape, w, x, bias], made[-1], "TransposeConvOptions", **options)
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], made))
+    assert set(places(artifact).values()) == {"accelerator"}
+
+
 def test_an_image_that_does_not_fit_whole(tmp_path: Path) -> None:
     b = TfliteBuilder(seed=6)
     x = b.tensor([1, 64, 64, 4], 0.04, -3)

@@ -1,0 +1,151 @@
+"""Transposed convolutions: every phase of every geometry, on the chip and in tiles; no product with a zero between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.jit.builder import GraphBuilder
+from tests.jit.execute import assert_exact
+from tests.jit.random_graphs import random_config
+from tilewright.config import PRESETS
+from tilewright.dse.actions import count_program
+from tilewright.jit import graph as g
+from tilewright.jit.compiler import compile_graph
+from tilewright.jit.floor import layer_floors, layer_macs
+from tilewright.jit.numbers import identity_requant
+from tilewright.jit.reference import evaluate
+from tilewright.jit.split.boxes import Box, Uncut, restricted
+
+#: kernel, spread, dilation, padding before and after the spread image, negative where pixels are left out
+Side = tuple[int, int, int, int, int]
+
+
+def side(rng: np.random.Generator, size: int) -> Side:
+    """Strides of 1 to 5 under kernels of 1 to 5, some dilated; SAME, VALID, more padding, and crops."""
+    kernel, spread = int(rng.integers(1, 6)), int(rng.integers(1, 6))
+    dilation = int(rng.integers(1, 4)) if kernel > 1 and rng.integers(4) == 0 else 1
+    before, after = (int(rng.integers(-3, kernel * dilation + spread)) for _ in range(2))
+    missing = (kernel - 1) * dilation + 1 - ((size - 1) * spread + 1) - before - after
+    return kernel, spread, dilation, before, after + max(0, missing)
+
+
+def random_net(seed: int) -> g.Graph:
+    """A layer, a transposed convolution, and another layer; some beside a skipped tensor, as in a U-Net."""
+    rng = np.random.default_rng(seed)
+    h, w, depth = (int(rng.integers(1, most)) for most in (9, 10, 24))
+    b = GraphBuilder(seed, (h, w, depth))
+    x = b.conv("x", int(rng.integers(1, 30))) if rng.integers(2) else "x"
+    depth = b.shape(x)[3]
+    groups = int(rng.choice([n for n in range(1, depth + 1) if depth % n == 0])) if rng.integers(3) == 0 else 1
+    (kh, sy, dy, top, bottom), (kw, sx, dx, left, right) = side(rng, h), side(rng, w)
+    y = b.transposed(
+        x, groups * int(rng.integers(1, 3 + 30 // groups)), (kh, kw), (sy, sx), (top, left, bottom, right), (dy, dx),
+        groups,
+    )  # fmt: skip
+    made = [y]
+    if rng.integers(2):
+        made.append(b.concat(y, b.requantize(y), same=bool(rng.integers(2))))
+    return b.graph(*dict.fromkeys([b.conv(made[-1], 7), *([y] if rng.integers(2) else [])]))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_geometry(seed: int) -> None:
+    assert_exact(random_net(seed), random_config(seed) if seed % 2 else PRESETS["pynq-z2"], seed)
+
+
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("seed", range(16, 28))
+def test_random_geometry_in_tiles(seed: int) -> None:
+    assert_exact(random_net(seed), random_config(seed) if seed % 2 else PRESETS["tiny"], seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_much_random_geometry(seed: int) -> None:
+    assert_exact(random_net(seed), random_config(seed), seed)
+
+
+def spread_out(op: g.Conv2D, x: np.ndarray) -> np.ndarray:
+    """The sums of a transposed convolution pixel by pixel, each weighed into the places that it reaches."""
+    (sy, sx), (dy, dx), (top, left, _, _) = op.spread, op.dilation, op.padding
+    channels, kh, kw, _ = op.weight.shape
+    _, height, width, _ = x.shape
+    rows = (height - 1) * sy + 1 + top + op.padding[2] - (kh - 1) * dy
+    columns = (width - 1) * sx + 1 + left + op.padding[3] - (kw - 1) * dx
+    sums = np.zeros((1, rows, columns, channels), np.int64)
+    for i, j, ky, kx in np.ndindex(height, width, kh, kw):
+        y, column = i * sy + top - ky * dy, j * sx + left - kx * dx
+        if 0 <= y < rows and 0 <= column < columns:
+            sums[0, y, column] += op.weight[:, ky, kx].astype(np.int64) @ (x[0, i, j].astype(np.int64) - op.pad_value)
+    return sums
+
+
+def test_the_reference_weighs_each_pixel_into_the_places_that_it_reaches() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        h, w = (int(rng.integers(1, 6)) for _ in range(2))
+        b = GraphBuilder(seed, (h, w, 3))
+        (kh, sy, dy, top, bottom), (kw, sx, dx, left, right) = side(rng, h), side(rng, w)
+        y = b.transposed("x", 4, (kh, kw), (sy, sx), (top, left, bottom, right), (dy, dx))
+        graph = b.graph(y)
+        (op,) = graph.ops
+        assert isinstance(op, g.Conv2D)
+        # sums as they are, cut off at int8; what the pixels between add comes off again
+        op.weight = rng.integers(-1, 2, op.weight.shape).astype(np.int8)
+        bias = -op.pad_value * op.weight.sum(axis=(1, 2, 3), dtype=np.int64)
+        op.requant = replace(identity_requant(4), bias=bias.astype(np.int32))
+        x = rng.integers(-128, 128, (1, h, w, 3)).astype(np.int8)
+        np.testing.assert_array_equal(evaluate(graph, {"x": x})[y], np.clip(spread_out(op, x), -128, 127))
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("spread", [2, 3, 4])
+def test_the_array_multiplies_pixels_alone(kernel: int, spread: int) -> None:
+    """Each weight with each pixel once, but for what a crop leaves out and the padding's reach."""
+    b = GraphBuilder(0, (6, 8, 32))
+    before = max(0, kernel - 1 - max(0, kernel - spread) // 2)  # SAME
+    after = [n * spread - ((n - 1) * spread + 1) - before + kernel - 1 for n in (6, 8)]
+    y = b.transposed("x", 16, (kernel, kernel), (spread, spread), (before, before, *after))
+    graph, config = b.graph(y), PRESETS["pynq-z2"]
+    assert b.shape(y) == (1, 6 * spread, 8 * spread, 16)
+    (floor,) = layer_floors(graph, config)
+    pixels = 6 * 8 * kernel**2 * 32 * 16
+    assert floor.macs == layer_macs(graph, graph.ops[0]) == pixels
+    assert floor.array_cycles * config.array_macs == floor.useful == pixels
+    (program,) = compile_graph(graph, config).programs
+    # acc must be written where no kernel position meets a pixel, by one block of zeros
+    alone = 6 * 8 * (spread**2 - min(spread, kernel) ** 2) * config.array_macs
+    assert count_program(program, 0)["mac"] == pixels + alone
+
+
+@pytest.mark.usefixtures("tiles_only")
+def test_nor_does_it_in_tiles() -> None:
+    b = GraphBuilder(0, (6, 8, 32))
+    graph, config = b.graph(b.transposed("x", 16, (3, 3), (2, 2), (1, 1, 2, 2))), PRESETS["pynq-z2"]
+    (program,) = compile_graph(graph, config).programs
+    assert count_program(program, 0)["mac"] == 6 * 8 * 9 * 32 * 16
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_by_themselves_are_rows_of_the_whole(seed: int) -> None:
+    """What cores and splits make of a part of the result."""
+    rng = np.random.default_rng(seed)
+    b = GraphBuilder(seed, (int(rng.integers(2, 8)), 3, 3))
+    kernel, spread, dilation, before, after = side(rng, b.shape("x")[1])
+    y = b.transposed("x", 4, (kernel, 2), (spread, 2), (before, 0, after, 1), (dilation, 1))
+    graph, x = b.graph(y), rng.integers(-128, 128, b.shape("x")).astype(np.int8)
+    whole, height = evaluate(graph, {"x": x})[y], b.shape(y)[1]
+    for _ in range(6):
+        top = int(rng.integers(0, height))
+        bottom = int(rng.integers(top, height)) + 1
+        try:
+            op, (box,) = restricted(graph.ops[0], Box(top, bottom, 0, 4), graph.tensors[y], [graph.tensors["x"]])
+        except Uncut:
+            continue  # rows of padding alone
+        part = x[:, box.top : box.bottom]
+        tensors = {"x": g.TensorSpec("x", part.shape), y: g.TensorSpec(y, (1, bottom - top, *b.shape(y)[2:]))}
+        found = evaluate(g.Graph("part", ["x"], [y], tensors, [op]), {"x": part})[y]
+        np.testing.assert_array_equal(found, whole[:, top:bottom])
