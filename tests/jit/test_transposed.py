@@ -14,7 +14,9 @@ from tilewright.config import PRESETS
 from tilewright.dse.actions import count_program
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.errors import ProofError
 from tilewright.jit.floor import layer_floors, layer_macs
+from tilewright.jit.kernels import transposed
 from tilewright.jit.numbers import identity_requant
 from tilewright.jit.reference import evaluate
 from tilewright.jit.split.boxes import Box, Uncut, restricted
@@ -149,3 +151,32 @@ def test_rows_by_themselves_are_rows_of_the_whole(seed: int) -> None:
         tensors = {"x": g.TensorSpec("x", part.shape), y: g.TensorSpec(y, (1, bottom - top, *b.shape(y)[2:]))}
         found = evaluate(g.Graph("part", ["x"], [y], tensors, [op]), {"x": part})[y]
         np.testing.assert_array_equal(found, whole[:, top:bottom])
+
+
+@pytest.mark.parametrize(
+    "planted", ["places exchanged", "what lies between left out", "kernel not turned", "one row early"]
+)
+def test_the_proof_refuses_mistakes(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, phases = transposed.TransposedNode, transposed.phases_of
+    if planted == "places exchanged":
+        monkeypatch.setattr(
+            transposed, "phases_of", lambda *a: [p._replace(tap=q.tap, at=q.at) for p, q in twisted(phases(*a))]
+        )
+    elif planted == "what lies between left out":
+        monkeypatch.setattr(node, "_requant", lambda self, down, across: self.requant)
+    elif planted == "kernel not turned":
+        kernel = node._kernel
+        monkeypatch.setattr(node, "_kernel", lambda self, *phase: kernel(self, *phase)[:, ::-1])
+    else:
+        monkeypatch.setattr(
+            transposed, "phases_of", lambda *a: [p._replace(at=p.at - (p.first == 1)) for p in phases(*a)]
+        )
+    b = GraphBuilder(3, (6, 7, 16))
+    graph = b.graph(b.transposed("x", 16, (4, 4), (2, 2), (2, 2, 2, 2)))
+    with pytest.raises(ProofError):
+        compile_graph(graph, PRESETS["pynq-z2"])
+
+
+def twisted(phases: list[transposed.Phase]) -> list[tuple[transposed.Phase, transposed.Phase]]:
+    """Each with the one that comes before it."""
+    return list(zip(phases, [phases[-1], *phases[:-1]], strict=True))

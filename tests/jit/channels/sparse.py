@@ -34,7 +34,7 @@ def _append(b: GraphBuilder, x: str, made: list[str], rng: np.random.Generator) 
     _, h, w, c = b.shape(x)
     same = [t for t in made if b.shape(t)[1:3] == (h, w)]
     alike = [t for t in same if b.shape(t)[3] == c]
-    choice = int(rng.integers(11))
+    choice = int(rng.integers(12))
     if choice <= 2:
         return _sparse(
             b, b.conv(x, int(rng.integers(2, 40)), (1, 1) if choice else (3, 3), padding=(choice == 0,) * 4), rng
@@ -52,6 +52,9 @@ def _append(b: GraphBuilder, x: str, made: list[str], rng: np.random.Generator) 
         return b.max_pool(x, (2, 2), (1, 1), (1, 0, 0, 1))
     if choice == 8:
         return b.concat(*(same[int(k)] for k in rng.integers(0, len(same), 2)), same=bool(rng.integers(2)))
+    if choice == 10 and max(h, w) < 12:
+        kernel, spread = (int(rng.integers(1, 4)), 3), (2, int(rng.integers(1, 3)))
+        return _sparse(b, b.transposed(x, int(rng.integers(2, 20)), kernel, spread, (2, 1, 0, 1)), rng)
     if choice == 9:
         return b.pad(x, (1, 0, 0, 1))
     return b.requantize(x) if rng.integers(2) else b.reshape(x, (1, w, h, c))

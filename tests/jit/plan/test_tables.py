@@ -37,6 +37,15 @@ def wide_middle() -> Graph:
     return g.graph(g.conv(g.max_pool(x, (3, 3), (2, 2)), 8, (1, 1), padding=(0, 0, 0, 0)))
 
 
+def upwards() -> Graph:
+    """Transposed convolutions of several geometries behind each other, one beside what it is joined with."""
+    g = GraphBuilder(6, (5, 4, 24))
+    x = g.transposed(g.conv("x", 20), 16, (3, 3), (2, 2), (1, 1, 2, 2))
+    x = g.concat(g.requantize(x), x)
+    x = g.transposed(x, 12, (4, 2), (3, 1), (-1, 0, 2, 1))
+    return g.graph(g.conv(g.transposed(x, 8, (2, 2), (2, 2), (1, 1, 1, 1)), 8))
+
+
 def bound(graph: Graph, config: Config) -> tuple[Lowered, Plan]:
     """A graph that streams as a whole, its nodes cut and bound."""
     lowered = lower(graph, config)
@@ -47,7 +56,7 @@ def bound(graph: Graph, config: Config) -> tuple[Lowered, Plan]:
 
 
 @by_config
-@pytest.mark.parametrize("make", [mixed_network, wide_middle, residual_network])
+@pytest.mark.parametrize("make", [mixed_network, wide_middle, residual_network, upwards])
 def test_rows_and_work_are_those_of_the_tasks(make: Any, config: Config) -> None:
     lowered, plan = bound(make(), config)
     rows, network = plan.bound.buffers, plan.network
