@@ -175,7 +175,7 @@ class _Lowering:
                 out=self.output(op), weight=weight, requant=op.requant, spread=op.spread, dilation=dilation,
                 pad=pad[:2], pad_constant=pad_constant, in_units=in_units, in_size=(source.shape[1], source.shape[2]),
             )  # fmt: skip
-            self.nodes += node.by_pixel() if self.tiled else [node]
+            self.nodes += node.for_tiles() if self.tiled else [node]
             return
         self.nodes.append(
             ConvNode(
@@ -295,6 +295,8 @@ class _Lowering:
         alone = self.graph.consumers(name) == [op] and op.inputs.count(name) == 1 and name not in self.graph.outputs
         sliced = any(name in parts for parts in self.sliced.parts.values())
         if not makers or not alone or sliced or any(name in node.inputs for node in self.nodes):
+            return False
+        if any(node.lattice.pixels > 1 for node in makers):  # which lie side by side
             return False
         for node in makers:
             node.output = op.output

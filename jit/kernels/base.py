@@ -119,12 +119,16 @@ class Emit(Protocol):
 
 
 class Lattice(NamedTuple):
-    """The pixels of ``output`` that a node writes: every ``down``-th row from ``row`` on, and columns likewise."""
+    """The pixels of ``output`` that a node writes: every ``down``-th row from ``row`` on, and columns likewise.
+
+    ``pixels``: neighbours that one of the node's pixels is, the channels of one behind those of the other.
+    """
 
     down: int = 1
     row: int = 0
     across: int = 1
     column: int = 0
+    pixels: int = 1
 
 
 EVERY_PIXEL = Lattice()

@@ -83,6 +83,18 @@ class TransposedNode(Node):
         self.rows, self.columns = (phases_of(*side) for side in sides)
         self.pixel_vectors = self.out_units // self.config.out_units
 
+    def for_tiles(self) -> list[ConvNode]:
+        """The node as several that write the result in DRAM. Where all columns read alike, as under kernels of the
+        stride's size, neighbouring pixels are one of so many more channels, stored in one piece."""
+        alike = len({(across.at, across.taps) for across in self.columns}) == 1
+        if not alike or len(self.columns) == 1 or self.width % self.spread[1]:
+            return self.by_pixel()
+        step = self.spread[1]
+        return [
+            replace(phase, inputs=[*self.inputs], lattice=Lattice(self.spread[0], down.first, step, 0, step))
+            for phase, down in zip(self.by_row, self.rows, strict=True)
+        ]  # fmt: skip
+
     def by_pixel(self) -> list[ConvNode]:
         """The phases one by one: convolutions that each write some rows and columns of the result."""
         return [

@@ -82,12 +82,16 @@ class Step(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Where the items of a chain lie in the tensor that it writes: bounds of rows, columns and units, first number."""
+    """Where the items of a chain lie in the tensor that it writes: bounds of rows, columns and units, first number.
+
+    Of items whose pixels are several of the tensor's there are no bounds of units: each may have any.
+    """
 
     rows: list[int]
     columns: list[int]
     units: list[int]
     first: int
+    chunks: int
 
 
 class Items:
@@ -127,7 +131,8 @@ class Items:
             _Grid(
                 [bound * lattice.down for bound in _bounds(split_evenly(node.height, cut.rows))],
                 [bound * lattice.across for bound in _bounds(split_evenly(node.width, cut.columns))],
-                [first + bound * step for bound in _bounds(chunks)], self.count,
+                [] if lattice.pixels > 1 else [first + bound * step for bound in _bounds(chunks)],
+                self.count, len(chunks),
             )
         )  # fmt: skip
         self.count += len(tiles) * len(chunks)
@@ -175,7 +180,7 @@ def _bounds(ranges: Sequence[tuple[int, int]]) -> list[int]:
 def _numbers(grid: _Grid, patch: Patch) -> NDArray[np.int64]:
     rows = _overlap(grid.rows, patch.top, patch.top + (patch.rows - 1) * patch.step_y + 1)
     columns = _overlap(grid.columns, patch.left, patch.left + (patch.columns - 1) * patch.step_x + 1)
-    chunks = _overlap(grid.units, patch.unit, patch.unit + patch.units)
+    chunks = _overlap(grid.units, patch.unit, patch.unit + patch.units) if grid.units else (0, grid.chunks)
     across, down = len(grid.columns) - 1, len(grid.rows) - 1
     tiles = np.arange(*rows)[:, None] * across + np.arange(*columns)
     return (grid.first + np.arange(*chunks)[:, None] * (down * across) + tiles.ravel()).ravel()

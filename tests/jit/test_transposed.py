@@ -70,6 +70,24 @@ def test_much_random_geometry(seed: int) -> None:
     assert_exact(random_net(seed), random_config(seed), seed)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("seed", range(300, 500))
+def test_much_random_geometry_in_tiles(seed: int) -> None:
+    assert_exact(random_net(seed), random_config(seed), seed)
+
+
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("size", [(6, 10), (7, 9)])
+def test_neighbouring_pixels_that_are_stored_in_one_piece(size: tuple[int, int]) -> None:
+    """Kernels of the stride's size behind each other, in chunks of channels, and beside what they are joined with."""
+    b = GraphBuilder(4, (*size, 24))
+    x = b.transposed(b.conv("x", 20), 40, (2, 3), (2, 3), (1, 2, 1, 2))
+    x = b.concat(b.requantize(x), x)
+    x = b.transposed(x, 24, (2, 2), (2, 2), (1, 1, 0, 0))
+    assert_exact(b.graph(b.conv(b.concat(x, x, same=True), 8), x), PRESETS["tiny"], 4)
+
+
 def spread_out(op: g.Conv2D, x: np.ndarray) -> np.ndarray:
     """The sums of a transposed convolution pixel by pixel, each weighed into the places that it reaches."""
     (sy, sx), (dy, dx), (top, left, _, _) = op.spread, op.dilation, op.padding
