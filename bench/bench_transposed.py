@@ -34,7 +34,7 @@ def cycles(layer: tuple[int, int, int, int, int], config: str) -> tuple[int, int
         (spec,) = executable.inputs
         x = np.random.default_rng(1).integers(-128, 128, spec.shape).astype(spec.dtype)
         report = executable.run(x)[1]
-    return report.cycles, report.floor_cycles, side * side * depth * channels * kernel**2
+    return report.cycles, report.lower_bound_cycles, side * side * depth * channels * kernel**2
 
 
 def main() -> None:

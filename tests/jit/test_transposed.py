@@ -11,9 +11,9 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tests.jit.random_graphs import random_config
 from tilewright.config import PRESETS
-from tilewright.dse.actions import count_program
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.energy.actions import count_program
 from tilewright.jit.errors import ProofError
 from tilewright.jit.floor import layer_floors, layer_macs
 from tilewright.jit.kernels import transposed
