@@ -13,13 +13,16 @@ from tests.jit.random_graphs import random_config
 from tilewright.config import PRESETS
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.energy.actions import count_program
 from tilewright.jit.errors import ProofError
 from tilewright.jit.floor import layer_floors, layer_macs
 from tilewright.jit.kernels import transposed
+from tilewright.jit.lower import lower
 from tilewright.jit.numbers import identity_requant
 from tilewright.jit.reference import evaluate
 from tilewright.jit.split.boxes import Box, Uncut, restricted
+from tilewright.sim import initial_segments, simulate
 
 #: kernel, spread, dilation, padding before and after the spread image, negative where pixels are left out
 Side = tuple[int, int, int, int, int]
@@ -139,6 +142,16 @@ def test_the_array_multiplies_pixels_alone(kernel: int, spread: int) -> None:
     # acc must be written where no kernel position meets a pixel, by one block of zeros
     alone = 6 * 8 * (spread**2 - min(spread, kernel) ** 2) * config.array_macs
     assert count_program(program, 0)["mac"] == pixels + alone
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "zcu104", "tiny"])
+@pytest.mark.parametrize("kernel", [2, 3, 5])
+def test_the_estimate_knows_of_the_phases(kernel: int, name: str) -> None:
+    b = GraphBuilder(0, (12, 10, 48))
+    graph, config = b.graph(b.transposed("x", 32, (kernel, kernel), (2, 2), (1, 1, 2, 2))), PRESETS[name]
+    (program,) = compile_graph(graph, config).programs
+    cycles = simulate(program, initial_segments(program)).cycles
+    assert estimate(lower(graph, config).tables, config).cycles == pytest.approx(cycles, rel=0.15)
 
 
 @pytest.mark.usefixtures("tiles_only")

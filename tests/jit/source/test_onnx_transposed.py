@@ -38,6 +38,20 @@ def test_random_ones_equal_onnx_runtime(tmp_path: Path) -> None:
         assert difference(path, source, built, 2) == 0
 
 
+@pytest.mark.parametrize("stride", [1, 3])
+def test_pads_beyond_the_kernel_leave_pixels_out(stride: int, tmp_path: Path) -> None:
+    net = OnnxNet(seed=stride, dtype="int8")
+    y = net.conv_transpose(
+        net.input((1, 5, 6, 7)), 6, kernel=(2, 3), stride=stride, pads=(3, 2, 1, 4), output_padding=stride // 2
+    )
+    path = net.save(tmp_path / "m.onnx", [y])
+    exe = tw.compile(path, "tiny", cache=False)
+    assert "interpreter" not in {layer["place"] for layer in exe.run(np.zeros((1, 5, 6, 7), np.int8))[1].layers}
+    x = np.random.default_rng(stride).integers(-128, 128, (1, 5, 6, 7)).astype(np.int8)
+    (wanted,) = interpreters.load("onnxruntime", path.read_bytes(), "whole")([x])
+    np.testing.assert_array_equal(np.reshape(exe.run(x)[0], wanted.shape), wanted)
+
+
 @pytest.mark.parametrize("seed", [3, 4])
 def test_on_the_accelerator(seed: int, tmp_path: Path) -> None:
     path = network(tmp_path / "m.onnx", seed)
