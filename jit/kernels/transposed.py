@@ -85,9 +85,13 @@ class TransposedNode(Node):
 
     def for_tiles(self) -> list[ConvNode]:
         """The node as several that write the result in DRAM. Where all columns read alike, as under kernels of the
-        stride's size, neighbouring pixels are one of so many more channels, stored in one piece."""
-        alike = len({(across.at, across.taps) for across in self.columns}) == 1
-        if not alike or len(self.columns) == 1 or self.width % self.spread[1]:
+        stride's size, and a pixel takes array and bus less than its burst waits, neighbouring pixels are one of more
+        channels, stored in one piece."""
+        c, alike = self.config, len({(across.at, across.taps) for across in self.columns}) == 1
+        taps = max(down.taps for down in self.rows) * self.columns[0].taps
+        array = taps * sum(self.in_units) // c.in_units * self.pixel_vectors
+        short = max(array, self.out_units * c.act_unit_bytes // c.beat_bytes) * c.outstanding < c.dram_latency
+        if not (alike and short) or len(self.columns) == 1 or self.width % self.spread[1]:
             return self.by_pixel()
         step = self.spread[1]
         return [

@@ -87,8 +87,10 @@ def test_neighbouring_pixels_that_are_stored_in_one_piece(size: tuple[int, int])
     b = GraphBuilder(4, (*size, 24))
     x = b.transposed(b.conv("x", 20), 40, (2, 3), (2, 3), (1, 2, 1, 2))
     x = b.concat(b.requantize(x), x)
-    x = b.transposed(x, 24, (2, 2), (2, 2), (1, 1, 0, 0))
-    assert_exact(b.graph(b.conv(b.concat(x, x, same=True), 8), x), PRESETS["tiny"], 4)
+    x = b.transposed(x, 24, (2, 2), (2, 2), (1, 1, 0, 1))
+    graph, config = b.graph(b.conv(b.concat(x, x, same=True), 8), x), PRESETS["pynq-z2"].replace(outstanding=1)
+    assert {node.lattice.pixels for node in lower(graph, config, tiled=True).nodes} == {1, 2, 3}
+    assert_exact(graph, config, 4)
 
 
 def spread_out(op: g.Conv2D, x: np.ndarray) -> np.ndarray:
