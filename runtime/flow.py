@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tilewright.isa.program import Program, Segment
 from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.step_base import MOST_ELEMENTS
 from tilewright.runtime.steps import (
     Form,
     HostStep,
@@ -36,11 +37,19 @@ def check_flow(artifact: Artifact) -> None:
             _check_step(step, artifact, forms, launched)
         except StepError as error:
             raise StepError(f"{artifact.name}: step {number}: {error}") from error
+    _check_sizes(artifact.name, forms)
     for tensor in (*artifact.outputs, *artifact.states, *(kept.tensor for kept in artifact.intermediates)):
         check_form(artifact.name, tensor, _known(forms, tensor.name, artifact.name))
     for tensor in (*artifact.inputs, *artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
         if artifact.batch > 1 and tensor.shape[:1] != (1,):
             raise StepError(f"{artifact.name}: tensor {tensor.name} of shape {tensor.shape} is not that of one image")
+
+
+def _check_sizes(owner: str, forms: dict[str, Form | None]) -> None:
+    """Raise :class:`StepError` for a tensor that no model that is read has."""
+    for name, form in forms.items():
+        if form is not None and form.elements > MOST_ELEMENTS:
+            raise StepError(f"{owner}: tensor {name} is {form}, of more than {MOST_ELEMENTS} elements")
 
 
 def _check_state(state: TensorSpec, forms: dict[str, Form | None], owner: str) -> None:

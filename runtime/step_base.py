@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from tilewright.errors import TilewrightError
 from tilewright.schema import OneOf, Range
 
-MOST_ELEMENTS = 1 << 30  #: of one inference's tensor, padding included
+#: Of one inference's tensor, padding included; 1 GiB of float32. A few changed bytes of a file ask for more, and a
+#: system that lends memory ends a process that uses it instead of refusing it.
+MOST_ELEMENTS = 1 << 28
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")  #: dtypes that the steps compute in
 DTYPES = (*INTEGERS, "bool", "uint32", "int64", "uint64", "float16", "float32", "float64")

@@ -7,10 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tilewright.jit.errors import ModelError
-
-#: Elements; 1 GiB of float32. A few changed bytes of a file ask for more, and a system that lends memory ends a process
-#: that uses it instead of refusing it.
-MOST_ELEMENTS = 1 << 28
+from tilewright.runtime.step_base import MOST_ELEMENTS
 
 
 def refuse_huge(path: Path, tensors: Iterable[tuple[str, tuple[int, ...]]]) -> None:

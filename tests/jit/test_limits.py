@@ -15,8 +15,8 @@ from tilewright.jit.errors import ModelError, PlaceError, Unsupported
 from tilewright.jit.frontend.layers.scaling import _within_int32
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import MOST_BYTES, refusals
-from tilewright.jit.source.sizes import MOST_ELEMENTS
 from tilewright.jit.writer import pack_weights
+from tilewright.runtime.step_base import MOST_ELEMENTS
 
 
 @pytest.mark.parametrize("bits", [2, 4])

@@ -167,7 +167,7 @@ def test_all_fields_survive_all_hostile_values(made: Artifact) -> None:
         ({"dilation": (-3, 1)}, "dilation: -3 is not from 1 to"),
         ({"kernel": (4, 1), "dilation": (3, 1)}, "window does not fit the image"),
         ({"offset": 1 << 20}, "lie outside"),
-        ({"padding": (30000, 0, 0, 1 << 20)}, "more than 1073741824"),
+        ({"padding": (30000, 0, 0, 1 << 20)}, "more than 268435456"),
         ({"segment": 2}, "is of kind output, not input"),
         ({"program": 1}, "there is no program 1"),
         ({"tensor": "nothing"}, "there is no tensor nothing"),
@@ -178,6 +178,12 @@ def test_a_hostile_pack_step_is_named(changes: dict[str, Any], message: str) -> 
     data = dataclasses.replace(PATCHES, steps=steps).to_bytes()
     with pytest.raises((ArtifactError, StepError), match=message):
         Executable(Artifact.from_bytes(data))
+
+
+def test_a_tensor_larger_than_any_that_is_read_is_named() -> None:
+    large = dataclasses.replace(ROWS.inputs[0], shape=(1 << 24, 4, 8))
+    with pytest.raises(StepError, match="tensor u is .*, of more than 268435456 elements"):
+        Executable(Artifact.from_bytes(dataclasses.replace(ROWS, inputs=(large,)).to_bytes()))
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (0, 1, 1, 2), (0, 2)])
