@@ -33,7 +33,7 @@ class Apart:
     def __init__(self, make: Callable[..., Callable[[Sequence[Array]], list[Array]]], *arguments: Any) -> None:
         place = f"{make.__module__}:{make.__qualname__}"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, place],
+            [sys.executable, "-P", "-m", __name__, place],  # -P: nothing from the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # what the kernels say about themselves, and of their end

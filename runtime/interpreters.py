@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
 
@@ -67,13 +68,29 @@ def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interp
 
     ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB. Raises InterpreterError,
     UnsafeModel before LiteRT sees what its kernels do not check. Where only the numbers of an inference tell, it runs
-    in a process of its own.
+    in a process of its own. The interpreter raises InterpreterError, too, for inputs that it cannot run.
     """
     with _loading(runtime, what):
-        if runtime != "litert":
-            return _OnnxRuntime(model, fast)
-        here = _Litert(model, what, fast)
-        return Apart(_Litert, model, what, fast) if here.unseen else here
+        return _Named(_loaded(runtime, model, what, fast), what)
+
+
+def _loaded(runtime: str, model: bytes, what: str, fast: bool) -> Interpreter:
+    if runtime != "litert":
+        return _OnnxRuntime(model, fast)
+    here = _Litert(model, what, fast)
+    return Apart(_Litert, model, what, fast) if here.unseen else here
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An interpreter whose errors name ``what`` it runs."""
+
+    run: Interpreter
+    what: str
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        with named_failures(self.what):
+            return self.run(inputs)
 
 
 @contextlib.contextmanager

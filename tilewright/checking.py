@@ -92,14 +92,15 @@ def reference_outputs(
     package = interpreters.PACKAGES[source.runtime][1]
     if not interpreters.is_installed(source.runtime):
         raise CheckError(f"--check of {model} needs {package}: pip install 'tilewright[check]'")
+    what = f"{package} cannot run {model}"
     content, stateful, shapes = source.reference()
     interpreter: Interpreter | None = None
     collected: list[list[Array]] = []
     for k in range(inputs[0].shape[0]):
         try:
             if interpreter is None or (stateful and not stream):
-                interpreter = interpreters.load(source.runtime, content, str(model))
-            with interpreters.named_failures(f"{package} cannot run {model}"):
+                interpreter = interpreters.load(source.runtime, content, what)
+            with interpreters.named_failures(what):
                 values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
                 collected.append([_drop_batch(y) for y in interpreter(values)])
         except InterpreterError as error:

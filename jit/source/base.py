@@ -11,6 +11,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
 from tilewright.jit.numbers import NotRepresentable
+from tilewright.runtime.interpreters import InterpreterError
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,14 @@ class Built:
 
 #: What a rule may trip over in a form that nobody foresaw: such an operator belongs to the interpreter.
 NOT_UNDERSTOOD = (
-    Unsupported, NotRepresentable, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError,
+    Unsupported, NotRepresentable, InterpreterError,
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError,
 )  # fmt: skip
 
 
 def why_not(error: Exception) -> str:
     """The reason that an operator is left to the interpreter for."""
-    if isinstance(error, (Unsupported, NotRepresentable)):
+    if isinstance(error, (Unsupported, NotRepresentable, InterpreterError)):
         return str(error)
     return f"a form that the rule does not understand ({type(error).__name__}: {error})"
 

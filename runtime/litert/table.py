@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.runtime.litert import rules
+from tilewright.runtime.litert.bounds import bounded
 from tilewright.runtime.litert.rules import Rule, filled, option, rank, single, values
 
 _COMPARED = rules.compared("int8", "uint8")
@@ -18,6 +19,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ARG_MAX": (rules.states_type("outputType"),),
     "ARG_MIN": (rules.states_type("outputType"),),
     "ATAN2": (rules.same_shape,),
+    "AVERAGE_POOL_2D": (bounded,),
     "BIDIRECTIONAL_SEQUENCE_RNN": (
         _ACTIVATIONS, *(rank(k, 2, 2) for k in (1, 2, 5, 6)), rank(3, 1, 1), rank(7, 1, 1), rules.recurrent,
     ),
@@ -46,6 +48,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "LSTM": (rank(0, 2, 2), rules.intermediates),
     "MATRIX_SET_DIAG": (rules.diagonal,),
     "MAXIMUM": (rules.broadcast,),
+    "MAX_POOL_2D": (bounded,),
     "MINIMUM": (rules.broadcast,),
     "MUL": (rules.broadcast, rules.narrowed),
     "NOT_EQUAL": (rules.broadcast, _EQUAL),

@@ -198,6 +198,16 @@ _ROWS = {
         "SOFTMAX", [tensor([1, 4], "int8", 0.5)], [tensor([1, 4], "int8", 1 / 256, zero=-128)], "SoftmaxOptions",
             {"beta": 1.0}
     ),
+    **{
+        kind: Net(
+            kind, [tensor([1, 2, 2, 1], "int8", 0.5)], [tensor([1, 1, 1, 1], "int8", 0.5)], "Pool2DOptions",
+            {
+                "filterWidth": 2, "filterHeight": 2, "strideW": 1, "strideH": 1, "padding": 1,
+                "fusedActivationFunction": 3,
+            },
+        )
+        for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D")
+    },
     "MATRIX_SET_DIAG": Net("MATRIX_SET_DIAG", [tensor([2, 2]), tensor([2])], [tensor([2, 2])]),
     "RANDOM_STANDARD_NORMAL": Net("RANDOM_STANDARD_NORMAL", [numbers(2)], [tensor([2])], "RandomOptions"),
     "RANDOM_UNIFORM": Net("RANDOM_UNIFORM", [numbers(2)], [tensor([2])], "RandomOptions"),
@@ -288,6 +298,10 @@ UNSOUND: list[tuple[Net, str]] = [
     (_ROWS["LOCAL_RESPONSE_NORMALIZATION"].change(radius=-1), "the option radius is -1"),
     (_ROWS["LOG_SOFTMAX"].change(in0=tensor([1, 4], "int8", 1e-9)), "at which LiteRT ends the process"),
     (_ROWS["SOFTMAX"].change(beta=0.0), "beta 0, at which LiteRT ends the process"),
+    (_ROWS["AVERAGE_POOL_2D"].change(out0=tensor([1, 1, 1, 1], "int8")),
+        "the scale 0 of its output gives its activation no bounds"),
+    (_ROWS["MAX_POOL_2D"].change(out0=tensor([1, 1, 1, 1], "int8", 1e-9)), "the scale 1e-09 of its output"),
+    (_ROWS["MAX_POOL_2D"].change(out0=tensor([1, 1, 1, 1], "int8"), fusedActivationFunction=1), "the scale 0 of its"),
     (_ROWS["MATRIX_SET_DIAG"].change(in1=tensor([1])), "LiteRT's kernel reads 2 elements"),
     (_WIDE16.change(in1=tensor([3], "int16", 0.5), out0=tensor([2, 3], "int8", 0.5)), "[2, 3] and [3]"),
     (_ROWS["RANDOM_STANDARD_NORMAL"].change(in0=numbers(-1)), "sizes of 0 and more"),
