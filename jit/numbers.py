@@ -73,11 +73,7 @@ def make_requant(
     pairs = [quantize_multiplier(float(s)) for s in np.broadcast_to(np.asarray(scales, np.float64), (channels,))]
     multiplier = np.array([m for m, _ in pairs], np.int32)
     shift = np.array([t for _, t in pairs], np.int32)
-    if (shift < 31).any():
-        limit = np.broadcast_to(np.asarray(1 << 31 if reach is None else reach, np.int64), (channels,))
-        left = np.maximum(31 - shift.astype(np.int64), 0)
-        if ((limit << left) >= 1 << 31).any():
-            raise NotRepresentable(f"scale {float(np.max(np.asarray(scales))):.6g} >= 1 may overflow int32")
+    _require_int32(shift, 1 << 31 if reach is None else reach, float(np.max(np.asarray(scales))))
     return Requant(
         bias=np.broadcast_to(wrap_int32(bias), (channels,)).astype(np.int32),
         multiplier=multiplier,
@@ -88,6 +84,13 @@ def make_requant(
         lo=lo,
         hi=hi,
     )
+
+
+def _require_int32(shift: ArrayLike, reach: ArrayLike, scale: float) -> None:
+    """Raises NotRepresentable if LiteRT's left shift of accumulators up to ``reach`` overflows int32."""
+    left = 31 - np.asarray(shift, np.int64)
+    if ((left > 0) & (np.asarray(reach, np.int64) << np.clip(left, 0, 31) >= 1 << 31)).any():
+        raise NotRepresentable(f"scale {scale:.6g} >= 1 may overflow int32")
 
 
 def reachable(weight: NDArray[np.integer], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:
@@ -143,12 +146,17 @@ def average_requant(count: int, channels: int, lo: int, hi: int, unsigned: bool 
 
 
 def mean_requant(scale_in: float, zero_in: int, scale_out: float, zero_out: int, count: int, channels: int) -> Requant:
-    """LiteRT's int8 MEAN: the multiplier of scale_in / scale_out divided by ``count`` ahead of time."""
-    multiplier, shift = quantize_multiplier(float(np.float64(np.float32(scale_in)) / np.float64(np.float32(scale_out))))
+    """LiteRT's int8 MEAN: the multiplier of scale_in / scale_out divided by ``count`` ahead of time.
+
+    Raises NotRepresentable where its left shift of a sum may overflow int32.
+    """
+    scale = float(np.float64(np.float32(scale_in)) / np.float64(np.float32(scale_out)))
+    multiplier, shift = quantize_multiplier(scale)
     exponent = 31 - shift
     fold = min(count.bit_length() - 1, 32, 31 + exponent)
     multiplier = (multiplier << fold) // count
     shift = 31 - (exponent - fold)
+    _require_int32(shift, 255 * count, scale)
     return Requant(
         bias=np.full(channels, -zero_in * count, np.int32),
         multiplier=np.full(channels, multiplier, np.int32),

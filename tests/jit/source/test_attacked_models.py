@@ -35,3 +35,15 @@ def test_a_product_beyond_int32_is_left_to_litert(bias: int, tmp_path: Path) -> 
     path = b.save(tmp_path / "m.tflite", [x], [y])
     values = np.random.default_rng(0).integers(0, 256, (3, 4), dtype=np.uint8)
     assert check_case(path, "tiny", [values]).kind == EXACT
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-7, 1e-4])
+def test_a_mean_whose_shift_leaves_int32_is_left_to_litert(scale: float, tmp_path: Path) -> None:
+    """LiteRT shifts the sum to the left before it multiplies, and wraps."""
+    b = TfliteBuilder(5)
+    x, y = b.tensor([1, 9, 2, 8], 0.0625, -1), b.tensor([1, 1, 2, 8], scale, -4)
+    axes = b.tensor([1], dtype="int32", data=np.array([1], np.int32))
+    b.op("MEAN", [x, axes], y, "ReducerOptions", KeepDims=1)
+    path = b.save(tmp_path / "m.tflite", [x], [y])
+    values = np.random.default_rng(0).integers(-128, 128, (20, 9, 2, 8), dtype=np.int8)
+    assert check_case(path, "tiny", [values]).kind == EXACT
