@@ -19,6 +19,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -242,12 +243,13 @@ class ConstantStep(HostStep):
         return cls(input, output, values.shape, base64.b64encode(values.astype(np.int8).tobytes()).decode("ascii"))
 
     def result(self, form: Form) -> Form:
-        self.refuse(len(self._bytes()) == math.prod(self.shape), f"{len(self._bytes())} values for {list(self.shape)}")
+        self.refuse(len(self._bytes) == math.prod(self.shape), f"{len(self._bytes)} values for {list(self.shape)}")
         return Form(self.shape, "int8")
 
     def apply(self, x: Array) -> Array:
-        return np.broadcast_to(np.frombuffer(self._bytes(), np.int8).reshape(self.shape), (len(x), *self.shape))
+        return np.broadcast_to(np.frombuffer(self._bytes, np.int8).reshape(self.shape), (len(x), *self.shape))
 
+    @cached_property
     def _bytes(self) -> bytes:
         """Raises :class:`StepError` for what is no base64."""
         try:
