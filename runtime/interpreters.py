@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tilewright.errors import TilewrightError
 from tilewright.runtime.apart import Apart
 from tilewright.runtime.litert.check import unseen, unsound
+from tilewright.runtime.shared_constants import REFUSAL, separated
 
 Array = NDArray[Any]
 
@@ -194,22 +195,29 @@ def onnxruntime_session(model: bytes, options: Callable[[bool], Any]) -> Any:
 
     The argument is whether saturating products are allowed (``fast`` of :func:`onnxruntime_options`). Without them
     ONNX Runtime turns int8 weights of integer operators into uint8 even where the activations are int8, for which it
-    then has no kernel; its kernels for int8 with int8 do not saturate where the CPU has VNNI.
+    then has no kernel; its kernels for int8 with int8 do not saturate where the CPU has VNNI. A constant that this
+    change would make twice is separated first.
     """
     import onnxruntime
 
     start = functools.partial(
         onnxruntime.InferenceSession,
-        model,
         providers=["CPUExecutionProvider"],
         disabled_optimizers=_ARITHMETIC if PREPARED.encode() in model[:_HEADER] else None,
     )
-    try:
-        return start(options(False))
-    except Exception as error:  # its errors have no common public base
-        if type(error).__name__ != "NotImplemented" or not type(error).__module__.startswith("onnxruntime"):
-            raise
-        return start(options(True))
+    relaxed = apart = False
+    while True:
+        try:
+            return start(model, options(relaxed))
+        except Exception as error:  # its errors have no common public base
+            if not type(error).__module__.startswith("onnxruntime"):
+                raise
+            if type(error).__name__ == "NotImplemented" and not relaxed:
+                relaxed = True
+            elif REFUSAL in str(error) and not apart:
+                model, apart = separated(model), True
+            else:
+                raise
 
 
 def onnxruntime_options(fast: bool = False) -> Any:

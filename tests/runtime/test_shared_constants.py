@@ -1,0 +1,80 @@
+"""int8 constants that several operators read, which ONNX Runtime's own change to uint8 stumbles over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.runtime import interpreters
+from tilewright.runtime.shared_constants import separated
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def _model(*, decoders: int, zero_points: str = "own", captured: bool = False) -> bytes:
+    """Four layer normalisations of one int8 weight through one, two or four DequantizeLinear."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.integers(-127, 128, 8, dtype=np.int8), "b": rng.normal(size=8).astype(np.float32),
+        "s": np.float32(0.02), "u": np.uint8(128),
+    }  # fmt: skip
+    nodes, x = [], "x"
+    for k in range(4):
+        decoded = f"d{k % decoders}"
+        if k < decoders:
+            zero = "z" if zero_points == "shared" else f"z{k}"
+            constants[zero] = np.int8(0)
+            nodes.append(helper.make_node("DequantizeLinear", ["w", "s", zero], [decoded], name=decoded))
+        nodes += [
+            helper.make_node("QuantizeLinear", [x, "s", "u"], [f"q{k}"]),
+            helper.make_node("DequantizeLinear", [f"q{k}", "s", "u"], [f"f{k}"]),
+            helper.make_node("LayerNormalization", [f"f{k}", decoded, "b"], [f"y{k}"], axis=-1),
+        ]
+        x = f"y{k}"
+    outputs = [x, "d0"] if captured else [x]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 8])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 8] if name == x else [8]) for name in outputs],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(made.SerializeToString())
+
+
+CASES = [(1, "own", False), (2, "shared", False), (4, "shared", False), (4, "own", False), (1, "own", True)]
+
+
+@pytest.mark.parametrize(("decoders", "zero_points", "captured"), CASES)
+def test_models_with_shared_constants_load_and_compute_the_same(
+    decoders: int, zero_points: str, captured: bool
+) -> None:
+    model = _model(decoders=decoders, zero_points=zero_points, captured=captured)
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    reference = onnxruntime.InferenceSession(model, plain, providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
+    got = interpreters.load("onnxruntime", model, "shared")([x])
+    for mine, theirs in zip(got, reference.run(None, {"x": x}), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("decoders", "zero_points", "captured"), CASES)
+def test_each_reader_of_a_separated_model_has_its_own(decoders: int, zero_points: str, captured: bool) -> None:
+    apart = separated(_model(decoders=decoders, zero_points=zero_points, captured=captured))
+    graph = onnx.load_from_string(apart).graph
+    onnx.checker.check_model(onnx.load_from_string(apart))
+    eights = {t.name for t in graph.initializer if t.data_type == onnx.TensorProto.INT8}
+    read = [name for node in graph.node for name in node.input if name in eights]
+    assert len(read) == len(set(read)) == (10 if captured else 8)
+    decoded = [name for node in graph.node if node.op_type == "LayerNormalization" for name in node.input[1:2]]
+    assert len(set(decoded)) == 4
+
+
+def test_the_refusal_is_still_there() -> None:
+    """ONNX Runtime refuses what is separated here; when it no longer does, the module can go."""
+    options = interpreters.onnxruntime_options()
+    with pytest.raises(Exception, match="Attempt to replace the existing tensor"):
+        onnxruntime.InferenceSession(_model(decoders=1), options, providers=["CPUExecutionProvider"])
