@@ -11,7 +11,7 @@ class LayerExactness:
 
     ``channels`` of them ``exact`` are proven equal; elsewhere the result differs by at most ``bound`` LSB, for at
     most the fraction ``worst`` of the reachable accumulators of any channel. ``wrong``: which channels that are, where
-    their scales alone decide it.
+    their scales alone decide it. ``compared``: whether all inputs were tried, so that some are known to differ.
     """
 
     name: str
@@ -22,6 +22,7 @@ class LayerExactness:
     worst: float = 0.0
     method: str = "same integer arithmetic"
     wrong: tuple[int, ...] = ()
+    compared: bool = False
 
     @property
     def proven(self) -> bool:

@@ -7,13 +7,14 @@ for all of them and fits the constants to that table, so "exact" here means comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, requantize, rescale, scale_round, wrap_int32
+from tilewright.jit.float_nudges import nudges
 from tilewright.jit.float_scaling import thresholds, tune
 from tilewright.jit.graph import Requant, Scale
 from tilewright.jit.numbers import NotRepresentable, exact_shift, quantize_multiplier
@@ -92,11 +93,26 @@ def requantize_table(scale_in: float, zero_in: int, scale_out: float, zero_out: 
 
 
 def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo: int, hi: int, channels: int) -> Fitted:
-    """Scales and requant whose sum of terms gives ``clip(wanted, lo, hi)``, exactly if any precision tried does.
+    """Scales and requant whose sum of terms gives ``clip(wanted, lo, hi)``, exactly if anything tried does: precisions,
+    and ratios beside those of two terms.
 
     ``wanted``: (256,) for one term or (256, 256) for two. Raises NotRepresentable for ratios beyond the datapath.
     """
     goal = np.clip(wanted, lo, hi)
+    plain = _fit(goal, terms, zero_point, lo, hi, channels)
+    if plain.wrong == 0 or len(terms) == 1:
+        return plain
+    values = [(_VALUES - term.zero_point).astype(np.float64) for term in terms]
+    apart = values[0][:, None], values[1][None, :]
+    steps = nudges(goal - zero_point, apart, [t.ratio for t in terms], lo - zero_point, hi - zero_point)
+    moved = tuple(replace(term, ratio=term.ratio + step) for term, step in zip(terms, steps, strict=True))
+    if not all(term.ratio for term in moved):
+        return plain
+    return min(plain, _fit(goal, moved, zero_point, lo, hi, channels), key=lambda fitted: fitted.wrong)
+
+
+def _fit(goal: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo: int, hi: int, channels: int) -> Fitted:
+    """With the terms' own ratios, or those that miss least."""
     largest = sum(255 * abs(term.ratio) for term in terms)
     if not 0 < largest < 1 << 24:
         raise NotRepresentable(f"a scale ratio of {largest / 255:.3g}")

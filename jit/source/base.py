@@ -31,13 +31,15 @@ class Built:
     """A graph over the user's own tensors, and what became of each operator of the file.
 
     ``sources``: operator name -> graph tensor that holds its result. ``notes``: for operators that need no work of
-    their own (constants, part of another operator), by position, why. ``exactness``: by name of the lowered layer.
+    their own (constants, part of another operator), by position, why. ``exactness``: by name of the lowered layer;
+    ``doubtful``: of those that were left to the interpreter because it is not proven.
     """
 
     graph: Graph
     sources: dict[str, str] = field(default_factory=dict)
     notes: dict[int, str] = field(default_factory=dict)
     exactness: list[LayerExactness] = field(default_factory=list)
+    doubtful: list[LayerExactness] = field(default_factory=list)
 
 
 #: What a rule may trip over in a form that nobody foresaw: such an operator belongs to the interpreter.

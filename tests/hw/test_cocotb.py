@@ -76,7 +76,7 @@ def test_broken_hardware_is_noticed(toolchain: None, mutant: Mutant, tmp_path: P
     path.write_text(config.to_toml())
     with mutant.applied():
         broken = tokens_alone(config) if mutant.bench == ALONE else accelerator(config, generate_verilog(config))
-    results = broken.run([mutant.bench], tmp_path, str(path), only=mutant.test)
+    results = broken.run([mutant.bench], tmp_path, str(path), SLOW_SEEDS, only=mutant.test)
     failures = [result.failure for result in results if result.failure]
     assert failures, "not noticed"
     assert any(re.search(mutant.says, failure) for failure in failures), "\n".join(failures)

@@ -68,6 +68,37 @@ def test_every_channel_is_proven_by_scales_next_to_the_given_ones(per_channel: b
     assert np.abs(old - new).max() <= 0.04
 
 
+def joined(path: Path, kind: str) -> Path:
+    """Two inputs, scales at which no constants equal their float32 sum or product, and a convolution of it."""
+    b = NetBuilder(3, "uint8")
+    scales, zeros = UNPROVABLE[kind]
+    x, y = (b.pair(b.input((1, 8, 5, 5)), (1, 8, 5, 5), s, z) for s, z in zip(scales[:2], zeros[:2], strict=True))
+    z = b.pair(b.op("Relu", [b.op(kind, [x.name, y.name])]), (1, 8, 5, 5), scales[2], zeros[2])
+    b.output(b.fitted(b.conv(z, 4, 3), (1, 4, 3, 3), 0.9).name, (1, 4, 3, 3))
+    return b.save(path)
+
+
+UNPROVABLE = {
+    "Add": ((0.009681, 0.0057, 0.010824), (-125, 110, -63)),
+    "Mul": ((0.034837, 0.020982, 0.073095), (96, 127, -3)),
+}
+
+
+@pytest.mark.parametrize("kind", list(UNPROVABLE))
+def test_layers_without_weights_are_proven_by_another_scale_of_their_result(kind: str, tmp_path: Path) -> None:
+    before = joined(tmp_path / "m.onnx", kind).read_bytes()
+    assert len(OnnxSource(Path("m.onnx"), content=before).build({}).doubtful) == 1
+    after = make_provable(tmp_path / "m.onnx", before)
+    built = OnnxSource(Path("m.onnx"), content=after).build({})
+    assert not built.doubtful
+    assert all(entry.proven for entry in built.exactness)
+    x = [np.random.default_rng(k).normal(0, 1, (1, 8, 5, 5)).astype(F) for k in range(2)]
+    old, new = (onnxruntime.InferenceSession(m) for m in (before, after))
+    names = [value.name for value in old.get_inputs()]
+    gap = old.run(None, dict(zip(names, x)))[0] - new.run(None, dict(zip(names, x)))[0]
+    assert np.abs(gap).max() <= 0.1
+
+
 def test_a_model_that_is_proven_stays_as_it_is(tmp_path: Path) -> None:
     proven = make_provable(tmp_path / "m.onnx", network(tmp_path / "m.onnx", True).read_bytes())
     assert make_provable(tmp_path / "m.onnx", proven) == proven

@@ -148,5 +148,6 @@ def report_fit(layer: Layer, fitted: Fitted, channels: int) -> None:
             fitted.bound,
             fitted.wrong / fitted.inputs,
             f"all {fitted.inputs} inputs compared",
+            compared=True,
         )
     )

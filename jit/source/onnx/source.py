@@ -50,8 +50,8 @@ _PLACEHOLDER = "op{index:03d}_{kind}"
 class OnnxSource(Source):
     """The main graph of an ``.onnx`` file; ONNX Runtime without saturating products is its meaning.
 
-    Layers without weights that differ from it for more than the share ``TOLERATED`` of what they can sum up to are left
-    to it, with ``proven_only`` all layers of which equality is not proven for every input.
+    Layers without weights that are known to differ from it for some input, or may for more than the share ``TOLERATED``
+    of what they can sum up to, are left to it; with ``proven_only`` all layers of which equality is not proven.
     """
 
     runtime = "onnxruntime"
@@ -137,7 +137,7 @@ class OnnxSource(Source):
                 weighted = any(node.kind in _WEIGHTED for node in unit.nodes) and any(
                     isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:]
                 )
-                self._refuse_doubtful(builder.exactness[noted:], 1.0 if weighted else TOLERATED)
+                self._refuse_doubtful(builder.exactness[noted:], weighted, built)
             except NOT_UNDERSTOOD as error:
                 reason = why_not(error)
                 del builder.exactness[noted:]
@@ -155,12 +155,17 @@ class OnnxSource(Source):
         if unit.outputs:
             built.sources[name] = values.files[unit.outputs[0]]
 
-    def _refuse_doubtful(self, layers: Sequence[LayerExactness], tolerated: float) -> None:
-        """Raise Unsupported for what differs from ONNX Runtime too often, or (``proven_only``) might at all."""
+    def _refuse_doubtful(self, layers: Sequence[LayerExactness], weighted: bool, built: Built) -> None:
+        """Raise Unsupported for what differs from ONNX Runtime too often, or (``proven_only``) might at all.
+
+        Layers without weights cost the CPU little: none that is known to differ for some input stays here.
+        """
         for layer in layers:
+            tolerated = 1.0 if weighted else 0.0 if layer.compared else TOLERATED
             if not layer.proven and (self.proven_only or layer.worst > tolerated):
-                share = f" ({layer.worst:.1%} of the sums that a channel can reach)"
-                raise Unsupported(f"would not always give ONNX Runtime's own integers{share}")
+                built.doubtful.append(layer)
+                share = f"{100 * layer.worst:.2g} % of the sums that a channel can reach"
+                raise Unsupported(f"would not always give ONNX Runtime's own integers ({share})")
 
     def _lower(self, unit: Unit, values: PreparedValues) -> None:
         if self._edge(unit, values):
