@@ -16,6 +16,7 @@ from tilewright.jit.frontend.layers.moves import channels_of
 from tilewright.jit.frontend.layers.pairwise import extreme
 from tilewright.jit.frontend.layers.scaling import float_requant
 from tilewright.jit.frontend.layers.weighted import spatial
+from tilewright.jit.frontend.layers.windows import meeting
 from tilewright.jit.graph import AvgPool2D, Conv2D, Maximum, MaxPool2D, Minimum, Pairwise, Requant
 from tilewright.jit.numbers import average_requant, mean_requant
 from tilewright.jit.reference import valid_counts
@@ -38,9 +39,25 @@ class Window:
         """All rows of ``x`` where ``gone`` has axis 1, all columns where it has axis 2."""
         return cls((x.shape[1] if 1 in gone else 1, x.shape[2] if 2 in gone else 1), (1, 1), (0, 0, 0, 0))
 
+    def meeting(self, x: Operand) -> Window:
+        """The window without rows and columns that lie in the padding wherever it is."""
+        a, b = (
+            meeting(x.shape[1 + axis], self.kernel[axis], self.strides[axis], 1, *self.padding[axis::2])
+            for axis in (0, 1)
+        )
+        return Window((a.count, b.count), self.strides, (a.before, b.before, a.after, b.after))
+
     def result(self, x: Operand) -> tuple[int, int, int, int]:
         """Shape of the pooled tensor."""
         return 1, *spatial(x.shape, self.kernel, self.strides, (1, 1), self.padding), x.shape[3]
+
+    def parts(self, x: Operand) -> list[Window]:
+        """Windows one after another that see the same: rows, then columns, where that saves two thirds of the taps."""
+        rows = Window((self.kernel[0], 1), (self.strides[0], 1), (self.padding[0], 0, self.padding[2], 0))
+        columns = Window((1, self.kernel[1]), (1, self.strides[1]), (0, self.padding[1], 0, self.padding[3]))
+        width = self.result(x)[2]
+        apart = x.shape[2] * self.kernel[0] + width * self.kernel[1]
+        return [rows, columns] if 3 * apart <= width * math.prod(self.kernel) else [self]
 
     def counts(self, x: Operand) -> list[int]:
         """The numbers of valid elements that windows over ``x`` have; Unsupported where one has none."""
@@ -55,15 +72,21 @@ def max_pool(layer: Layer, x: Operand, window: Window, out: Output) -> str:
     """The largest valid element of each window, clamped; input and result share one quantisation."""
     if x.quantisation != out.quantisation:
         raise Unsupported("maximum pooling between different scales")
+    window = window.meeting(x)
     window.counts(x)
     layer.report_exact(x.shape[3])
-    return layer.emit(MaxPool2D, [x.name], window.result(x), out.quantisation, lo=out.lo, hi=out.hi, **vars(window))
+    for part in window.parts(x):
+        shape = part.result(x)
+        name = layer.emit(MaxPool2D, [x.name], shape, out.quantisation, lo=out.lo, hi=out.hi, **vars(part))
+        x = Operand(name, shape, out.quantisation)
+    return x.name
 
 
 def average_pool_litert(layer: Layer, x: Operand, window: Window, out: Output, unsigned: bool = False) -> str:
     """TFLite's average: int8 rounds half away from zero, uint8 (``unsigned``) half up; one quantisation."""
     if x.quantisation != out.quantisation:
         raise Unsupported("average pooling between different scales")
+    window = window.meeting(x)
     requants = {n: average_requant(n, x.shape[3], out.lo, out.hi, unsigned) for n in window.counts(x)}
     layer.report_exact(x.shape[3])
     return layer.emit(AvgPool2D, [x.name], window.result(x), out.quantisation, requants=requants, **vars(window))
@@ -84,6 +107,7 @@ def average_pool_onnx_runtime(
     ahead of it (not ``ties_with_zero_point``).
     """
     area = window.kernel[0] * window.kernel[1]
+    window = window.meeting(x)
     uncertain = 0.0
     requants = {}
     for n in window.counts(x):

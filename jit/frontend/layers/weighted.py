@@ -11,10 +11,9 @@ from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Layer, Operand, Output, Weights
 from tilewright.jit.frontend.layers.scaling import sum_requant
+from tilewright.jit.frontend.layers.windows import Quad, meeting
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D
 from tilewright.jit.numbers import reachable
-
-Quad = tuple[int, int, int, int]
 
 
 def convolution(
@@ -39,11 +38,14 @@ def convolution(
     Raises Unsupported or NotRepresentable where the accelerator's arithmetic cannot give the oracle's integers.
     """
     weight = narrow(weights.values)
-    channels, kh, kw, per_group = weight.shape
+    channels, per_group = weight.shape[0], weight.shape[3]
     if per_group * groups != x.shape[3]:
         raise Unsupported(f"weights for {per_group * groups} channels on a tensor of {x.shape[3]}")
     wide = (1, *((size - 1) * step + 1 for size, step in zip(x.shape[1:3], spread, strict=True)))
-    shape = (1, *spatial(wide, (kh, kw), strides, dilation, padding), channels)
+    shape = (1, *spatial(wide, weight.shape[1:3], strides, dilation, padding), channels)
+    rows, columns = (meeting(wide[1 + a], weight.shape[1 + a], strides[a], dilation[a], *padding[a::2]) for a in (0, 1))
+    weight = np.ascontiguousarray(weight[:, rows.taps, columns.taps])
+    dilation, padding = (rows.dilation, columns.dilation), (rows.before, columns.before, rows.after, columns.after)
     taps = weight.reshape(channels, -1).T
     folded = weights.bias - x.zero_point * taps.sum(axis=0, dtype=np.int64)
     requant = sum_requant(
