@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,23 +15,22 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.float_tables import float_pair_table
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, pairwise
 from tilewright.jit.graph import Maximum, Minimum
 from tilewright.jit.source.onnx import elements, quantised, reduce, resize
+from tilewright.jit.source.onnx.float_sums import Finish, FloatSums, finished
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
 from tilewright.jit.source.onnx.weights import (
+    by_channel,
     centred,
     channel_scales,
     convolve,
     convolve_transposed,
     fully_connect,
-    integer_bias,
 )
-
-_METHOD = "ONNX Runtime adds in float32 here, in an order of its own; exact sums on the accelerator"
 
 
 class Stretch(Protocol):
@@ -45,7 +43,7 @@ class Stretch(Protocol):
     def operand(self, site: Site, position: int) -> Operand: ...
 
 
-Rule = Callable[[Stretch, Site], Callable[[Output], str]]
+Rule = Callable[[Stretch, Site], Finish]
 
 
 def quantized(value: float, numbers: Quantisation) -> int:
@@ -66,7 +64,7 @@ def _constant(site: Site, position: int, refusal: str) -> tuple[Node, NDArray[An
     return node, values, scale, zero[0] if zero else np.zeros((), values.dtype)
 
 
-def _weights(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> Weights:
+def _sums(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> FloatSums:
     """The second and the third operand, for an image of ``x``.
 
     ``axis``: of the output channels, of which ``groups`` follow each other along the other one.
@@ -85,52 +83,38 @@ def _weights(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> Wei
         each, inputs, *kernel = values.shape
         values = values.reshape(each, groups, inputs // groups, *kernel).swapaxes(0, 1)
         values, scales = values.reshape(groups * each, inputs // groups, *kernel), np.tile(scales, groups)
-    return Weights(values, scales, _bias(site, x, scales))
+    return FloatSums.of(x, values, scales, _bias(site, len(scales)))
 
 
-def _bias(site: Site, x: Quantisation, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A dequantised bias in units of the accumulator, which its own scale must be."""
+def _bias(site: Site, channels: int) -> NDArray[np.float32]:
+    """(channels,): the third operand, a float32 constant or one that is dequantised to that."""
     if not site.has(2):
-        return integer_bias(None, len(scales))
-    _, values, scale, zero = _constant(site, 2, "a bias that is no quantised constant")
-    unit = np.float32(x.scale) * scales.astype(np.float32)
-    if zero.any() or scale.size not in (1, unit.size) or (scale.reshape(-1) != unit).any():
-        raise Unsupported("a bias with a scale or zero point of its own")
-    return integer_bias(values, len(scales))
+        return np.zeros(channels, np.float32)
+    values = by_channel(_number(site, 2), channels, np.float32)
+    if not np.isfinite(values).all():
+        raise Unsupported("a bias that is not finite")
+    return values
 
 
-def _conv(stretch: Stretch, site: Site) -> Callable[[Output], str]:
-    numbers = stretch.numbers(site, 0)
+def _conv(stretch: Stretch, site: Site) -> Finish:
     name, result = site.input(0), site.node.outputs[0]
     site.require_image(name, result)
     if site.has(3):
         raise Unsupported("a convolution with a tensor added to it")
-    weights = _weights(site, numbers)
+    sums, x = _sums(site, stretch.numbers(site, 0)), stretch.operand(site, 0)
     shapes = site.shape(name), site.shape(result)
-
-    def finish(out: Output) -> str:
-        tensor = convolve(site, site.node, stretch.operand(site, 0), weights, out, shapes)
-        _state_products(site, numbers, weights, out)
-        return tensor
-
-    return finish
+    return finished(site, sums, lambda weights, out: convolve(site, site.node, x, weights, out, shapes))
 
 
-def _conv_transpose(stretch: Stretch, site: Site) -> Callable[[Output], str]:
-    numbers, groups = stretch.numbers(site, 0), int(site.node.attribute("group", 1))
+def _conv_transpose(stretch: Stretch, site: Site) -> Finish:
     result = site.node.outputs[0]
     site.require_image(site.input(0), result)
-    weights = _weights(site, numbers, 1, groups)
-
-    def finish(out: Output) -> str:
-        tensor = convolve_transposed(site, site.node, stretch.operand(site, 0), weights, out, site.shape(result))
-        _state_products(site, numbers, weights, out)
-        return tensor
-
-    return finish
+    sums = _sums(site, stretch.numbers(site, 0), 1, int(site.node.attribute("group", 1)))
+    x, shape = stretch.operand(site, 0), site.shape(result)
+    return finished(site, sums, lambda weights, out: convolve_transposed(site, site.node, x, weights, out, shape))
 
 
-def _gemm(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _gemm(stretch: Stretch, site: Site) -> Finish:
     node = site.node
     numbers = stretch.numbers(site, 0)
     plain = node.kind == "MatMul"
@@ -138,47 +122,14 @@ def _gemm(stretch: Stretch, site: Site) -> Callable[[Output], str]:
         raise Unsupported("Gemm with transA or alpha")
     if not plain and site.has(2) and node.attribute("beta", 1.0) != 1.0:
         raise Unsupported("Gemm with beta")
-    transposed = not plain and bool(node.attribute("transB", 0))
-    weights = _weights(site, numbers, 0 if transposed else 1)
-    if weights.values.ndim != 2:
+    sums = _sums(site, numbers, 0 if not plain and node.attribute("transB", 0) else 1)
+    if sums.weights.values.ndim != 2:
         raise Unsupported(f"weights of shape {site.shape(site.input(1))}")
-
-    def finish(out: Output) -> str:
-        tensor = fully_connect(site, stretch.key(site, 0), numbers, weights, out)
-        _state_products(site, numbers, weights, out)
-        return tensor
-
-    return finish
+    key = stretch.key(site, 0)
+    return finished(site, sums, lambda weights, out: fully_connect(site, key, numbers, weights, out))
 
 
-def _state_products(site: Site, x: Quantisation, weights: Weights, out: Output) -> None:
-    """Restates the layer's exactness, which was noted as of integer sums."""
-    scales, taps = weights.scales, weights.values.reshape(len(weights.scales), -1)
-    reach = np.abs(taps.astype(np.int64)).sum(axis=1) * max(127 - x.zero_point, 128 + x.zero_point)
-    reach = reach + np.abs(weights.bias)
-    powers = all(math.frexp(float(v))[0] == 0.5 for v in (x.scale, out.quantisation.scale, *np.unique(scales)))
-    if powers and reach.max() < 1 << 24:
-        return  # no float32 operation rounds anything
-    step = x.scale * scales / out.quantisation.scale
-    _state_doubt(site, out, reach, step, taps.shape[1])
-
-
-def _state_doubt(site: Site, out: Output, reach: NDArray[Any], step: NDArray[Any], terms: int) -> None:
-    """Sums of ``terms`` float32 terms, of up to ``reach`` steps in all, are off by less than their roundings."""
-    entry = site.builder.exactness[-1]
-    slack = (terms + 4) * 2.0**-24 * reach
-    near = (out.hi - out.lo) * (2 * slack + 1) / (2 * reach + 1)
-    site.builder.exactness[-1] = replace(
-        entry,
-        exact=0,
-        bound=entry.bound + 1 + int((slack * step).max()),
-        worst=float(min(1.0, entry.worst + near.max())),
-        method=_METHOD,
-        wrong=(),
-    )
-
-
-def _pair(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _pair(stretch: Stretch, site: Site) -> Finish:
     """Add, Sub and Mul: all pairs of values as float32 has them."""
     a, b = _operands(stretch, site)
     join = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}[site.node.kind]
@@ -215,7 +166,7 @@ def _given(site: Site, position: int) -> tuple[str, NDArray[Any], NDArray[Any], 
     return node.inputs[0], *_constant(site, position, "")[1:]
 
 
-def _extreme(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _extreme(stretch: Stretch, site: Site) -> Finish:
     """Max and Min: QuantizeLinear never decreases, so each operand is quantised first."""
     operands = _operands(stretch, site)
     kind = Maximum if site.node.kind == "Max" else Minimum
@@ -229,7 +180,7 @@ def _extreme(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return finish
 
 
-def _concat(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _concat(stretch: Stretch, site: Site) -> Finish:
     inputs = [stretch.operand(site, p) for p in range(len(site.node.inputs))]
     return lambda out: quantised.joined(site, site.node.inputs, inputs, out)
 
@@ -243,7 +194,7 @@ def _number(site: Site, position: int) -> NDArray[Any]:
     return (values.astype(np.int32) - (rest[0].astype(np.int32) if rest else 0)).astype(np.float32) * scale
 
 
-def _pad(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _pad(stretch: Stretch, site: Site) -> Finish:
     x, key = stretch.operand(site, 0), stretch.key(site, 0)
     fill = _number(site, 2) if site.has(2) else np.asarray(site.node.attribute("value", 0.0))
     if fill.size != 1:
@@ -257,19 +208,19 @@ def _pad(stretch: Stretch, site: Site) -> Callable[[Output], str]:
     return finish
 
 
-def _average_pool(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _average_pool(stretch: Stretch, site: Site) -> Finish:
     x = stretch.operand(site, 0)
     over = quantised.window(site, site.input(0), site.node.outputs[0])
     return lambda out: quantised.average(site, x, over, out, fused=False)
 
 
-def _sum(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _sum(stretch: Stretch, site: Site) -> Finish:
     """ReduceMean, ReduceSum, GlobalAveragePool."""
     x, axes = stretch.operand(site, 0), reduce.gone(site)
     return lambda out: reduce.total(site, x, axes, out)
 
 
-def _resize(stretch: Stretch, site: Site) -> Callable[[Output], str]:
+def _resize(stretch: Stretch, site: Site) -> Finish:
     """Resize that weighs pixels."""
     x, over = stretch.operand(site, 0), resize.grid(site)
     return lambda out: resize.resized(site, x, over, out)

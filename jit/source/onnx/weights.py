@@ -41,11 +41,14 @@ def channel_scales(scale: NDArray[Any], channels: int) -> NDArray[np.float64]:
 
 def integer_bias(values: NDArray[Any] | None, channels: int) -> NDArray[np.int64]:
     """(channels,); zeros where there is none."""
-    if values is None:
-        return np.zeros(channels, np.int64)
-    if values.dtype != np.int32 or values.size not in (1, channels):
+    return np.zeros(channels, np.int64) if values is None else by_channel(values, channels, np.int32).astype(np.int64)
+
+
+def by_channel(values: NDArray[Any], channels: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """(channels,) of a bias of that type, whose last axis is that of the channels: Gemm takes others too."""
+    if values.dtype != dtype or not (values.size == 1 or values.shape[-1:] == (channels,) == (values.size,)):
         raise Unsupported(f"a bias of {values.dtype.name}{values.shape} for {channels} channels")
-    return np.broadcast_to(values.reshape(-1).astype(np.int64), (channels,))
+    return np.broadcast_to(values.reshape(-1), (channels,))
 
 
 def convolve(

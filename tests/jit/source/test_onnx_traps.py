@@ -18,21 +18,6 @@ IMAGE = (1, 4, 6, 6)
 
 
 @ACTIVATIONS
-@pytest.mark.parametrize("scale,zero", [(0.01, 0), (None, 500), (0.01, 7)])
-def test_bias_with_numbers_of_its_own(scale: float | None, zero: int, activations: str, tmp_path: Path) -> None:
-    """Its meaning is (b - zero) * scale: ONNX Runtime then computes in float32, and so the interpreter has it."""
-    b = NetBuilder(1, activations)
-    x = b.real_input(IMAGE)
-    weight, scales = b.weight((5, 4, 3, 3), per_channel=False)
-    unit = F(x.scale) * scales if scale is None else F(scale)
-    bias = b.dequantise(b.constant(np.arange(5, dtype=np.int32) * 90), unit, np.int32(zero))
-    y = b.op("Conv", [x.name, weight, bias])
-    b.output(b.pair(y, (1, 5, 4, 4), 0.05, 3).name, (1, 5, 4, 4))
-    _, built = compared(b.save(tmp_path / "m.onnx"))
-    assert list(interpreted(built).values()) == ["a bias with a scale or zero point of its own"]
-
-
-@ACTIVATIONS
 def test_classifier_bias_that_onnx_runtime_takes_as_it_is(activations: str, tmp_path: Path) -> None:
     """Its integer Gemm adds the bias' integers whatever their scale: the result follows what it computes."""
     b = NetBuilder(1, activations)
