@@ -55,6 +55,7 @@ ONNX: dict[str, Callable[[OnnxNet, Tensor], Made]] = {
     "attention": lambda n, x: n.matmul_of(x, n.transpose(x, [0, 1, 3, 2])),
     "residual": lambda n, x: n.add(x, n.conv(x, 6), activation="relu"),
     "arithmetic": lambda n, x: n.mul(n.sub(x, n.constant_tensor((6, 1, 1))), n.sigmoid(x)),
+    "extremes": lambda n, x: n.maximum(n.minimum(x, n.constant_tensor((6, 1, 8))), n.sigmoid(x), activation="relu"),
     "activations": lambda n, x: n.prelu(n.leaky_relu(n.hard_swish(n.tanh(n.clip(x, -1.0, 1.0))))),
     "pools": lambda n, x: n.average_pool(n.max_pool(x, kernel=3, stride=1), pads=(1, 0, 1, 0), ceil_mode=True),
     "means": lambda n, x: n.reduce_mean(x, [1], keep_dims=False),
@@ -115,6 +116,7 @@ def test_operator_form(tmp_path: Path) -> None:
     net = OnnxNet(seed=2, dtype="uint8")
     x = net.input((1, 6, 8, 8), zero_point=131)
     y = net.add(x, net.conv(x, 6, form="qlinear"), form="qlinear")
+    y = net.concat(y, net.constant_tensor((1, 2, 8, 8)), x, form="qlinear")
     y = net.matmul(net.flatten(net.global_average_pool(y, form="qlinear")), 5, form="qlinear")
     check(net, net.save(tmp_path / "net.onnx", [y], stored=True), [y])
 

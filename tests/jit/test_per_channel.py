@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,15 @@ def test_results_that_no_constants_give_are_refused() -> None:
     wanted[:, 1] = np.abs(np.arange(-128, 128)) % 50
     with pytest.raises(Unsupported, match="goes up and down"):
         run(wanted, 5, 0)
+
+
+def test_channels_that_are_alike_are_solved_once() -> None:
+    """A flattened image plus a constant of its shape: as many channels as pixels, of 256 kinds, in little memory."""
+    table = add_table((0.02, 0.03, 0.05), (3, -7, 5), unsigned=False).clip(-128, 127)
+    kinds = np.random.default_rng(0).integers(0, 256, 20_000)
+    tracemalloc.start()
+    try:
+        assert run(table[:, kinds], 3, 5) == ["Requantize"]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 29
+    finally:
+        tracemalloc.stop()

@@ -92,6 +92,25 @@ class Drawer:
         found = self.partner(x, lambda t: len(t.shape) == len(given.shape) and resized(t, axis) == resized(given, axis))
         return found or x
 
+    def constant(self, shape: Sequence[int], **numbers: Any) -> str:
+        """A constant tensor, with numbers of its own unless they are given."""
+        given = {"scale": self.scale(), "zero_point": self.zero_point()} | numbers
+        return self.step("constant_tensor", shape=list(shape), **given)
+
+    def parts(self, x: str, axis: int, numbers: Callable[[], dict[str, Any]] = dict) -> list[str]:
+        """Tensors to join with ``x`` along an axis, and now and then a constant (``numbers``: those that it must have)
+        before or behind them."""
+        found = [x, *(self.alike(x, axis) for _ in range(self.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])))]
+        if self.chance(0.2):
+            found = found[: self.pick([1, len(found)])]
+            made = self.constant(resized(self.tensor(x), axis, self.between(1, 9)), **numbers())
+            found.insert(self.between(0, len(found)), made)
+        return found
+
+    def across(self, x: str) -> list[int]:
+        """A shape that goes with ``x``: ones in the place of some axes."""
+        return [n if self.chance(0.6) else 1 for n in self.shape(x)]
+
     def recipe(self, most_outputs: int = 4) -> Recipe:
         """What was drawn: outputs are the results that nothing reads, and now and then one that is read too."""
         read = {ref for step in self.steps for ref in step.inputs}

@@ -9,6 +9,9 @@ import numpy as np
 from tilewright.fuzz.draw import OTHER, Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
 
+#: of two tensors, by what a step is called
+_KINDS = ["add", "sub", "mul", "maximum", "minimum"]
+
 
 class OnnxDrawer(Drawer):
     """Has the exporter's habits: how often a pair is missing behind an operator that only moves values."""
@@ -149,8 +152,7 @@ def _attention(d: OnnxDrawer, x: str) -> str:
     def part(permutation: list[int]) -> str:
         y = d.step("matmul", x, channels=heads * depth, **d.out())
         if d.chance(0.5):
-            c = d.step("constant_tensor", shape=[heads * depth], scale=d.scale(), zero_point=d.zero_point())
-            y = d.step("add", y, c, **d.out())
+            y = d.step("add", y, d.constant([heads * depth]), **d.out())
         y = d.step("reshape", y, shape=[batch, tokens, heads, depth], **d.moved())
         return d.step("transpose", y, permutation=permutation, **d.moved())
 
@@ -195,14 +197,14 @@ def _reduce(d: OnnxDrawer, x: str) -> str:
 
 
 def _binary(d: OnnxDrawer, x: str) -> str:
-    kind = d.pick(["add", "sub", "mul"], [0.6, 0.17, 0.23])
+    kind = d.pick(_KINDS, [0.5, 0.15, 0.2, 0.075, 0.075])
     y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
     return _with(d, kind, x, y)
 
 
 def _with(d: OnnxDrawer, kind: str, x: str, y: str) -> str:
     a, b = (x, y) if d.chance(0.7) else (y, x)
-    if kind != "sub" and d.form() == "qlinear":
+    if kind in ("add", "mul") and d.form() == "qlinear":
         return d.step(kind, a, b, form="qlinear", **d.out())
     return d.step(kind, a, b, activation=d.pick(["none", "relu"], [0.65, 0.35]), **d.out())
 
@@ -210,9 +212,9 @@ def _with(d: OnnxDrawer, kind: str, x: str, y: str) -> str:
 def _binary_constant(d: OnnxDrawer, x: str) -> str:
     full = d.shape(x)
     per_channel = [full[1], *(1 for _ in full[2:])]
-    shape = d.pick([per_channel, [1, *per_channel], [1], [], list(full)], [0.35, 0.25, 0.1, 0.1, 0.2])
-    c = d.step("constant_tensor", shape=shape, scale=d.scale(), zero_point=d.zero_point())
-    return _with(d, d.pick(["add", "sub", "mul"], [0.4, 0.15, 0.45]), x, c)
+    shapes = [per_channel, [1, *per_channel], [1], [], list(full), d.across(x)]
+    shape = d.pick(shapes, [0.35, 0.2, 0.1, 0.1, 0.1, 0.15])
+    return _with(d, d.pick(_KINDS, [0.35, 0.15, 0.35, 0.075, 0.075]), x, d.constant(shape))
 
 
 def _activation(d: OnnxDrawer, x: str) -> str:
@@ -274,8 +276,7 @@ def _pad(d: OnnxDrawer, x: str) -> str:
 def _concat(d: OnnxDrawer, x: str) -> str:
     shape = d.shape(x)
     axis = d.between(1, len(shape) - 1) if d.chance(0.4) else 1
-    parts = [x, *(d.alike(x, axis) for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])))]
-    return d.step("concat", *parts, axis=axis, **_numbers(d))
+    return d.step("concat", *d.parts(x, axis), axis=axis, **_numbers(d), **_form(d))
 
 
 def _split(d: OnnxDrawer, x: str) -> object:

@@ -174,10 +174,8 @@ def _binary_constant(d: Drawer, x: str) -> str:
     kind = d.pick(["add", "sub", "mul", "maximum", "minimum"], [0.3, 0.15, 0.35, 0.1, 0.1])
     full = d.shape(x)
     last = [1] * (len(full) - 1) + [full[-1]]
-    shape = d.pick([[full[-1]], last, [1], [], list(full)], [0.35, 0.25, 0.15, 0.1, 0.15])
-    numbers = _same(d, x) if kind in ("maximum", "minimum") else {"scale": d.scale(), "zero_point": d.zero_point()}
-    c = d.step("constant_tensor", shape=shape, **numbers)
-    return _with(d, kind, x, c)
+    shape = d.pick([[full[-1]], last, [1], [], list(full), d.across(x)], [0.35, 0.2, 0.1, 0.1, 0.1, 0.15])
+    return _with(d, kind, x, d.constant(shape, **(_same(d, x) if kind in ("maximum", "minimum") else {})))
 
 
 def _activation(d: Drawer, x: str) -> str:
@@ -243,7 +241,7 @@ def _pad(d: Drawer, x: str) -> str:
 def _concat(d: Drawer, x: str) -> str:
     shape = d.shape(x)
     axis = d.between(1, len(shape) - 1) if d.chance(0.5) else len(shape) - 1
-    parts = [x, *(d.alike(x, axis) for _ in range(d.pick([1, 2, 3, 9], [0.6, 0.2, 0.15, 0.05])))]
+    parts = d.parts(x, axis, lambda: _same(d, x) if d.dtype == "int8" else {})
     if d.dtype == "int8":
         parts = [p if _same(d, p) == _same(d, x) else d.step("requantize", p, **_same(d, x)) for p in parts]
         return d.step("concatenation", *parts, axis=axis)
@@ -276,6 +274,8 @@ def _slices(d: Drawer, x: str) -> str:
 
 def _packing(d: Drawer, x: str) -> str:
     y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
+    if d.chance(0.2):
+        y = d.constant(d.shape(x), **_same(d, x))
     if _same(d, y) != _same(d, x):
         y = d.step("requantize", y, **_same(d, x))
     return d.step("pack", x, y, axis=d.between(1, len(d.shape(x))))

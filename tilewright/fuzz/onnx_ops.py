@@ -58,6 +58,14 @@ class Operators(OnnxBase):
         """Mul, or QLinearMul."""
         return self._binary("Mul", a, b, product_of(a, b), activation, form, **out)
 
+    def maximum(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
+        """Max."""
+        return self._binary("Max", a, b, sum_of(a, b), activation, "qdq", **out)
+
+    def minimum(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
+        """Min."""
+        return self._binary("Min", a, b, sum_of(a, b), activation, "qdq", **out)
+
     def _binary(self, kind: str, a: Tensor, b: Tensor, values: Range, activation: str, form: str, **out: Any) -> Tensor:
         shape = broadcast(kind, a.shape, b.shape)
         if form == "qlinear":
@@ -221,9 +229,14 @@ class Operators(OnnxBase):
         listed = names if isinstance(names, list) else [names]
         return [self.finish(name, shape, Range(x.mean, x.std), keep=x, **out) for name in listed]
 
-    def concat(self, *xs: Tensor, axis: int = 1, **out: Any) -> Tensor:
-        """Concat; the output has the first part's numbers unless others are given."""
+    def concat(self, *xs: Tensor, axis: int = 1, form: str = "qdq", **out: Any) -> Tensor:
+        """Concat, whose output has the first part's numbers unless others are given, or QLinearConcat."""
         shape, values = joined("Concat", xs, axis)
+        if form == "qlinear":
+            scale, zero, numbers = self.chosen(values, **out)
+            operands = [name for x in xs for name in self.numbers(x)]
+            name = self.contrib("QLinearConcat", [*numbers, *operands], axis=axis)
+            return self._dequantised(name, shape, self.dtype, values, scale, zero)
         name = self.node("Concat", [self.read(x) for x in xs], axis=axis)
         return self.finish(name, shape, values, keep=xs[0], **out)
 

@@ -57,6 +57,7 @@ def _bent(layer: Layer, x: Operand, wanted: Table, out: Output) -> str:
 
 def _straight(layer: Layer, x: Operand, wanted: Table, values: NDArray[np.int64], out: Output) -> str:
     """A function of ``values``, neighbouring integers: a multiplier, a bias, and a sign for each channel."""
+    wanted, which = _distinct(wanted)
     lo, hi, zero_point = int(wanted.min()), int(wanted.max()), out.quantisation.zero_point
     signs = np.where(wanted[-1] < wanted[0], -1, 1)
     rising = np.where(signs > 0, wanted, wanted[::-1])
@@ -68,19 +69,30 @@ def _straight(layer: Layer, x: Operand, wanted: Table, values: NDArray[np.int64]
     bias = np.rint((height - zero_point) / slope).astype(np.int64)
     if (np.abs(bias) >= 1 << 30).any():
         raise Unsupported("numbers far beyond what they are added to")
-    steps = (rising[:, :, None] < np.arange(lo + 1, hi + 1)).sum(axis=0)  # values below each step
+    levels, rows = hi - lo + 1, np.arange(rising.shape[1])
+    found = np.bincount((rising - lo + rows * levels).reshape(-1), minlength=rows.size * levels)
+    steps = found.reshape(-1, levels).cumsum(axis=1)[:, :-1]  # values below each
     low, high = first + bias, last + bias
     tuned = tune(slope, low, high, zero_point, lo, hi, low[:, None] + steps)
     if not tuned.exact.all():
         raise Unsupported(f"{int((~tuned.exact).sum())} channels whose results no constants give")
     requant = Requant(
         bias.astype(np.int32), tuned.multiplier, tuned.shift, tuned.offset, tuned.rounding, zero_point, lo, hi
-    )
+    ).of(which)
     if (signs > 0).all():
         scale = exact_shift(0)
         return layer.emit(Requantize, [x.name], x.shape, out.quantisation, scale=scale, requant=requant)
-    weight = signs.astype(np.int8).reshape(1, 1, -1)
+    weight = signs[which].astype(np.int8).reshape(1, 1, -1)
     return layer.emit(DepthwiseConv2D, [x.name], x.shape, out.quantisation, weight=weight, requant=requant)
+
+
+def _distinct(wanted: Table) -> tuple[Table, NDArray[np.intp]]:
+    """The channels that differ, and which of them each is: eight bits of a constant tell no more than 256 apart."""
+    rows = np.ascontiguousarray(wanted.T.astype(np.int8))
+    _, first, which = np.unique(
+        rows.view(np.dtype((np.void, rows.shape[1]))).reshape(-1), return_index=True, return_inverse=True
+    )
+    return wanted[:, first], which
 
 
 def _line(rising: Table, first: Table, lo: int, hi: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

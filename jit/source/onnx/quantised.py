@@ -170,13 +170,18 @@ def either(site: Site, position: int) -> Operand:
 
 def fixed(site: Site, name: str, values: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any]) -> Operand:
     """A quantised constant as an image, its axes those of the node's result. Raises Unsupported where it is none."""
-    numbers, spec = quantisation(scale, zero_point, values.dtype.name), site.values.specs[site.node.outputs[0]]
+    numbers = quantisation(scale, zero_point, values.dtype.name)
+    return image(site, name, values.view(np.int8) ^ np.int8(-128 if values.dtype == np.uint8 else 0), numbers)
+
+
+def image(site: Site, name: str, values: NDArray[np.int8], numbers: Quantisation) -> Operand:
+    """Constant int8 values as an image, its axes those of the node's result. Raises Unsupported where it is none."""
+    spec = site.values.specs[site.node.outputs[0]]
     rank = len(spec.shape)
     if values.ndim > rank:
         raise Unsupported(f"{site.node.kind} of a constant of shape {values.shape}")
-    moved = values.astype(np.int16) - (128 if values.dtype == np.uint8 else 0)
-    image = moved.reshape((1,) * (rank - values.ndim) + values.shape).transpose(spec.order or range(rank))
-    return site.values.fixed(name, np.ascontiguousarray(image, np.int8).reshape(nhwc(image.shape)), numbers)
+    moved = values.reshape((1,) * (rank - values.ndim) + values.shape).transpose(spec.order or range(rank))
+    return site.values.fixed(name, np.ascontiguousarray(moved).reshape(nhwc(moved.shape)), numbers)
 
 
 def require_alike(site: Site, first: object, second: object) -> None:
@@ -198,29 +203,37 @@ def qlinear_concat(site: Site) -> str:
     if not positions or (len(site.node.inputs) - 2) % 3:
         raise Unsupported(f"QLinearConcat with {len(site.node.inputs)} operands")
     names = [site.input(p) for p in positions]
-    return joined(site, names, [site.operand(p) for p in positions], site.output(0, 1))
+    return joined(site, names, [either(site, p) for p in positions], site.output(0, 1))
 
 
 def concat(site: Site) -> str:
     """Concat of 8-bit tensors as they are."""
-    inputs = [site.values.chip(name) for name in site.node.inputs]
-    numbers = inputs[0].quantisation  # the integers are handed on, whatever they stand for
+    own = site.values.specs[site.node.outputs[0]].quantisation  # the integers are handed on, whatever they stand for
+    assert own is not None
+    unit, zero = np.ones((), np.float32), np.zeros((), site.prepared.types[site.node.outputs[0]][0])
+    inputs = [
+        fixed(site, name, site.prepared.array(name), unit, zero)
+        if name in site.prepared.constants
+        else site.values.chip(name)
+        for name in site.node.inputs
+    ]
     site.report_exact(inputs[0].shape[3])
-    return joined(site, site.node.inputs, [replace(x, quantisation=numbers) for x in inputs], Output(numbers))
+    return joined(site, site.node.inputs, [replace(x, quantisation=own) for x in inputs], Output(own))
 
 
 def joined(site: Site, names: Sequence[str], inputs: list[Operand], out: Output) -> str:
-    """Tensors, the node's operands ``names``, one behind the other along its axis."""
+    """Tensors, or constants, one behind the other along the node's axis; ``names``: of its operands."""
     spec = site.values.specs[site.node.outputs[0]]
     rank = len(spec.shape)
-    if any((len(s.shape), s.order) != (rank, spec.order) for s in (site.values.specs[name] for name in names)):
+    parts = [site.values.specs[name] for name in names if name not in site.prepared.constants]
+    if any((len(part.shape), part.order) != (rank, spec.order) for part in parts):
         raise Unsupported("a concatenation of different layouts")
     order = spec.order or tuple(range(rank))
     axis = order.index(int(site.node.attribute("axis")) % max(1, rank)) + 4 - rank
     if axis == 3:
         return elementwise.concat(site, inputs, out)
-    parts = [replace(x, name=elementwise.requantize(site, x, out), quantisation=out.quantisation) for x in inputs]
-    return moves.join(site, parts, axis, out)
+    same = [replace(x, name=elementwise.requantize(site, x, out), quantisation=out.quantisation) for x in inputs]
+    return moves.join(site, same, axis, out)
 
 
 def qlinear_global_average_pool(site: Site) -> str:

@@ -57,8 +57,8 @@ def quantized(value: float, numbers: Quantisation) -> int:
 
 def _constant(site: Site, position: int, refusal: str) -> tuple[Node, NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(DequantizeLinear, values, scale, zero point) of a constant that is quantised."""
-    node = site.prepared.producers.get(site.input(position))
-    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+    node = _dequantised(site, position)
+    if node is None:
         raise Unsupported(refusal)
     values, scale, *zero = (site.prepared.array(t) for t in node.inputs if t)
     return node, values, scale, zero[0] if zero else np.zeros((), values.dtype)
@@ -160,10 +160,8 @@ def _operands(stretch: Stretch, site: Site) -> tuple[Operand, Operand]:
 
 def _given(site: Site, position: int) -> tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]] | None:
     """Name, values, scale and zero point of an operand that is a quantised constant; None for others."""
-    node = site.prepared.producers.get(site.input(position))
-    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
-        return None
-    return node.inputs[0], *_constant(site, position, "")[1:]
+    node = _dequantised(site, position)
+    return None if node is None else (node.inputs[0], *_constant(site, position, "")[1:])
 
 
 def _extreme(stretch: Stretch, site: Site) -> Finish:
@@ -181,17 +179,48 @@ def _extreme(stretch: Stretch, site: Site) -> Finish:
 
 
 def _concat(stretch: Stretch, site: Site) -> Finish:
-    inputs = [stretch.operand(site, p) for p in range(len(site.node.inputs))]
-    return lambda out: quantised.joined(site, site.node.inputs, inputs, out)
+    positions = range(len(site.node.inputs))
+    fixed = {p: _number(site, p) for p in positions if _is_fixed(site, p)}
+    inputs = {p: stretch.operand(site, p) for p in positions if p not in fixed}
+    names = [site.input(p) for p in inputs]
+
+    def finish(out: Output) -> str:
+        q = out.quantisation
+        made = {p: quantised.image(site, site.input(p), _steps(v, out), q) for p, v in fixed.items()}
+        return quantised.joined(site, names, [(inputs | made)[p] for p in positions], out)
+
+    return finish
+
+
+def _steps(values: NDArray[Any], out: Output) -> NDArray[np.int8]:
+    """What QuantizeLinear makes of float32 numbers, as int8."""
+    if values.dtype != np.float32:
+        raise Unsupported(f"constants of type {values.dtype.name}")
+    with np.errstate(over="ignore"):  # as there
+        steps = np.rint(values / np.float32(out.quantisation.scale))
+    moved = np.clip(np.nan_to_num(steps) + out.quantisation.zero_point, out.lo, out.hi)
+    return np.asarray(moved.astype(np.int8))
 
 
 def _number(site: Site, position: int) -> NDArray[Any]:
     """A constant operand, dequantised where it is stored so."""
-    node = site.prepared.producers.get(site.input(position))
-    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+    node = _dequantised(site, position)
+    if node is None:
         return site.constant(position)
     values, scale, *rest = (site.prepared.array(t) for t in node.inputs if t)
     return (values.astype(np.int32) - (rest[0].astype(np.int32) if rest else 0)).astype(np.float32) * scale
+
+
+def _is_fixed(site: Site, position: int) -> bool:
+    return site.input(position) in site.prepared.constants or _dequantised(site, position) is not None
+
+
+def _dequantised(site: Site, position: int) -> Node | None:
+    """The DequantizeLinear of an operand that is a quantised constant."""
+    node = site.prepared.producers.get(site.input(position))
+    if node is None or not is_dequantised(site.prepared, node) or node.inputs[0] not in site.prepared.constants:
+        return None
+    return node
 
 
 def _pad(stretch: Stretch, site: Site) -> Finish:

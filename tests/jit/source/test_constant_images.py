@@ -115,3 +115,32 @@ def test_programs_of_several_forms(config: str, tmp_path: Path) -> None:
     z = b.op("MUL", [y, d], b.tensor([1, 9, 11, 20], 0.02, 0), OPTIONS["MUL"])
     artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [z]), config=config)
     assert set(places(artifact).values()) == {"accelerator"}
+
+
+@both
+@pytest.mark.parametrize("axis", [1, 2, 3])
+@pytest.mark.parametrize("form", ["pair", "float", "QLinearConcat", "integers"])
+def test_constant_parts_of_a_join_of_onnx(form: str, axis: int, dtype: str, tmp_path: Path) -> None:
+    b = NetBuilder(axis, dtype)
+    size = [3 if a == axis else n for a, n in enumerate((1, 7, 5, 6))]
+    result = [n + 6 if a == axis else n for a, n in enumerate((1, 7, 5, 6))]
+    stored = [b.constant(b.rng.integers(0, 256, size).astype(np.uint8).view(dtype)) for _ in range(2)]
+    numbers = [b.constant(F(0.0271)), b.constant(b.zero(7))]
+    if form in ("QLinearConcat", "integers"):
+        x = b.input((1, 7, 5, 6), dtype)
+        own = [b.constant(F(0.04)), b.constant(b.zero(-3))]
+        if form == "integers":
+            y = b.op("Concat", [stored[0], x, stored[1]], axis=axis)
+        else:
+            out = [b.constant(F(0.0313)), b.constant(b.zero(-5))]
+            y = b.op(form, [*out, stored[0], *numbers, x, *own, stored[1], *own], CONTRIB, axis=axis)
+        b.output(b.dequantise(y, 0.0313, b.zero(-5)), tuple(result))
+    else:
+        x = b.real_input((1, 7, 5, 6)).name
+        parts = [b.dequantise(c, F(0.0271), b.zero(7)) for c in stored]
+        if form == "float":
+            parts[0] = b.constant(b.rng.normal(0, 3, size).astype(F))
+        y = b.op("Concat", [parts[0], x, parts[1]], axis=axis)
+        b.output(b.pair(y, tuple(result), 0.0313, -5).name, tuple(result))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
