@@ -6,12 +6,14 @@ pixels that become channels or come of them, have a form on the accelerator.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.jit.dense_weights import MOST_WRITTEN_OUT
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Layer, Operand, Output
 from tilewright.jit.frontend.layers.pairwise import extreme
@@ -115,10 +117,18 @@ def channels_of(layer: Layer, x: Operand, channels: Positions, fill: int = 0) ->
     count = len(channels)
     if count == x.shape[3] and (channels == np.arange(count)).all():
         return x
-    weight = np.zeros((count, 1, 1, x.shape[3]), np.int8)
+    weight = _choosing(count, 1, 1, x.shape[3])
     weight[np.arange(count), 0, 0, channels] = channels >= 0
     requant = replace(identity_requant(count), bias=np.where(channels < 0, fill, 0).astype(np.int32))
     return _append(layer, Conv2D, x, (*x.shape[:3], count), weight=weight, requant=requant)
+
+
+def _choosing(*shape: int) -> NDArray[np.int8]:
+    """Zeros for the weights that choose channels. Raises Unsupported where the array would have too many of them."""
+    if math.prod(shape) > MOST_WRITTEN_OUT:
+        weights = "x".join(map(str, shape))
+        raise Unsupported(f"{weights} weights to choose channels, at most {MOST_WRITTEN_OUT:,} are written out")
+    return np.zeros(shape, np.int8)
 
 
 def _windows(layer: Layer, x: Operand, places: tuple[Positions, ...]) -> str:
@@ -131,7 +141,7 @@ def _windows(layer: Layer, x: Operand, places: tuple[Positions, ...]) -> str:
         wanted = y * strides[0] + dy, across * strides[1] + dx, c
         inside = dy.max() < strides[0] and dx.max() < strides[1]
         if inside and all((place == there).all() for place, there in zip(places, wanted, strict=True)):
-            weight = np.zeros((shape[3], *strides, x.shape[3]), np.int8)
+            weight = _choosing(shape[3], *strides, x.shape[3])
             weight[np.arange(shape[3]), dy, dx, c] = 1
             return _append(
                 layer, Conv2D, x, shape, weight=weight, requant=identity_requant(shape[3]), strides=strides
@@ -152,7 +162,7 @@ def _blocks(layer: Layer, x: Operand, places: tuple[Positions, ...], block: tupl
     )  # fmt: skip
     if not all((place == there).all() for place, there in zip(places, wanted, strict=True)):
         raise Unsupported("elements that move between pixels and channels")
-    weight = np.zeros((shape[3], *block, x.shape[3]), np.int8)
+    weight = _choosing(shape[3], *block, x.shape[3])
     for dy, dx in np.ndindex(*block):
         weight[np.arange(shape[3]), block[0] - 1 - dy, block[1] - 1 - dx, source[dy, dx]] = 1
     return _append(

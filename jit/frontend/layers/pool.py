@@ -14,7 +14,7 @@ from tilewright.jit.frontend.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.frontend.layers.elementwise import looked_up
 from tilewright.jit.frontend.layers.moves import channels_of
 from tilewright.jit.frontend.layers.pairwise import extreme
-from tilewright.jit.frontend.layers.scaling import float_requant
+from tilewright.jit.frontend.layers.scaling import float_requant, tuned_requant
 from tilewright.jit.frontend.layers.weighted import spatial
 from tilewright.jit.frontend.layers.windows import meeting
 from tilewright.jit.graph import AvgPool2D, Conv2D, Maximum, MaxPool2D, Minimum, Pairwise, Requant
@@ -162,17 +162,8 @@ def _float_average(
     if inside:
         after = np.clip(np.rint(value) + out.zero_point, tail.lo, tail.hi)
         doubt = max(doubt, float((after != wanted).mean()))
-    requant = Requant(
-        bias=np.full(channels, moved - x.zero_point * count, np.int32),
-        multiplier=np.full(channels, tuned.multiplier[0], np.int32),
-        shift=np.full(channels, tuned.shift[0], np.int32),
-        offset=np.full(channels, tuned.offset[0], np.int32),
-        rounding=tuned.rounding,
-        zero_point=zero_point,
-        lo=tail.lo,
-        hi=tail.hi,
-    )
-    return requant, doubt
+    bias = np.full(channels, moved - x.zero_point * count)
+    return replace(tuned_requant(tuned, bias, tail), zero_point=zero_point), doubt
 
 
 def summed(layer: Layer, x: Operand, gone: set[int], requant: Requant, out: Output) -> Operand:

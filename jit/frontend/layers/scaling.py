@@ -83,7 +83,7 @@ def _double_requant(
     if not tuned.exact.all():
         raise NotRepresentable(f"{int((~tuned.exact).sum())} channels whose float64 scaling has no fixed-point equal")
     layer.report(LayerExactness(layer.name, layer.semantics, len(scales), len(scales)))
-    return _tuned_requant(tuned, bias, tail)
+    return tuned_requant(tuned, bias, tail)
 
 
 def float_requant(
@@ -115,7 +115,7 @@ def float_requant(
             tuple(int(c) for c in np.flatnonzero(~tuned.exact)),
         )
     )
-    return _tuned_requant(tuned, bias, tail)
+    return tuned_requant(tuned, bias, tail)
 
 
 def _within_int32(low: NDArray[Any], high: NDArray[Any]) -> None:
@@ -124,17 +124,12 @@ def _within_int32(low: NDArray[Any], high: NDArray[Any]) -> None:
         raise Unsupported("an accumulator that can leave int32")
 
 
-def _tuned_requant(tuned: Tuned, bias: NDArray[np.int64], tail: Output) -> Requant:
-    return Requant(
-        bias=wrap_int32(np.broadcast_to(bias, tuned.multiplier.shape)).astype(np.int32),
-        multiplier=tuned.multiplier,
-        shift=tuned.shift,
-        offset=tuned.offset,
-        rounding=tuned.rounding,
-        zero_point=tail.quantisation.zero_point,
-        lo=tail.lo,
-        hi=tail.hi,
-    )
+def tuned_requant(tuned: Tuned, bias: NDArray[np.int64], tail: Output) -> Requant:
+    """Requant of the constants of an output stage and a bias, of which either may be one for all channels."""
+    given = np.broadcast_arrays(wrap_int32(bias), tuned.multiplier, tuned.shift, tuned.offset)
+    bias32, multiplier, shift, offset = (np.array(v, np.int32) for v in given)
+    zero_point = tail.quantisation.zero_point
+    return Requant(bias32, multiplier, shift, offset, tuned.rounding, zero_point, tail.lo, tail.hi)
 
 
 def report_fit(layer: Layer, fitted: Fitted, channels: int) -> None:

@@ -19,6 +19,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.float_scaling import Tuned, tune
 from tilewright.jit.frontend.builder import Operand, Output
+from tilewright.jit.frontend.layers.scaling import tuned_requant
 from tilewright.jit.graph import Add, Requant, Resample
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.reference import apply_requant, resampled
@@ -177,7 +178,7 @@ def resized(site: Site, x: Operand, over: Grid, out: Output) -> str:
     channels = x.shape[3]
     exact, bound = (0, 1) if doubt else (channels, 0)
     site.report(LayerExactness(site.name, site.semantics, channels, exact, bound, doubt, _METHOD))
-    return _emit(site, x, over, _requant(tuned, channels, out), x.zero_point, out)
+    return _emit(site, x, over, tuned_requant(tuned, np.zeros(channels, np.int64), out), x.zero_point, out)
 
 
 def _slack(x: Operand, over: Grid) -> float:
@@ -283,23 +284,6 @@ def _confirm_integers(site: Site, x: Operand, over: Grid, stages: list[Requant],
 
 
 # -- shared ----------------------------------------------------------------------------------------------------
-
-
-def _requant(tuned: Tuned, channels: int, out: Output) -> Requant:
-    """One output stage for all channels."""
-    multiplier, shift, offset = (
-        np.full(channels, v[0], np.int32) for v in (tuned.multiplier, tuned.shift, tuned.offset)
-    )  # fmt: skip
-    return Requant(
-        np.zeros(channels, np.int32),
-        multiplier,
-        shift,
-        offset,
-        tuned.rounding,
-        out.quantisation.zero_point,
-        out.lo,
-        out.hi,
-    )
 
 
 def _emit(site: Site, x: Operand, over: Grid, requant: Requant, offset: int, out: Output) -> str:

@@ -206,3 +206,14 @@ def test_random_parts(tmp_path: Path) -> None:
         b.output(x.name, x.shape)
         _, built = compared(b.save(tmp_path / "m.onnx"), count=1)
         assert not interpreted(built)
+
+
+def test_a_choice_of_more_channels_than_weights_can_choose_stays_with_onnx_runtime(tmp_path: Path) -> None:
+    """A half of 20,000 channels: 200 million weights, which no array takes and which were written out all the same."""
+    b = NetBuilder(1, "uint8")
+    x = b.real_input((1, 20_000))
+    parts = b.op("Slice", [x.name, *(b.constant(np.array([n])) for n in (5, 10_005, 1))])
+    b.output(b.pair(parts, (1, 10_000), x.scale, 3).name, (1, 10_000))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    (reason,) = interpreted(built).values()
+    assert reason.startswith("10000x1x1x20000 weights to choose channels")

@@ -43,14 +43,8 @@ def resize(
     return b.save(path)
 
 
-@both
-@pytest.mark.parametrize("scale", [2.0**-5, SHORT])
-@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
-def test_ties_of_all_pairs_go_to_the_even_one(dtype: str, scale: float, mode: str, tmp_path: Path) -> None:
-    """All pairs of values, in weights of quarters and halves: a quarter of the results are ties."""
-    path = resize(
-        tmp_path / "m.onnx", dtype, (1, 256, 256, 2), (256, 4), (scale, scale), coordinate_transformation_mode=mode
-    )
+def assert_proven_for_all_pairs(path: Path, dtype: str) -> None:
+    """A model of (1, 256, 256, 2): all pairs of neighbouring values."""
     source = OnnxSource(path)
     built = source.build({})
     assert interpreted(built) == {}
@@ -59,6 +53,17 @@ def test_ties_of_all_pairs_go_to_the_even_one(dtype: str, scale: float, mode: st
     image = np.stack(np.meshgrid(values, values, indexing="ij"), axis=-1)[None]
     (wanted,) = interpreters.load("onnxruntime", path.read_bytes(), "whole")([image])
     assert np.array_equal(run(source, built, [image])[0], wanted)
+
+
+@both
+@pytest.mark.parametrize("scale", [2.0**-5, SHORT])
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
+def test_ties_of_all_pairs_go_to_the_even_one(dtype: str, scale: float, mode: str, tmp_path: Path) -> None:
+    """All pairs of values, in weights of quarters and halves: a quarter of the results are ties."""
+    path = resize(
+        tmp_path / "m.onnx", dtype, (1, 256, 256, 2), (256, 4), (scale, scale), coordinate_transformation_mode=mode
+    )
+    assert_proven_for_all_pairs(path, dtype)
 
 
 @both
@@ -113,14 +118,7 @@ def test_the_fraction_is_dropped_without_a_pair(dtype: str, mode: str, tmp_path:
     path = resize(
         tmp_path / "m.onnx", dtype, (1, 256, 256, 2), (256, 4), None, coordinate_transformation_mode=mode
     )  # fmt: skip
-    source = OnnxSource(path)
-    built = source.build({})
-    assert interpreted(built) == {}
-    assert all(layer.proven for layer in built.exactness)
-    values = np.arange(256).astype(np.uint8).view(dtype)
-    image = np.stack(np.meshgrid(values, values, indexing="ij"), axis=-1)[None]
-    (wanted,) = interpreters.load("onnxruntime", path.read_bytes(), "whole")([image])
-    assert np.array_equal(run(source, built, [image])[0], wanted)
+    assert_proven_for_all_pairs(path, dtype)
 
 
 @pytest.mark.parametrize(
