@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules, reduce
-from tilewright.jit.source.tflite import moves, rules, tables
+from tilewright.jit.source.tflite import dilation, moves, rules, tables
 from tilewright.pages import write
 
 PAGE = "operators.md"
@@ -32,6 +32,7 @@ COSTS: dict[str, str] = {
     "resample": "ALU: 2 (nearest), 2 to 5 (bilinear)",
     "transposed": "GEMM: KH x KW / (stride x stride) x ceil(IC / BLOCK_IN), in the mean",
     "host": "on the host, in NumPy",
+    "joined": "none",
     "recurrent": "a step of BLOCK_OUT units: ALU: 434 to 466, GEMM: 4 x ceil((IC + units) / BLOCK_IN)",
     "products": "GEMM: ceil(IC / BLOCK_IN); of two activations as much again for each zero point other than 0",
 }
@@ -49,7 +50,7 @@ TFLITE: dict[str, str] = {
     **dict.fromkeys(("ADD", "SUB", "MAXIMUM", "MINIMUM"), "sum"),
     "MUL": "product", "PRELU": "slopes", "DEPTHWISE_CONV_2D": "depthwise", "MAX_POOL_2D": "window", "SOFTMAX": "host",
     "CONCATENATION": "pad", "TRANSPOSE": "arranged", "TRANSPOSE_CONV": "transposed",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "recurrent",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "recurrent", **dict.fromkeys((dilation.DEAL, dilation.GATHER), "joined"),
 }  # fmt: skip
 ONNX: dict[str, str] = {
     **dict.fromkeys(("Conv", "FusedConv", "FusedGemm", "Gemm", "MatMul"), "convolution"),
@@ -78,7 +79,8 @@ def blocks() -> dict[str, list[str]]:
 def _tflite() -> Iterator[str]:
     yield "| operator | cycles per vector | what is taken |"
     yield "|---|---|---|"
-    for name, rule in sorted(rules.RULES.items()):
+    joined = dict.fromkeys((dilation.DEAL, dilation.GATHER), dilation.Dilated.lower)
+    for name, rule in sorted({**rules.RULES, **joined}.items()):
         yield f"| {name} | {COSTS[TFLITE[name]]} | {(rule.__doc__ or '').partition(chr(10))[0].rstrip('.')} |"
 
 

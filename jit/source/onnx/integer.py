@@ -1,4 +1,5 @@
-"""ConvInteger and MatMulInteger: int32 sums, which float32 nodes scale and a QuantizeLinear makes 8-bit again.
+"""ConvInteger, MatMulInteger and a QGemm to float32: int32 sums, which float32 nodes scale and a QuantizeLinear makes
+8-bit again.
 
 Each of those nodes rounds once. All of them never decrease, so together they are a staircase of the sum, which the
 accelerator's output stage has to have the thresholds of.
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Output, Quantisation, Weights
 from tilewright.jit.source.onnx.site import Site, quantisation
-from tilewright.jit.source.onnx.weights import centred, convolve, fully_connect
+from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
 
 #: nodes that may follow the sum ahead of QuantizeLinear
 STEPS = ("Cast", "Mul", "Add")
@@ -91,7 +92,26 @@ def matmul_integer(site: Site) -> Sums:
     return Sums(site, weight.shape[0], 1, lower)
 
 
-RULES = {"ConvInteger": conv_integer, "MatMulInteger": matmul_integer}
+def float_gemm(site: Site) -> Sums:
+    """QGemm(a, sa, za, b, sb, zb, c) to float32: ``float32(acc + c) * (sa * sb)``."""
+    node, name, values = site.node, site.input(0), site.constant(3)
+    if node.attribute("transA", 0) or node.attribute("alpha", 1.0) != 1.0:
+        raise Unsupported("QGemm with transA or alpha")
+    if values.ndim != 2:
+        raise Unsupported(f"weights of shape {values.shape}")
+    axis = 0 if node.attribute("transB", 0) else 1
+    weight = np.moveaxis(centred(values, site.constant(5), axis), axis, 0)
+    given = integer_bias(site.constant(6) if site.has(6) else None, len(weight))
+    scale = np.float32(site.quantisation(1, 2, site.prepared.types[name][0]).scale)
+    factors = scale * channel_scales(site.constant(4), len(weight)).astype(np.float32)
+
+    def lower(scales: NDArray[np.float64], bias: NDArray[np.int64], out: Output) -> str:
+        return fully_connect(site, name, _numbers(site), Weights(weight, scales, given + bias), out)
+
+    return Sums(site, len(weight), 1, lower, is_float=True, steps=(("Mul", factors),))
+
+
+RULES = {"ConvInteger": conv_integer, "MatMulInteger": matmul_integer, "QGemm": float_gemm}
 
 
 def step(sums: Sums, site: Site, other: str) -> Sums:

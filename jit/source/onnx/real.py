@@ -24,7 +24,8 @@ from tilewright.jit.source.values import FileTensor
 class Real:
     """A float32 tensor: 8-bit values under ``numbers``, or what ``finish`` computes; clamped to [low, high].
 
-    ``finish``: (what to clamp and quantise to) -> tensor on the accelerator, with the layer of ``site``.
+    ``finish``: (what to clamp and quantise to) -> tensor on the accelerator, with the layer of ``site``; the nodes of
+    ``moved`` hand that on in another shape.
     """
 
     site: Site
@@ -33,6 +34,7 @@ class Real:
     finish: Callable[[Output], str] | None = None
     low: float = -math.inf
     high: float = math.inf
+    moved: tuple[Node, ...] = ()
 
 
 class Stretch:
@@ -50,11 +52,10 @@ class Stretch:
             self._dequantize(site)
         elif node.kind == "QuantizeLinear":
             self._quantize(site)
+        elif all(site.prepared.is_eight_bit(t) for t in node.makes):
+            quantised.lower(site)
         elif node.kind in PASSIVE and node.inputs[0] in self.reals and len(node.makes) == 1:
-            x = self._plain(site, 0)
-            key = self._declare(site, x, node.outputs[0])
-            hand_on(site.builder, site.values, node, x.key, key)
-            self.reals[node.outputs[0]] = replace(x, site=site, key=key)
+            self._hand_on(site)
         elif node.kind in ("Relu", "Clip"):
             self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
         elif node.kind == "MaxPool":
@@ -70,14 +71,12 @@ class Stretch:
             reduce.extreme(site, x.key, key)
             self.reals[node.outputs[0]] = replace(x, site=site, key=key)
         elif node.kind in integer.RULES:
-            self.sums[node.outputs[0]] = integer.RULES[node.kind](site)
+            self._set_sums(node.outputs[0], integer.RULES[node.kind](site))
         elif node.kind in integer.STEPS and any(name in self.sums for name in node.inputs):
             self._scale_sums(site)
         elif node.kind in RULES:
             real = Real(site, finish=RULES[node.kind](self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
-        elif all(site.prepared.is_eight_bit(t) for t in node.makes):
-            quantised.lower(site)
         else:
             raise Unsupported(f"{node.kind} has no exact integer form on the accelerator")
 
@@ -107,7 +106,14 @@ class Stretch:
             tensor = x.finish(out)
         else:
             tensor = elementwise.requantize(x.site, self._operand(x), out)
-        site.values.set_chip(node.outputs[0], tensor)
+        keys: list[object] = [("quantised", move.inputs[0]) for move in x.moved]
+        for key, move in zip(keys, x.moved, strict=True):
+            spec = site.values.specs[move.inputs[0]]
+            site.values.specs[key] = replace(spec, dtype=dtype, quantisation=numbers)
+        keys.append(node.outputs[0])
+        site.values.set_chip(keys[0], tensor)
+        for move, before, after in zip(x.moved, keys, keys[1:], strict=False):
+            hand_on(site.builder, site.values, move, before, after)
 
     # -- float32 tensors -------------------------------------------------------------------------------
 
@@ -160,9 +166,23 @@ class Stretch:
     def _scale_sums(self, site: Site) -> None:
         name = next(t for t in site.node.inputs if t in self.sums)
         sums = integer.step(self.sums[name], site, next((t for t in site.node.inputs if t != name), ""))
-        self.sums[site.node.outputs[0]] = sums
+        self._set_sums(site.node.outputs[0], sums)
+
+    def _set_sums(self, name: str, sums: integer.Sums) -> None:
+        self.sums[name] = sums
         if sums.is_float:
-            self.reals[site.node.outputs[0]] = Real(sums.site, finish=sums.finish)
+            self.reals[name] = Real(sums.site, finish=sums.finish)
+
+    def _hand_on(self, site: Site) -> None:
+        """The same elements in another shape or order: of a result that is yet to be quantised, once it is."""
+        node, x = site.node, self._real(site, 0)
+        if x.finish is not None:
+            self.reals[node.outputs[0]] = replace(x, moved=(*x.moved, node))
+            return
+        x = self._plain(site, 0)
+        key = self._declare(site, x, node.outputs[0])
+        hand_on(site.builder, site.values, node, x.key, key)
+        self.reals[node.outputs[0]] = replace(x, site=site, key=key)
 
     def _max_pool(self, site: Site) -> None:
         """The largest of dequantised values is the dequantised largest, clamped or not."""

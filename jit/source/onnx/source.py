@@ -25,7 +25,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
-from tilewright.jit.source.onnx.units import Unit, assign, find_units, is_dequantised
+from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
@@ -168,7 +168,11 @@ class OnnxSource(Source):
                 raise Unsupported(f"would not always give ONNX Runtime's own integers ({share})")
 
     def _lower(self, unit: Unit, values: PreparedValues) -> None:
-        if self._edge(unit, values):
+        first, *others = unit.nodes
+        handed = all(n.kind in PASSIVE and all(self.prepared.is_eight_bit(t) for t in n.makes) for n in others)
+        if handed and self._edge(first, unit, values):
+            for node in others:
+                quantised.lower(self._site(node, unit, values))
             return
         for tensor in (*unit.inputs, *unit.outputs):
             if not self.prepared.is_eight_bit(tensor):
@@ -213,11 +217,10 @@ class OnnxSource(Source):
             covers=tuple(sorted(unit.covers)), prepared=self.prepared, values=values, node=node,
         )  # fmt: skip
 
-    def _edge(self, unit: Unit, values: PreparedValues) -> bool:
-        """QuantizeLinear of float32, DequantizeLinear to float32: NumPy steps. False for other units."""
-        if len(unit.nodes) != 1 or unit.nodes[0].attribute("block_size", 0):
+    def _edge(self, node: Node, unit: Unit, values: PreparedValues) -> bool:
+        """QuantizeLinear of float32, DequantizeLinear to float32: NumPy steps. False for other nodes."""
+        if node.attribute("block_size", 0):
             return False
-        node = unit.nodes[0]
         site = self._site(node, unit, values)
         if node.kind == "QuantizeLinear" and self.prepared.types.get(node.inputs[0], ("",))[0] == "float32":
             spec = values.specs[node.outputs[0]]

@@ -158,7 +158,7 @@ def pack(site: Site) -> Sequence[View]:
     site.same_kind(*inputs)
     out, shape = site.output(), site.tensor(0).shape
     axis = site.option("axis") % (len(shape) + 1)
-    tensors = [site.operand(k) for k in inputs]
+    tensors = [site.either(k) for k in inputs]
     if any(x.quantisation != out.quantisation for x in tensors):
         raise Unsupported("a pack of tensors with scales of their own")
     count = int(np.prod(shape))

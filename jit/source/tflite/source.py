@@ -15,6 +15,7 @@ from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import TFLITE, count_macs
 from tilewright.jit.source.sizes import refuse_huge
+from tilewright.jit.source.tflite import dilation
 from tilewright.jit.source.tflite.batch import take_one_image
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
@@ -55,9 +56,15 @@ class TfliteSource(Source):
         values = Values(builder, {t.index: self._spec(t) for t in self.file.tensors})
         inputs = [values.declare_file(i) for i in self.file.inputs]
         built = Built(builder.finish(self.path.stem, inputs, []))
+        together = dilation.find(self.file, host)
+        done: set[int] = set()
         for op in self.file.operators:
             if op.index in self.folded.operators:
                 built.notes[op.index] = "depends on constants alone"
+            elif op.index in done:
+                continue
+            elif op.index in together and self._place_dilated(together[op.index], values, built):
+                done.update(together[op.index].covers)
             elif is_initial(op.kind):
                 built.notes[op.index] = "goes with the operators that use it"
             else:
@@ -111,17 +118,34 @@ class TfliteSource(Source):
         if op.outputs and op.outputs[0] in values.files:
             built.sources[name] = values.files[op.outputs[0]]
 
+    def _place_dilated(self, found: dilation.Dilated, values: Values, built: Built) -> bool:
+        """Three operators as one layer; False where each goes by itself."""
+        name, noted = self.operators[found.layer.index].name, len(values.builder.exactness)
+        result = found.gather.outputs[0]
+        try:
+            tensor = found.lower(self._site(found.layer, name, values, found.covers))
+            values.set_chip(result, tensor)
+        except NOT_UNDERSTOOD:  # each says why
+            del values.builder.exactness[noted:]
+            values.forget(result)
+            return False
+        built.sources[name] = tensor
+        built.notes |= dict.fromkeys((found.deal.index, found.gather.index), f"part of {name}")
+        return True
+
+    def _site(self, op: Operator, name: str, values: Values, covers: tuple[int, ...]) -> Site:
+        return Site(
+            builder=values.builder, name=name, source=name.replace("_", " ", 1), covers=covers, file=self.file,
+            op=op, values=values, folded=self.folded.values,
+        )  # fmt: skip
+
     def _lower(self, op: Operator, name: str, values: Values) -> str:
         if op.kind in ("QUANTIZE", "DEQUANTIZE") and (tensor := self._edge(op, name, values)) is not None:
             return tensor
         rule = RULES.get(op.kind)
         if rule is None:
             raise Unsupported(f"{op.custom or op.kind} has no exact integer form on the accelerator")
-        site = Site(
-            builder=values.builder, name=name, source=name.replace("_", " ", 1), covers=(op.index,), file=self.file,
-            op=op, values=values, folded=self.folded.values,
-        )  # fmt: skip
-        found = rule(site)
+        found = rule(self._site(op, name, values, (op.index,)))
         for index, made in zip(op.outputs, [found] if isinstance(found, str) else found, strict=True):
             if isinstance(made, Rearranged):
                 values.rearranged[index] = made

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,23 @@ SAME, VALID = 0, 1
 _NARROW = tuple(name for name, _ in PACKED.values())
 
 
-def conv_2d(site: Site) -> str:
-    """Weights (OC, KH, KW, IC / groups)."""
+@dataclass(frozen=True)
+class Phases:
+    """What a batch was dealt out of: ``image``, every ``block``-th row and column each, with ``padding`` (top, left,
+    bottom, right) around it, less what of the result is cropped."""
+
+    image: Operand
+    block: tuple[int, int]
+    padding: tuple[int, ...]
+
+
+def conv_2d(site: Site, phases: Phases | None = None) -> str:
+    """Weights (OC, KH, KW, IC / groups).
+
+    ``phases``: of the first operand, where that is a batch of them.
+    """
     weights = read_weights(site, 0, 2)
-    x, weight = site.operand(0), weights.values
-    strides, dilation = _steps(site)
+    x, weight = site.operand(0) if phases is None else phases.image, weights.values
     if weight.ndim != 4 or x.shape[3] % weight.shape[3]:
         raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
     return convolution(
@@ -30,19 +43,16 @@ def conv_2d(site: Site) -> str:
         x,
         weights,
         site.output(site.option("fusedActivationFunction")),
-        strides=strides,
-        dilation=dilation,
-        padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
         groups=x.shape[3] // weight.shape[3],
         float_product=float_product(site, 0),
+        **_window(site, x, weight.shape[1:3], phases),
     )
 
 
-def depthwise_conv_2d(site: Site) -> str:
+def depthwise_conv_2d(site: Site, phases: Phases | None = None) -> str:
     """Weights (1, KH, KW, C * multiplier): a grouped convolution with one input channel a group."""
     weights = read_weights(site, 0, 2, axis=3)
-    x, weight = site.operand(0), weights.values
-    strides, dilation = _steps(site)
+    x, weight = site.operand(0) if phases is None else phases.image, weights.values
     if weight.ndim != 4 or weight.shape[0] != 1 or weight.shape[3] % x.shape[3]:
         raise Unsupported(f"depthwise weights of shape {weight.shape} on {x.shape[3]} channels")
     return convolution(
@@ -50,11 +60,9 @@ def depthwise_conv_2d(site: Site) -> str:
         x,
         replace(weights, values=weight[0].transpose(2, 0, 1)[..., None]),
         site.output(site.option("fusedActivationFunction")),
-        strides=strides,
-        dilation=dilation,
-        padding=same_padding(x.shape, weight.shape[1:3], strides, dilation, site.option("padding")),
         groups=x.shape[3],
         float_product=float_product(site, 0),
+        **_window(site, x, weight.shape[1:3], phases),
     )
 
 
@@ -126,13 +134,23 @@ def _bias(site: Site, position: int, count: int) -> NDArray[np.int64]:
     return values.reshape(-1).astype(np.int64)
 
 
-def _steps(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(strides, dilation)."""
+def _window(site: Site, x: Operand, kernel: tuple[int, ...], phases: Phases | None) -> dict[str, Any]:
+    """Strides, dilation and padding."""
     strides = site.option("strideH"), site.option("strideW")
     dilation = site.option("dilationHFactor"), site.option("dilationWFactor")
     if min(*strides, *dilation) < 1:
         raise Unsupported(f"strides {strides} and dilation {dilation}")
-    return strides, dilation
+    padding = same_padding(x.shape, kernel, strides, dilation, site.option("padding"))
+    if phases is not None:
+        if strides != (1, 1):
+            raise Unsupported(f"strides {strides} over every so many rows and columns")
+        # without strides padding does not depend on the size
+        grown = [
+            own * phases.block[k % 2] + more for k, (own, more) in enumerate(zip(padding, phases.padding, strict=True))
+        ]
+        padding = grown[0], grown[1], grown[2], grown[3]
+        dilation = dilation[0] * phases.block[0], dilation[1] * phases.block[1]
+    return {"strides": strides, "dilation": dilation, "padding": padding}
 
 
 def same_padding(

@@ -144,3 +144,16 @@ def test_constant_parts_of_a_join_of_onnx(form: str, axis: int, dtype: str, tmp_
         b.output(b.pair(y, tuple(result), 0.0313, -5).name, tuple(result))
     _, built = compared(b.save(tmp_path / "m.onnx"))
     assert not interpreted(built)
+
+
+@both
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_a_constant_part_of_a_pack(axis: int, dtype: str, tmp_path: Path) -> None:
+    b = TfliteBuilder(axis)
+    x = tensor(b, [1, 5, 6], dtype)
+    c = b.tensor([1, 5, 6], b.tensors[x]["scale"], b.tensors[x]["zero_point"], dtype)
+    b.tensors[c]["data"] = b.rng.choice(every(dtype), [1, 5, 6])
+    result = [1, 5, 6]
+    result.insert(axis, 2)
+    y = b.op("PACK", [c, x], tensor(b, result, dtype, like=x), "PackOptions", Axis=axis, ValuesCount=2)
+    assert differing(b, [x], y, [b.rng.choice(every(dtype), [1, 5, 6])], tmp_path / "m.tflite") == 0

@@ -17,7 +17,7 @@ from tilewright.fuzz import TfliteNet
 from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules
 from tilewright.jit.source.onnx import reduce as onnx_reduce
 from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks
-from tilewright.jit.source.tflite import moves, pairwise, reduce
+from tilewright.jit.source.tflite import dilation, moves, pairwise, reduce
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.tables import FUNCTIONS
 
@@ -119,7 +119,7 @@ def test_a_model_with_the_operator_runs_it_where_the_page_says(kind: str, tmp_pa
 
 
 def test_every_rule_has_a_cost_and_every_cost_a_rule() -> None:
-    assert set(TFLITE) == set(RULES)
+    assert set(TFLITE) == {*RULES, dilation.DEAL, dilation.GATHER}
     assert set(ONNX) == {
         *real_rules.RULES, *quantised.RULES, *integer.RULES, *functions.KINDS, *elements.KINDS, *onnx_reduce.EXTREMES
     }  # fmt: skip
