@@ -89,7 +89,7 @@ class Values:
         """``key`` is computed on the chip, in ``tensor``. Raises Unsupported where that has another shape."""
         have, wanted = self.builder.tensors[tensor].shape, self.specs[key].chip_shape()
         if have != wanted:
-            raise Unsupported(f"a result of shape {have} where the file says {self.specs[key].shape}")
+            raise Unsupported(f"a result of shape {have} where {wanted} is expected")
         self.chips[key] = tensor
 
     def view(self, key: object) -> View:
@@ -103,7 +103,7 @@ class Values:
         shape."""
         have, wanted = self.builder.tensors[view.tensor].shape, self.specs[key].chip_shape()
         if tuple(have[axis] for axis in view.axes) != wanted:
-            raise Unsupported(f"a result of shape {have} where the file says {self.specs[key].shape}")
+            raise Unsupported(f"a result of shape {have} where {wanted} is expected")
         moving = [axis for axis in view.axes if have[axis] > 1]
         if have == wanted and moving == sorted(moving):
             self.chips[key] = view.tensor
