@@ -16,7 +16,7 @@ from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.tiles import AnyEstimate
 from tilewright.jit.floor import Floor, layer_floors
-from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Lstm
+from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Recurrent
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.simplify import simplified
@@ -122,13 +122,17 @@ def _weight_bits(graph: Graph) -> tuple[int, str]:
 def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     """The networks of a model file: one, or one per region between operators that only the CPU runs.
 
-    Raises :class:`NetworkError` if all of it would run on the CPU or is LSTMs, naming the operators, and what the
-    importer raises for a file that it cannot read.
+    Raises :class:`NetworkError` if all of it would run on the CPU or is recurrent layers, naming the operators, and
+    what the importer raises for a file that it cannot read.
     """
     from tilewright.jit.importer import import_model
 
     model = import_model(path)
-    alone = [(op.name, "an LSTM: its program is not explored") for op in model.graph.ops if isinstance(op, Lstm)]
+    alone = [
+        (op.name, "a recurrent layer: its program is not explored")
+        for op in model.graph.ops
+        if isinstance(op, Recurrent)
+    ]
     host_ops = (*model.host_ops, *alone)
     if not host_ops:
         return [Network.of(model.graph, path.stem, weight)]
@@ -137,8 +141,8 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
         shown = "; ".join(f"{name}: {reason}" for name, reason in host_ops[:4])
         more = len(host_ops) - 4
         raise NetworkError(
-            f"{path}: no operator can run on the accelerator, LSTMs aside, so there is nothing to explore: {shown}"
-            + (f"; and {more} more" if more > 0 else "")
+            f"{path}: no operator can run on the accelerator, recurrent layers aside, so there is nothing to explore: "
+            f"{shown}" + (f"; and {more} more" if more > 0 else "")
         )
     return [
         Network.of(part, f"{path.stem}{PART}{number}", weight, float(number == 1), host_ops if number == 1 else ())

@@ -87,7 +87,9 @@ def _notes(head: Mapping[str, Any], shown: int, count: int) -> str:
     ]
     for network, operators in head["on_the_cpu"].items():
         names = ", ".join(op["operator"] for op in operators)
-        lines.append(f"{network}: {len(operators)} operators, of the CPU or LSTMs, whose time is not counted: {names}.")
+        lines.append(
+            f"{network}: {len(operators)} operators, of the CPU or recurrent, whose time is not counted: {names}."
+        )
     if shown < count:
         lines.append(f"Of {count:,} points beside the front, {shown:,} are in this page.")
     return "".join(f"<p>{html.escape(line)}</p>" for line in lines)

@@ -143,7 +143,7 @@ def places(graph: Graph, config: Config) -> dict[str, str]:
 
 def accelerator_graphs(graph: Graph, config: Config | None = None) -> list[Graph]:
     """What :func:`compile_graph` makes programs of, all channels kept: the graph without the operators of the host, and
-    without LSTMs, which are programs of another form.
+    without recurrent layers, which are programs of another form.
 
     Without a ``config``, whatever some Config could take.
     """
@@ -212,7 +212,7 @@ def _place_reshapes(graph: Graph, placement: dict[str, tuple[str, str]]) -> None
     """Those stay on the accelerator that lie between operators of one program, themselves included."""
 
     def here(op: Op | None) -> bool:
-        return op is not None and placement[op.name][0] == "accelerator" and not isinstance(op, g.Lstm)
+        return op is not None and placement[op.name][0] == "accelerator" and not isinstance(op, g.Recurrent)
 
     moved = True
     while moved:

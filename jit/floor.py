@@ -163,7 +163,6 @@ def layer_macs(graph: g.Graph, op: g.Op) -> int:
     if isinstance(op, g.MatMul):
         a, b = (image_shape(graph.tensors[t].shape) for t in op.inputs)
         return math.prod(a) * b[2]
-    if isinstance(op, g.Lstm):
-        pixels = math.prod(image_shape(graph.tensors[op.output].shape)[:3])
-        return pixels * sum(part.weight.size for part in (*op.entry, *op.recurrent))
+    if isinstance(op, g.Recurrent):
+        return math.prod(image_shape(graph.tensors[op.output].shape)[:3]) * op.pixel_macs
     return 0

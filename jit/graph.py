@@ -305,58 +305,23 @@ class Constant(Op):
     values: NDArray[np.int8]
 
 
-@dataclass(frozen=True)
-class LstmSums:
-    """``acc * multiplier / 2^shift``, rounded twice, of ``acc = sum x * w + bias``.
-
-    ``weight`` is (units, inputs), int8; ``bias`` (units,) has the zero point of x folded in.
-    """
-
-    weight: NDArray[np.int8]
-    bias: NDArray[np.int64]
-    multiplier: int
-    shift: int
-
-
 @dataclass(kw_only=True)
-class Lstm(Op):
-    """LiteRT's integer LSTM: int8 inputs and hidden states, gates and cell of int16.
+class Recurrent(Op):
+    """An operator that keeps states from one inference to the next, whose program takes all of the chip
+    (:mod:`tilewright.jit.recurrent`).
 
-    The pixels of the input in order are sequences of ``steps`` steps, each of which begins with reset states, or
-    (``time_major``) the first steps of all of them, then the second ones; the result has a hidden state for each.
-    ``entry`` (of inputs) and ``recurrent`` (of hidden states) have sums for each gate: input, forget, cell, output. A
-    gate is ``saturate(saturate(entry) + recurrent)`` to int16, with 12 bits of fraction. The cell has ``cell_bits`` of
-    fraction and is kept within ``cell_range``. Hidden states are scaled by ``multiplier / 2^shift``, with
-    ``zero_point`` added; a reset one is ``state_zero_point``.
-
-    What the inputs name besides the pixels is written too: the states that sequences begin with and end in
-    (:func:`~tilewright.jit.recurrent.state.with_states`). Without them all begin reset.
+    What the inputs name besides the first is written too: the states that it begins with and ends in. Without them it
+    begins with reset ones.
     """
-
-    steps: int
-    entry: tuple[LstmSums, ...]
-    recurrent: tuple[LstmSums, ...]
-    cell_bits: int
-    multiplier: int
-    shift: int
-    zero_point: int
-    state_zero_point: int
-    cell_range: tuple[int, int] = (-32768, 32767)
-    time_major: bool = False
 
     @property
     def outputs(self) -> tuple[str, ...]:
         return self.output, *self.inputs[1:]
 
     @property
-    def units(self) -> int:
-        return len(self.entry[0].weight)
-
-    def order(self, pixels: int) -> NDArray[np.int64]:
-        """The numbers of so many pixels, sequence by sequence, of each step by step."""
-        if not self.time_major:
-            return np.arange(pixels)
-        return np.arange(pixels).reshape(self.steps, -1).T.reshape(-1)
+    def pixel_macs(self) -> int:
+        """Multiply-accumulates for each pixel of the input."""
+        raise NotImplementedError
 
 
 @dataclass(kw_only=True)

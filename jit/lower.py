@@ -103,7 +103,7 @@ class _Lowering:
     def refusals(self) -> dict[str, PlaceError]:
         """Operators that no rule can place, each by itself, and why."""
         found: dict[str, PlaceError] = {}
-        apart = (*g.HOST_KINDS, g.Lstm, g.Reshape)
+        apart = (*g.HOST_KINDS, g.Recurrent, g.Reshape)
         for op in self.graph.ops:
             try:
                 for name in (*op.inputs, *op.outputs):

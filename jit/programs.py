@@ -28,7 +28,7 @@ from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.proof import prove
-from tilewright.jit.recurrent.program import is_sequence, sequence
+from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
 from tilewright.jit.schedule import Scheduler
 from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.program import TiledProgram
@@ -85,8 +85,8 @@ def best_program(
     Tiles, which fit always, come first where they promise to be near the floor, and are tried where no other schedule
     is, or none is right. Raises what went wrong with the best one if none is.
     """
-    if is_sequence(graph):
-        return _sequence(graph, config)
+    if is_recurrent(graph):
+        return _recurrent(graph, config)
     forms = _Forms(graph, config)
     on_chip = forms.streams(config)
     tries = [partial(_program, forms, policy, config, on_chip) for policy in (policies if on_chip else (PLANNED,))]
@@ -182,9 +182,9 @@ def best_program(
     return best
 
 
-def _sequence(graph: Graph, config: Config) -> ProvenProgram:
-    """The program of an LSTM, of which there is but one form."""
-    made = sequence(graph, config)
+def _recurrent(graph: Graph, config: Config) -> ProvenProgram:
+    """The program of a recurrent layer, of which there is but one form."""
+    made = recurrent_program(graph, config)
     made.program.meta.update(_meta(graph, [made.floor], config))
     best = ProvenProgram(made.program, made.packs, made.unpacks, states=made.states)
     _check(made.graph, best)

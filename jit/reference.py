@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import requantize, rescale, wrap_int32
 from tilewright.jit import graph as g
-from tilewright.jit.recurrent.reference import lstm, lstm_on
+from tilewright.jit.recurrent.ops import Lstm, Svdf
+from tilewright.jit.recurrent.reference import lstm, lstm_on, svdf
 from tilewright.runtime import host
 
 Array = NDArray[Any]
@@ -181,7 +182,8 @@ _EVALUATE: dict[type[g.Op], Callable[..., Any]] = {
     g.Pad: lambda op, x: pad(x, op.padding, op.pad_value),
     g.Slice: sliced,
     g.Concat: _concat,
-    g.Lstm: lambda op, x, *states: lstm_on(op, x, *states) if states else lstm(op, x),
+    Lstm: lambda op, x, *states: lstm_on(op, x, *states) if states else lstm(op, x),
+    Svdf: svdf,
     g.Resample: lambda op, x: apply_requant(resampled(x, op.rows, op.columns, op.offset), op.requant),
     g.Reshape: lambda op, x: host.reshape(x, op.shape),
     g.Softmax: lambda op, x: host.softmax_int8(x, op.multiplier, op.left_shift, op.diff_min),

@@ -1,7 +1,7 @@
 """The order of a network's work: stretches on the accelerator, in NumPy, and in the interpreter of the model file.
 
-Stretches are as large as dependencies allow; an LSTM, whose program takes all of the chip, is one alone. Operators that
-share a variable (``Interpreted.state``) run in one stretch, together with all that lies between them.
+Stretches are as large as dependencies allow; a recurrent layer, whose program takes all of the chip, is one alone.
+Operators that share a variable (``Interpreted.state``) run in one stretch, together with all that lies between them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def kind_of(op: Op, place: Mapping[str, str]) -> Kind:
         return "interpreter"
     if place[op.name] != "accelerator":
         return "numpy"
-    return "alone" if isinstance(op, g.Lstm) else "accelerator"
+    return "alone" if isinstance(op, g.Recurrent) else "accelerator"
 
 
 def _units(graph: Graph, place: Mapping[str, str]) -> list[_Unit]:
@@ -204,7 +204,7 @@ def idle_islands(graph: Graph) -> dict[int, str]:
         for tensor in op.inputs:
             if tensor in parent:
                 parent[root(tensor)] = root(op.output)
-    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Lstm))}
+    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Recurrent))}
     touching = {root(op.output) for op in own if op.output in taken or given & set(op.inputs)}
     reason = "no multiply-accumulates, between operators of the interpreter"
     idle = touching - working

@@ -81,14 +81,17 @@ def test_streams_are_equal(name: str, zoo: Callable[[str], Path], tmp_path: Path
         np.testing.assert_array_equal(c, wanted)
     for got, wanted in zip(executable(x), fresh, strict=True):
         np.testing.assert_array_equal(got, wanted)
-    saturates = name == "keyword_svdf"  # int8 weights over time, which LiteRT's kernel takes for int16
-    assert saturates or any(len(np.unique(y)) > 20 for y in continued)
+    assert any(len(np.unique(y)) > 20 for y in continued)
     assert any((a != b).any() for a, b in zip(continued, fresh, strict=True))
 
 
 def with_layers(model: Path, path: Path) -> Path:
-    """A copy that gives the results of its weighted layers too."""
+    """A copy that gives the results of its weighted layers too. Biases of SVDFs are left out: the zoo's are drawn at
+    random, and saturate whatever the input is."""
     source = TfliteSource(model)
+    for op in source.file.operators:
+        if op.kind == "SVDF":
+            source.file.model.subgraphs[0].operators[op.index].inputs = [*op.inputs[:3], -1, op.inputs[4]]
     kinds = ("CONV_2D", "FULLY_CONNECTED", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
     layers = [op.outputs[0] for op in source.file.operators if op.kind in kinds]
     everything = [op.index for op in source.file.operators]

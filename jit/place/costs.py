@@ -25,7 +25,7 @@ from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import Part, PlacementError, Problem, members
 from tilewright.jit.place.splits import Splits
-from tilewright.jit.recurrent.program import is_sequence, sequence
+from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
 from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
@@ -178,8 +178,8 @@ class Costs:
     def _program(self, mask: int, part: Graph) -> int | None:
         count: Callable[[], Counts]
         try:
-            if is_sequence(part):
-                program = sequence(part, self.config).program
+            if is_recurrent(part):
+                program = recurrent_program(part, self.config).program
                 cycles = simulate_timing(program).cycles
                 count = partial(count_program, program, cycles)
             else:

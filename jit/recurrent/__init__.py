@@ -1,1 +1,1 @@
-"""LiteRT's integer LSTM on the array: all steps of a sequence as one program."""
+"""LiteRT's integer LSTM and SVDF on the array: states outlive a program, an LSTM's sequence is one."""

@@ -1,6 +1,7 @@
-"""What :class:`~tilewright.jit.graph.Lstm` means, in NumPy.
+"""What :mod:`~tilewright.jit.recurrent.ops` means, in NumPy.
 
-Source: LiteRT ``kernels/lstm_eval.cc`` (``LstmStepInteger`` of int8 with an int16 cell).
+Source: LiteRT ``kernels/lstm_eval.cc`` (``LstmStepInteger`` of int8 with an int16 cell) and ``reference/svdf.h``
+(``EvalIntegerSVDF``); TensorFlow Lite Micro ``kernels/svdf_common.cc`` for a state of int8.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import Rounding, scale_round, wrap_int32
-from tilewright.jit.graph import Lstm, LstmSums
 from tilewright.jit.recurrent.fixed_point import Integers, rounded_shift, sigmoid, tanh
+from tilewright.jit.recurrent.ops import Lstm, Sums, Svdf
 from tilewright.jit.recurrent.state import joined, parted
 
 
-def scaled(parts: Sequence[LstmSums], x: NDArray[Any]) -> Integers:
+def scaled(parts: Sequence[Sums], x: NDArray[Any]) -> Integers:
     """Sums over inputs (..., inputs) for each gate: (..., gates, units)."""
     weight, bias = np.stack([p.weight for p in parts]), np.stack([p.bias for p in parts])
     multiplier, shift = (np.array([[getattr(p, name)] for p in parts]) for name in ("multiplier", "shift"))
@@ -62,3 +63,23 @@ def _run(op: Lstm, x: NDArray[Any], hidden: NDArray[np.int8], cell: Integers) ->
 def saturated(x: Integers) -> Integers:
     """To int16."""
     return np.clip(x, -32768, 32767)
+
+
+def svdf(op: Svdf, x: NDArray[Any], *states: NDArray[np.int8]) -> tuple[NDArray[np.int8], ...]:
+    """The result (1, H, W, units) of (1, H, W, inputs) from these states on, or reset ones; and the states after it."""
+    shape = (-1, op.memory - 1, op.filters)
+    fresh = scaled([op.feature], x.reshape(-1, x.shape[-1]))  # (pixels, 1, filters)
+    wide, zero = op.state_bits == 16, op.state_zero_point
+    fresh = saturated(fresh) if wide else np.clip(fresh + zero, -128, 127) - zero
+    if not states:
+        past = np.zeros((len(fresh), *shape[1:]), np.int64)
+    else:
+        past = (joined(*states) if wide else states[0].astype(np.int64) - zero).reshape(shape)
+    window = np.concatenate([past, fresh], axis=1)
+    sums = (window * op.time.T.astype(np.int64)).sum(axis=1).reshape(len(window), -1, op.rank).sum(axis=2) + op.bias
+    shown = scale_round(wrap_int32(sums), op.multiplier, op.shift, 0, Rounding.DOUBLE) + op.zero_point
+    result = np.clip(shown, -128, 127).astype(np.int8).reshape(*x.shape[:-1], -1)
+    if not states:
+        return (result,)
+    kept = window[:, 1:].reshape(states[0].shape)
+    return result, *(parted(kept) if wide else [(kept + zero).astype(np.int8)])

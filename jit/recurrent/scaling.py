@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.isa.functions import AluOp
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import LstmSums
+from tilewright.jit.recurrent.ops import Sums
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
 
 INT32, INT16 = 1 << 31, 1 << 15
@@ -34,7 +34,7 @@ class Pieces:
     most: int
 
 
-def bound_of(part: LstmSums) -> int:
+def bound_of(part: Sums) -> int:
     """The greatest magnitude of a sum over int8 inputs."""
     weights = part.weight.astype(int)
     high = (weights.clip(0) * 127 + weights.clip(max=0) * -128).sum(axis=1) + part.bias
@@ -42,7 +42,7 @@ def bound_of(part: LstmSums) -> int:
     return int(max(abs(high).max(), abs(low).max()))
 
 
-def cut(part: LstmSums, count: int) -> Pieces | None:
+def cut(part: Sums, count: int) -> Pieces | None:
     """The multiplier with ``count`` low pieces, None if sums of this part need more."""
     bound, multiplier, shift = bound_of(part), part.multiplier, part.shift
     zeros = (multiplier & -multiplier).bit_length() - 1 if multiplier else 0
@@ -62,13 +62,13 @@ def cut(part: LstmSums, count: int) -> Pieces | None:
     return None
 
 
-def pieces_of(parts: Sequence[LstmSums]) -> list[Pieces]:
+def pieces_of(parts: Sequence[Sums]) -> list[Pieces]:
     """The multipliers of some parts, equally many pieces each, the fewest. Raises PlaceError if there are none."""
     for count in range(8):
         found = [cut(part, count) for part in parts]
         if all(found):
             return [p for p in found if p is not None]
-    raise PlaceError("sums of an LSTM that leave 32 bits")
+    raise PlaceError("sums of a recurrent layer that leave 32 bits")
 
 
 def scale(w: VectorWriter, sums: Sequence[Run], pieces: Sequence[Pieces], near: Run, far: Run, sign: Run) -> None:

@@ -124,7 +124,8 @@ class VectorWriter(InstructionWriter):
             number = self._entries[constant] = len(self._entries)
             if number >= self.config.prm_entries:
                 raise PlaceError(
-                    f"a cell of more constants than {self.config.prm_entries} entries of prm; raise prm_entries"
+                    f"a recurrent layer of more constants than {self.config.prm_entries} entries of prm; "
+                    "raise prm_entries"
                 )
             self.load_prm(number, uniform_prm(*constant, self.config))
         return self._entries[constant]

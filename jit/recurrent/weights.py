@@ -12,12 +12,18 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.config import Config
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.recurrent.vectors import VectorWriter
 
 Rows = NDArray[np.int8]  #: (rows, blocks, BLOCK_OUT, BLOCK_IN)
-LOADED = 64  #: blocks of a load, if a row is no longer
+LOADED = 64  #: blocks of a load at most, if a row is no longer
 RING = 256  #: blocks of the ring at least, where not all stay
+
+
+def loaded_at_once(config: Config) -> int:
+    """Blocks of a load, where a row is no longer: of a small wgt a quarter."""
+    return max(1, min(LOADED, config.wgt_entries // 4))
 
 
 class Weights:
@@ -31,7 +37,8 @@ class Weights:
         self._count = [len(rows) for rows in sets]
         free = w.config.wgt_entries
         everything = sum(len(rows) * rows.shape[1] for rows in sets)
-        turns = [max(1, LOADED // rows.shape[1]) for rows in sets]
+        loaded = loaded_at_once(w.config)
+        turns = [max(1, loaded // rows.shape[1]) for rows in sets]
         self._slot = max(turn * rows.shape[1] for turn, rows in zip(turns, sets))
         keep = free if everything <= free else max(0, free - max(RING, 2 * self._slot))
         self.kept: list[int] = [0, 0]  #: rows of each set that stay
@@ -47,7 +54,7 @@ class Weights:
         self._ring, self._slots = place, (free - place) // self._slot
         passing = [[rows[a : a + n] for a in range(k, len(rows), n)] for rows, k, n in zip(sets, self.kept, turns)]
         if any(passing) and self._slots < 2:
-            raise PlaceError("an LSTM whose weights do not fit wgt; raise wgt_bytes")
+            raise PlaceError("a recurrent layer whose weights do not fit wgt; raise wgt_bytes")
         self._order = self._passing(passing, steps, ahead)
         self._loaded: list[tuple[int, int]] = []
         self._next = 0

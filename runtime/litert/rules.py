@@ -373,10 +373,9 @@ def whole_bytes(op: Operator) -> str:
 
 
 def wide_state(op: Operator) -> str:
-    """SVDF: the state of the integer kernel."""
-    if op.type(0) == "int8" and op.type(4) == "int8":
-        return "input 4 is int8; LiteRT's kernel takes int16 there, and writes beyond it"
-    return ""
+    """SVDF: weights over time and state of the integer kernel."""
+    narrow = [k for k in (2, 4) if op.type(0) == "int8" and op.type(k) == "int8"]
+    return f"input {narrow[-1]} is int8; LiteRT's kernel takes int16 there, and goes beyond it" if narrow else ""
 
 
 def narrowed(op: Operator) -> str:

@@ -81,7 +81,10 @@ _ROWS: dict[tuple[str, ...], str] = {
     ("int32 T > T", "int32 * > float32/float16"): "EMBEDDING_LOOKUP",
     ("int32 int32 int32 float32 float32 > float32",): "EMBEDDING_LOOKUP_SPARSE",
     ("float32 * float32? > int32",): "LSH_PROJECTION",
-    ("float32 W W float32? float32 > float32", "int8 int8 int8/int16 int32? int8/int16 > int8"): "SVDF",
+    (
+        "float32 W W float32? float32 > float32", "int8 int8 int16 int32? int8/int16 > int8",
+        "int8 int8 int8 int32? int8 > int8",
+    ): "SVDF",
     ("float32 W W float32 float32 > float32",): "RNN UNIDIRECTIONAL_SEQUENCE_RNN",
     (f"float32 {'W W float32 float32 ' * 2}float32? W? W? > float32 float32?",): "BIDIRECTIONAL_SEQUENCE_RNN",
     _LSTM: "UNIDIRECTIONAL_SEQUENCE_LSTM",

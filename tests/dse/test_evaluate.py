@@ -250,7 +250,7 @@ def test_lstms_cut_a_model_and_are_not_explored(tmp_path: Path) -> None:
     net = TfliteNet(seed=3)
     y = net.lstm(net.input((1, 6, 8)), 8)
     path = net.save(tmp_path / "alone.tflite", [y])
-    with pytest.raises(NetworkError, match="LSTMs aside.*op000_UNIDIRECTIONAL_SEQUENCE_LSTM: an LSTM"):
+    with pytest.raises(NetworkError, match="recurrent layers aside.*op000_UNIDIRECTIONAL_SEQUENCE_LSTM: a recurrent"):
         load_networks(path)
     (part,) = load_networks(net.save(tmp_path / "more.tflite", [net.fully_connected(y, 4)]))
     assert [name for name, _ in part.host_ops] == ["op000_UNIDIRECTIONAL_SEQUENCE_LSTM"]

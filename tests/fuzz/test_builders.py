@@ -144,6 +144,14 @@ def test_lstm(tmp_path: Path) -> None:
     check(net, net.save(tmp_path / "net.tflite", [y]), [y])
 
 
+@pytest.mark.parametrize("state", ["int16", "int8"])
+def test_svdf(state: str, tmp_path: Path) -> None:
+    net = TfliteNet(seed=2)
+    y = net.svdf(net.input((2, 9), zero_point=-3), 5, 4, 2, state)
+    check(net, net.save(tmp_path / "net.tflite", [y]), [y])
+    assert net.macs == 2 * 10 * (9 + 4)
+
+
 def test_multiply_accumulates() -> None:
     net = TfliteNet()
     y = net.conv(net.input((1, 8, 8, 3)), 5, kernel=(3, 2), stride=2)
@@ -159,6 +167,7 @@ def test_multiply_accumulates() -> None:
         lambda n, x: n.add(x, n.constant_tensor((5,))),
         lambda n, x: n.reshape(x, [1, 5]),
         lambda n, x: n.lstm(x, 4),
+        lambda n, x: n.svdf(x, 4),
         lambda n, x: n.softmax(n.reshape(n.resize_nearest(x, 30), [1, -1])),
     ],
 )

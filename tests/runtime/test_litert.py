@@ -305,11 +305,11 @@ def test_variables_and_their_handles_are_looked_at() -> None:
 
 
 def test_the_state_of_an_integer_svdf_is_wide_where_it_runs() -> None:
-    def quantised(state: str) -> bytes:
+    def quantised(state: str, time: str = "int16") -> bytes:
         net = Net(
             "SVDF",
             [tensor([1, 3], "int8", 1.0), tensor([2, 3], "int8", 1.0, np.ones((2, 3))),
-             tensor([2, 4], "int16", 1.0, np.ones((2, 4))), tensor([2], "int32", 1.0, [0, 0]),
+             tensor([2, 4], time, 1.0, np.ones((2, 4))), tensor([2], "int32", 1.0, [0, 0]),
              tensor([1, 8], state, 1.0, variable=True)],
             [tensor([1, 2], "int8", 1.0)], "SVDFOptions", {"rank": 1, "fusedActivationFunction": 1},
         )  # fmt: skip
@@ -317,7 +317,11 @@ def test_the_state_of_an_integer_svdf_is_wide_where_it_runs() -> None:
 
     assert interpreters.load("litert", quantised("int16"), "svdf")([np.ones((1, 3), np.int8)])[0].shape == (1, 2)
     assert unsound(quantised("int8"), running=False) == ""  # the compiler widens it in the parts that it cuts out
-    assert "writes beyond it" in unsound(quantised("int8"))
+    assert unsound(quantised("int8", "int8"), running=False) == ""
+    for time in ("int16", "int8"):
+        assert "input 4 is int8; LiteRT's kernel takes int16 there" in unsound(quantised("int8", time))
+    for running in (False, True):  # neither LiteRT's kernel nor that of TensorFlow Lite Micro
+        assert "int16" in unsound(quantised("int16", "int8"), running=running)
 
 
 def test_bytes_that_are_no_model_are_refused_in_words() -> None:

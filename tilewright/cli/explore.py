@@ -127,7 +127,7 @@ def _summary(found: Exploration) -> None:
         if network.host_ops:
             names = ", ".join(name for name, _ in network.host_ops[:4])
             more = f" and {len(network.host_ops) - 4} more" if len(network.host_ops) > 4 else ""
-            typer.echo(f"{network.model}: time on the CPU, and of LSTMs, is not counted: {names}{more}")
+            typer.echo(f"{network.model}: time on the CPU, and of recurrent layers, is not counted: {names}{more}")
     if note is not None:
         typer.echo(note)
     feasible = sum(p.feasible for p in everything)

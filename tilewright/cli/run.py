@@ -37,7 +37,7 @@ OwnEnergies = Annotated[
     Path | None, typer.Option(metavar="FILE", help="For --objective energy: TOML file with energies of your own.")
 ]
 JOBS = "Threads of the CPU that work on different inferences with --objective throughput (1)."
-STREAM = "The inputs are the successive steps of one stream: states of the network (LSTM, variables) go on."
+STREAM = "The inputs are the successive steps of one stream: states of the network (LSTM, SVDF, variables) go on."
 PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
 
 

@@ -76,7 +76,7 @@ def _menu(d: Drawer, x: str) -> Menu[Drawer]:
         ]  # fmt: skip
     if len(d.shape(x)) == 3:
         return [(1.5, _lstm), (2, _to_map), (2, _attention), *common]
-    return [(6, _dense), (2, _to_map), *common]
+    return [(6, _dense), (2, _to_map), *([(2, _svdf)] if len(d.shape(x)) == 2 and d.dtype == "int8" else []), *common]
 
 
 def _layer(d: Drawer) -> dict[str, Any]:
@@ -382,3 +382,12 @@ def _lstm(d: Drawer, x: str) -> str:
         "cell_clip": d.pick([0.0, 0.5, 10.0]), "cell_bits": d.pick([11, 12]),
     }  # fmt: skip
     return d.step("lstm", x, units=d.between(1, 24), time_major=d.chance(0.2), **numbers)
+
+
+def _svdf(d: Drawer, x: str) -> str:
+    state = d.pick(["int16", "int8"])
+    return d.step(
+        "svdf", x, units=d.between(1, 24), memory=d.between(1, 10), rank=d.pick([1, 2, 3], [0.6, 0.3, 0.1]),
+        state=state, state_zero_point=d.between(-128, 127) * (state == "int8"), bias=d.chance(0.8),
+        state_gain=d.pick([0.25, 1.0, 8.0]), **d.out(),
+    )  # fmt: skip

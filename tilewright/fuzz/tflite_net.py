@@ -5,9 +5,10 @@ from __future__ import annotations
 from tilewright.fuzz.tflite_layers import Layers
 from tilewright.fuzz.tflite_layout import Layout
 from tilewright.fuzz.tflite_pointwise import Pointwise
+from tilewright.fuzz.tflite_recurrent import Recurrent
 
 
-class TfliteNet(Layers, Pointwise, Layout):
+class TfliteNet(Layers, Pointwise, Layout, Recurrent):
     """A quantised ``.tflite`` network with random weights. Layers are called in order, on tensors NHWC::
 
         net = TfliteNet(seed=1)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from tilewright.fuzz.flatbuffer import StoredTensor
 from tilewright.fuzz.tensors import BuildError, Range, Tensor, broadcast, product_of, sum_of
 from tilewright.fuzz.tflite_base import TfliteBase
 
@@ -144,48 +140,3 @@ class Pointwise(TfliteBase):
         options = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions"}[name]
         self.op(name, [a, b], [y], options, fusedActivationFunction=code)
         return y
-
-    def lstm(
-        self, x: Tensor, units: int, hidden_scale: float = 1 / 128, hidden_zero_point: int = 0, cell_clip: float = 0.0,
-        cell_bits: int = 11, time_major: bool = False,
-    ) -> Tensor:  # fmt: skip
-        """UNIDIRECTIONAL_SEQUENCE_LSTM on (batch, time, features), int8 with a 16-bit cell state of ``cell_bits`` of
-        fraction; with ``time_major`` on (time, batch, features)."""
-        self._need_rank("UNIDIRECTIONAL_SEQUENCE_LSTM", x, 3)
-        if x.dtype != "int8" or x.scale is None:
-            raise BuildError(f"UNIDIRECTIONAL_SEQUENCE_LSTM: takes int8, not {x.dtype}")
-        features, batch = x.shape[2], x.shape[1 if time_major else 0]
-        kinds = [(features, x.rms)] * 4 + [(units, 0.5)] * 4
-        weights = [self._lstm_weight(units, depth, rms) for depth, rms in kinds]
-        biases = [
-            self._bias(
-                np.rint(self.rng.normal(0, 0.5, units) / (x.scale * scale)).astype(np.int32),
-                np.array([x.scale * scale], np.float32),
-            )
-            for _, scale in weights[:4]
-        ]
-        numbers = np.array([hidden_scale]), np.array([hidden_zero_point])
-        state = self._store(StoredTensor(self._name(), (batch, units), "int8", *numbers, variable=True))
-        cell = self._store(
-            StoredTensor(self._name(), (batch, units), "int16", np.array([2.0**-cell_bits]), np.zeros(1), variable=True)
-        )
-        gates = [
-            self._store(StoredTensor(self._name(), (), "int16", np.array([2.0**-12]), np.zeros(1))) for _ in range(4)
-        ]
-        hidden = self._store(StoredTensor(self._name(), (), "int8", *numbers))
-        values = Range(0.0, 0.4, -1.0, 1.0)
-        y = self._quantised((*x.shape[:2], units), "int8", values, hidden_scale, hidden_zero_point)
-        inside = [*(w for w, _ in weights), -1, -1, -1, *biases, -1, -1, state, cell, -1, -1, -1, -1]
-        self.op(
-            "UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *inside], [y], "UnidirectionalSequenceLSTMOptions",
-            intermediates=[*gates, hidden], fusedActivationFunction=4, cellClip=cell_clip, projClip=0.0,
-            timeMajor=time_major,
-        )  # fmt: skip
-        self.macs += x.shape[0] * x.shape[1] * 4 * units * (features + units)
-        return y
-
-    def _lstm_weight(self, units: int, depth: int, rms: float) -> tuple[int, float]:
-        data = np.clip(np.rint(self.rng.normal(0, 40, (units, depth))), -127, 127).astype(np.int8)
-        scale = float(np.float32(1.0 / (40 * math.sqrt(depth) * max(rms, 0.05))))
-        stored = StoredTensor(f"w{len(self.tensors)}", (units, depth), "int8", np.array([scale]), np.zeros(1), 0, data)
-        return self._store(stored), scale

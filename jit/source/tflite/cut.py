@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.file import File
+from tilewright.jit.source.tflite.wide_svdf import widened
 from tilewright.runtime.litert.schema import schema, vector, written
 
 #: operators without which those that read their results mean nothing: they go wherever they are needed
@@ -48,9 +49,8 @@ def cut(
             values = getattr(op, name)
             if values is not None:
                 setattr(op, name, [renumbered.get(int(t), -1) for t in values])
-    for i, op in zip(chosen, ops, strict=True):
-        if file.operators[i].kind == "SVDF":
-            _widen_state(tensors, op)
+    constants = {renumbered[t]: v for t, v in folded.items() if t in used}
+    ops = [made for i, op in zip(chosen, ops, strict=True) for made in _sound(file, i, op, tensors, constants, folded)]
     part = schema().SubGraphT()
     part.name, part.tensors, part.operators = b"main", tensors, ops
     part.inputs, part.outputs = [renumbered[t] for t in inputs], [renumbered[t] for t in outputs]
@@ -59,7 +59,7 @@ def cut(
     model.version, model.description = 3, b"cut by Tilewright"
     model.operatorCodes = file.model.operatorCodes
     model.subgraphs = [part, *others]
-    model.buffers = _Buffers(file).collect(model.subgraphs, {renumbered[t]: v for t, v in folded.items() if t in used})
+    model.buffers = _Buffers(file).collect(model.subgraphs, constants)
     return written(model)
 
 
@@ -82,12 +82,16 @@ def _provided(file: File, ops: Sequence[Any], given: set[int], outputs: Sequence
             raise ModelError(f"{file.path}: nothing provides tensor {index} ({tensor.name}) to a part of the model")
 
 
-def _widen_state(tensors: list[Any], op: Any) -> None:
-    """SVDF's state as int16. LiteRT's integer kernel takes it for that whatever the file says, and would read and
-    write past the end of an int8 one."""
-    types = schema().TensorType
-    if len(op.inputs) > 4 and op.inputs[4] >= 0 and tensors[op.inputs[4]].type == types.INT8:
-        tensors[op.inputs[4]].type = types.INT16
+def _sound(
+    file: File, index: int, op: Any, tensors: list[Any], constants: dict[int, NDArray[Any]],
+    folded: Mapping[int, NDArray[Any]],
+) -> list[Any]:  # fmt: skip
+    """An operator in the form that LiteRT's kernel has, of the same numbers."""
+    if file.operators[index].kind != "SVDF":
+        return [op]
+    given = file.operators[index].inputs
+    time = folded.get(given[2], file.tensors[given[2]].data) if len(given) > 2 and given[2] >= 0 else None
+    return widened(op, tensors, constants, time)
 
 
 def is_initial(kind: str) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.graph import Lstm, LstmSums
 from tilewright.jit.numbers import quantize_multiplier
+from tilewright.jit.recurrent.ops import Lstm, Sums
 from tilewright.jit.source.tflite.file import Tensor
 from tilewright.jit.source.tflite.site import Site
 
@@ -66,11 +66,11 @@ def _require_plain(site: Site) -> None:
         raise Unsupported("an LSTM whose state another operator reads")
 
 
-def _sums(site: Site, place: int, source: Tensor, bias: NDArray[Any] | None) -> LstmSums:
+def _sums(site: Site, place: int, source: Tensor, bias: NDArray[Any] | None) -> Sums:
     tensor = site.tensor(place)
     weight: NDArray[Any] = site.constant(place)
     if tensor.dtype != "int8" or tensor.scales.size != 1 or np.any(tensor.zero_points):
         raise Unsupported(f"an LSTM with weights of {tensor.dtype} in {tensor.scales.size} scales")
     multiplier, shift = quantize_multiplier(float(tensor.scales[0] * source.scales[0]) * _GATE)
     sums = weight.astype(np.int64).sum(axis=1) * -int(source.zero_points[0])
-    return LstmSums(weight, sums if bias is None else sums + bias, multiplier, shift)
+    return Sums(weight, sums if bias is None else sums + bias, multiplier, shift)

@@ -18,6 +18,7 @@ from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tabl
 from tilewright.jit.source.tflite.lstm import lstm
 from tilewright.jit.source.tflite.matmul import batch_matmul, product_of_rows
 from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
+from tilewright.jit.source.tflite.svdf import svdf
 from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
 from tilewright.jit.source.values import Rearranged, View
 
@@ -189,6 +190,7 @@ RULES: dict[str, Callable[[Site], str | Sequence[str | View | Rearranged]]] = {
     "RESIZE_NEAREST_NEIGHBOR": resample.resize,
     "SOFTMAX": softmax,
     "SQUEEZE": reshape,
+    "SVDF": svdf,
     "TRANSPOSE_CONV": resample.transpose_conv,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
 }

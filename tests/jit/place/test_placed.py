@@ -17,13 +17,14 @@ from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.forms import Forms
-from tilewright.jit.graph import Graph, Interpreted, Lstm
+from tilewright.jit.graph import Graph, Interpreted
 from tilewright.jit.place.costs import example, file_times
 from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, launches, place_source, solved
 from tilewright.jit.place.problem import PlacementError, members
+from tilewright.jit.recurrent.ops import Lstm
 from tilewright.jit.source import open_source
 from tilewright.runtime.steps import InterpreterStep, TensorSpec
 

@@ -20,11 +20,13 @@ from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify
 from tilewright.jit.compiler import subgraph
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import Graph, Interpreted, Lstm, LstmSums, TensorSpec
+from tilewright.jit.graph import Graph, Interpreted, TensorSpec
 from tilewright.jit.importer import import_model
 from tilewright.jit.recurrent import cell, fixed_point
 from tilewright.jit.recurrent.cell import Scratch, activate
-from tilewright.jit.recurrent.program import Sequence, sequence
+from tilewright.jit.recurrent.form import RecurrentProgram
+from tilewright.jit.recurrent.ops import Lstm, Sums
+from tilewright.jit.recurrent.program import recurrent_program
 from tilewright.jit.recurrent.reference import lstm, lstm_on, scaled
 from tilewright.jit.recurrent.scaling import bound_of, cut, pieces_of, scale
 from tilewright.jit.recurrent.state import joined, parted
@@ -78,7 +80,9 @@ def hidden(op: Lstm, x: NDArray[np.int8]) -> NDArray[np.int8]:
     return lstm(op, x[None, None])[0, 0]
 
 
-def run(made: Sequence, x: NDArray[np.int8], states: dict[str, NDArray[np.int8]] | None = None) -> NDArray[np.int8]:
+def run(
+    made: RecurrentProgram, x: NDArray[np.int8], states: dict[str, NDArray[np.int8]] | None = None
+) -> NDArray[np.int8]:
     """Hidden states of a legal program of one sequence (steps, inputs), on the simulator; ``states``: those to begin
     with, replaced by those that it ends in; reset where left out."""
     verify(made.program)
@@ -92,7 +96,7 @@ def run(made: Sequence, x: NDArray[np.int8], states: dict[str, NDArray[np.int8]]
     return result.reshape(len(x), -1)
 
 
-def reset(made: Sequence) -> dict[str, NDArray[np.int8]]:
+def reset(made: RecurrentProgram) -> dict[str, NDArray[np.int8]]:
     return {state.name: np.full(state.shape, state.zero_point, np.int8) for state in made.states}
 
 
@@ -152,7 +156,7 @@ def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> N
         w.begin(0, "sums")
         run, scratch, sign = Run(0, count, 1), Run(count, count, 1), Run(0, count, 1)
         w.load_acc(run, sums.astype(np.int32))
-        part = LstmSums(np.zeros((1, 1), np.int8), np.array([most]), multiplier, shift)
+        part = Sums(np.zeros((1, 1), np.int8), np.array([most]), multiplier, shift)
         scale(w, [run], pieces_of([part]), scratch, Run(CONFIG.acc_units // 2, count, 1), sign)
         wanted = scale_round(sums, multiplier, shift, 0, Rounding.DOUBLE)
         np.testing.assert_array_equal(computed(w, run), wanted)
@@ -162,7 +166,7 @@ def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> N
 @pytest.mark.parametrize("case", CASES[1:3])
 def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
     path, x = saved(tmp_path, case)
-    np.testing.assert_array_equal(run(sequence(graph_of(path), PRESETS[name]), x[0]), litert(path, x))
+    np.testing.assert_array_equal(run(recurrent_program(graph_of(path), PRESETS[name]), x[0]), litert(path, x))
 
 
 @pytest.mark.parametrize("name", ["pynq-z2", "kv260", "tiny"])
@@ -170,7 +174,7 @@ def test_programs_equal_litert(case: tuple[Any, ...], name: str, tmp_path: Path)
 def test_states_go_on(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
     """Sequence after sequence, in the program and in NumPy, with cells that fill their 16 bits and those clipped."""
     path, x = saved(tmp_path, case)
-    made, op = sequence(graph_of(path), PRESETS[name]), lstm_of(path)
+    made, op = recurrent_program(graph_of(path), PRESETS[name]), lstm_of(path)
     inputs = [x, -1 - x, x[:, ::-1], np.full_like(x, 127), x]
     states, known = reset(made), [*reset(made).values()]
     for count in range(1, len(inputs) + 1):
@@ -202,14 +206,14 @@ def test_programs_of_other_shapes_are_right(changes: dict[str, int], tmp_path: P
     graph, op = graph_of(path), lstm_of(path)
     small = [tuple(replace(p, weight=p.weight // 16) for p in parts) for parts in (op.entry, op.recurrent)]
     few = replace(op, entry=small[0], recurrent=small[1])
-    made = sequence(replace(graph, ops=[few]), CONFIG.replace(axi_ports=1, **changes))
+    made = recurrent_program(replace(graph, ops=[few]), CONFIG.replace(axi_ports=1, **changes))
     np.testing.assert_array_equal(run(made, x[0]), hidden(few, x[0]))
 
 
 @pytest.mark.parametrize("inputs,units,wgt_bytes", [(96, 96, 65536), (144, 144, 131072), (3200, 32, 131072)])
 def test_weights_that_pass_through_a_ring(inputs: int, units: int, wgt_bytes: int, tmp_path: Path) -> None:
     path, x = saved(tmp_path, (5, inputs, units, 5, 1 / 128, 1 / 128, 3, 0.0))
-    made = sequence(graph_of(path), CONFIG.replace(wgt_bytes=wgt_bytes))
+    made = recurrent_program(graph_of(path), CONFIG.replace(wgt_bytes=wgt_bytes))
     assert made.floor.read_bytes > 5 * units * units + 4 * units * inputs  # some of them more than once
     np.testing.assert_array_equal(run(made, x[0]), litert(path, x))
 
@@ -222,13 +226,13 @@ def test_a_program_equals_litert_where_gates_saturate(tmp_path: Path) -> None:
     x = (127 * np.sign(rows)).astype(np.int8)
     assert scaled(op.entry, x).max() > 32767
     np.testing.assert_array_equal(hidden(op, x), litert(path, x[None]))
-    np.testing.assert_array_equal(run(sequence(graph_of(path), CONFIG), x), litert(path, x[None]))
+    np.testing.assert_array_equal(run(recurrent_program(graph_of(path), CONFIG), x), litert(path, x[None]))
 
 
 def test_a_program_on_the_rtl(toolchain: None, tmp_path: Path) -> None:
     """Its multipliers are negative too, which those of random programs are not."""
     path, _ = saved(tmp_path, (6, 5, 6, 4, 1 / 128, 1 / 100, 7, 0.0))
-    program = sequence(graph_of(path), PRESETS["tiny"]).program
+    program = recurrent_program(graph_of(path), PRESETS["tiny"]).program
     segments = initial_segments(program)
     segments[INPUT][:] = np.random.default_rng(0).integers(0, 256, segments[INPUT].size, dtype=np.uint8)
     bench = Bench(program.config)
@@ -240,7 +244,7 @@ def test_a_program_on_the_rtl(toolchain: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_models_equal_litert(form: str, tmp_path: Path) -> None:
-    """Sequences of more steps than act holds at once, on one of the smallest Configs."""
+    """RecurrentPrograms of more steps than act holds at once, on one of the smallest Configs."""
     shape, fields = FORMS[form]
     net = TfliteNet(seed=3)
     x = net.input(shape, scale=1 / 32)
@@ -308,20 +312,20 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     graph, op = graph_of(path), lstm_of(path)
     wide, _ = saved(tmp_path, CASES[3])
     with pytest.raises(PlaceError, match="does not fit act; raise act_bytes"):
-        sequence(graph_of(wide), CONFIG.replace(act_bytes=1024))
+        recurrent_program(graph_of(wide), CONFIG.replace(act_bytes=1024))
     with pytest.raises(PlaceError, match="does not fit acc; raise acc_bytes"):
-        sequence(graph, CONFIG.replace(acc_bytes=4096))
+        recurrent_program(graph, CONFIG.replace(acc_bytes=4096))
     with pytest.raises(PlaceError, match="entries of prm"):
-        sequence(graph, CONFIG.replace(prm_entries=16))
+        recurrent_program(graph, CONFIG.replace(prm_entries=16))
     with pytest.raises(PlaceError, match="13 bits of fraction"):
-        sequence(replace(graph, ops=[replace(op, cell_bits=13)]), CONFIG)
+        recurrent_program(replace(graph, ops=[replace(op, cell_bits=13)]), CONFIG)
     longer = TensorSpec(op.inputs[0], (1, 1, 1025, 28), "int8")
     with pytest.raises(PlaceError, match="1025 steps, more than the 1024"):
-        sequence(replace(graph, tensors={**graph.tensors, longer.name: longer}), CONFIG)
+        recurrent_program(replace(graph, tensors={**graph.tensors, longer.name: longer}), CONFIG)
 
 
 def test_more_bits_take_more_pieces() -> None:
-    part = LstmSums(np.full((1, 64), 127, np.int8), np.zeros(1, np.int64), (1 << 30) + 1, 40)
+    part = Sums(np.full((1, 64), 127, np.int8), np.zeros(1, np.int64), (1 << 30) + 1, 40)
     assert bound_of(part) == 64 * 127 * 128
     assert cut(part, 0) is None
     assert len(pieces_of([part])[0].low) > len(pieces_of([replace(part, multiplier=1 << 30)])[0].low) == 0

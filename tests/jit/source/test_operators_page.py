@@ -89,9 +89,9 @@ def weighted(b: TfliteBuilder, kind: str, x: int) -> int:
     return b.op(kind, [shape, w, x, b.bias(x, scales, 8)], out, "TransposeConvOptions", **steps)
 
 
-def recurrent(path: Path) -> Path:
+def recurrent(kind: str, path: Path) -> Path:
     net = TfliteNet(seed=3)
-    return net.save(path, [net.lstm(net.input((1, 6, 8)), 8)])
+    return net.save(path, [net.lstm(net.input((1, 6, 8)), 8) if kind != "SVDF" else net.svdf(net.input((1, 8)), 8)])
 
 
 @pytest.mark.parametrize("kind", sorted(RULES))
@@ -107,8 +107,8 @@ def test_a_model_with_the_operator_runs_it_where_the_page_says(kind: str, tmp_pa
         form = next(form for form in (*KINDS, "TRANSPOSE 0312") if form.split()[0] == kind)
         results = moved(b, form, conv(b, x, 12, [1, 6, 8]))
     else:
-        results = [apply(b, kind, y)] if kind != "UNIDIRECTIONAL_SEQUENCE_LSTM" else []
-    path = b.save(tmp_path / "m.tflite", [x], results) if results else recurrent(tmp_path / "m.tflite")
+        results = [apply(b, kind, y)] if TFLITE[kind] not in ("recurrent", "svdf") else []
+    path = b.save(tmp_path / "m.tflite", [x], results) if results else recurrent(kind, tmp_path / "m.tflite")
     artifact = assert_equal(path, config="pynq-z2", count=1)
     if kind == "SUM":  # of int8 it is the interpreter's
         assert places(artifact)[kind] == "interpreter"

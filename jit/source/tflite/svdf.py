@@ -1,0 +1,66 @@
+"""SVDF of int8.
+
+Source: LiteRT ``kernels/svdf.cc`` and ``reference/svdf.h`` (``EvalIntegerSVDF``) for a state of int16, which is all
+that it knows; TensorFlow Lite Micro ``kernels/svdf_common.cc`` (``EvalInt8SvdfReference``) for one of int8.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.jit.errors import Unsupported
+from tilewright.jit.numbers import quantize_multiplier
+from tilewright.jit.recurrent.ops import Sums, Svdf
+from tilewright.jit.recurrent.scaling import bound_of
+from tilewright.jit.source.tflite.file import Tensor
+from tilewright.jit.source.tflite.site import RELU, Site
+
+_FEATURE, _TIME, _BIAS, _STATE = range(1, 5)
+
+
+def svdf(site: Site) -> str:
+    """SVDF of int8 with weights over time and state of int16, or of int8 as in TensorFlow Lite Micro"""
+    entry, feature, time, state = (site.tensor(k) for k in (0, _FEATURE, _TIME, _STATE))
+    kinds = [tensor.dtype for tensor in (entry, feature, time, state, site.result)]
+    if kinds not in [["int8", "int8", kind, kind, "int8"] for kind in ("int8", "int16")]:
+        raise Unsupported(f"an SVDF of {', '.join(kinds)} (input, weights, weights over time, state, result)")
+    if site.option("fusedActivationFunction") != RELU:
+        raise Unsupported("an SVDF with another activation than RELU")
+    for tensor in (feature, time):
+        if tensor.scales.size != 1 or np.any(tensor.zero_points):
+            raise Unsupported("an SVDF with weights of several scales or a zero point")
+    bits, zero_point = (8, int(state.zero_points[0])) if state.dtype == "int8" else (16, 0)
+    if bits == 16 and np.any(state.zero_points):
+        raise Unsupported("an SVDF whose state of int16 has a zero point")
+    if any(state.index in (*op.inputs, *op.outputs) for op in site.file.operators if op is not site.op):
+        raise Unsupported("an SVDF whose state another operator reads")
+    x, rank = site.operand(0), site.option("rank")
+    weight = site.constant(_FEATURE).astype(np.int8)
+    sums = Sums(
+        weight, weight.astype(np.int64).sum(axis=1) * -int(entry.zero_points[0]), *_scale(entry, feature, state)
+    )
+    _require_int32(bound_of(sums), sums.shift)
+    values = site.constant(_TIME)
+    units = len(values) // rank
+    bias = site.constant(_BIAS).astype(np.int64) if site.has(_BIAS) else np.zeros(units, np.int64)
+    multiplier, shift = _scale(state, time, site.result)
+    reach = np.abs(values.astype(np.int64)).sum(axis=1).reshape(units, rank).sum(axis=1) << bits
+    _require_int32(int((reach + np.abs(bias)).max()), shift)
+    site.report_exact(units)
+    return site.emit(
+        Svdf, [x.name], (*x.shape[:3], units), site.result.quantisation(), feature=sums, time=values, rank=rank,
+        bias=bias, state_bits=bits, state_scale=float(state.scales[0]), state_zero_point=zero_point,
+        multiplier=multiplier, shift=shift, zero_point=int(site.result.zero_points[0]),
+    )  # fmt: skip
+
+
+def _scale(a: Tensor, b: Tensor, result: Tensor) -> tuple[int, int]:
+    """Multiplier and shift from products to the result, of float32 as in the kernel."""
+    scale = np.float32(a.scales[0]) * np.float32(b.scales[0]) / np.float32(result.scales[0])
+    return quantize_multiplier(float(scale))
+
+
+def _require_int32(reach: int, shift: int) -> None:
+    """Raise Unsupported where the kernel's left shift of a sum may leave int32."""
+    if shift < 31 and reach << 31 - shift >= 1 << 31:
+        raise Unsupported("an SVDF with a scale of 1 or more, which may overflow")
