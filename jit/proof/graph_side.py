@@ -21,6 +21,7 @@ from tilewright.jit.proof.elements import (
     reduce_elements,
     requantize_elements,
 )
+from tilewright.jit.recurrent.ops import Svdf
 from tilewright.jit.reference import apply_scale, by_head, of_heads, pad, read_by, sliced, valid_counts, windows
 
 Elements = NDArray[np.float64]
@@ -44,9 +45,10 @@ def evaluate_elements(
         if rule is None:
             raise Unfollowed(f"{op.name} ({op.kind}): the algebra has no form of the operator")
         result = rule(op, seed, *(values[t] for t in op.inputs))
-        if result.shape != graph.tensors[op.output].shape:
-            raise ValueError(f"{graph.name}: {op.name} gives {result.shape}, not the declared shape")
-        values[op.output] = result
+        for t, found in zip(op.outputs, result if isinstance(result, tuple) else (result,), strict=True):
+            if found.shape != graph.tensors[t].shape:
+                raise ValueError(f"{graph.name}: {op.name} gives {found.shape}, not the declared shape")
+            values[t] = found
         if not keep:
             for t in op.inputs:
                 if last[t] == number and t not in graph.outputs:
@@ -243,12 +245,40 @@ def _times(weights: NDArray[np.float64], values: Elements) -> Elements:
     return product
 
 
+def _svdf(op: Svdf, seed: int, x: Elements, *states: Elements) -> tuple[Elements, ...]:
+    """Of int8; the bytes of int16 are beyond the algebra. Biases are in accumulators, as the program has them."""
+    if op.state_bits != 8:
+        raise Unfollowed(f"{op.name} ({op.kind}): the algebra has no form of a state of int16")
+    units, zero = len(op.bias), np.zeros(1, np.int32)
+
+    def scaled(sums: Elements, bias: NDArray[np.int64], multiplier: int, shift: int, zero_point: int) -> Elements:
+        numbers = np.array([multiplier], np.int32), np.array([shift], np.int32)
+        requant = g.Requant(zero, *numbers, zero, Rounding.DOUBLE, zero_point, -128, 127)
+        reduce_elements(sums.reshape(-1))
+        return _requantize(sums + wrap_int32(bias), LINEAR, requant, seed)
+
+    part = op.feature
+    sums = _products(x.reshape(-1, x.shape[-1]), part.weight.T.astype(np.float64))
+    fresh = scaled(sums, part.bias, part.multiplier, part.shift, op.state_zero_point)
+    # rank by rank, as states are
+    past = states[0].reshape(len(fresh), -1, op.rank, units) if states else np.zeros((len(fresh), 0, op.rank, units))
+    window = np.concatenate([past, fresh.reshape(-1, 1, units, op.rank).swapaxes(2, 3)], axis=1)
+    time = op.time.reshape(units, op.rank, op.memory).T
+    total = np.zeros((len(fresh), units))
+    for k, rank in np.ndindex(op.memory, op.rank):
+        total += window[:, k, rank] * time[k, rank].astype(np.float64)
+        reduce_elements(total.reshape(-1))
+    moved = op.bias - op.state_zero_point * op.time.reshape(units, -1).sum(axis=1, dtype=np.int64)
+    result = scaled(total, moved, op.multiplier, op.shift, op.zero_point)
+    return result.reshape(*x.shape[:-1], units), *(window[:, 1:].reshape(state.shape) for state in states)
+
+
 def _concat(op: g.Concat, seed: int, *inputs: Elements) -> Elements:
     parts = zip(inputs, op.parts, strict=True)
     return np.concatenate([x if part is None else _rescaled(x, *part, seed) for x, part in parts], axis=-1)
 
 
-_RULES: dict[type[g.Op], Callable[..., Elements]] = {
+_RULES: dict[type[g.Op], Callable[..., Elements | tuple[Elements, ...]]] = {
     g.Conv2D: _conv2d,
     g.DepthwiseConv2D: _depthwise,
     g.Add: _add,
@@ -264,4 +294,5 @@ _RULES: dict[type[g.Op], Callable[..., Elements]] = {
     g.Concat: _concat,
     g.Resample: _resample,
     g.Reshape: lambda op, seed, x: x.reshape(op.shape),
+    Svdf: _svdf,
 }

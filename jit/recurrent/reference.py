@@ -67,19 +67,19 @@ def saturated(x: Integers) -> Integers:
 
 def svdf(op: Svdf, x: NDArray[Any], *states: NDArray[np.int8]) -> tuple[NDArray[np.int8], ...]:
     """The result (1, H, W, units) of (1, H, W, inputs) from these states on, or reset ones; and the states after it."""
-    shape = (-1, op.memory - 1, op.filters)
     fresh = scaled([op.feature], x.reshape(-1, x.shape[-1]))  # (pixels, 1, filters)
     wide, zero = op.state_bits == 16, op.state_zero_point
     fresh = saturated(fresh) if wide else np.clip(fresh + zero, -128, 127) - zero
     if not states:
-        past = np.zeros((len(fresh), *shape[1:]), np.int64)
-    else:
-        past = (joined(*states) if wide else states[0].astype(np.int64) - zero).reshape(shape)
+        past = np.zeros((len(fresh), op.memory - 1, op.filters), np.int64)
+    else:  # rank by rank
+        known = joined(*states) if wide else states[0].astype(np.int64) - zero
+        past = known.reshape(len(fresh), -1, op.rank, len(op.bias)).swapaxes(2, 3).reshape(len(fresh), -1, op.filters)
     window = np.concatenate([past, fresh], axis=1)
     sums = (window * op.time.T.astype(np.int64)).sum(axis=1).reshape(len(window), -1, op.rank).sum(axis=2) + op.bias
     shown = scale_round(wrap_int32(sums), op.multiplier, op.shift, 0, Rounding.DOUBLE) + op.zero_point
     result = np.clip(shown, -128, 127).astype(np.int8).reshape(*x.shape[:-1], -1)
     if not states:
         return (result,)
-    kept = window[:, 1:].reshape(states[0].shape)
+    kept = window[:, 1:].reshape(len(fresh), -1, len(op.bias), op.rank).swapaxes(2, 3).reshape(states[0].shape)
     return result, *(parted(kept) if wide else [(kept + zero).astype(np.int8)])

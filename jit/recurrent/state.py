@@ -47,10 +47,11 @@ def _lstm(op: Lstm, pixels: int, scale: float) -> list[TensorSpec]:
 
 
 def _svdf(op: Svdf, pixels: int, scale: float) -> list[TensorSpec]:
-    """The numbers of each pixel that are read again, the oldest first: (1, 1, pixels x (memory - 1), filters)."""
+    """The numbers of each pixel that are read again, the oldest first, rank by rank: (1, 1, N, units), where N is
+    pixels x (memory - 1) x rank."""
     if op.memory == 1:
         return []
-    shape = (1, 1, pixels * (op.memory - 1), op.filters)
+    shape = (1, 1, pixels * (op.memory - 1) * op.rank, len(op.bias))
     if op.state_bits == 8:
         return [TensorSpec("state", shape, "int8", op.state_scale, op.state_zero_point)]
     return _bytes("state ", shape, op.state_scale)

@@ -1,14 +1,16 @@
 """An SVDF as one program: the products of inputs and of states on the array, what is between them on ALU.
 
 Numbers of int16 are two bytes, ``256 high + low + 128``, and so are weights over time, ``256 high + low``. The products
-of bytes add up by their weight, 2^16, 2^8 and 1, and the sums by Horner's rule, all of it modulo 2^32. Weights over
-time are blocks that take filters to the units that they belong to, so the array adds up ranks too.
+of bytes add up by their weight, 2^16, 2^8 and 1, and the sums by Horner's rule, all of it modulo 2^32.
+
+Products over time are those of window mode: the numbers of a filter are pushed, and a block has the weights of each
+lane. Filters lie rank by rank, each with a lane for each unit, so that ranks add up in the same accumulators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +24,10 @@ from tilewright.jit.recurrent.form import LayerWriter, RecurrentProgram
 from tilewright.jit.recurrent.ops import Svdf
 from tilewright.jit.recurrent.scaling import pieces_of, saturate, scale
 from tilewright.jit.recurrent.vectors import Run
-from tilewright.jit.recurrent.weights import Weights, loaded_at_once
+from tilewright.jit.recurrent.weights import Weights
 from tilewright.jit.writer import INPUT, OUTPUT
 
-
-@dataclass(frozen=True)
-class _Sums:
-    """Products that are added to a vector of units, number ``vector``: micro-ops from the block of filters ``first``
-    on, and blocks of weights."""
-
-    vector: int
-    first: int
-    uops: list[Uop]
-    blocks: NDArray[np.int8]
+Number = TypeVar("Number", bound=np.generic)
 
 
 class SvdfWriter(LayerWriter[Svdf]):
@@ -43,7 +36,8 @@ class SvdfWriter(LayerWriter[Svdf]):
     def __init__(self, graph: Graph, config: Config) -> None:
         super().__init__("an SVDF", graph, config)
         op, c = self.op, self.c
-        self.filters, self.units = self.vectors(op.filters), -(-len(op.bias) // c.block_out)
+        self.units = -(-len(op.bias) // c.block_out)  #: vectors of results
+        self.filters = op.rank * self.units
         self.width = -(-op.feature.weight.shape[1] // c.block_in)  #: blocks of an input
         self.pieces = pieces_of([op.feature]) if op.state_bits == 16 else []
         half = c.acc_units // 2
@@ -51,31 +45,40 @@ class SvdfWriter(LayerWriter[Svdf]):
         self.fresh, self.near, self.far = low.take(self.filters), low.take(self.filters), high.take(self.filters)
         self.levels = [(low, high, low)[k].take(self.units) for k in range(1 if op.state_bits == 8 else 3)]
         self.biases = high.take(self.filters), high.take(self.units)
-        strips = self.places(0, c.act_units, c.out_units, "act")
+        inputs = self.places(0, c.act_units, c.in_units, "act")
+        self.input = inputs.take(self.width)
+        behind = -(-self.width * c.in_units // c.out_units) * c.out_units
+        strips = self.places(behind, c.act_units, c.out_units, "act")
         self.planes = [strips.take(op.memory * self.filters) for _ in range(op.state_bits // 8)]  #: high bytes first
-        self.sign, self.result = strips.take(self.filters), strips.take(self.vectors(len(op.bias)))
-        inputs = self.places(strips.take(0).first, c.act_units, 1, "act")
-        self.input = inputs.take(self.width * c.in_units)
+        self.sign, self.result = strips.take(self.filters), strips.take(self.units)
+        #: instructions over time: which digit of the weights, rank, first and last of the numbers
+        steps = range(0, op.memory, c.block_in)
+        self.digits = _digits(op.time)
+        self.turns = [
+            (d, k, first, min(first + c.block_in, op.memory))
+            for d in range(len(self.digits)) for k in range(op.rank) for first in steps
+        ]  # fmt: skip
 
     def written(self) -> RecurrentProgram:
         """The program."""
         c, w, op, result = self.c, self.w, self.op, self.units * self.c.out_units
-        known = (self.filled(op.feature.bias, self.filters), self.filled(self._constants(), self.units))
+        known = (self._by_rank(op.feature.bias), self.filled(self._constants(), self.units))
         for run, values in zip(self.biases, known, strict=True):
             w.load_acc(run, wrap_int32(values).astype(np.int32))
-        self.sums = [sums for k in range(self.units) for sums in self._sums(k)]
-        self.most = max(len(sums.blocks) for sums in self.sums)
-        padded = [np.pad(s.blocks, [(0, self.most - len(s.blocks)), (0, 0), (0, 0)]) for s in self.sums]
-        self.weights = Weights(w, self.blocks(op.feature.weight, self.filters), np.stack(padded), self.steps, 1)
+        feature = self.blocks(self._by_rank(op.feature.weight), self.filters)
+        time = np.stack([self._over_time(*turn) for turn in self.turns])
+        self.weights = Weights(w, feature, time, self.steps, 1)
+        pixel = self.width * c.in_units
         for step in range(self.steps):
-            self.move(w.load_tile, self.input, INPUT, step * self.input.count)
-            self._move_states(w.load_tile, step, INPUT, 0, self.steps * self.input.count)
+            self.move(w.load_tile, Run(self.input.first, pixel, 1), INPUT, step * pixel)
+            self._move_states(w.load_tile, step, INPUT, 0, self.steps * pixel)
             self._feature()
             self._time()
             self.move(w.store_tile, Run(self.result.first, result, 1), OUTPUT, step * result)
             self._move_states(w.store_tile, step, OUTPUT, 1, self.steps * result)
-        array = self.steps * (self.filters * self.width + sum(len(sums.uops) for sums in self.sums))
-        return self.finished(self.input.count, result, self.filters * c.out_units, self.weights.bytes, array)
+        pushes = sum(last - first for *_, first, last in self.turns) * len(self.planes) * result
+        array = self.steps * (self.filters * self.width + pushes)
+        return self.finished(pixel, result, result, self.weights.bytes, array)
 
     def _constants(self) -> NDArray[np.int64]:
         """The bias, and what the bytes of states that are stored as others add: (units,)."""
@@ -83,24 +86,19 @@ class SvdfWriter(LayerWriter[Svdf]):
         moved = 128 if op.state_bits == 16 else -op.state_zero_point
         return op.bias + moved * op.time.astype(np.int64).sum(axis=1).reshape(-1, op.rank).sum(axis=1)
 
-    def _sums(self, vector: int) -> list[_Sums]:
-        """Those of a vector of units, in pieces that wgt can hold in turns."""
-        op, c = self.op, self.c
-        each = c.block_out * op.rank
-        filters = np.arange(vector * each, min(vector * each + each, op.filters))
-        first, stop = int(filters[0]) // c.block_in, int(filters[-1]) // c.block_in + 1
-        parts: list[tuple[list[Uop], NDArray[np.int8]]] = []
-        for weight, digit in _digits(op.time):
-            for k in range(op.memory):
-                taken = np.zeros((c.block_out, (stop - first) * c.block_in), np.int8)
-                taken[filters // op.rank - vector * c.block_out, filters - first * c.block_in] = digit[filters, k]
-                for b, block in enumerate(np.split(taken, stop - first, axis=1)):
-                    place = k * self.filters * c.out_units + b * c.in_units
-                    levels = self.levels[weight : weight + len(self.planes)][::-1]
-                    uops = [(level.first, plane.first + place, 0, 1) for level, plane in zip(levels, self.planes)]
-                    parts += [(uops, block)] if block.any() or not parts else []  # at least one
-        size = loaded_at_once(c)
-        return [_joined(vector, first, parts[k : k + size]) for k in range(0, len(parts), size)]
+    def _by_rank(self, values: NDArray[Number]) -> NDArray[Number]:
+        """Values of filters (filters, ...) as they lie: vectors for each rank."""
+        ranks = [self.filled(values[k :: self.op.rank], self.units) for k in range(self.op.rank)]
+        return np.concatenate(ranks)
+
+    def _over_time(self, digit: int, rank: int, first: int, last: int) -> NDArray[np.int8]:
+        """Blocks of weights (units of ``lanes``, BLOCK_OUT, BLOCK_IN): each lane's, the last number's first."""
+        c = self.c
+        _, values = self.digits[digit]
+        taps = self.filled(values[rank :: self.op.rank, first:last][:, ::-1], self.units)
+        blocks = np.zeros((self.units * c.out_units, c.block_out, c.block_in), np.int8)
+        blocks[:, : c.lanes, : last - first] = taps.reshape(-1, c.lanes, last - first)
+        return blocks
 
     def _move_states(self, move: Callable[..., None], step: int, segment: int, behind: int, first: int) -> None:
         """Those of a step: all but the last, or (``behind``) all but the first."""
@@ -140,12 +138,16 @@ class SvdfWriter(LayerWriter[Svdf]):
         for run in above:
             w.alu(AluOp.MOV, run, 0)
         w.alu(AluOp.MOV, total, self.biases[1])
+        units, span = self.units * c.out_units, self.filters * c.out_units
         for number, count, place in self.weights.rows(1):
-            for k, sums in enumerate(self.sums[number : number + count]):
-                w.gemm(
-                    sums.uops, outer=1, inner=1, dst=sums.vector * c.out_units, src=sums.first * c.in_units,
-                    wgt=place + k * self.most, wrap_base=0, wrap_size=c.act_units,
-                )  # fmt: skip
+            for turn, (digit, rank, first, last) in enumerate(self.turns[number : number + count]):
+                pushes: list[Uop] = [(-1, k * span, 0, 1) for k in range(last - first - 1)]
+                for level, plane in zip(self.levels[self.digits[digit][0] :], self.planes[::-1]):
+                    w.gemm(
+                        [*pushes, (0, len(pushes) * span, 0, 1)], window=1, pace=int(not pushes), outer=units, inner=1,
+                        dst=level.first, dst_outer=1, src=plane.first + first * span + rank * units, src_outer=1,
+                        wgt=place + turn * units, wgt_outer=1, wrap_base=0, wrap_size=c.act_units,
+                    )  # fmt: skip
         for run, below in zip(above, [*above[1:], total]):
             w.alu(AluOp.SHR, run, -8)
             w.alu(AluOp.ADD, below, run)
@@ -153,12 +155,6 @@ class SvdfWriter(LayerWriter[Svdf]):
             self.result.part(0, self.units), total, op.shift, multiplier=op.multiplier, rounding=Rounding.DOUBLE,
             zero_point=op.zero_point,
         )  # fmt: skip
-
-
-def _joined(vector: int, first: int, parts: list[tuple[list[Uop], NDArray[np.int8]]]) -> _Sums:
-    """Blocks of weights one behind another, and micro-ops, accumulator by accumulator."""
-    uops: list[Uop] = [(level, place, k, 1) for k, (each, _) in enumerate(parts) for level, place, _, _ in each]
-    return _Sums(vector, first, sorted(uops, key=lambda uop: uop[0]), np.stack([block for _, block in parts]))
 
 
 def _digits(time: NDArray[np.int8 | np.int16]) -> list[tuple[int, NDArray[np.int8]]]:

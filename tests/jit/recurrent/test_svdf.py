@@ -23,6 +23,7 @@ from tilewright.jit.compiler import subgraph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Interpreted
 from tilewright.jit.importer import import_model
+from tilewright.jit.proof import ProofError, prove
 from tilewright.jit.recurrent import svdf as program_of_svdf
 from tilewright.jit.recurrent.form import RecurrentProgram
 from tilewright.jit.recurrent.ops import Svdf
@@ -82,7 +83,7 @@ def in_numpy(op: Svdf, x: Array) -> tuple[Array, list[list[Array]]]:
     """Results of (inferences, batch, inputs), and the states after each."""
     wide, rows = op.state_bits == 16, x.shape[1] * (op.memory - 1)
     first = [0, -128] if wide else [op.state_zero_point]
-    states = [np.full((1, 1, rows, op.filters), z, np.int8) for z in first] if op.memory > 1 else []
+    states = [np.full((1, 1, rows * op.rank, len(op.bias)), z, np.int8) for z in first] if op.memory > 1 else []
     results, after = [], []
     for value in x:
         result, *kept = svdf(op, value[None, None], *states)
@@ -280,3 +281,33 @@ def test_float_svdfs_stay_with_the_interpreter(tmp_path: Path) -> None:
     (op,) = import_model(net.save(tmp_path / "svdf.tflite", [y])).graph.ops
     assert isinstance(op, Interpreted)
     assert "another activation than RELU" in op.reason
+
+
+@pytest.mark.parametrize("name", ["pynq-z2", "tiny", "zcu104"])
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith("int8")])
+def test_programs_of_int8_are_proven(case: str, name: str, tmp_path: Path) -> None:
+    """A wrong weight over time, or bias, is seen by the algebra."""
+    path, _ = saved(tmp_path, case)
+    graph, op = graph_of(path), svdf_of(path)
+    made = recurrent_program(graph, PRESETS[name])
+    assert prove(made.graph, made.program, made.packs, made.unpacks).followed
+    time, bias = op.time.copy(), op.bias.copy()
+    time[0, -1] += 1
+    bias[-1] += 1
+    (stated,) = made.graph.ops
+    for change in ({"time": time}, {"bias": bias}, {"state_zero_point": op.state_zero_point + 1}):
+        other = replace(made.graph, ops=[replace(stated, **change)])
+        with pytest.raises(ProofError):
+            prove(other, made.program, made.packs, made.unpacks)
+
+
+@pytest.mark.parametrize("memory", [1, 3])
+def test_weights_of_one_are_proven_too(memory: int, tmp_path: Path) -> None:
+    """Sums that are an int8 value as it is."""
+    net = TfliteNet(seed=5)
+    path = net.save(tmp_path / "svdf.tflite", [net.svdf(net.input((1, 6)), 6, memory, 1, "int8", bias=False)])
+    graph, op = graph_of(path), svdf_of(path)
+    feature = replace(op.feature, weight=np.eye(6, dtype=np.int8), bias=np.zeros(6, np.int64))
+    time = np.eye(6, memory, dtype=np.int8) + np.eye(1, memory, dtype=np.int8)
+    made = recurrent_program(replace(graph, ops=[replace(op, feature=feature, time=time)]), CONFIG)
+    assert prove(made.graph, made.program, made.packs, made.unpacks).followed
