@@ -1,8 +1,9 @@
-"""What a step of an int8 LSTM or GRU takes: in LiteRT, and with all steps as one program on the accelerator.
+"""What a step of an int8 LSTM, GRU or SVDF takes: in LiteRT, and with all steps as one program on the accelerator.
 
 ``python bench/bench_recurrent.py [--config pynq-z2 kv260 zcu104] [--json FILE]`` measures, for cells with as many
 inputs as units, microseconds a step: LiteRT's CPU time on one thread, and the cycles of the compiler's program, whose
-results are LiteRT's, at the Config's clock: all cycles of 20 steps (a GRU's four), the first loads among them.
+results are LiteRT's, at the Config's clock: all cycles of 20 steps (a GRU's four, an SVDF's one), the first loads
+among them. An SVDF remembers ten inputs; LiteRT has no kernel for one whose state is int8.
 ``bound``: cycles over those of what is busiest: the bus, with the weights that cross it, ALU or the array.
 """
 
@@ -21,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilewright as tw
-from bench.common import machine, options_of, seconds, write_json
+from bench.common import keep_rows, machine, options_of, seconds
 from bench.networks import gru
+from tilewright.checking import reference_outputs
 from tilewright.fuzz import Tensor, TfliteNet
 from tilewright.runtime import interpreters
 
@@ -32,13 +34,14 @@ Inputs = list[NDArray[Any]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of layer: how often its weights hold units x units, the sizes and the number of steps that are measured,
-    and a network of that one layer."""
+    """A kind of layer: the bytes of weights of so many units, the sizes and the number of steps that are measured, a
+    network of that one layer, and whether LiteRT runs it as it is."""
 
-    matrices: int
+    weight_bytes: Callable[[int], int]
     units: tuple[int, ...]
     steps: int
     draw: Callable[[int, int], tuple[TfliteNet, list[Tensor]]]
+    in_litert: bool = True
 
 
 def lstm(units: int, steps: int) -> tuple[TfliteNet, list[Tensor]]:
@@ -47,9 +50,23 @@ def lstm(units: int, steps: int) -> tuple[TfliteNet, list[Tensor]]:
     return net, [net.lstm(net.input((1, steps, units)), units)]
 
 
+def svdf(state: str) -> Callable[[int, int], tuple[TfliteNet, list[Tensor]]]:
+    """A single SVDF layer on a batch of so many steps, with a state of this type, and its results."""
+
+    def draw(units: int, steps: int) -> tuple[TfliteNet, list[Tensor]]:
+        net = TfliteNet(seed=1)
+        return net, [net.svdf(net.input((steps, units)), units, MEMORY, state=state)]
+
+    return draw
+
+
+MEMORY = 10  #: inputs that an SVDF remembers, the new one among them
+SVDFS = (64, 256, 1024)
 CELLS = {
-    "LSTM": Cell(8, (20, 64, 128, 176, 256, 512, 1024), 20, lstm),
-    "GRU": Cell(6, (512, 1024, 1536, 2048, 2560), 4, gru.draw),
+    "LSTM": Cell(lambda units: 8 * units * units, (20, 64, 128, 176, 256, 512, 1024), 20, lstm),
+    "GRU": Cell(lambda units: 6 * units * units, (512, 1024, 1536, 2048, 2560), 4, gru.draw),
+    "SVDF": Cell(lambda units: (units + 2 * MEMORY) * units, SVDFS, 1, svdf("int16")),
+    "SVDF8": Cell(lambda units: (units + MEMORY) * units, SVDFS, 1, svdf("int8"), False),
 }
 
 
@@ -63,9 +80,12 @@ def on_the_chip(path: Path, name: str, inputs: Inputs, wanted: Inputs, steps: in
     """Of a step on a Config: microseconds, times the bound, bytes read, vectors of ALU. Ends the bench if its results
     are not ``wanted``, or it is not one program on the accelerator."""
     exe = tw.compile(path, name, cache=False)
-    outputs, report = exe.run(inputs)
+    outputs, report = exe.run([x if len(x) == 1 else x[None] for x in inputs])
     got = outputs if isinstance(outputs, list | tuple) else [outputs]
-    if not all(map(np.array_equal, got, wanted)) or len(exe.artifact.programs) != 1:
+    if (
+        not all((a.ravel() == b.ravel()).all() for a, b in zip(got, wanted, strict=True))
+        or len(exe.artifact.programs) != 1
+    ):
         raise SystemExit(f"{name}: {path.stem} is not LiteRT's, or not one program on the accelerator")
     cycles, floors = report.cycles / steps, report.lower_bounds
     return {
@@ -83,10 +103,10 @@ def measure(name: str, cell: Cell, units: int, configs: list[str]) -> dict[str, 
         path = net.save(Path(scratch) / f"{name.lower()}{units}.tflite", outputs)
         rng = np.random.default_rng(0)
         inputs: Inputs = [rng.integers(-128, 128, x.shape).astype(np.int8) for x in net.inputs]
-        wanted = interpreters.load("litert", path.read_bytes(), path.stem)(inputs)
+        wanted = reference_outputs(path, [x[None] for x in inputs])
         return {
-            "cell": name, "units": units, "steps": cell.steps, "weight_bytes": cell.matrices * units * units,
-            "litert_us": round(litert_step(path, inputs, cell.steps), 1),
+            "cell": name, "units": units, "steps": cell.steps, "weight_bytes": cell.weight_bytes(units),
+            "litert_us": round(litert_step(path, inputs, cell.steps), 1) if cell.in_litert else None,
             "chips": {config: on_the_chip(path, config, inputs, wanted, cell.steps) for config in configs},
         }  # fmt: skip
 
@@ -104,8 +124,8 @@ def main() -> int:
         for units in CELLS[name].units:
             rows.append(row := measure(name, CELLS[name], units, options.config))
             cells = "".join(f"{chip['us']} ({chip['bound']})".rjust(20) for chip in row["chips"].values())
-            print(f"{name:>5}{units:>6}{row['weight_bytes']:>12,}{row['litert_us']:>9.1f}{cells}", flush=True)
-    write_json(options.json, {"machine": machine(), "rows": rows})
+            print(f"{name:>5}{units:>6}{row['weight_bytes']:>12,}{row['litert_us'] or '-':>9}{cells}", flush=True)
+    keep_rows(options.json, rows, ("cell", "units"))
     return 0
 
 
