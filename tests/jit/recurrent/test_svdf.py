@@ -29,6 +29,7 @@ from tilewright.jit.recurrent.form import RecurrentProgram
 from tilewright.jit.recurrent.ops import Svdf
 from tilewright.jit.recurrent.program import recurrent_program
 from tilewright.jit.recurrent.reference import scaled, svdf
+from tilewright.jit.recurrent.state import joined
 from tilewright.jit.writer import INPUT, OUTPUT
 from tilewright.sim import Functional, initial_segments
 from tilewright.verification.differential import Bench
@@ -176,15 +177,23 @@ def test_programs_of_other_shapes_are_right(changes: dict[str, int], case: str, 
 
 def test_extremes_of_int16(tmp_path: Path) -> None:
     """Weights over time of -32768 and 32767, whose high bytes are two; sums wrap, as the kernel's do."""
-    path, x = saved(tmp_path, "saturated")
-    graph, op = graph_of(path), svdf_of(path)
-    time = np.where(op.time < 0, -32768, 32767).astype(np.int16)
-    time[:, 1] = 0
-    extreme = replace(op, time=time)
+    net = TfliteNet(seed=3)
+    y = net.svdf(net.input((1, 16), scale=1 / 32), 24, 9, 2, state_gain=64.0, scale=1 / 256, zero_point=3)
+    time = net.tensors[net.operators[-1].inputs[2]]
+    assert time.data is not None
+    time.data = np.where(time.data < 0, -32768, 32767).astype(np.int16)
+    time.data[::3, 1::2] = 0
+    path = net.save(tmp_path / "svdf.tflite", [y])
+    op, x = svdf_of(path), np.random.default_rng(0).choice([-128, 127], (20, 1, 16)).astype(np.int8)
     fresh = scaled([op.feature], x[:, 0])
     assert fresh.min() < -32768
     assert fresh.max() > 32767
-    assert_streams(recurrent_program(replace(graph, ops=[extreme]), CONFIG), extreme, x)
+    results, states = in_numpy(op, x)
+    np.testing.assert_array_equal(results, expected(path, x).reshape(results.shape))
+    assert len(np.unique(results)) > 10
+    window = np.abs(joined(*states[-1]).reshape(8, 2, 24)).sum(axis=(0, 1)) * 32767
+    assert window.max() > 1 << 31
+    assert_streams(recurrent_program(graph_of(path), CONFIG), op, x)
 
 
 @pytest.mark.parametrize("state", ["int16", "int8"])
