@@ -104,9 +104,10 @@ def scale(w: VectorWriter, sums: Sequence[Run], pieces: Sequence[Pieces], near: 
         if p.slope:
             w.narrow(run, target, lo=-1, hi=0)
     for run, target, p in zip(signs, sums, pieces):
+        together = p.half << 20 < p.slope * INT32  # as one bias of RESCALE
         if p.slope:
-            w.widen(target, run, p.slope, p.half)
-        else:
+            w.widen(target, run, p.slope, p.half if together else 0)
+        if not together:
             w.alu(AluOp.ADD, target, p.half)
     for target, p in zip(sums, pieces):
         w.alu(AluOp.SHR, target, p.shift)

@@ -143,7 +143,9 @@ def test_the_cell_s_functions_on_all_int16(name: str, sigmoids: bool, integer_bi
     np.testing.assert_array_equal(np.concatenate(got), wanted)
 
 
-@pytest.mark.parametrize("bits,shift", [(13, 24), (13, 40), (18, 31), (18, 32), (21, 32), (21, 35), (24, 33), (24, 40)])
+@pytest.mark.parametrize(
+    "bits,shift", [(13, 24), (13, 40), (13, 44), (20, 52), (18, 31), (18, 32), (21, 32), (21, 35), (24, 33), (24, 40)]
+)
 def test_scaling_equals_litert_s_near_every_rounding(bits: int, shift: int) -> None:
     """On sums whose product lies next to a half, of both signs, with full and with float32's multipliers."""
     rng = np.random.default_rng(shift * 100 + bits)
