@@ -11,6 +11,7 @@ No Config has less than what the ports of a core ask for at once: where a board'
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,13 @@ def rows_of(
         ("greedy side by side", placed.greedy, True), ("best, planned", placed.best, True),
         ("pipeline, planned", placed.pipeline, False),
     ]  # fmt: skip
-    rows = []
+    rows, remembered = [], dict[Hashable, Any]()
 
     def add(way: str, solution: Solution, beside: bool) -> None:
         key = tuple(part.operators for part in solution.parts if part.replicas)
         if key not in known:
-            known[key] = compile_placed(source, placed, solution, progress=progress).compiled.programs
+            made = compile_placed(source, placed, solution, progress=progress, remembered=remembered)
+            known[key] = made.compiled.programs
         if len(known[key]) != len(key):
             return
         found = simulate_placed(placed, solution, known[key], beside)
@@ -58,7 +60,7 @@ def rows_of(
     for way, solution, beside in ways:
         if solution is not None:
             add(way, solution, beside)
-    settled, made = settle(source, placed, progress=progress)
+    settled, made = settle(source, placed, progress=progress, remembered=remembered)
     known[tuple(part.operators for part in settled.best.parts if part.replicas)] = made.compiled.programs
     add("best, settled", settled.best, True)
     return rows
@@ -67,10 +69,12 @@ def rows_of(
 def latency_rows(source: Source, placed: Placed, progress: Progress) -> list[dict[str, Any]]:
     """One inference on so many cores: the greedy placement, the best by estimates, and the one that is settled on."""
     cores, programs = placed.costs.config.cores, dict[Solution, list[Program]]()
+    remembered: dict[Hashable, Any] = {}
     predicted = {"greedy": placed.greedy, "best split, planned": placed.best}
     for solution in predicted.values():
-        programs[solution] = compile_placed(source, placed, solution, progress=progress).compiled.programs
-    settled, made = settle(source, placed, progress=progress)
+        made = compile_placed(source, placed, solution, progress=progress, remembered=remembered)
+        programs[solution] = made.compiled.programs
+    settled, made = settle(source, placed, progress=progress, remembered=remembered)
     programs[settled.best] = made.compiled.programs
     return [
         {

@@ -231,14 +231,19 @@ def subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
     made = {t for op in ops for t in op.outputs}
     inputs = list(dict.fromkeys(t for op in ops for t in op.inputs if t not in made))
     inside = {op.name for op in ops}
+    readers: dict[str, list[str]] = {tensor: [] for tensor in made}
+    for op in graph.ops:
+        for tensor in op.inputs:
+            if tensor in made:
+                readers[tensor].append(op.name)
     outputs = [
         tensor
         for op in ops
         for tensor in op.outputs
         if tensor in graph.outputs
         or keep
-        or any(c.name not in inside for c in graph.consumers(tensor))
-        or (not graph.consumers(tensor) and not isinstance(op, g.Interpreted))
+        or any(reader not in inside for reader in readers[tensor])
+        or (not readers[tensor] and not isinstance(op, g.Interpreted))
     ]
     return Graph(graph.name, inputs, outputs, graph.tensors, ops)
 

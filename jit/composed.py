@@ -52,9 +52,8 @@ def _table(op: g.Requantize | g.Pairwise, inputs: list[Table]) -> Table:
 
 def _is_function(graph: g.Graph, op: g.Requantize | g.Pairwise) -> bool:
     """Whether an operator of single elements is alike in all channels and places."""
-    numbers = (op.requant.bias, op.requant.multiplier, op.requant.shift, op.requant.offset)
     shapes = {graph.tensors[name].shape for name in (*op.inputs, op.output)}
-    return len(shapes) == 1 and all((n == n[:1]).all() for n in numbers)
+    return len(shapes) == 1 and op.requant.uniform
 
 
 def _replaced(graph: g.Graph, position: int, source: str, table: Table) -> g.Graph:

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.footprint import input_bytes
-from tilewright.jit.kernels.base import Node, is_uniform, prm_entries
+from tilewright.jit.kernels.base import Node, prm_entries
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.matmul import MatMulNode
+from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower import lower
@@ -89,7 +91,7 @@ def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
     if isinstance(node, ConvNode | WindowNode):
         requants = [node.requant] if isinstance(node, ConvNode) else [*node.requants.values()]
         vectors = node.out_units // node.config.out_units
-        tables = [prm_entries(r, node.config, vectors)[: 1 if is_uniform(r) else None] for r in requants]
+        tables = [prm_entries(r, node.config, vectors)[: 1 if r.uniform else None] for r in requants]
     else:
         tables = [node.constants(0, 0).prm]
     new = {entry.tobytes() for table in tables for entry in table} - seen
@@ -148,6 +150,22 @@ def _meetings(size: int, kernel: int, spread: int, dilation: int, before: int) -
     """How often a kernel's positions meet a pixel of the spread image, along an axis of ``size`` outputs."""
     places = np.arange(size)[:, None] - before + np.arange(kernel) * dilation
     return int((places % spread == 0).sum())
+
+
+def useful_macs(graph: g.Graph, op: g.Op) -> int:
+    """Of :func:`layer_macs` those that the array does in every form of a layer: of weights that are not zero; those of
+    recurrent layers not counted."""
+    if isinstance(op, g.Lstm):
+        return 0
+    macs = layer_macs(graph, op)
+    if not isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
+        return macs
+    return macs * nonzero(op.weight) // max(1, op.weight.size)
+
+
+def nonzero(weight: NDArray[np.integer]) -> int:
+    """How many of the weights are not zero."""
+    return of_weights(weight, "nonzero count", lambda: int(np.count_nonzero(weight)))
 
 
 def layer_macs(graph: g.Graph, op: g.Op) -> int:

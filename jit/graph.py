@@ -11,6 +11,7 @@ Activations are NHWC with a leading batch axis of 1. A fully connected layer is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -39,6 +40,12 @@ class Requant:
     zero_point: int
     lo: int = -128
     hi: int = 127
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether all channels share one set of constants."""
+        numbers = (self.bias, self.multiplier, self.shift, self.offset)
+        return all(len(each) > 0 and bool((each == each[0]).all()) for each in numbers)
 
     def of(self, channels: slice | NDArray[np.integer]) -> Requant:
         """That of some of the channels."""

@@ -154,7 +154,8 @@ class _Lowering:
         flat = self.flat.get(op.inputs[0])
         _, kh, kw, ic = weight.shape
         if flat is not None and (kh, kw) == (1, 1) and not op.transposed:
-            weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
+            if weight.shape[1:] != flat:
+                weight = np.ascontiguousarray(weight.reshape(weight.shape[0], *flat))
             _, kh, kw, ic = weight.shape
         elif packs_patches(self, op, kh, kw, ic):
             patched = lower_patches(self, op, weight)
@@ -351,7 +352,8 @@ class _Lowering:
 
     def _separate_pads(self) -> None:
         """Give consumers that want another padding value than the first one their own copy."""
-        for name in list(self.specs):
+        reads = Counter(t for n in self.nodes for t in n.inputs)
+        for name in [name for name in self.specs if reads[name] > 1]:
             values = [(n, k, n.pad_value(k)) for n in self.nodes for k, t in enumerate(n.inputs) if t == name]
             wanted = list(dict.fromkeys(v for _, _, v in values if v is not None))
             for value in wanted[1:]:

@@ -9,6 +9,7 @@ the shift t = 31 - s of :func:`tilewright.isa.arithmetic.scale_round`. ONNX Runt
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -182,6 +183,7 @@ def softmax_constants(scale: float, beta: float = 1.0) -> tuple[int, int, int]:
 IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding=Rounding.SINGLE)
 
 
+@lru_cache(maxsize=256)
 def identity_requant(channels: int, lo: int = -128, hi: int = 127) -> Requant:
     """acc -> act unchanged but for the clamp."""
     one = np.full(channels, 1 << 30, np.int32)

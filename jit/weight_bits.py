@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.kernels.of_weights import of_weights
 
 WIDTHS = (2, 4, 8)  #: that a Config may have
 MOST_PARTS = 3  #: 8-bit weights less a zero point take two or three of 8 bits, and 4-bit ones as many of 4
@@ -19,7 +20,12 @@ def weight_range(bits: int) -> tuple[int, int]:
 def fits(weights: NDArray[np.integer], bits: int, parts: int = MOST_PARTS) -> bool:
     """Whether sums of so many integers of ``bits`` bits give all weights."""
     low, high = weight_range(bits)
-    return weights.size == 0 or bool(weights.min() >= parts * low and weights.max() <= parts * high)
+    least, most = of_weights(weights, "range", lambda: _range_of(weights))
+    return least >= parts * low and most <= parts * high
+
+
+def _range_of(weights: NDArray[np.integer]) -> tuple[int, int]:
+    return (int(weights.min()), int(weights.max())) if weights.size else (0, 0)
 
 
 def weight_parts(weights: NDArray[np.integer], bits: int, name: str) -> list[NDArray[np.int8]]:

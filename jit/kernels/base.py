@@ -285,11 +285,6 @@ def uniform_prm(bias: int, multiplier: int, offset: int, shift: int, config: Con
     return np.tile(np.array([bias, multiplier, offset, shift], np.int64).astype(np.int32), (1, config.block_out, 1))
 
 
-def is_uniform(requant: Requant) -> bool:
-    """Whether all channels share one set of constants."""
-    return all(len(np.unique(a)) == 1 for a in (requant.bias, requant.multiplier, requant.offset, requant.shift))
-
-
 def split_evenly(count: int, limit: int) -> list[tuple[int, int]]:
     """``[lo, hi)`` ranges that cover ``count`` in the fewest pieces of at most ``limit``, sizes near equal."""
     return split_into(count, -(-count // max(1, limit)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,22 @@ from tilewright.jit.plan.cut import STREAM_ENTRIES
 
 #: cycles that an instruction more must save, and how many times the micro-ops of all blocks a layer may take for it
 GEMM_COST, MOST_UOPS = 8, 4
+
+
+class _Work(NamedTuple):
+    """Which blocks each vector computes, and the runs; ``starts``: blocks before each vector and of all, ``most``: of
+    one vector."""
+
+    filled: NDArray[np.bool_]
+    runs: list[Run]
+    starts: list[int]
+    most: int
+
+    @classmethod
+    def of(cls, filled: NDArray[np.bool_], runs: list[Run]) -> _Work:
+        """With what follows from ``filled``."""
+        counts = filled.sum(axis=1)
+        return cls(filled, runs, [0, *np.cumsum(counts).tolist()], int(counts.max()))
 
 
 @dataclass(kw_only=True)
@@ -39,10 +56,9 @@ class ConvNode(Node):
 
     def extents(self) -> tuple[int, ...]:
         _, kh, kw, _ = self.weight.shape
-        blocks = np.diff(self.starts)
         return (
             t.CONV, self.height, self.width, self.out_units, kh, kw, sum(self.in_units), self.in_width,
-            self.pad[1] + self.pad[3], *self.strides, 1, 0, 0, 0, 0, 1, int(blocks.max()), int(blocks.sum()),
+            self.pad[1] + self.pad[3], *self.strides, 1, 0, 0, 0, 0, 1, self._work.most, self.starts[-1],
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
@@ -73,12 +89,12 @@ class ConvNode(Node):
         return int(self._nonzero.sum())
 
     @cached_property
-    def _work(self) -> tuple[NDArray[np.bool_], list[Run]]:
+    def _work(self) -> _Work:
         c = self.config
         key = ("work", c.block_in, c.block_out, c.lanes, self.out_units, self.width, *self.in_units)
         return of_weights(self.weight, key, self._find_work)
 
-    def _find_work(self) -> tuple[NDArray[np.bool_], list[Run]]:
+    def _find_work(self) -> _Work:
         """Which blocks each vector computes, and the runs: the nonzero ones, or all where that saves too little."""
         c, kernel, filled = self.config, self.weight.shape[1:3], self._nonzero.copy()
         places = block_places(kernel, [units // c.in_units for units in self.in_units])
@@ -89,24 +105,24 @@ class ConvNode(Node):
         saved = self.width * int(filled.size - filled.sum())
         uops = sum(len(run.blocks) for run in runs)
         if saved < GEMM_COST * (len(runs) - 1) or uops > MOST_UOPS * len(places):
-            return np.ones_like(filled), [Run(0, len(filled), places)]
-        return filled, runs
+            return _Work.of(np.ones_like(filled), [Run(0, len(filled), places)])
+        return _Work.of(filled, runs)
 
     @property
     def runs(self) -> list[Run]:
         """Which vectors one instruction does."""
-        return self._work[1]
+        return self._work.runs
 
-    @cached_property
+    @property
     def starts(self) -> list[int]:
         """Blocks computed before each vector, and of all vectors."""
-        return [0, *np.cumsum(self._work[0].sum(axis=1)).tolist()]
+        return self._work.starts
 
     @cached_property
     def _constants(self) -> Chunk:
         vectors = self.out_units // self.config.out_units
         blocks = self.weight_blocks()
-        filled = self._work[0].ravel()
+        filled = self._work.filled.ravel()
         return Chunk(blocks if filled.all() else blocks[filled], prm_entries(self.requant, self.config, vectors))
 
     def constant_entries(self) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from tilewright.jit.kernels.base import (
     Emit,
     Node,
     Task,
-    is_uniform,
     prm_entries,
     uniform_prm,
 )
@@ -58,7 +57,7 @@ class ElementwiseNode(Node):
 
     def __post_init__(self) -> None:
         self.channel_units = units_for(self.channels, self.config)
-        self._uniform = is_uniform(self.requant)
+        self._uniform = self.requant.uniform
         self._scale_entry = {scale: i for i, scale in enumerate(dict.fromkeys(term.scale for term in self.terms))}
 
     def extents(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, is_uniform, prm_entries
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
 
@@ -23,7 +23,7 @@ class GlobalPoolNode(Node):
     in_width: int
 
     def __post_init__(self) -> None:
-        self._uniform = is_uniform(self.requant)
+        self._uniform = self.requant.uniform
 
     def extents(self) -> tuple[int, ...]:
         return (

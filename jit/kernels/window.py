@@ -22,10 +22,10 @@ from tilewright.jit.kernels.base import (
     Node,
     Task,
     Uop,
-    is_uniform,
     prm_entries,
     split_into,
 )
+from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import strips
 from tilewright.jit.plan import tables as t
@@ -56,7 +56,7 @@ class WindowNode(Node):
         self._twins, self._odd = False, 0
         self._prime = -(-max(0, kw - self.strides[1]) // self.strides[1])
         self._shared = self.taps.shape[2] == 1
-        self._uniform = all(is_uniform(r) for r in self.requants.values())
+        self._uniform = all(r.uniform for r in self.requants.values())
         self._cut_rows(1)
 
     @property
@@ -100,10 +100,14 @@ class WindowNode(Node):
             kh, kw, self._columns, self.strides[0], rows, self.config.block_in, self._mode
         ))  # fmt: skip
         self._splits = split_into(kh, self._passes) * len(self._parts)
-        taps = [self._by_unit(self._parts[k // self._passes])[lo:hi] for k, (lo, hi) in enumerate(self._splits)]
+        key = ("used", self.config.weight_bits, self.config.lanes, self.out_units, self._passes)
         #: whether each unit has taps in a split that are not all zero: (splits, units)
-        self._used = np.stack([part.any(axis=(0, 1)) for part in taps])
+        self._used = of_weights(self.taps, key, self._find_used)
         self.__dict__.pop("_weights", None)
+
+    def _find_used(self) -> NDArray[np.bool_]:
+        taps = [self._by_unit(self._parts[k // self._passes])[lo:hi] for k, (lo, hi) in enumerate(self._splits)]
+        return np.stack([part.any(axis=(0, 1)) for part in taps])
 
     def _height(self, task: Task) -> int:
         """Rows of the strip that a task's weights are laid out for."""

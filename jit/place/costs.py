@@ -18,6 +18,7 @@ from tilewright.jit.compiler import host_step, subgraph
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.floor import useful_macs
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.energy import Energies, Power
@@ -97,6 +98,7 @@ class Costs:
         self._core: dict[int, int | None] = {}
         self._estimates: dict[int, int | None] = {} if like is None else like._estimates
         self._moved: dict[int, int] = {}
+        self._graphs: dict[int, Graph | None] = {}
         made: dict[str, int] = {}
         needs: list[int] = []
         for k, op in enumerate(graph.ops):
@@ -105,11 +107,15 @@ class Costs:
         own = [op for op in graph.ops if places[op.name] == "accelerator"]
         self._reduced = reduce_channels(subgraph(graph, own, False)).graph
         self._operators = {op.name: op for op in self._reduced.ops}
+        self._useful = [
+            useful_macs(self._reduced, self._operators[op.name]) if op.name in self._operators else 0
+            for op in graph.ops
+        ]
         self.in_a_row = len(ideals(needs, MOST_IDEALS)) > MOST_IDEALS
         self.splits = Splits(self)
         self.problem = Problem(
             in_a_row(needs) if self.in_a_row else tuple(needs), tuple(self.cpu(op) for op in graph.ops), self.core,
-            self.splits.times, self._moved_of,
+            self.splits.times, self._moved_of, self._least,
         )  # fmt: skip
         self.energies = None if power is None else Energies(self, power)
         found = ideals(self.problem.needs)
@@ -138,6 +144,10 @@ class Costs:
             self._moved[mask] = sum(self.moves(Part(mask, 1)))
         return self._moved[mask]
 
+    def _least(self, mask: int) -> int:
+        """Cycles of a part on a core that no program needs less than: the array's, of weights that are not zero."""
+        return sum(self._useful[k] for k in members(mask)) // self.config.array_macs
+
     def cpu(self, op: Op) -> int | None:
         """An operator's time on the CPU; None where it is the accelerator's alone."""
         if op.covers and (isinstance(op, g.Interpreted) or self.places[op.name] == "accelerator"):
@@ -164,6 +174,11 @@ class Costs:
 
     def part(self, mask: int) -> Graph | None:
         """The operators as a graph of the accelerator's; None where they are not all that."""
+        if mask not in self._graphs:
+            self._graphs[mask] = self._graph_of(mask)
+        return self._graphs[mask]
+
+    def _graph_of(self, mask: int) -> Graph | None:
         names = [self.graph.ops[k].name for k in members(mask)]
         if any(self.places[name] != "accelerator" for name in names):
             return None

@@ -34,8 +34,8 @@ class Problem:
     ``needs``: for each operator the operators whose results it reads, as a bit mask. ``cpu``: each one's time on the
     CPU, None where it cannot run there. ``core``: the time that a set of operators (a bit mask) takes on a core with
     everything in it that comes and goes, None where they cannot run there as one; ``moved``: how much of that is the
-    CPU's, which packs and unpacks. ``split``: the parts as which several cores can share a set, with their times, where
-    those may be less than the second number.
+    CPU's, which packs and unpacks; ``least``: what ``core`` is never below, found with less work. ``split``: the parts
+    as which several cores can share a set, with their times, where those may be less than the second number.
     """
 
     needs: tuple[int, ...]
@@ -43,6 +43,7 @@ class Problem:
     core: Callable[[int], int | None]
     split: Callable[[int, int], Mapping[Part, int]] = lambda mask, most: {}
     moved: Callable[[int], int] = lambda mask: 0
+    least: Callable[[int], int] = lambda mask: 0
 
     @property
     def everything(self) -> int:

@@ -30,13 +30,15 @@ EXCHANGES = 4  #: those of parts that exchange
 
 
 def settle(
-    source: Source, placed: Placed, *, fast_host: bool = False, progress: Progress = silent, shares: bool = False
-) -> tuple[Placed, CompiledModel]:
+    source: Source, placed: Placed, *, fast_host: bool = False, progress: Progress = silent, shares: bool = False,
+    remembered: dict[Hashable, Any] | None = None,
+) -> tuple[Placed, CompiledModel]:  # fmt: skip
     """The best placement as simulated programs make it, and it compiled. The costs of ``placed`` learn from it.
 
-    ``shares``: parts for latency may exchange through memory that cores share, where that is faster.
+    ``shares``: parts for latency may exchange through memory that cores share, where that is faster. ``remembered`` as
+    of :func:`compile_placed`.
     """
-    remembered: dict[Hashable, Any] = {}
+    remembered = {} if remembered is None else remembered
     tried: dict[Solution, CompiledModel] = {}
     forbidden: set[Part] = set()
     first = [placed.greedy, *_of_few_programs(placed)]

@@ -14,8 +14,11 @@ at least the k-th of it. A pipeline is for what these costs leave out, such as c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.jit.place.ideals import ideals
 from tilewright.jit.place.problem import UNBOUNDED, Part, PlacementError, Problem, Solution, joined, members
@@ -30,6 +33,7 @@ class _Label(NamedTuple):
     before: _Label | None
 
 
+NOWHERE = "there is no placement: operators run neither on the CPU nor on so many cores"
 _START = _Label(0, 0, None, None)
 
 
@@ -40,20 +44,62 @@ def best_side_by_side(problem: Problem, cores: int, forbidden: Set[Part] = froze
     ``forbidden``: parts that must not be in it, single operators where they are the CPU's. Raises
     :class:`PlacementError` if nothing is left.
     """
-    fronts: dict[int, list[_Label]] = {0: [_START]}
+    fronts: dict[int, _Front] = {}
+    ways: dict[int, list[tuple[Part | None, int, int, int]]] = {0: [(None, 0, 0, 0)]}
     found = ideals(problem.needs)
     for ideal in found:
-        front = fronts[ideal] = _undominated(fronts.get(ideal, []))
+        front = fronts[ideal] = _Front.of(ways.pop(ideal, []), fronts)
+        if not len(front.core):
+            continue
         for part, time in _following(problem, ideal, found, cores):
-            if front and part not in forbidden:
+            if part not in forbidden:
                 moved = problem.moved(part.operators) if part.replicas else time
-                made = (_Label(label.core + time - moved, label.cpu + moved, part, label) for label in front)
-                fronts.setdefault(ideal | part.operators, []).extend(made)
-    return _solution(
-        fronts[problem.everything],
-        lambda label: max(-(-label.core // cores), -(-label.cpu // threads)),
-        lambda label: label.core + label.cpu,
-    )
+                ways.setdefault(ideal | part.operators, []).append((part, ideal, time - moved, moved))
+    ends = fronts[problem.everything]
+    costs = np.maximum(-(-ends.core // cores), -(-ends.cpu // threads))
+    if not len(costs):
+        raise PlacementError(NOWHERE)
+    label = int(np.lexsort((ends.core + ends.cpu, costs))[0])
+    cost, ideal, parts = int(costs[label]), problem.everything, list[Part]()
+    while True:
+        front = fronts[ideal]
+        part, ideal = front.ways[front.way[label]]
+        if part is None:
+            return Solution(joined(tuple(reversed(parts))), cost)
+        parts.append(part)
+        label = front.before[label]
+
+
+class _Front(NamedTuple):
+    """The ways to run an ideal of which none is better than another in both times, cores' and the CPU's (labels,).
+
+    ``ways``: the last parts, and the ideals before them; ``way``: of each label which of those, ``before``: the label
+    of that ideal that it goes on from.
+    """
+
+    core: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+    ways: list[tuple[Part | None, int]]
+    way: NDArray[np.int64]
+    before: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, ways: list[tuple[Part | None, int, int, int]], fronts: Mapping[int, _Front]) -> _Front:
+        """From all last parts, the ideals before them, and the times that they take of cores and CPU."""
+        befores = [fronts[ideal] if part is not None else _NOTHING for part, ideal, _, _ in ways]
+        none = [np.zeros(0, np.int64)]
+        core = np.concatenate(none + [b.core + w[2] for b, w in zip(befores, ways)])
+        cpu = np.concatenate(none + [b.cpu + w[3] for b, w in zip(befores, ways)])
+        way = np.repeat(np.arange(len(ways)), [len(b.core) for b in befores])
+        before = np.concatenate(none + [np.arange(len(b.core)) for b in befores])
+        order = np.lexsort((cpu, core))
+        least = np.minimum.accumulate(cpu[order])
+        order = order[np.flatnonzero(np.diff(least, prepend=UNBOUNDED) < 0)]
+        return cls(core[order], cpu[order], [w[:2] for w in ways], way[order], before[order])
+
+
+_ZERO = np.zeros(1, np.int64)
+_NOTHING = _Front(_ZERO, _ZERO, [], _ZERO, _ZERO)
 
 
 def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset(), threads: int = 1) -> Solution:
@@ -122,11 +168,11 @@ def next_best(best: Solution, solve: Callable[[Set[Part]], Solution]) -> Solutio
 
 
 def _between(problem: Problem, before: int, ideal: int, most: int) -> list[tuple[Part, int]]:
-    """The parts that lead from one ideal to another, with their times; those split over cores that may take less than
+    """The parts that lead from one ideal to another, with their times; those on cores that may take less than
     ``most``."""
     mask = ideal & ~before
     parts = [(Part(1 << v, 0), time) for v, time in _next_on_cpu(problem, before) if 1 << v == mask]
-    if (time := problem.core(mask)) is not None:
+    if problem.least(mask) < most and (time := problem.core(mask)) is not None:
         parts.append((Part(mask, 1), time))
     return [*parts, *problem.split(mask, most).items()]
 
@@ -155,13 +201,11 @@ def _undominated(labels: list[_Label]) -> list[_Label]:
     return kept
 
 
-def _solution(
-    ends: list[_Label], cost: Callable[[_Label], int], second: Callable[[_Label], int] = lambda label: 0
-) -> Solution:
-    """The end of least ``cost``, of equal ones of least ``second``."""
+def _solution(ends: list[_Label], cost: Callable[[_Label], int]) -> Solution:
+    """The end of least ``cost``."""
     if not ends:
-        raise PlacementError("there is no placement: operators run neither on the CPU nor on so many cores")
-    label = best = min(ends, key=lambda label: (cost(label), second(label)))
+        raise PlacementError(NOWHERE)
+    label = best = min(ends, key=cost)
     parts: list[Part] = []
     while label.part is not None and label.before is not None:
         parts.append(label.part)

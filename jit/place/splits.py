@@ -9,14 +9,17 @@ from typing import Protocol
 import numpy as np
 
 from tilewright.config import Config
+from tilewright.jit import graph as g
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import layer_macs
-from tilewright.jit.graph import Graph
+from tilewright.jit.floor import nonzero, useful_macs
+from tilewright.jit.graph import Graph, Op, TensorSpec
+from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.problem import UNBOUNDED, Part
 from tilewright.jit.simplify import of_fewer_operators
-from tilewright.jit.split.pieces import AXES, Piece
+from tilewright.jit.split.boxes import Box, Uncut
+from tilewright.jit.split.pieces import AXES, Known, Piece, needs_of, wanted_of
 from tilewright.jit.split.steps import Split, join_steps
 
 #: of the host for each program of a launch: registers, the wait for all (``docs/runtime.md`` has what was measured)
@@ -44,6 +47,7 @@ class Splits:
     def __init__(self, costs: Costs) -> None:
         self._costs, self._config = costs, costs.config
         self._pieces: dict[Part, list[Piece]] = {}
+        self._known: Known = {}
         self._times: dict[Part, int | None] = {}
         cores = self._config.cores
         self._counts = sorted({count for count in (2, 4, cores) if 1 < count <= cores})
@@ -59,7 +63,8 @@ class Splits:
         if part not in self._pieces:
             whole = self._costs.part(part.operators)
             assert part.axis is not None
-            found = [] if whole is None else Split(part.replicas, part.axis).pieces(whole, self._config.lanes)
+            split = Split(part.replicas, part.axis)
+            found = [] if whole is None else split.pieces(whole, self._config.lanes, self._known)
             fewer = max((count for count in self._counts if count < part.replicas), default=1)
             self._pieces[part] = found if len(found) > fewer else []
         return self._pieces[part]
@@ -82,19 +87,33 @@ class Splits:
 
     def _time(self, part: Part, most: int) -> int | None:
         if part not in self._times:
+            if self._exceeds(part, most * self._config.array_macs):
+                return None  # not worth a closer look now
             pieces = self.pieces(part)
             if not pieces:
                 self._times[part] = None
                 return None
             largest = max((piece.graph for piece in pieces), key=_work)
-            if _work(largest)[0] // self._config.array_macs >= most:
-                return None  # not worth a closer look now
             try:
                 self._times[part] = self._together(largest, len(pieces))
             except PlaceError:
                 self._times[part] = None
         cycles = self._times[part]
         return cycles if cycles is None or self._costs.exchanges else cycles + sum(self.moved(part))
+
+    def _exceeds(self, part: Part, macs: int) -> bool:
+        """Whether a piece has so many multiply-accumulates or more, found before any is made."""
+        whole = self._costs.part(part.operators)
+        if whole is None or part.axis is None:
+            return False
+        try:
+            for wanted in wanted_of(whole, part.replicas, part.axis, self._config.lanes):
+                made, _, asked = needs_of(whole, wanted, self._known)
+                if sum(_macs(op, made[op.output], whole.tensors[op.output]) for op, _ in asked.values()) >= macs:
+                    return True
+        except Uncut:
+            return False  # it has no pieces
+        return False
 
     def _together(self, largest: Graph, pieces: int) -> int:
         """Cycles of pieces side by side: they are alike but for their edges, so the largest stands for all."""
@@ -112,7 +131,14 @@ class Splits:
         return sum(times)
 
 
+def _macs(op: Op, made: Box, whole: TensorSpec) -> int:
+    """Multiply-accumulates of a convolution cut to what makes a box of a tensor; of others none are counted."""
+    if not isinstance(op, (g.Conv2D, g.DepthwiseConv2D)) or (isinstance(op, g.Conv2D) and op.transposed):
+        return 0
+    return (made.bottom - made.top) * image_shape(whole.shape)[2] * nonzero(op.weight)
+
+
 def _work(graph: Graph) -> tuple[int, int]:
-    """Multiply-accumulates, and elements of the results."""
+    """Multiply-accumulates that are none of zeros, and elements of the results."""
     sizes = [graph.tensors[op.output].form.elements for op in graph.ops]
-    return sum(layer_macs(graph, op) for op in graph.ops), sum(sizes)
+    return sum(useful_macs(graph, op) for op in graph.ops), sum(sizes)

@@ -44,10 +44,12 @@ def network_tables(
         edges += [(index, number[x], *node.reads(k), *node.padding(k), node.every(k)) for k, x in enumerate(read)]
     makers: list[int] = []
     rows: list[tuple[int, ...]] = []
-    for name in number:
-        made = [k for k, node in enumerate(nodes) if node.output == name]
-        rows.append((*tensors[name], name in outputs, len(makers), len(made)))
-        makers += made
+    made: dict[str, list[int]] = {name: [] for name in number}
+    for k, node in enumerate(nodes):
+        made[node.output].append(k)
+    for name, by in made.items():
+        rows.append((*tensors[name], name in outputs, len(makers), len(by)))
+        makers += by
     return NetworkTables(
         _table(layers, 22), _table(edges, 10), _table(rows, 6), np.array(makers, np.int64),
         tuple(n.name for n in nodes), tuple(n.layer for n in nodes), tuple(number),

@@ -111,16 +111,18 @@ def _classes(graph: Graph) -> list[list[str]]:
         for member in merged:
             classes[member] = merged
     unique = list({id(c): c for c in classes.values()}.values())
-    return [list(dict.fromkeys(c)) for c in unique if _can_cut(graph, c)]
+    makers = {t: op for op in graph.ops for t in op.outputs}
+    readers: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        for tensor in op.inputs:
+            readers.setdefault(tensor, []).append(op)
+    return [list(dict.fromkeys(c)) for c in unique if _can_cut(c, makers, readers)]
 
 
-def _can_cut(graph: Graph, tensors: list[str]) -> bool:
+def _can_cut(tensors: list[str], makers: Mapping[str, Op], readers: Mapping[str, list[Op]]) -> bool:
     """Whether dense convolutions make these tensors, and only convolutions or the tensors' own operators read them."""
-    makers = [graph.producer(t) for t in tensors]
-    if not all(_is_plain(op) or isinstance(op, PER_CHANNEL) for op in makers):
-        return False
-    readers = [op for t in tensors for op in graph.consumers(t)]
-    return all(_is_plain(op) or isinstance(op, PER_CHANNEL) for op in readers)
+    around = (op for t in tensors for op in (makers.get(t), *readers.get(t, [])))
+    return all(_is_plain(op) or isinstance(op, PER_CHANNEL) for op in around)
 
 
 def _is_plain(op: Op | None) -> bool:
@@ -142,6 +144,8 @@ def _even(channels: int, count: int, config: Config) -> list[tuple[int, int]]:
 
 def _worth_cutting(graph: Graph, tensors: list[str], config: Config) -> bool:
     """Whether a class is an expansion by a single convolution, and what goes on with it."""
+    if len(tensors) < 2:
+        return False
     makers = [op for t in tensors if (op := graph.producer(t)) is not None]
     dense = sum(isinstance(op, g.Conv2D) for op in makers)
     return len(makers) > 1 and _extent(graph, tensors[0], config)[1] > 1 and dense <= 1
@@ -150,11 +154,11 @@ def _worth_cutting(graph: Graph, tensors: list[str], config: Config) -> bool:
 def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int, int]]:
     """Channel ranges of the slices of one class; a single range if the class can stream as it is."""
     channels, blocks = _extent(graph, tensors[0], config)
+    if not _worth_cutting(graph, tensors, config):
+        return [(0, channels)]
     block = max(config.block_in, config.block_out)
     makers = [op for t in tensors if (op := graph.producer(t)) is not None]
     readers = [op for op in graph.ops if any(t in op.inputs for t in tensors) and op not in makers]
-    if not _worth_cutting(graph, tensors, config):
-        return [(0, channels)]
     prm = len(makers) * (block // config.block_out)
     wgt = sum(_block_weights(op, config) for op in makers)
     act = sum(_ring(graph, t, 0) for t in tensors) * (block // config.lanes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op, TensorSpec
@@ -24,12 +24,24 @@ class Piece:
     given: dict[str, tuple[str, Box]]
 
 
-def cut(graph: Graph, count: int, axis: Axis, lanes: int) -> list[Piece]:
+#: by operator and box of its result what :func:`restricted` gives
+Known = dict[tuple[str, Box], tuple[Op, list[Box]]]
+
+
+def cut(graph: Graph, count: int, axis: Axis, lanes: int, known: Known | None = None) -> list[Piece]:
     """Up to ``count`` pieces of a graph of the accelerator's operators; channels are cut at multiples of ``lanes``.
 
     The outputs of all pieces together are those of the whole; where a piece makes more of one than its share (others
-    of its operators read it), values are there twice. Raises :class:`Uncut` where there are no two pieces.
+    of its operators read it), values are there twice. ``known`` keeps operators of pieces for further graphs of the
+    same network, which then share what is worked out from their weights. Raises :class:`Uncut` where there are no two
+    pieces.
     """
+    known = {} if known is None else known
+    return [_piece(graph, wanted, known) for wanted in wanted_of(graph, count, axis, lanes)]
+
+
+def wanted_of(graph: Graph, count: int, axis: Axis, lanes: int) -> list[dict[str, Box]]:
+    """What of each output each piece makes at least; arguments and errors as of :func:`cut`."""
     outputs = [graph.tensors[name] for name in graph.outputs]
     shares = [_shares(box_of(tensor), count, axis, lanes) for tensor in outputs]
     fewest = min(map(len, shares))
@@ -37,7 +49,7 @@ def cut(graph: Graph, count: int, axis: Axis, lanes: int) -> list[Piece]:
         raise Uncut(f"{graph.outputs[0]}: has no {axis} for two")
     if fewest < count:
         shares = [_shares(box_of(tensor), fewest, axis, lanes) for tensor in outputs]
-    return [_piece(graph, dict(zip(graph.outputs, boxes))) for boxes in zip(*shares, strict=True)]
+    return [dict(zip(graph.outputs, boxes)) for boxes in zip(*shares, strict=True)]
 
 
 def _shares(whole: Box, count: int, axis: Axis, lanes: int) -> list[Box]:
@@ -52,21 +64,38 @@ def _shares(whole: Box, count: int, axis: Axis, lanes: int) -> list[Box]:
     return [whole._replace(first=a, last=b) for a, b in pairwise(ends)]
 
 
-def _piece(graph: Graph, wanted: Mapping[str, Box]) -> Piece:
-    """The operators that the boxes of the outputs need, each as much of itself as is needed."""
+class Needs(NamedTuple):
+    """``made``: the box of each tensor that a piece makes, ``taken``: of an input what is read of some of its channels;
+    ``asked``: the operators by name, each as much of itself as is needed, and the boxes that it reads."""
+
+    made: dict[str, Box]
+    taken: dict[tuple[str, int, int], Box]
+    asked: dict[str, tuple[Op, list[Box]]]
+
+
+def needs_of(graph: Graph, wanted: Mapping[str, Box], known: Known) -> Needs:
+    """What the boxes of the outputs need. Raises :class:`Uncut`."""
     need, asked = dict(wanted), dict[str, tuple[Op, list[Box]]]()
-    taken: dict[tuple[str, int, int], Box] = {}  #: of an input what is read of some of its channels
+    taken: dict[tuple[str, int, int], Box] = {}
     for op in reversed(graph.ops):
         if op.output not in need:
             continue
-        inputs = [graph.tensors[name] for name in op.inputs]
-        asked[op.name] = restricted(op, need[op.output], graph.tensors[op.output], inputs)
-        for name, box in zip(op.inputs, asked[op.name][1]):
+        box = need[op.output]
+        if (op.name, box) not in known:
+            inputs = [graph.tensors[name] for name in op.inputs]
+            known[op.name, box] = restricted(op, box, graph.tensors[op.output], inputs)
+        asked[op.name] = known[op.name, box]
+        for name, read in zip(op.inputs, asked[op.name][1]):
             if name in graph.inputs:
-                key = name, box.first, box.last
-                taken[key] = box.around(taken.get(key))
+                key = name, read.first, read.last
+                taken[key] = read.around(taken.get(key))
             else:
-                need[name] = box.around(need.get(name))
+                need[name] = read.around(need.get(name))
+    return Needs(need, taken, asked)
+
+
+def _piece(graph: Graph, wanted: Mapping[str, Box], known: Known) -> Piece:
+    need, taken, asked = needs_of(graph, wanted, known)
     build = _Build(graph, need, taken)
     for op in graph.ops:
         if op.name in asked:
@@ -83,6 +112,7 @@ class _Build:
         self._graph, self._need, self._taken = graph, need, taken
         self.tensors: dict[str, TensorSpec] = {}
         self.ops: list[Op] = []
+        self._made: set[str] = set()
 
     def name(self, tensor: str, box: Box) -> str:
         """The piece's tensor that is a box of one of the whole's."""
@@ -95,18 +125,22 @@ class _Build:
         inputs = [self._input(op, name, box) for name, box in zip(op.inputs, boxes)]
         output, box = self._graph.tensors[op.output], self._need[op.output]
         name = op.name + box.label(output)
-        self.ops.append(replace(op, name=name, inputs=inputs, output=self.name(op.output, box)))
+        self._add(replace(op, name=name, inputs=inputs, output=self.name(op.output, box)))
+
+    def _add(self, op: Op) -> None:
+        self.ops.append(op)
+        self._made.add(op.output)
 
     def _input(self, op: Op, tensor: str, box: Box) -> str:
         """The tensor with a box of an input, copied where the piece has more of it for others."""
         have = self._taken.get((tensor, box.first, box.last)) or self._need[tensor]
         name = self.name(tensor, box)
-        if have == box or any(made.output == name for made in self.ops):
+        if have == box or name in self._made:
             return name
         if have[2:] != box[2:]:
             raise Uncut(f"{op.name} ({op.kind}): reads channels {box.first}:{box.last} of what is made whole")
         size = box.bottom - box.top, self.tensors[name].shape[2]
-        self.ops.append(
+        self._add(
             g.Slice(
                 name=name, inputs=[self.name(tensor, have)], output=name, begin=(box.top - have.top, 0), size=size,
                 covers=op.covers,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.jit.graph import Graph
 from tilewright.jit.split.boxes import Uncut
-from tilewright.jit.split.pieces import Axis, Piece, cut
+from tilewright.jit.split.pieces import Axis, Known, Piece, cut
 from tilewright.runtime.steps import CutStep, JoinStep
 
 
@@ -18,10 +18,10 @@ class Split:
     count: int
     axis: Axis
 
-    def pieces(self, graph: Graph, lanes: int) -> list[Piece]:
-        """The pieces; none where there are no two."""
+    def pieces(self, graph: Graph, lanes: int, known: Known | None = None) -> list[Piece]:
+        """The pieces; none where there are no two. ``known`` as of :func:`cut`."""
         try:
-            return cut(graph, self.count, self.axis, lanes)
+            return cut(graph, self.count, self.axis, lanes, known)
         except Uncut:
             return []
 

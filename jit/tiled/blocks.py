@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,13 @@ class Blocks(ABC):
     def reads(self, source: int, vector: int) -> NDArray[np.int64]:
         """Blocks of an input that a vector reads, ascending."""
 
+    def table(self, sources: int, vectors: int) -> NDArray[np.int64]:
+        """Of each input and vector the first block that is read, the one behind the last, and how many: int64
+        (sources, vectors, 3)."""
+        reads = [[self.reads(source, vector) for vector in range(vectors)] for source in range(sources)]
+        rows = [[(r[0], r[-1] + 1, len(r)) if len(r) else (0, 0, 0) for r in each] for each in reads]
+        return np.array(rows, np.int64)
+
     @abstractmethod
     def entries(self, source: int, vector: int, blocks: Sequence[int], piece: Piece) -> NDArray[np.int8]:
         """Weights [tap][block] of (BLOCK_OUT, BLOCK_IN) for the kernel positions of a piece: int8 (n, bo, bi)."""
@@ -37,8 +45,9 @@ class DenseBlocks(Blocks):
     def __init__(self, weight: NDArray[np.int8], in_units: Sequence[int], vectors: int, config: Config) -> None:
         self._config, self._weight = config, weight
         self._first = np.cumsum([0, *(units * config.lanes for units in in_units)]).tolist()
-        key = ("reads", config.block_in, config.block_out, config.lanes, vectors, *in_units)
-        self._reads = of_weights(weight, key, lambda: self._find_reads(in_units, vectors))
+        key = (config.block_in, config.block_out, config.lanes, vectors, *in_units)
+        self._reads = of_weights(weight, ("reads", *key), lambda: self._find_reads(in_units, vectors))
+        self._key = "table of reads", *key
 
     def _find_reads(self, in_units: Sequence[int], vectors: int) -> list[list[NDArray[np.int64]]]:
         """Of each input the blocks that each vector reads."""
@@ -57,6 +66,10 @@ class DenseBlocks(Blocks):
 
     def reads(self, source: int, vector: int) -> NDArray[np.int64]:
         return self._reads[source][vector]
+
+    def table(self, sources: int, vectors: int) -> NDArray[np.int64]:
+        make = partial(super().table, sources, vectors)
+        return of_weights(self._weight, (*self._key, sources, vectors), make)
 
     def entries(self, source: int, vector: int, blocks: Sequence[int], piece: Piece) -> NDArray[np.int8]:
         c = self._config

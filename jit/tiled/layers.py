@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Node, is_uniform, prm_entries, split_evenly
+from tilewright.jit.kernels.base import Node, prm_entries, split_evenly
 from tilewright.jit.kernels.elementwise import MULTIPLY_CYCLES, Term
 from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.blocks import Blocks
@@ -52,7 +52,7 @@ class TiledLayer(ABC):
     lead: int = field(init=False, default=0)  #: accumulators in front of each row of a tile that nothing reads
 
     def __post_init__(self) -> None:
-        self.uniform = all(is_uniform(r) for r in self.requants.values())
+        self.uniform = all(r.uniform for r in self.requants.values())
 
     @property
     def sources(self) -> list[str]:
@@ -137,9 +137,9 @@ class GemmLayer(TiledLayer):
 
     blocks: Blocks
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._reads = [
+    @cached_property
+    def _reads(self) -> list[list[NDArray[np.int64]]]:
+        return [
             [self.blocks.reads(source, vector) for vector in range(self.vectors)] for source in range(len(self.sources))
         ]
 
@@ -221,7 +221,7 @@ class GemmLayer(TiledLayer):
     @cached_property
     def array_cycles(self) -> int:
         taps = self.window.kernel[0] * self.window.kernel[1]
-        return self.node.height * self.node.width * taps * sum(len(b) for reads in self._reads for b in reads)
+        return self.node.height * self.node.width * taps * int(self._block_table()[:, :, 2].sum())
 
     def _numbers(self) -> dict[judge.Layer, int]:
         return {
@@ -229,9 +229,7 @@ class GemmLayer(TiledLayer):
         }  # fmt: skip
 
     def _block_table(self) -> NDArray[np.int64]:
-        return np.array(
-            [[(r[0], r[-1] + 1, len(r)) if len(r) else (0, 0, 0) for r in reads] for reads in self._reads], np.int64
-        )
+        return self.blocks.table(len(self.sources), self.vectors)
 
 
 @dataclass(kw_only=True)
