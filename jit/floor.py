@@ -155,7 +155,7 @@ def _meetings(size: int, kernel: int, spread: int, dilation: int, before: int) -
 def useful_macs(graph: g.Graph, op: g.Op) -> int:
     """Of :func:`layer_macs` those that the array does in every form of a layer: of weights that are not zero; those of
     recurrent layers not counted."""
-    if isinstance(op, g.Lstm):
+    if isinstance(op, g.Recurrent):
         return 0
     macs = layer_macs(graph, op)
     if not isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
