@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.apart import Apart
+from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
 from tilewright.runtime.litert.check import unseen, unsound
 from tilewright.runtime.shared_constants import REFUSAL, separated
 
@@ -78,6 +79,14 @@ def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interp
 def _loaded(runtime: str, model: bytes, what: str, fast: bool) -> Interpreter:
     if runtime != "litert":
         return _OnnxRuntime(model, fast)
+    if fast or not has_beyond(model):
+        return _prepared(model, what, fast)
+    require_sound(model, what)
+    steps, inputs, outputs = parts(model)
+    return Chain([(part, _prepared(part.content, what, part.beyond)) for part in steps], inputs, outputs)
+
+
+def _prepared(model: bytes, what: str, fast: bool) -> Interpreter:
     here = _Litert(model, what, fast)
     return Apart(_Litert, model, what, fast) if here.unseen else here
 
@@ -172,7 +181,7 @@ def litert_shapes(model: bytes, what: str) -> dict[int, tuple[int, ...]]:
     Raises InterpreterError, UnsafeModel among them.
     """
     with _loading("litert", what):
-        return _Litert(model, what, running=False).shapes()
+        return _Litert(model, what, fast=has_beyond(model), running=False).shapes()
 
 
 class _OnnxRuntime:
@@ -214,7 +223,7 @@ def onnxruntime_session(model: bytes, options: Callable[[bool], Any]) -> Any:
                 raise
             if type(error).__name__ == "NotImplemented" and not relaxed:
                 relaxed = True
-            elif REFUSAL in str(error) and not apart:
+            elif REFUSAL in str(error) and not apart and find_spec("onnx"):  # a board has parts, which are prepared
                 model, apart = separated(model), True
             else:
                 raise

@@ -41,8 +41,9 @@ BOARD_LAZY_PACKAGES = {
     "pynq",
     "ai_edge_litert",
     "flatbuffers",
+    "onnx",
     "onnxruntime",
-}  #: flatbuffers comes with LiteRT
+}  #: flatbuffers comes with LiteRT; onnx is asked for first, and done without
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,16 @@ def written(model: Any) -> bytes:
     return bytes(builder.Output())
 
 
+def keep_used_codes(model: Any) -> None:
+    """Drops operator codes of a ``ModelT`` that no operator has: LiteRT looks all of them up. Operators are changed."""
+    operators = [op for subgraph in vector(model.subgraphs) for op in vector(subgraph.operators)]
+    used = sorted({op.opcodeIndex for op in operators})
+    places = {old: new for new, old in enumerate(used)}
+    for op in operators:
+        op.opcodeIndex = places[op.opcodeIndex]
+    model.operatorCodes = [model.operatorCodes[k] for k in used]
+
+
 def kinds(model: Any) -> list[str]:
     """The name of each operator code of a ``ModelT``; ``CUSTOM`` where the file brings the name itself."""
     names = {value: name for name, value in vars(schema().BuiltinOperator).items() if isinstance(value, int)}

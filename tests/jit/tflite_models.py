@@ -12,10 +12,14 @@ import tflite
 from numpy.typing import NDArray
 
 from tilewright.fuzz.flatbuffer import NARROW, packed
+from tilewright.runtime import interpreters
+from tilewright.runtime.litert.beyond import has_beyond
 
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
-_FIRST_VERSION = ("DEPTH_TO_SPACE", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE")
+_FIRST_VERSION = (
+    "DEPTH_TO_SPACE", "ELU", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE",
+)  # fmt: skip
 _CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0, "int4": 17, "int2": 19}
 
 
@@ -175,6 +179,9 @@ class TfliteBuilder:
 
 def litert(path: Path, inputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """The outputs of LiteRT's reference kernels."""
+    content = path.read_bytes()
+    if has_beyond(content):
+        return interpreters.load("litert", content, str(path))(inputs)
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)

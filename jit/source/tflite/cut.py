@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.file import File
 from tilewright.jit.source.tflite.wide_svdf import widened
-from tilewright.runtime.litert.schema import schema, vector, written
+from tilewright.runtime.litert.schema import keep_used_codes, schema, vector, written
 
 #: operators without which those that read their results mean nothing: they go wherever they are needed
 _HANDLES = ("VAR_HANDLE", "HASHTABLE")
@@ -59,6 +59,7 @@ def cut(
     model.version, model.description = 3, b"cut by Tilewright"
     model.operatorCodes = file.model.operatorCodes
     model.subgraphs = [part, *others]
+    keep_used_codes(model)
     model.buffers = _Buffers(file).collect(model.subgraphs, constants)
     return written(model)
 
@@ -121,6 +122,7 @@ def _tensors_of(op: Any) -> list[int]:
 def _copied(subgraph: Any) -> Any:
     made = copy.copy(subgraph)
     made.tensors = [copy.copy(tensor) for tensor in subgraph.tensors]
+    made.operators = [copy.copy(op) for op in vector(subgraph.operators)]
     return made
 
 

@@ -1,7 +1,8 @@
 """SPACE_TO_BATCH_ND, a convolution, BATCH_TO_SPACE_ND: how converters write a convolution with dilation.
 
 The image is padded and dealt out into a batch of every n-th row and column, each is convolved by itself, and the
-results are put together and cropped. That is one convolution of the image with n times the dilation.
+results are put together and cropped. That is one convolution of the image with n times the dilation. A convolution
+along one axis has reshapes around it, which give it a height of one.
 """
 
 from __future__ import annotations
@@ -16,20 +17,28 @@ from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.weighted import Phases, conv_2d, depthwise_conv_2d
 
 DEAL, GATHER = "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"
+_RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 _RULES: dict[str, Callable[[Site, Phases], str]] = {"CONV_2D": conv_2d, "DEPTHWISE_CONV_2D": depthwise_conv_2d}
 
 
 @dataclass(frozen=True)
 class Dilated:
-    """Three operators, none of whose tensors in between anybody else reads."""
+    """Successive operators, none of whose tensors in between anybody else reads, and the ones that count."""
 
-    deal: Operator
+    operators: tuple[Operator, ...]
     layer: Operator
-    gather: Operator
+
+    @property
+    def deal(self) -> Operator:
+        return self.operators[0]
+
+    @property
+    def gather(self) -> Operator:
+        return self.operators[-1]
 
     @property
     def covers(self) -> tuple[int, ...]:
-        return self.deal.index, self.layer.index, self.gather.index
+        return tuple(op.index for op in self.operators)
 
     def lower(self, site: Site) -> str:
         """With a convolution of stride 1 in between, whose dilation it becomes
@@ -44,8 +53,13 @@ class Dilated:
             raise Unsupported("elements that move between different scales")
         block, back = _whole(deal, 1), _whole(gather, 1)
         pads, crops = _whole(deal, 2), _whole(gather, 2)
-        if len(deal.tensor(0).shape) != 4 or len(block) != 2 or block != back or min(*block, *pads, *crops) < 0:
+        axes = len(deal.tensor(0).shape) - 2
+        if axes not in (1, 2) or len(block) != axes or block != back or min(*block, *pads, *crops) < 0:
             raise Unsupported(f"a batch of blocks {block} that becomes one of {back}")
+        for dealt, image in ((deal.result, site.tensor(0)), (gather.tensor(0), site.result)):
+            if image.shape != (dealt.shape[0], *(1,) * (2 - axes), *dealt.shape[1:]):
+                raise Unsupported(f"a reshape of {dealt.shape} to {image.shape}")
+        block, pads, crops = [1] * (2 - axes) + block, [0] * (4 - 2 * axes) + pads, [0] * (4 - 2 * axes) + crops
         padding = tuple(pads[k] - crops[k] for k in (0, 2, 1, 3))
         return _RULES[self.layer.kind](site, Phases(deal.operand(0), (block[0], block[1]), padding))
 
@@ -62,18 +76,23 @@ def find(file: File, refused: Mapping[int, str]) -> dict[int, Dilated]:
         for index in dict.fromkeys(op.inputs):
             readers.setdefault(index, []).append(op)
 
-    def only_reader(op: Operator, kinds: tuple[str, ...]) -> Operator | None:
-        found = readers.get(op.outputs[0], [])
-        if len(found) != 1 or found[0].kind not in kinds or op.outputs[0] in file.outputs:
-            return None
-        return found[0] if found[0].inputs[0] == op.outputs[0] else None
+    def followed(op: Operator) -> list[Operator]:
+        """It and what reads its result alone, and so on, to the next GATHER; empty where there is none."""
+        chain = [op]
+        while chain[-1].kind != GATHER:
+            made = chain[-1].outputs[0]
+            found = readers.get(made, [])
+            if len(found) != 1 or found[0].inputs[0] != made or made in file.outputs:
+                return []
+            if found[0].kind not in (*_RULES, *_RESHAPES, GATHER):
+                return []
+            chain.append(found[0])
+        return chain
 
     result = {}
     for deal in file.operators:
-        layer = only_reader(deal, tuple(_RULES)) if deal.kind == DEAL else None
-        gather = only_reader(layer, (GATHER,)) if layer is not None else None
-        if layer is not None and gather is not None:
-            found = Dilated(deal, layer, gather)
-            if not refused.keys() & {*found.covers}:
-                result[deal.index] = found
+        chain = followed(deal) if deal.kind == DEAL else []
+        layers = [op for op in chain if op.kind in _RULES]
+        if len(layers) == 1 and refused.keys().isdisjoint(op.index for op in chain):
+            result[deal.index] = Dilated(tuple(chain), layers[0])
     return result

@@ -119,7 +119,7 @@ class TfliteSource(Source):
             built.sources[name] = values.files[op.outputs[0]]
 
     def _place_dilated(self, found: dilation.Dilated, values: Values, built: Built) -> bool:
-        """Three operators as one layer; False where each goes by itself."""
+        """Several operators as one layer; False where each goes by itself."""
         name, noted = self.operators[found.layer.index].name, len(values.builder.exactness)
         result = found.gather.outputs[0]
         try:
@@ -129,8 +129,8 @@ class TfliteSource(Source):
             del values.builder.exactness[noted:]
             values.forget(result)
             return False
-        built.sources[name] = tensor
-        built.notes |= dict.fromkeys((found.deal.index, found.gather.index), f"part of {name}")
+        built.sources[self.operators[found.gather.index].name] = tensor
+        built.notes |= dict.fromkeys((i for i in found.covers if i != found.layer.index), f"part of {name}")
         return True
 
     def _site(self, op: Operator, name: str, values: Values, covers: tuple[int, ...]) -> Site:
@@ -228,7 +228,9 @@ class TfliteSource(Source):
     def _run_shapes(self) -> dict[int, tuple[int, ...]]:
         """Shapes that the file does not state, because an operator decides them when it runs: found by running."""
         made = [t for op in self.file.operators if op.index not in self.folded.operators for t in op.outputs]
-        unknown = [t for t in made if self._tensor(t).dtype and not self._is_known(t)]
+        # what the file says behind a shape that is computed in it is a guess of its converter
+        guessed = bool(self.folded.operators)
+        unknown = [t for t in made if self._tensor(t).dtype and (guessed or not self._is_known(t))]
         if not unknown:
             return {}
         everything = [op.index for op in self.file.operators]

@@ -11,8 +11,8 @@ from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.runtime import interpreters
 
-#: of one tensor; those that the reference kernels have of int8
-FUNCTIONS = ("ABS", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "SQRT", "TANH")
+#: of one tensor; those that the reference kernels have of int8, or LiteRT's only ones
+FUNCTIONS = ("ABS", "ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "SQRT", "TANH")
 
 
 def varying(site: Site) -> int:

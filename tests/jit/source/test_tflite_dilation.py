@@ -94,3 +94,39 @@ def test_other_forms_stay_with_litert(form: dict[str, Any], tmp_path: Path) -> N
     x, outputs = dilated(b, "CONV_2D", **{"block": (2, 2), "sizes": (8, 8)} | form)
     path = b.save(tmp_path / "m.tflite", [x], outputs)
     assert set(run(path).values()) == {"interpreter"}
+
+
+@both
+@pytest.mark.parametrize("reshape", ["EXPAND_DIMS", "RESHAPE"])
+def test_along_one_axis_between_reshapes(reshape: str, dtype: str, tmp_path: Path) -> None:
+    """As a causal Conv1D with dilation is converted: padded ahead, and each part without padding."""
+    b = TfliteBuilder(seed=8)
+    length, channels, block, kernel = 22, 6, 4, 3
+    x = b.tensor([1, length, channels], 0.043, zero(dtype) - 9, dtype)
+    padded = (kernel - 1) * block
+    part = -(-(length + padded) // block)
+    pads = np.array([[padded, part * block - length - padded]], np.int32)
+    dealt = b.tensor([block, part, channels], 0.043, zero(dtype) - 9, dtype)
+    b.op(DEAL, [x, b.constant(np.array([block], np.int32)), b.constant(pads)], dealt)
+    image = b.tensor([block, 1, part, channels], 0.043, zero(dtype) - 9, dtype)
+    if reshape == "EXPAND_DIMS":
+        b.op(reshape, [dealt, b.constant(np.array(1, np.int32))], image, "ExpandDimsOptions")
+    else:
+        b.op(reshape, [dealt, b.constant(np.array([block, 1, part, channels], np.int32))], image, "ReshapeOptions")
+    if dtype == "int8":
+        w, scales = b.weights([channels, 1, kernel, channels], 0)
+    else:
+        data = b.rng.integers(0, 256, [channels, 1, kernel, channels]).astype(np.uint8)
+        w, scales = b.tensor([channels, 1, kernel, channels], 0.011, 119, dtype, data=data), np.array([0.011])
+    bias = b.tensor([channels], 0.043 * scales, dtype="int32", data=b.rng.integers(-900, 900, channels, np.int32))
+    left = part - kernel + 1
+    made = b.tensor([block, 1, left, channels], 0.11, zero(dtype) + 5, dtype)
+    steps = dict.fromkeys(("StrideH", "StrideW", "DilationHFactor", "DilationWFactor"), 1)
+    b.op("CONV_2D", [image, w, bias], made, "Conv2DOptions", Padding=VALID, FusedActivationFunction=NONE, **steps)
+    back = b.tensor([block, left, channels], 0.11, zero(dtype) + 5, dtype)
+    b.op("RESHAPE", [made, b.constant(np.array([block, left, channels], np.int32))], back, "ReshapeOptions")
+    y = b.tensor([1, length, channels], 0.11, zero(dtype) + 5, dtype)
+    crops = b.constant(np.array([[0, left * block - length]], np.int32))
+    b.op(GATHER, [back, b.constant(np.array([block], np.int32)), crops], y)
+    path = b.save(tmp_path / "m.tflite", [x], [y])
+    assert set(run(path).values()) == {"accelerator"}

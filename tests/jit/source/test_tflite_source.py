@@ -254,3 +254,28 @@ def test_two_tensors_of_equal_content_on_both_sides_of_a_cut(tmp_path: Path) -> 
     same = net.relu6(y, scale=y.scale, zero_point=y.zero_point)
     path = net.save(tmp_path / "m.tflite", [net.mul(same, y), same, net.tanh(same), net.conv(same, 3)])
     assert places(assert_equal(path))["RELU6"] == "none"
+
+
+def test_what_follows_from_a_shape_that_is_computed_in_the_file_has_its_real_shape(tmp_path: Path) -> None:
+    """A converter writes what it guesses there: rows of a matrix as one."""
+    b = TfliteBuilder(seed=5)
+    x = b.tensor([1, 6, 3, 8], 0.04, -3)
+    sizes = b.op("SHAPE", [x], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
+    ends = [b.constant(np.array([v], np.int32)) for v in (1, 2, 1)]
+    rows = b.op(
+        "STRIDED_SLICE", [sizes, *ends], b.tensor([], dtype="int32"), "StridedSliceOptions", BeginMask=0, EndMask=0, EllipsisMask=0, NewAxisMask=0, ShrinkAxisMask=1,
+    )  # fmt: skip
+    count = b.op("MUL", [rows, b.constant(np.array(3, np.int32))], b.tensor([], dtype="int32"), "MulOptions")
+    fields = {"ValuesCount": 2, "Axis": 0}
+    shape = b.op(
+        "PACK", [count, b.constant(np.array(8, np.int32))], b.tensor([2], dtype="int32"), "PackOptions", **fields
+    )
+    flat = b.op("RESHAPE", [x, shape], b.tensor([1, 8], 0.04, -3), "ReshapeOptions")
+    w, scales = b.weights([5, 8], 0)
+    y = b.op(
+        "FULLY_CONNECTED", [flat, w, b.bias(flat, scales, 5)], b.tensor([1, 5], 0.09, 4), "FullyConnectedOptions",
+        FusedActivationFunction=NONE, WeightsFormat=0, KeepNumDims=0,
+    )  # fmt: skip
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]))
+    assert places(artifact)["FULLY_CONNECTED"] == "accelerator"
+    assert artifact.outputs[0].shape == (18, 5)

@@ -1,0 +1,109 @@
+"""Operators that LiteRT has one kernel of, which its set of reference kernels leaves out.
+
+A model with one of them does not load with the reference kernels, nor are the other kernels of its neighbours the
+reference. So it is cut where one begins or ends, and each part runs with the kernels that it has.
+"""
+
+from __future__ import annotations
+
+import copy
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tilewright.runtime.litert.schema import keep_used_codes, kinds, read_model, schema, vector, written
+
+#: of ``tflite/core/kernels/register.cc`` what ``tflite/kernels/register_ref.cc`` has not (2.3)
+BEYOND = frozenset((
+    "CEIL", "ELU", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "ROUND", "SEGMENT_SUM",
+    "STABLEHLO_AND", "STABLEHLO_CASE", "STABLEHLO_SHIFT_LEFT",
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """A model of successive operators, all or none of them :data:`BEYOND`, and its tensors' indices in the whole."""
+
+    content: bytes
+    beyond: bool
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The parts of a model, each with its interpreter, one after the other."""
+
+    steps: Sequence[tuple[Part, Any]]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def __call__(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        if len(inputs) != len(self.inputs):
+            raise ValueError(f"takes {len(self.inputs)} inputs, {len(inputs)} given")
+        known = dict(zip(self.inputs, inputs))
+        for part, run in self.steps:
+            known |= zip(part.outputs, run([known[t] for t in part.inputs]), strict=True)
+        return [known[t] for t in self.outputs]
+
+
+def has_beyond(content: bytes) -> bool:
+    """Whether a model has operators without a reference kernel; not for bytes that are none, which loading refuses."""
+    try:
+        return not BEYOND.isdisjoint(kinds(_Codes(content)))
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError):
+        return False  # whatever the flatbuffer reader raises for them
+
+
+class _Codes:
+    """The operator codes alone, without reading the rest."""
+
+    def __init__(self, content: bytes) -> None:
+        model = schema().Model.GetRootAs(content, 0)
+        unpack = schema().OperatorCodeT.InitFromObj
+        self.operatorCodes = [unpack(model.OperatorCodes(k)) for k in range(model.OperatorCodesLength())]
+
+
+def parts(content: bytes) -> tuple[list[Part], tuple[int, ...], tuple[int, ...]]:
+    """A sound model's parts, and the tensors that it takes and gives; one part where it keeps state or has other
+    subgraphs.
+
+    What it has none of :data:`BEYOND` of is one part, too.
+    """
+    model = read_model(content)
+    main = model.subgraphs[0]
+    names, ops = kinds(model), list(vector(main.operators))
+    taken, given = (tuple(int(t) for t in vector(v)) for v in (main.inputs, main.outputs))
+    groups = [(beyond, list(run)) for beyond, run in groupby(ops, lambda op: names[op.opcodeIndex] in BEYOND)]
+    lasting = any(t.isVariable for t in main.tensors) or len(model.subgraphs) > 1 or len(groups) < 2
+    if lasting:
+        return [Part(content, any(beyond for beyond, _ in groups), taken, given)], taken, given
+    result, made = [], set(taken)
+    for k, (beyond, run) in enumerate(groups):
+        own = {int(t) for op in run for t in vector(op.outputs)}
+        later = {int(t) for _, ahead in groups[k + 1 :] for op in ahead for t in vector(op.inputs)} | set(given)
+        reads = {int(t) for op in run for t in vector(op.inputs)}
+        inputs, outputs = tuple(sorted(reads & made)), tuple(sorted(own & later))
+        made |= own
+        result.append(Part(_cut(model, run, inputs, outputs), beyond, inputs, outputs))
+    return result, taken, given
+
+
+def _cut(model: Any, operators: list[Any], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> bytes:
+    """With all tensors, and the data of those that are read."""
+    main, part = copy.copy(model.subgraphs[0]), copy.copy(model)
+    main.operators, main.inputs, main.outputs = operators, list(inputs), list(outputs)
+    read = {int(t) for op in operators for t in vector(op.inputs) if t >= 0}
+    main.tensors = [copy.copy(tensor) for tensor in main.tensors]
+    for index, tensor in enumerate(main.tensors):
+        if index not in read:
+            tensor.buffer = 0
+    kept = {tensor.buffer for tensor in main.tensors}
+    part.buffers = [buffer if k in kept else schema().BufferT() for k, buffer in enumerate(model.buffers)]
+    part.subgraphs, part.metadata, part.metadataBuffer, part.signatureDefs = [main], None, None, None
+    keep_used_codes(part)
+    return written(part)
