@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.errors import ModelError
+from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.source.tflite.file import File
 from tilewright.jit.source.tflite.wide_svdf import widened
 from tilewright.runtime.litert.schema import keep_used_codes, schema, vector, written
@@ -92,7 +92,10 @@ def _sound(
         return [op]
     given = file.operators[index].inputs
     time = folded.get(given[2], file.tensors[given[2]].data) if len(given) > 2 and given[2] >= 0 else None
-    return widened(op, tensors, constants, time)
+    try:
+        return widened(op, tensors, constants, time)
+    except Unsupported as error:
+        raise ModelError(f"{file.path}: operator {index} ({file.operators[index].kind}): {error}") from error
 
 
 def is_initial(kind: str) -> bool:

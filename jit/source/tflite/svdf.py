@@ -32,6 +32,8 @@ def svdf(site: Site) -> str:
     bits, zero_point = (8, int(state.zero_points[0])) if state.dtype == "int8" else (16, 0)
     if bits == 16 and np.any(state.zero_points):
         raise Unsupported("an SVDF whose state of int16 has a zero point")
+    if not state.variable or not -128 <= zero_point <= 127:
+        raise Unsupported("an SVDF whose state is no variable, or has a zero point beyond int8")
     if any(state.index in (*op.inputs, *op.outputs) for op in site.file.operators if op is not site.op):
         raise Unsupported("an SVDF whose state another operator reads")
     x, rank = site.operand(0), site.option("rank")
@@ -56,7 +58,8 @@ def svdf(site: Site) -> str:
 
 def _scale(a: Tensor, b: Tensor, result: Tensor) -> tuple[int, int]:
     """Multiplier and shift from products to the result, of float32 as in the kernel."""
-    scale = np.float32(a.scales[0]) * np.float32(b.scales[0]) / np.float32(result.scales[0])
+    with np.errstate(all="ignore"):
+        scale = np.float32(a.scales[0]) * np.float32(b.scales[0]) / np.float32(result.scales[0])
     return quantize_multiplier(float(scale))
 
 

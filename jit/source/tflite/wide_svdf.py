@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.jit.errors import Unsupported
 from tilewright.runtime.litert.schema import schema, vector
 
 _INPUT, _FEATURE, _TIME, _BIAS, _STATE = range(5)
@@ -22,14 +23,17 @@ _INPUT, _FEATURE, _TIME, _BIAS, _STATE = range(5)
 
 def widened(op: Any, tensors: list[Any], constants: dict[int, NDArray[Any]], time: NDArray[Any] | None) -> list[Any]:
     """The operators in place of ``op``, whose tensors are ``tensors``. New ones are appended; values of constants are
-    noted under their numbers. ``time``: the weights over time, if they are known."""
+    noted under their numbers. ``time``: the weights over time, if they are known. Raises Unsupported where they
+    must be."""
     types = schema().TensorType
     inputs = list(vector(op.inputs))
     if len(inputs) <= _STATE or inputs[_STATE] < 0 or tensors[inputs[_STATE]].type != types.INT8:
         return [op]
-    if time is None or tensors[inputs[_TIME]].type != types.INT8:  # in neither kernel: the state alone is widened
+    if tensors[inputs[_TIME]].type != types.INT8:  # in neither kernel: the state alone is widened
         tensors[inputs[_STATE]].type = types.INT16
         return [op]
+    if time is None:
+        raise Unsupported("an SVDF with a state of int8, for which LiteRT has no kernel, and weights that are computed")
 
     def new(like: int, name: str, shape: list[int], kind: int, scale: float, zero_point: int = 0) -> int:
         tensor = copy.copy(tensors[like])

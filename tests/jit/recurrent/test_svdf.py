@@ -20,7 +20,7 @@ from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.isa.verifier import verify
 from tilewright.jit.compiler import subgraph
-from tilewright.jit.errors import PlaceError
+from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Graph, Interpreted
 from tilewright.jit.importer import import_model
 from tilewright.jit.proof import ProofError, prove
@@ -250,12 +250,12 @@ def test_a_wrong_program_is_not_taken(state: str, tmp_path: Path, monkeypatch: p
 
 def refused(kind: str, path: Path) -> Path:
     net = TfliteNet(seed=4)
-    y = net.svdf(net.input((1, 6), scale=1 / 16), 7, 4)
-    place = {"mixed": 4, "state": 4, "weights": 2}[kind]
-    stored = net.tensors[net.operators[-1].inputs[place]]
+    numbers = ("int8", 200) if kind == "zero point" else ("int16", 0)
+    y = net.svdf(net.input((1, 6), scale=1 / 16), 7, 4, 1, *numbers)
+    stored = net.tensors[net.operators[-1].inputs[2 if kind == "weights" else 4]]
     if kind == "mixed":
         stored.dtype = "int8"
-    else:
+    elif kind != "zero point":
         stored.zero_points = np.array([3])
     return net.save(path, [y])
 
@@ -264,7 +264,7 @@ def refused(kind: str, path: Path) -> Path:
     "kind,reason",
     [
         ("mixed", "an SVDF of int8, int8, int16, int8, int8"), ("state", "whose state of int16 has a zero point"),
-        ("weights", "several scales or a zero point"),
+        ("weights", "several scales or a zero point"), ("zero point", "a zero point beyond int8"),
     ],
 )  # fmt: skip
 def test_other_svdfs_are_left_to_litert_by_name(kind: str, reason: str, tmp_path: Path) -> None:
@@ -320,3 +320,30 @@ def test_weights_of_one_are_proven_too(memory: int, tmp_path: Path) -> None:
     time = np.eye(6, memory, dtype=np.int8) + np.eye(1, memory, dtype=np.int8)
     made = recurrent_program(replace(graph, ops=[replace(op, feature=feature, time=time)]), CONFIG)
     assert prove(made.graph, made.program, made.packs, made.unpacks).followed
+
+
+def test_weights_over_time_that_are_computed_are_refused_by_name(tmp_path: Path) -> None:
+    """Of int8: LiteRT would read past their end."""
+    net = TfliteNet(seed=4)
+    x, time = net.input((1, 6)), net.input((7, 4), scale=1 / 127, zero_point=0)
+    y = net.svdf(x, 7, 4, 1, "int8")
+    changed(net, input2=time.key)
+    with pytest.raises(ModelError, match=r"operator 0 \(SVDF\): an SVDF with a state of int8, for which LiteRT has no"):
+        tw.compile(net.save(tmp_path / "svdf.tflite", [y]), "tiny", cache=False)
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_of_zero_are_left_to_litert(tmp_path: Path) -> None:
+    net = TfliteNet(seed=4)
+    y = net.svdf(net.input((1, 6)), 7, 4)
+    net.tensors[net.operators[-1].inputs[4]].scales = np.array([0.0])
+    (op,) = import_model(net.save(tmp_path / "svdf.tflite", [y])).graph.ops
+    assert isinstance(op, Interpreted)
+
+
+def test_a_state_that_is_no_variable_is_refused_by_name(tmp_path: Path) -> None:
+    net = TfliteNet(seed=4)
+    y = net.svdf(net.input((1, 6)), 7, 4)
+    net.tensors[net.operators[-1].inputs[4]].variable = False
+    with pytest.raises(ModelError, match="nothing gives it before it is read"):
+        import_model(net.save(tmp_path / "svdf.tflite", [y]))
