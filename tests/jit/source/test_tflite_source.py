@@ -263,7 +263,8 @@ def test_what_follows_from_a_shape_that_is_computed_in_the_file_has_its_real_sha
     sizes = b.op("SHAPE", [x], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
     ends = [b.constant(np.array([v], np.int32)) for v in (1, 2, 1)]
     rows = b.op(
-        "STRIDED_SLICE", [sizes, *ends], b.tensor([], dtype="int32"), "StridedSliceOptions", BeginMask=0, EndMask=0, EllipsisMask=0, NewAxisMask=0, ShrinkAxisMask=1,
+        "STRIDED_SLICE", [sizes, *ends], b.tensor([], dtype="int32"), "StridedSliceOptions",
+        BeginMask=0, EndMask=0, EllipsisMask=0, NewAxisMask=0, ShrinkAxisMask=1,
     )  # fmt: skip
     count = b.op("MUL", [rows, b.constant(np.array(3, np.int32))], b.tensor([], dtype="int32"), "MulOptions")
     fields = {"ValuesCount": 2, "Axis": 0}
