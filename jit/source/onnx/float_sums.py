@@ -83,6 +83,7 @@ class FloatSums:
             worst=float(min(1.0, entry.worst + near.max())),
             method=METHOD,
             wrong=(),
+            compared=False,
         )
 
     def _never_rounds(self, reach: NDArray[np.float64]) -> NDArray[np.bool_]:
