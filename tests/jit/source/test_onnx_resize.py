@@ -108,7 +108,7 @@ def test_ties_that_float32_decides_stay_with_onnx_runtime(tmp_path: Path) -> Non
     path = resize(tmp_path / "m.onnx", "uint8", (1, 20, 8, 8), (16, 16), (CONTINUED, CONTINUED))
     _, built = compared(path)
     (reason,) = interpreted(built).values()
-    assert "6.2% of the sums" in reason
+    assert "6.2 % of the sums" in reason
 
 
 @both
