@@ -27,23 +27,26 @@ _MOST = 1 << 30  #: largest bias in units of the sum
 
 @dataclass(frozen=True)
 class FloatSums:
-    """``weights``: with what is whole of the bias. ``bias``: (OC,), all of it, as float32 has it."""
+    """``weights``: with what is whole of the bias. ``bias``: (OC,), all of it, as float32 has it. ``usual``: whether it
+    is given in units of the sum, as quantisers write it."""
 
     x: Quantisation
     weights: Weights
     bias: NDArray[np.float64]
+    usual: bool
 
     @classmethod
     def of(
-        cls, x: Quantisation, values: NDArray[np.integer], scales: NDArray[np.float64], bias: NDArray[np.float32]
-    ) -> FloatSums:
+        cls, x: Quantisation, values: NDArray[np.integer], scales: NDArray[np.float64], bias: NDArray[np.float32],
+        usual: bool,
+    ) -> FloatSums:  # fmt: skip
         """``values``: (OC, ...), less their zero points. Raises Unsupported for a bias out of all proportion."""
         given = bias.astype(np.float64)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             whole = np.rint(given / (x.scale * scales))
         if not (np.abs(whole) <= _MOST).all():
             raise Unsupported("a bias that is large beside the unit of the sum")
-        return cls(x, Weights(values, scales, whole.astype(np.int64)), given)
+        return cls(x, Weights(values, scales, whole.astype(np.int64)), given, usual)
 
     @property
     def _unit(self) -> NDArray[np.float64]:
@@ -62,7 +65,10 @@ class FloatSums:
         return replace(out, stage=stage)
 
     def state(self, site: Site, out: Output) -> None:
-        """Restates the exactness of the layer, which was noted as that of the stage."""
+        """Restates the exactness of the layer, which was noted as that of the stage.
+
+        Raises Unsupported where sums are in doubt for the sake of a bias that no quantiser writes.
+        """
         taps = self.weights.values.reshape(len(self._unit), -1).astype(np.int64)
         far = max(127 - self.x.zero_point, 128 + self.x.zero_point)
         reach = np.abs(taps).sum(axis=1) * far + np.abs(self.bias) / self._unit
@@ -75,6 +81,11 @@ class FloatSums:
         sure = sum(not near[c] and c not in wrong for c in range(len(near)))
         if not near.any():
             return
+        if not self.usual:
+            raise Unsupported(
+                f"a bias with a scale or zero point of its own, beside which ONNX Runtime's float32 sums may round "
+                f"otherwise ({100 * near.max():.2g} % of the sums that a channel can reach)"
+            )
         step = self._unit / out.quantisation.scale
         site.builder.exactness[-1] = replace(
             entry,

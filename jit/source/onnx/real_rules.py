@@ -83,7 +83,7 @@ def _sums(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> FloatS
         each, inputs, *kernel = values.shape
         values = values.reshape(each, groups, inputs // groups, *kernel).swapaxes(0, 1)
         values, scales = values.reshape(groups * each, inputs // groups, *kernel), np.tile(scales, groups)
-    return FloatSums.of(x, values, scales, _bias(site, len(scales)))
+    return FloatSums.of(x, values, scales, _bias(site, len(scales)), _is_usual(site, x, scales))
 
 
 def _bias(site: Site, channels: int) -> NDArray[np.float32]:
@@ -94,6 +94,17 @@ def _bias(site: Site, channels: int) -> NDArray[np.float32]:
     if not np.isfinite(values).all():
         raise Unsupported("a bias that is not finite")
     return values
+
+
+def _is_usual(site: Site, x: Quantisation, scales: NDArray[np.float64]) -> bool:
+    """Whether the bias, if there is one, is quantised with the unit of the sum."""
+    if not site.has(2):
+        return True
+    if _dequantised(site, 2) is None:
+        return not _number(site, 2).any()
+    _, _, scale, zero = _constant(site, 2, "")
+    unit = np.float32(x.scale) * scales.astype(np.float32)
+    return not zero.any() and scale.size in (1, unit.size) and bool((scale.reshape(-1) == unit).all())
 
 
 def _conv(stretch: Stretch, site: Site) -> Finish:

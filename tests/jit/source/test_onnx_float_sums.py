@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds, run
 from tilewright.jit.source import Built
+from tilewright.jit.source.onnx import real_rules
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
 
@@ -24,7 +25,8 @@ CHANNELS = 16
 def test_bias_with_numbers_of_its_own(
     kind: str, scale: float | None, zero: int, activations: str, tmp_path: Path
 ) -> None:
-    """Its meaning is (b - zero) * scale: ONNX Runtime then computes in float32; integer Gemm takes it as it is."""
+    """Its meaning is (b - zero) * scale: ONNX Runtime then computes in float32, and runs what is not proven; integer
+    Gemm takes it as it is."""
     b = NetBuilder(1, activations)
     image = kind != "Gemm"
     x = b.real_input((1, 5, 6, 6) if image else (1, 5))
@@ -34,13 +36,12 @@ def test_bias_with_numbers_of_its_own(
     y = b.op(kind, [x.name, weight, bias])
     shape = {"Conv": (1, 5, 4, 4), "ConvTranspose": (1, 5, 8, 8), "Gemm": (1, 5)}[kind]
     b.output(b.pair(y, shape, 0.05, 3).name, shape)
-    source, built = compared(b.save(tmp_path / "m.onnx"), count=8)
-    assert kinds(built) == ["Conv2D"]
-    layer = built.exactness[1]  # between what stands at the edges
-    assert layer.bound <= 1
-    assert layer.worst < 0.01
-    strict = OnnxSource(source.path, proven_only=True).build({})
-    assert bool(interpreted(strict)) is not layer.proven
+    _, built = compared(b.save(tmp_path / "m.onnx"), count=8)
+    if reasons := list(interpreted(built).values()):
+        assert all("a bias with a scale or zero point of its own" in reason for reason in reasons)
+    else:
+        assert kinds(built) == ["Conv2D"]
+        assert all(layer.proven for layer in built.exactness) or kind == "Gemm"
 
 
 def every_pair(rng: np.random.Generator, path: Path, activations: str, powers: bool) -> tuple[Built, NDArray[np.int64]]:
@@ -74,7 +75,10 @@ def every_pair(rng: np.random.Generator, path: Path, activations: str, powers: b
 
 @ACTIVATIONS
 @pytest.mark.parametrize("seed", range(4))
-def test_no_more_channels_differ_than_is_said(seed: int, activations: str, tmp_path: Path) -> None:
+def test_no_more_channels_differ_than_is_said(
+    seed: int, activations: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_rules, "_is_usual", lambda *given: True)  # otherwise ONNX Runtime has it
     rng = np.random.default_rng(seed)
     built, difference = every_pair(rng, tmp_path / "m.onnx", activations, powers=False)
     assert interpreted(built) == {}
