@@ -3,9 +3,10 @@
 ``python -m bench.bench_cores MODEL --config zcu104 --cores 1 2 4`` prints a row for each: the time from one result to
 the next as the planner expects it and as the simulator counts it under the DRAM's limit, in cycles, and how many times
 the results of the greedy placement on one core that is; then likewise the time of one inference alone, of the greedy
-placement and of the best, whose parts cores may share. The best is shown as planned from estimates, and as settled with
-the simulator in the loop; what does not become one program a part is left out. CPU times are this machine's. ``--dram``
-is what the board's DRAM moves at most, in MB/s; known are ZCU104 (64 bits of DDR4-2400) and PYNQ-Z2 (16 of DDR3-1050).
+placement and of the best, whose parts cores may share, with the host between them or exchanging through memory. The
+best is shown as planned from estimates, and as settled with the simulator in the loop; what does not become one program
+a part is left out. CPU times are this machine's. ``--dram`` is what the board's DRAM moves at most, in MB/s; known are
+ZCU104 (64 bits of DDR4-2400) and PYNQ-Z2 (16 of DDR3-1050).
 No Config has less than what the ports of a core ask for at once: where a board's DRAM does, that is taken, and printed.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 from bench.common import machine, options_of, write_json
 from tilewright.config import Config, load_config
 from tilewright.isa.program import Program
+from tilewright.jit.place.exchange import exchanged
 from tilewright.jit.place.execute import compile_placed, simulate_latency, simulate_placed
 from tilewright.jit.place.placed import Objective, Placed, place_source
 from tilewright.jit.place.problem import Solution
@@ -74,15 +76,22 @@ def latency_rows(source: Source, placed: Placed, progress: Progress) -> list[dic
     for solution in predicted.values():
         made = compile_placed(source, placed, solution, progress=progress, remembered=remembered)
         programs[solution] = made.compiled.programs
+    linked: dict[str, tuple[int, int, int]] = {}
+    if placed.exchanging is not None:
+        made = compile_placed(source, placed, placed.exchanging, progress=progress, remembered=remembered)
+        apart = simulate_latency(placed, placed.exchanging, made.compiled.programs)
+        made, saved = exchanged(placed.costs, made)
+        linked["exchange, planned"] = len(made.compiled.programs), placed.exchanging.cost, apart - saved
     settled, made = settle(source, placed, progress=progress, remembered=remembered)
     programs[settled.best] = made.compiled.programs
-    return [
-        {
-            "cores": cores, "way": way, "programs": len(programs[solution]), "predicted": solution.cost,
-            "simulated": simulate_latency(placed, solution, programs[solution]),
-        }
+    apart_rows = {
+        way: (len(programs[solution]), solution.cost, simulate_latency(placed, solution, programs[solution]))
         for way, solution in (predicted | {"best split": settled.best}).items()
-    ]  # fmt: skip
+    }
+    names = ("programs", "predicted", "simulated")
+    return [
+        {"cores": cores, "way": way, **dict(zip(names, row, strict=True))} for way, row in (apart_rows | linked).items()
+    ]
 
 
 def main() -> None:

@@ -29,7 +29,6 @@ from tilewright.runtime import host, interpreters
 from tilewright.runtime.packing import PackStep, UnpackStep
 from tilewright.runtime.step_base import (
     INTEGERS,
-    MOST_ELEMENTS,
     Axis,
     Extent,
     Form,
@@ -278,7 +277,6 @@ class JoinStep(Step):
             for form, origin in zip(forms, self.origins)
         )
         self.refuse(inside, f"{', '.join(map(str, forms))} at {self.origins} are no parts of {list(self.shape)}")
-        self.refuse(math.prod(self.shape) <= MOST_ELEMENTS, f"{list(self.shape)} has more than {MOST_ELEMENTS} values")
         return Form(self.shape, forms[0].dtype)
 
     def apply(self, parts: Sequence[Array]) -> Array:

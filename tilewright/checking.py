@@ -102,7 +102,7 @@ def reference_outputs(
                 interpreter = interpreters.load(source.runtime, content, what)
             with interpreters.named_failures(what):
                 values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
-                collected.append([_drop_batch(y) for y in interpreter(values)])
+            collected.append([_drop_batch(y) for y in interpreter(values)])
         except InterpreterError as error:
             raise CheckError(f"--check: {error}") from error
         if progress is not None:

@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.timing import DONE_LATENCY
+from tilewright.isa.timing import (
+    ALU_DEPTH,
+    DONE_LATENCY,
+    FETCH_DEPTH,
+    GEMM_DEPTH,
+    LOAD_DEPTH,
+    LOAD_SETUP,
+    STORE_DEPTH,
+    STORE_SETUP,
+)
 from tilewright.jit.cost.estimate import SCHEDULES, Demand, Estimate, grouped, streaming
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.plan.network import NetworkTables
@@ -25,6 +34,8 @@ from tilewright.jit.tiled import estimate as e
 from tilewright.jit.tiled.judge import Layer
 from tilewright.jit.tiled.shapes import TileTables
 
+_FILLING = FETCH_DEPTH + LOAD_SETUP + LOAD_DEPTH  #: before an engine works, beside the DRAM's latency
+_DRAINING = GEMM_DEPTH + ALU_DEPTH + STORE_SETUP + STORE_DEPTH  #: after it, for the last of each
 _ROWS_NEAR, _TILES_NEAR = 1.1, 1.05
 
 
@@ -38,8 +49,10 @@ class TilesEstimate:
 
     @cached_property
     def cycles(self) -> int:
-        """Of all chains."""
-        return round(float(self.costs[:, e.CYCLES].sum())) + DONE_LATENCY
+        """Of all chains, and of the ends that nothing covers: the first instruction and the first tile are on their way
+        while no engine works, the last tile is on its way back when all have ended."""
+        ends = 3 * self.config.dram_latency + _FILLING + _DRAINING
+        return round(float(self.costs[:, e.CYCLES].sum())) + ends + DONE_LATENCY
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:

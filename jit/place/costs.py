@@ -64,8 +64,8 @@ def _interpreted(runtime: str, model: bytes, name: str, inputs: list[NDArray[Any
 
 
 def example(tensor: TensorSpec) -> NDArray[Any]:
-    """Values to time an operator on: bytes at random, since LiteRT's softmax ends the process on 1,001 equal ones, and
-    zeros else, which are legal wherever they are positions."""
+    """Values to time an operator on: bytes at random, since LiteRT's softmax fails on 1,001 equal ones, and zeros
+    else, which are legal wherever they are positions."""
     if tensor.dtype not in ("int8", "uint8"):
         return _zeros(tensor)
     limits = np.iinfo(tensor.dtype)

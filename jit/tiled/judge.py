@@ -217,6 +217,42 @@ def _pace(m: Any) -> float:
 
 
 @compiled
+def weights_of_step(row: Any, m: Any, cut: Any, entries: int) -> int:
+    """Entries of wgt that a step of a cut multiplies by; ``entries``: the most blocks of a tap."""
+    if row[_L.KIND] == GEMM and row[_L.SHARED]:
+        return min(entries, max(m[_M.IN_UNITS], m[_M.OUT_UNITS]))
+    return entries * (1 if row[_L.KIND] == WINDOW else cut[4] * cut[5])
+
+
+@compiled
+def edges(row: Any, blocks: Any, units: Any, m: Any, cut: Any, gemm: float) -> tuple[float, float]:
+    """What no other work covers of a cut, of whose cycles ``gemm`` are GEMM's, alone in a program.
+
+    First the cycles that GEMM waits for the weights of its first tile, 0 where :func:`judge` has counted them: it works
+    with what has come, and from then on weights are there, or come beside the work of other tiles. Second the cycles of
+    GEMM behind the last that the bus brings.
+    """
+    chunks = np.zeros(5, np.int64)
+    chunk_sizes(row, blocks, units, m, cut[2], cut[3], chunks)
+    step = weights_of_step(row, m, cut, chunks[1])
+    passes = ceil_div(row[_L.VECTORS], cut[2])
+    weights, pieces, work = step * chunks[2], cut[2] * chunks[2], gemm / passes
+    if cut[6] and passes * weights <= m[_M.WGT]:  # all chunks go over the first tile before the next one comes
+        weights, pieces, work = passes * weights, passes * pieces, gemm
+    tiles = ceil_div(row[_L.HEIGHT], cut[0]) * ceil_div(row[_L.WIDTH], cut[1])
+    load = weights * m[_M.WGT_ENTRY] / m[_M.BEAT] * _pace(m)
+    late = max(load / pieces, load - work / tiles * (pieces - 1) / pieces) if 2 * step <= m[_M.WGT] else 0.0
+    behind = gemm / (
+        tiles * passes
+    )  # the last patch comes last, but for the weights of a chunk that goes over all tiles
+    if tiles == 1:
+        behind = work / pieces
+    elif passes > 1 and not cut[6]:
+        behind = work
+    return late, behind
+
+
+@compiled
 def judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     """Cycles of a cut (-1 if it does not fit), where act is split, a slot's units, cycles of GEMM, ALU and bus."""
     cut_rows, cut_columns, cut_vectors, kernel_rows, kernel_columns = cut[0], cut[1], cut[2], cut[4], cut[5]
@@ -244,7 +280,7 @@ def judge(row: Any, m: Any, cut: Any, chunks: Any) -> Any:
     shared = kind == GEMM and row[_L.SHARED] != 0
     align = max(m[_M.IN_UNITS], m[_M.OUT_UNITS])
     taps = 1 if shared or kind == WINDOW else kernel_rows * kernel_columns
-    weights = min(entries, align) if shared else entries * taps
+    weights = weights_of_step(row, m, cut, entries)
     if weights > m[_M.WGT]:
         return -1.0, 0, 0, 0, 0, 0, 0.0
     rows = (cut_rows - 1) * (row[_L.STRIDE_Y] if kernel_rows > 1 else 1) + (kernel_rows - 1) * row[_L.DILATION_Y] + 1

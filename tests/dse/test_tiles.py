@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.jit.builder import GraphBuilder
-from tilewright.config import Config
+from tilewright.config import PRESETS, Config
 from tilewright.dse.networks import Network
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.tiles import TilesEstimate, in_tiles
@@ -40,6 +40,24 @@ def test_near_the_simulator_where_layers_are_large(config: Config) -> None:
     assert isinstance(found, TilesEstimate)
     simulated = sum(simulate_timing(p).cycles for p in compile_graph(network.graph, config).programs)
     assert found.cycles == pytest.approx(simulated, rel=0.05)
+
+
+@pytest.mark.parametrize("config", ["pynq-z2", "zcu104"])
+@pytest.mark.parametrize(
+    ("shape", "channels", "kernel"), [((8, 8, 64), 32, 3), ((8, 16, 64), 64, 1), ((16, 16, 32), 32, 3)]
+)
+def test_near_the_simulator_where_a_program_is_its_ends(
+    config: str, shape: tuple[int, int, int], channels: int, kernel: int
+) -> None:
+    """What is loaded before the array begins, and stored once it has ended: a tenth to a quarter of a layer alone."""
+    b = GraphBuilder(3, shape)
+    graph = b.graph(b.conv("x", channels, (kernel, kernel), padding=(kernel // 2,) * 4))
+    network, chosen = Network.of(graph), PRESETS[config]
+    simulated = sum(simulate_timing(p).cycles for p in compile_graph(graph, chosen).programs)
+    tiles = in_tiles(network.forms.tiles(chosen), chosen)
+    assert tiles is not None
+    assert tiles.cycles == pytest.approx(simulated, rel=0.08)
+    assert network.estimate(chosen).cycles == pytest.approx(simulated, rel=0.05)
 
 
 def test_work_and_traffic_are_those_of_the_program() -> None:

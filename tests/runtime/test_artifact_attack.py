@@ -184,6 +184,10 @@ def test_a_tensor_larger_than_any_that_is_read_is_named() -> None:
     large = dataclasses.replace(ROWS.inputs[0], shape=(1 << 24, 4, 8))
     with pytest.raises(StepError, match="tensor u is .*, of more than 268435456 elements"):
         Executable(Artifact.from_bytes(dataclasses.replace(ROWS, inputs=(large,)).to_bytes()))
+    whole = ROWS.outputs[0].shape
+    join = JoinStep((ROWS.outputs[0].name,), "j", ((0,) * len(whole),), (1 << 20,) * len(whole))
+    with pytest.raises(StepError, match="tensor j is .*, of more than 268435456 elements"):
+        Executable(Artifact.from_bytes(dataclasses.replace(ROWS, steps=(*ROWS.steps, join)).to_bytes()))
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (0, 1, 1, 2), (0, 2)])

@@ -186,8 +186,6 @@ def test_parts_of_tensors_lie_within_them() -> None:
     for forms in wrong_parts:
         with pytest.raises(StepError, match="are no parts of"):
             join.result(forms)
-    with pytest.raises(StepError, match="more than"):
-        JoinStep(("a",), "y", ((0, 0),), (1 << 20, 1 << 20)).result([Form((1, 2), "int8")])
 
 
 def test_a_program_is_launched_once_alone_or_beside_others() -> None:

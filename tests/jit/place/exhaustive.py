@@ -34,6 +34,10 @@ class Costs:
         ends = {v for v in inside if all(a != v for a, _ in self.edges)}
         return sum(self.transfer[v] for v in comes | leaves | ends)
 
+    def least(self, mask: int) -> int:
+        """Never above :meth:`on_core`, at times near."""
+        return sum(max(0, self.core[v]) for v in members(mask)) * (mask % 5) // 4
+
     def shared(self, mask: int, most: int = 1 << 60) -> dict[Part, int]:
         """On several cores at once: rows as long as sums of their times are even, channels of single operators."""
         whole = self.on_core(mask)
@@ -52,7 +56,7 @@ class Costs:
             needs[b] |= 1 << a
         return Problem(
             tuple(needs), tuple(None if t < 0 else t for t in self.cpu), self.on_core,
-            self.shared if shared else lambda mask, most: {}, self.moved,
+            self.shared if shared else lambda mask, most: {}, self.moved, self.least,
         )  # fmt: skip
 
 

@@ -13,10 +13,12 @@ from tests.jit.place.test_placed import Fixed
 from tests.jit.tflite_models import SAME, TfliteBuilder, litert
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
+from tilewright.jit import graph as g
 from tilewright.jit.place import placed as placed_module
-from tilewright.jit.place.exchange import launch_cycles
+from tilewright.jit.place.exchange import exchanged, launch_cycles
 from tilewright.jit.place.execute import compile_placed, simulate_latency
 from tilewright.jit.place.placed import place_source
+from tilewright.jit.place.problem import Part
 from tilewright.jit.place.settle import settle
 from tilewright.jit.place.splits import LAUNCH_NANOSECONDS
 from tilewright.jit.source import open_source
@@ -36,17 +38,23 @@ class Slow(Fixed):
         return self.file if key.startswith("litert") else 0
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def convolutions(path: Path, layers: tuple[tuple[int, int], ...]) -> Path:
+    """3x3 convolutions of 24x24 pixels of 8 channels, each of so many channels and with such a stride."""
     b = TfliteBuilder(3)
     x = first = b.tensor([1, 24, 24, 8], 0.05, 3)
-    for channels in (16, 16, 32):
+    for channels, stride in layers:
+        size = -(-b.tensors[x]["shape"][1] // stride)
         weights, scales = b.weights([channels, 3, 3, b.tensors[x]["shape"][3]], 0)
         bias = b.bias(x, scales, channels)
-        y = b.tensor([1, 24, 24, channels], 0.9, -4)
-        fields = {"StrideH": 1, "StrideW": 1, "Padding": SAME, "DilationHFactor": 1, "DilationWFactor": 1}
+        y = b.tensor([1, size, size, channels], 0.9, -4)
+        fields = {"StrideH": stride, "StrideW": stride, "Padding": SAME, "DilationHFactor": 1, "DilationWFactor": 1}
         x = b.op("CONV_2D", [x, weights, bias], y, "Conv2DOptions", **fields)
-    return b.save(tmp_path_factory.mktemp("splits") / "convolutions.tflite", [first], [x])
+    return b.save(path, [first], [x])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return convolutions(tmp_path_factory.mktemp("splits") / "convolutions.tflite", ((16, 1), (16, 1), (32, 1)))
 
 
 def test_what_is_settled_on_is_as_simulated(model: Path) -> None:
@@ -75,6 +83,32 @@ def test_parts_that_exchange_cost_what_their_launches_take(model: Path) -> None:
     cores = sum(launch_cycles(FOUR, [programs[k] for k in launch]) for launch in launches)
     assert settled.best.cost == host + cores
     assert settled.best.cost <= apart.best.cost
+
+
+def test_exchanging_parts_take_what_was_planned(tmp_path: Path) -> None:
+    """Of each part the ends that nothing covers count, of which a network in one program has two."""
+    path = convolutions(tmp_path / "narrowing.tflite", ((32, 1), (32, 2), (64, 2), (64, 1)))
+    source, config = open_source(path), PRESETS["pynq-z2"].replace(cores=2)
+    placed = place_source(source, config, "latency", Slow())
+    assert placed.exchanging is not None
+    assert sum(part.replicas > 1 for part in placed.exchanging.parts) > 1
+    made, saved = exchanged(placed.costs, compile_placed(source, placed, placed.exchanging))
+    launches = [step.programs for step in made.compiled.steps if isinstance(step, LaunchStep)]
+    assert len(launches) == 1
+    assert saved > 0
+    together = launch_cycles(config, made.compiled.programs)
+    host = placed.costs.cycles(LAUNCH_NANOSECONDS * len(launches[0]))
+    assert placed.exchanging.cost == pytest.approx(together + host, rel=0.05)
+
+
+def test_pieces_of_a_layer_are_the_same_in_every_part(model: Path) -> None:
+    """So what is worked out from their weights is found again."""
+    costs = place_source(open_source(model), FOUR, "latency", Slow()).costs
+    last, more = (costs.splits.pieces(Part(mask, 4, "channels")) for mask in (0b100, 0b110))
+    weights = [[id(op.weight) for piece in pieces for op in piece.graph.ops[-1:] if isinstance(op, g.Conv2D)]
+               for pieces in (last, more)]  # fmt: skip
+    assert weights[0] == weights[1]
+    assert len(set(weights[0])) == 4
 
 
 def test_compile_lets_cores_share_and_the_integers_stay(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
