@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.progress import Progress, silent
 
-ROUNDS = 12  #: most times that a channel's scale is moved, by up to half as many units in the last place
+ROUNDS = 24  #: most times that a scale is moved, by up to half as many units in the last place
+RESULT_MOVES = 8  #: of a result's scale: some products have none that would do
 _WEIGHTED = ("Conv", "Gemm", "MatMul")
 _CLAMPS = ("Relu", "Clip")  #: what may stand between a layer and its quantisation
 _PASSIVE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
@@ -41,7 +42,11 @@ def make_provable(path: Path, content: bytes, progress: Progress = silent) -> by
         if fewest is None or count < fewest:
             best, fewest = bytes(model.SerializeToString()), count
         named = [(node, doubtful.get(op.name)) for node, op in zip(model.graph.node, source.operators, strict=True)]
-        moved = [scales.move(node, entry.wrong) for node, entry in named if entry is not None]
+        moved = [
+            scales.move_result(node) for node, entry in named if entry is not None and node.op_type not in _WEIGHTED
+        ]
+        if not any(moved):  # what a result's scale is decides about the layers that read it: weights come last
+            moved = [scales.move_weights(node, entry.wrong) for node, entry in named if entry is not None]
         if not any(moved):
             break
     progress("choosing scales", ROUNDS, ROUNDS)
@@ -65,13 +70,10 @@ class _Scales:
             for name in node.input:
                 self.readers.setdefault(name, []).append(node)
 
-    def move(self, layer: Any, channels: tuple[int, ...]) -> bool:
-        """Try the next scales for a layer, some ``channels`` of it; False where it has none of the usual form."""
-        if layer.op_type in _WEIGHTED:
-            return bool(channels) and self._move_weights(layer, channels)
-        return self._move_result(layer)
-
-    def _move_weights(self, layer: Any, channels: tuple[int, ...]) -> bool:
+    def move_weights(self, layer: Any, channels: tuple[int, ...]) -> bool:
+        """Try the next scales for some ``channels`` of a layer; False where it has none of the usual form."""
+        if layer.op_type not in _WEIGHTED or not channels:
+            return False
         weight, data = self._constant(layer, 1), self._data(layer)
         if weight is None or (self._constant(layer, 2) is not None and data is None):
             return False
@@ -80,8 +82,8 @@ class _Scales:
         self._adapt_bias(layer)
         return True
 
-    def _move_result(self, layer: Any) -> bool:
-        """The scale of a layer's result, wherever it stands, and of the biases that are in units of it."""
+    def move_result(self, layer: Any) -> bool:
+        """Try the next scale for a layer's result, wherever it stands, and for the biases that are in units of it."""
         name = layer.output[0]
         while quantised := self.readers.get(name, []):
             if quantised[0].op_type == "QuantizeLinear":
@@ -90,6 +92,8 @@ class _Scales:
                 return False
             name = quantised[0].output[0]
         if not quantised or (scale := quantised[0].input[1]) not in self.initial or self._values(scale).size > 1:
+            return False
+        if scale in self.moves and self.moves[scale][0] >= RESULT_MOVES:
             return False
         moved = self._moved(scale, scale, (0,))
         self.initial[scale].CopyFrom(_tensor(moved, scale))
