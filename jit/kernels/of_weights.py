@@ -15,10 +15,14 @@ _KNOWN: dict[int, tuple[weakref.ref[NDArray[Any]], dict[Hashable, Any]]] = {}
 
 
 def of_weights(weight: NDArray[Any], key: Hashable, make: Callable[[], T]) -> T:
-    """What ``make`` gives, which depends on these values and on ``key`` alone. Nobody may change either thereafter."""
+    """What ``make`` gives, which depends on these values and on ``key`` alone.
+
+    Nobody may change either thereafter: the array is made one that cannot be written.
+    """
     number = id(weight)
     found = _KNOWN.get(number)
     if found is None or found[0]() is not weight:
+        weight.flags.writeable = False
         found = weakref.ref(weight, lambda _: _KNOWN.pop(number, None)), {}
         _KNOWN[number] = found
     known = found[1]
