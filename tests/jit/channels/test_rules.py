@@ -317,6 +317,7 @@ def test_merged_weights_take_no_more_bits() -> None:
     b.last.weight[:] = b.last.weight // 32
     b.last.weight[0, 0, 0, [1, 4]] = 4, 4
     assert kept(reduced(b.graph(out)), a) == 6
+    b.last.weight = b.last.weight.copy()
     b.last.weight[0, 0, 0, [1, 4]] = 4, 3
     b.last.weight[..., 4] = np.minimum(b.last.weight[..., 4], 3 - np.maximum(b.last.weight[..., 1], 0))
     b.last.weight[..., 4] = np.maximum(b.last.weight[..., 4], -4 - np.minimum(b.last.weight[..., 1], 0))
