@@ -20,7 +20,7 @@ _CALIBRATION = 4  #: inputs
 _OPSET = 17
 
 
-class _Drawing:
+class Drawing:
     """An ONNX graph under construction, with seeded weights; methods return the name of their result."""
 
     def __init__(self, seed: int) -> None:
@@ -113,7 +113,7 @@ def block_model(
     symmetric: bool = False,
 ) -> int:  # fmt: skip
     """Write ``blocks`` transformer blocks; the multiply-accumulates. ``symmetric``: activations' zero points are 0."""
-    net, x = _Drawing(seed), "x"
+    net, x = Drawing(seed), "x"
     for _ in range(blocks):
         x = net.block(x, tokens, width, heads, hidden)
     net.save(path, (1, tokens, width), x, (1, tokens, width), symmetric)
@@ -128,7 +128,7 @@ def transformer_block(path: Path, size: int, narrow: int, seed: int) -> tuple[in
 
 def keyword_transformer(path: Path, size: int, narrow: int, seed: int) -> tuple[int, tuple[int, ...]]:
     """KWT-1's proportions: spectrogram rows, places, blocks of one head of 64, classes. ``size``: rows."""
-    net, width, blocks = _Drawing(seed), 64 // narrow, 12 // narrow
+    net, width, blocks = Drawing(seed), 64 // narrow, 12 // narrow
     x = net.node("Add", net.dense("x", size, FEATURES, width), net.normal(1, size, width, spread=0.3))
     for _ in range(blocks):
         x = net.block(x, size, width, 1, 4 * width)

@@ -35,8 +35,14 @@ class FileTensor:
 
     def chip_shape(self) -> tuple[int, int, int, int]:
         """NHWC; raises Unsupported where there is none."""
-        shape = self.shape if self.order is None else tuple(self.shape[a] for a in self.order)
-        return nhwc(shape)
+        return nhwc(self._ordered())
+
+    def has_image(self) -> bool:
+        """Whether there is NHWC: of up to 4 axes and batch 1."""
+        return len(self.shape) < 4 or (len(self.shape) == 4 and self._ordered()[0] == 1)
+
+    def _ordered(self) -> tuple[int, ...]:
+        return self.shape if self.order is None else tuple(self.shape[a] for a in self.order)
 
 
 @dataclass(frozen=True)
@@ -156,13 +162,18 @@ class Values:
 
     def rearrange(self, key: object, before: object, permutation: tuple[int, ...] | None) -> None:
         """``key`` is such an arrangement; where a tensor of the accelerator is the same, it is computed with that."""
-        spec, found = self.specs[key], self.arrangement(key, before, permutation)
-        order = spec.order or tuple(range(len(spec.shape)))
-        natural = (np.diff(found.positions.transpose(order).reshape(-1)) == 1).all()
-        if natural and len(spec.shape) <= 4 and self.builder.tensors[found.tensor].shape == spec.chip_shape():
+        found = self.arrangement(key, before, permutation)
+        if self.is_image(key, found.tensor, found.positions):
             self.chips[key] = found.tensor
         else:
             self.rearranged[key] = found
+
+    def is_image(self, key: object, tensor: str, positions: NDArray[np.int64]) -> bool:
+        """Whether ``tensor`` is ``key`` in NHWC, of which it has the elements at ``positions``, in the file's shape."""
+        spec = self.specs[key]
+        order = spec.order or tuple(range(len(spec.shape)))
+        natural = (np.diff(positions.transpose(order).reshape(-1)) == 1).all()
+        return bool(natural) and spec.has_image() and self.builder.tensors[tensor].shape == spec.chip_shape()
 
     def _step(self, key: object) -> str:
         """A rearranged tensor in the file's form, made by the host of the one before it."""

@@ -6,8 +6,8 @@ it writes itself (padding).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from tilewright.jit.frontend.builder import Operand
 from tilewright.jit.frontend.layers import moves
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.site import Site
-from tilewright.jit.source.values import FileTensor
 from tilewright.runtime import interpreters
 
 Array = NDArray[np.generic]
@@ -47,7 +46,32 @@ def padded(site: Site, key: object, x: Operand, fill: int) -> str:
 
 def hold(site: Site, result: object, x: Operand, positions: NDArray[np.int64]) -> None:
     """``result`` has its elements, in the file's order, at these places of ``x``; its axes may be in another order."""
-    _set(site, result, *moves.moved(site, x, _image(site, result, positions)))
+    spec = site.values.specs[result]
+    if not spec.has_image():
+        _hold_box(site, result, x, positions.reshape(spec.shape))
+        return
+    try:
+        found = moves.moved(site, x, _image(site, result, positions))
+    except Unsupported as error:
+        try:
+            _hold_box(site, result, x, positions.reshape(spec.shape))
+        except Unsupported:
+            raise error from None
+    else:
+        _set(site, result, *found)
+
+
+def _hold_box(site: Site, result: object, x: Operand, positions: NDArray[np.int64]) -> None:
+    """``result``, which may have a shape that no image has, holds all of some rows, columns and channels of ``x``.
+
+    These are cut out; what becomes of their order is left to those who read the result.
+    """
+    order = np.unique(positions)
+    rows, columns, channels = (np.unique(places) for places in np.unravel_index(order, x.shape[1:]))
+    if not 0 < len(order) == positions.size == len(rows) * len(columns) * len(channels):
+        raise Unsupported(f"a result of shape {positions.shape} whose elements are no box of an image of {x.shape}")
+    box = moves.choose(site, x, rows, columns, channels)
+    site.values.gather(result, box.name, np.searchsorted(order, positions))
 
 
 def straight(site: Site, result: object, x: Operand, positions: NDArray[np.int64], fill: int = 0) -> str:
@@ -127,20 +151,10 @@ def _image(site: Site, result: object, positions: NDArray[np.int64]) -> NDArray[
 
 def _set(site: Site, result: object, tensor: str, axes: moves.Axes) -> None:
     """``result`` is a tensor with its axes in another order, which somebody may be able to do without."""
-    values, spec = site.values, site.values.specs[result]
+    values = site.values
     if axes == (0, 1, 2, 3):
         values.set_chip(result, tensor)
         return
-    part, turned = (result, "part"), (result, "turned")
     shape = site.builder.tensors[tensor].shape
-    values.specs[part] = FileTensor(f"{spec.name}_part", shape, spec.dtype, spec.quantisation)
-    values.chips[part] = tensor
-    order = spec.order or tuple(range(len(spec.shape)))
-    ones = 4 - len(order)
-    back = (*range(ones), *(ones + order.index(a) for a in range(len(order))))
-    permutation = tuple(axes[a] for a in back)
-    values.specs[turned] = replace(
-        values.specs[part], name=f"{spec.name}_turned", shape=tuple(shape[a] for a in permutation)
-    )
-    values.rearrange(turned, part, permutation)
-    values.rearrange(result, turned, None)
+    image = np.arange(math.prod(shape)).reshape(shape).transpose(axes)
+    values.gather(result, tensor, image.reshape(-1)[values.own_places(result)])

@@ -15,10 +15,11 @@ def hand_on(builder: GraphBuilder, values: PreparedValues, node: Node, source: o
     Nothing is computed where the accelerator's layout of both is the same, and nothing before somebody asks for it.
     """
     before, after = values.specs[source], values.specs[result]
+    images = before.has_image() and after.has_image()
     if node.kind == "Transpose":
         permutation = tuple(node.attribute("perm", tuple(reversed(range(len(before.shape))))))
         moves = tuple(permutation[a] for a in _axes(after)) != _axes(before)
-        if moves or source in values.rearranged or values.is_pending(source):
+        if moves or source in values.rearranged or values.is_pending(source) or not images:
             values.rearrange(result, source, permutation)
         else:
             values.chips[result] = values.chip(source).name
@@ -26,7 +27,7 @@ def hand_on(builder: GraphBuilder, values: PreparedValues, node: Node, source: o
         values.rearrange(result, source, None)
     elif before.shape == after.shape and _axes(before) == _axes(after):
         values.chips[result] = values.chip(source).name
-    elif _keeps_order(before) and _keeps_order(after) and not values.is_pending(source):
+    elif _keeps_order(before) and _keeps_order(after) and not values.is_pending(source) and images:
         x, shape = values.chip(source), after.chip_shape()
         values.chips[result] = (
             x.name

@@ -102,16 +102,20 @@ class Stretch:
         if low > high:
             raise Unsupported(f"an activation that clamps to nothing ({x.low}..{x.high})")
         out = Output(numbers, low, high)
-        if x.finish is not None:
-            tensor = x.finish(out)
-        else:
-            tensor = elementwise.requantize(x.site, self._operand(x), out)
+        if x.finish is None:
+
+            def requantised(held: Operand) -> str:
+                assert x.numbers is not None
+                return elementwise.requantize(x.site, replace(held, quantisation=x.numbers), out)
+
+            site.values.set_function(node.outputs[0], x.key, requantised)
+            return
         keys: list[object] = [("quantised", move.inputs[0]) for move in x.moved]
         for key, move in zip(keys, x.moved, strict=True):
             spec = site.values.specs[move.inputs[0]]
             site.values.specs[key] = replace(spec, dtype=dtype, quantisation=numbers)
         keys.append(node.outputs[0])
-        site.values.set_chip(keys[0], tensor)
+        site.values.set_chip(keys[0], x.finish(out))
         for move, before, after in zip(x.moved, keys, keys[1:], strict=False):
             hand_on(site.builder, site.values, move, before, after)
 

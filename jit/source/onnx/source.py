@@ -191,18 +191,18 @@ class OnnxSource(Source):
     def _look_up(self, unit: Unit, values: PreparedValues) -> None:
         """A function of single elements, by a table, or another one in each channel."""
         (source,), (result,) = unit.inputs, unit.outputs
-        if values.specs[source].order != values.specs[result].order:
-            raise Unsupported("a function between different layouts")
         site = self._site(unit.nodes[0], unit, values)
         numbers = values.specs[result].quantisation
         assert numbers is not None
+        out = Output(numbers)
         table = functions.tables(self.prepared, unit, self._name(unit), self._channel_axis(source, values))
-        x = values.chip(source)
+        if values.specs[source].order != values.specs[result].order:
+            raise Unsupported("a function between different layouts")
         if table.shape[1] == 1:
-            values.set_chip(result, elementwise.looked_up(site, x, Output(numbers), table))
+            values.set_function(result, source, lambda x: elementwise.looked_up(site, x, out, table))
         else:
             wanted = np.roll(table, 128, axis=0).astype(np.int64)
-            values.set_chip(result, per_channel.function(site, x, wanted, Output(numbers)))
+            values.set_chip(result, per_channel.function(site, values.chip(source), wanted, out))
 
     def _channel_axis(self, name: str, values: PreparedValues) -> int:
         order = values.specs[name].order

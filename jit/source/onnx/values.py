@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.jit.errors import Unsupported
 from tilewright.jit.frontend.builder import Operand, Quantisation
 from tilewright.jit.graph import HostCast
 from tilewright.jit.source.matrices import beside_channels, heads_in_channels
-from tilewright.jit.source.values import Values
+from tilewright.jit.source.values import FileTensor, Values
 
 
 @dataclass
@@ -80,6 +82,9 @@ class PreparedValues(Values):
     def set_reshaped(self, key: object, source: object) -> None:
         """``key`` has the elements of ``source``, in the file's order."""
         self.reshaped[key] = self.reshaped[source] if self.is_pending(source) else source
+        tensor = self.chips.get(self.reshaped[key])
+        if tensor is not None and self.is_image(key, *self.places(key)):
+            self.chips[key] = tensor
 
     def is_pending(self, key: object) -> bool:
         """Whether ``key`` is another tensor's elements that nobody has asked for."""
@@ -105,13 +110,84 @@ class PreparedValues(Values):
             return
         self.rearrange(key, heads_in_channels(self, key, tensor), beside_channels(len(shape)))
 
+    def gather(self, key: object, tensor: str, positions: NDArray[np.int64]) -> None:
+        """``key`` has all elements of an NHWC int8 ``tensor``, once each: ``positions``, in its shape.
+
+        Raises Unsupported where these are no transposed axes of the tensor.
+        """
+        spec, order = self.specs[key], _outwards(positions)
+        if order is None:
+            raise Unsupported("elements whose order is not that of transposed axes")
+        shape = tuple(spec.shape[axis] for axis in order)
+        part, turned = (key, "part"), (key, "turned")
+        whole = self.builder.tensors[tensor].shape
+        self.specs[part] = FileTensor(f"{spec.name}_part", whole, spec.dtype, spec.quantisation)
+        self.chips[part] = tensor
+        self.specs[turned] = replace(spec, name=f"{spec.name}_turned", shape=shape, order=None)
+        self.rearrange(turned, part, None)
+        self.rearrange(key, turned, tuple(order.index(axis) for axis in range(len(order))))
+
+    def set_function(self, key: object, source: object, function: Callable[[Operand], str]) -> None:
+        """``key`` is a ``function`` (of an operand, giving a tensor) of the single elements of ``source``.
+
+        Where these are another tensor's, elsewhere, and nobody has asked for them in a form of their own, it is
+        computed of that tensor, and its elements go the same way.
+        """
+        steps: list[tuple[object, tuple[int, ...] | None]] = []
+        origin = source
+        while source not in self.chips and (found := self._before(origin)) is not None:
+            steps.append((origin, found[1]))
+            origin = found[0]
+        if not self.specs[origin].has_image():
+            steps, origin = [], source
+        own = self.specs[key]
+        before = key
+        if steps:
+            before = (key, "function")
+            self.specs[before] = self._like(own, self.specs[origin])
+        self.set_chip(before, function(self.chip(origin)))
+        for number, (read, permutation) in enumerate(reversed(steps), 1):
+            made = key if number == len(steps) else (key, "function", number)
+            self.specs.setdefault(made, self._like(own, self.specs[read]))
+            if read in self.rearranged:
+                self.rearrange(made, before, permutation)
+            else:
+                self.set_reshaped(made, before)
+            before = made
+
+    @staticmethod
+    def _like(own: FileTensor, other: FileTensor) -> FileTensor:
+        """The form of ``other`` for elements of ``own``."""
+        return replace(other, name=f"{own.name}_of_{other.name}", dtype=own.dtype, quantisation=own.quantisation)
+
+    def _before(self, key: object) -> tuple[object, tuple[int, ...] | None] | None:
+        """What ``key`` is made of in one step, a reshape or a transpose; None where it is a tensor of its own."""
+        if key in self.rearranged:
+            return self.rearranged[key].before, self.rearranged[key].permutation
+        return (self.reshaped[key], None) if key in self.reshaped else None
+
     def _settle(self, key: object) -> None:
         """Let the host compute a tensor that is another's elements, if it is one and nobody has asked for it before."""
         spec, own = self.specs[key], (key, "int8")
-        if self.is_pending(key):
-            source, permutation = self.reshaped[key], None
-        elif key in self.rearranged and not (key in self.files or key in self.chips or own in self.files):
-            source, permutation = self.rearranged[key].before, self.rearranged[key].permutation
-        else:
+        found = self._before(key)
+        if found is None or key in self.files or key in self.chips or own in self.files:
             return
+        at = self.rearranged.get(key)
+        order = None if at is None else _outwards(at.positions)
+        if at is not None and order is not None:
+            shape, back = [spec.shape[axis] for axis in order], [order.index(axis) for axis in range(len(order))]
+            turned = replace(spec, name=f"{spec.name}_turned", shape=tuple(shape))
+            made = self._moved(turned, at.tensor, None, spec.quantisation)
+            self.set_signed(key, self._moved(spec, made, tuple(back), spec.quantisation))
+            return
+        source, permutation = found
         self.set_signed(key, self._moved(spec, self.signed(source), permutation, spec.quantisation))
+
+
+def _outwards(positions: NDArray[np.int64]) -> list[int] | None:
+    """The order of axes, the outermost first, in which the positions count up from 0; None where there is none."""
+    shape, corner = positions.shape, (0,) * positions.ndim
+    seconds = [(*corner[:axis], min(1, n - 1), *corner[axis + 1 :]) for axis, n in enumerate(shape)]
+    steps = [int(positions[second]) for second in seconds]  # the larger, the further out the axis
+    order = sorted(range(len(shape)), key=lambda axis: -steps[axis])
+    return order if (positions.transpose(order).reshape(-1) == np.arange(positions.size)).all() else None
