@@ -29,7 +29,7 @@ def side(values: Values, key: object, numbers: Quantisation, *, turned: bool) ->
             shape = tuple(spec.shape[axis] for axis in axes)
             values.specs[own] = FileTensor(f"{spec.name}_transposed", shape, spec.dtype, numbers)
             values.rearrange(own, key, axes)
-        return values.chip(own if turned else key).name
+        return values.stack(own if turned else key).name
 
     rows = positions.transpose(axes) if turned else positions
     return Side(numbers, (tensor, rows.reshape(-1, *rows.shape[-2:])), made)

@@ -214,6 +214,10 @@ class Values:
             self.chips[key] = current
         return Operand(self.chips[key], shape, spec.quantisation)
 
+    def stack(self, key: object) -> Operand:
+        """``key`` as an operand for what works on its last two axes alone. Raises Unsupported as :meth:`chip`."""
+        return self.chip(key)
+
     def fixed(self, name: str, image: NDArray[np.int8], quantisation: Quantisation) -> Operand:
         """A constant image, NHWC, as an operand: it comes into a program as the network's inputs do."""
         if not self.builder.inputs:

@@ -87,10 +87,11 @@ def multiply(site: Site, a: tuple[int, int, int], b: tuple[int, int, int], out: 
 def merges(site: Site) -> bool:
     """Whether all that read the node's result put its heads beside each other in the channels."""
     result = site.node.outputs[0]
-    rank = len(site.shape(result))
+    shape, rank = site.shape(result), len(site.shape(result))
     readers = site.prepared.readers.get(result, [])
     swaps = [n.kind == "Transpose" and tuple(n.attribute("perm", ())) == beside_channels(rank) for n in readers]
-    return rank > 2 and bool(swaps) and all(swaps) and result not in site.prepared.outputs
+    one = math.prod(shape[:-3]) == 1  # of several images, each one's heads would lie beside the others'
+    return rank > 2 and one and bool(swaps) and all(swaps) and result not in site.prepared.outputs
 
 
 def qlinear_softmax(site: Site) -> str:
@@ -102,7 +103,8 @@ def qlinear_softmax(site: Site) -> str:
         raise Unsupported("a softmax of int8, whose results ONNX Runtime lets wrap")
     if rank == 0 or axis != rank - 1 or spec.order is not None:
         raise Unsupported(f"a softmax over axis {axis} of shape {site.shape(name)}")
-    x, out, scale = site.operand(0), site.output(3, 4), np.float32(site.constant(1).reshape(()))
+    x = replace(site.values.stack(name), quantisation=site.quantisation(1, 2, spec.dtype))
+    out, scale = site.output(3, 4), np.float32(site.constant(1).reshape(()))
     table = exponentials(scale, site.shape(name)[-1])
     factor = float(np.floor(np.float32(1) / np.float32(out.quantisation.scale)))
     zero_point = out.quantisation.zero_point + 128

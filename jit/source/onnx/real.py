@@ -115,7 +115,7 @@ class Stretch:
             spec = site.values.specs[move.inputs[0]]
             site.values.specs[key] = replace(spec, dtype=dtype, quantisation=numbers)
         keys.append(node.outputs[0])
-        site.values.set_chip(keys[0], x.finish(out))
+        site.values.set_result(keys[0], x.finish(out))
         for move, before, after in zip(x.moved, keys, keys[1:], strict=False):
             hand_on(site.builder, site.values, move, before, after)
 

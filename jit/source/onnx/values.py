@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -92,23 +93,48 @@ class PreparedValues(Values):
         return key in self.reshaped and not (key in self.files or key in self.chips or own in self.files)
 
     def places(self, key: object) -> tuple[str, NDArray[np.int64]]:
-        """As :meth:`Values.places`, through reshapes that nobody has asked for."""
+        """As :meth:`Values.places`, of any shape, through reshapes that nobody has asked for."""
         if self.is_pending(key):
             tensor, positions = self.places(self.reshaped[key])
             return tensor, positions.reshape(self.specs[key].shape)
+        if key not in self.rearranged and not self.specs[key].has_image():
+            return self.stack(key).name, np.arange(math.prod(self.specs[key].shape)).reshape(self.specs[key].shape)
         return super().places(key)
 
     def set_result(self, key: object, tensor: str) -> None:
         """``key`` is computed on the chip, in ``tensor``: as it is, or heads that lie in its channels.
 
-        Raises Unsupported where the shapes tell otherwise.
+        Of other shapes than images' all matrices lie in the rows. Raises Unsupported where the shapes tell otherwise.
         """
+        if not self.specs[key].has_image():
+            own = self._stacked(key)
+            self.set_chip(own, tensor)
+            self.set_reshaped(key, own)
+            return
         have, shape = self.builder.tensors[tensor].shape, self.specs[key].shape
         heads = int(np.prod(shape[:-2]))
         if heads < 2 or have == self.specs[key].chip_shape() or have != (1, 1, shape[-2], heads * shape[-1]):
             self.set_chip(key, tensor)
             return
         self.rearrange(key, heads_in_channels(self, key, tensor), beside_channels(len(shape)))
+
+    def stack(self, key: object) -> Operand:
+        """As :meth:`Values.stack`, of any shape: all axes ahead of the last two become one."""
+        if self.specs[key].has_image():
+            return self.chip(key)
+        own = self._stacked(key)
+        if key in self.rearranged:
+            self.rearrange(own, key, None)
+        else:
+            self.set_reshaped(own, key)
+        return self.chip(own)
+
+    def _stacked(self, key: object) -> object:
+        """The key of a tensor of that shape."""
+        spec, own = self.specs[key], (key, "stacked")
+        shape = (1, int(np.prod(spec.shape[:-2])), *spec.shape[-2:])
+        self.specs[own] = replace(spec, name=f"{spec.name}_stacked", shape=shape, order=None)
+        return own
 
     def gather(self, key: object, tensor: str, positions: NDArray[np.int64]) -> None:
         """``key`` has all elements of an NHWC int8 ``tensor``, once each: ``positions``, in its shape.
@@ -178,7 +204,9 @@ class PreparedValues(Values):
             shape, back = [spec.shape[axis] for axis in order], [order.index(axis) for axis in range(len(order))]
             turned = replace(spec, name=f"{spec.name}_turned", shape=tuple(shape))
             made = self._moved(turned, at.tensor, None, spec.quantisation)
-            self.set_signed(key, self._moved(spec, made, tuple(back), spec.quantisation))
+            if back != sorted(back):
+                made = self._moved(spec, made, tuple(back), spec.quantisation)
+            self.set_signed(key, made)
             return
         source, permutation = found
         self.set_signed(key, self._moved(spec, self.signed(source), permutation, spec.quantisation))

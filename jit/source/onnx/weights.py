@@ -118,7 +118,7 @@ def fully_connect(site: Site, key: object, numbers: Quantisation, weights: Weigh
             name = site.builder.append(Reshape, f"flat_{image.name}", [image.name], flat, like=numbers, shape=flat)
             x = Operand(name, flat, numbers)
     if x is None:
-        x = replace(values.chip(key), quantisation=numbers)
+        x = replace(values.stack(key), quantisation=numbers)
     if x.shape[3] != weight.shape[1]:
         raise Unsupported(f"weights for {weight.shape[1]} inputs on a tensor of {x.shape[3]}")
     return dense(site, x, replace(weights, values=weight), out)

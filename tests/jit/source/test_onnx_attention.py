@@ -59,12 +59,12 @@ class Fused(Drawing):
     """One product for queries, keys and values, whose halves of the scores' scale are on the first two, as timm has
     it."""
 
-    def __init__(self, seed: int, form: str) -> None:
+    def __init__(self, seed: int, form: str, windows: int = 1) -> None:
         super().__init__(seed)
-        self.form = form
+        self.form, self.windows = form, windows
 
     def attention(self, x: str, tokens: int, width: int, heads: int) -> str:
-        apart = self.constant(np.array([1, tokens, 3, heads, width // heads]))
+        apart = self.constant(np.array([self.windows, tokens // self.windows, 3, heads, width // heads]))
         all_three = self.node("Reshape", self.dense(x, tokens, width, 3 * width), apart)
         if self.form != "slice":
             all_three = self.node("Transpose", all_three, perm=[2, 0, 3, 1, 4])
@@ -105,6 +105,18 @@ def test_queries_keys_and_values_of_one_product(
     place = {op.name: "host" if isinstance(op, HOST_KINDS) else "accelerator" for op in built.graph.ops}
     # up to the scores; from the values to the first LayerNormalization; from there to the second
     assert sum(stage.kind == "accelerator" for stage in stages(built.graph, place)) == 3
+
+
+@pytest.mark.parametrize("form", ["split", "gather", "slice"])
+@pytest.mark.parametrize(("windows", "heads"), [(4, 2), (3, 1)])
+def test_attention_within_windows(form: str, windows: int, heads: int, tmp_path: Path) -> None:
+    """Of a batch that one image is cut into, as MobileViT and Swin have it."""
+    path, net, shape = tmp_path / "windows.onnx", Fused(heads, form, windows), (1, 12, 32)
+    net.save(path, shape, net.block("x", 12, 32, heads, 40), shape, symmetric=False)
+    _, built = compared(path)
+    left = [op.source.split()[-1] for op in built.graph.ops if isinstance(op, Interpreted)]
+    assert set(left) <= {"LayerNormalization", "Softmax"}
+    assert [op.heads for op in built.graph.ops if isinstance(op, MatMul)] == [windows * heads] * 2
 
 
 def factors(rng: np.random.Generator, count: int, rank: int) -> tuple[int, ...]:
