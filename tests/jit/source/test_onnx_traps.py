@@ -272,7 +272,8 @@ def test_a_batch_that_does_not_come_apart_runs_in_the_interpreter(activations: s
     y = b.pair(b.conv(x, 5), (3, 5, 4, 4), 0.05, 3)
     b.output(b.op("Transpose", [y.name], perm=[1, 0, 2, 3]), (5, 3, 4, 4))
     _, built = compared(b.save(tmp_path / "m.onnx"))
-    assert [reason.split(" (")[0] for reason in interpreted(built).values()] == ["batch 3", "batch 3"]
+    # the convolution; what is only moved is the host's, whatever its batch
+    assert [reason.split(" (")[0] for reason in interpreted(built).values()] == ["batch 3"]
 
 
 @pytest.mark.parametrize("kind", ["Conv", "Resize", "AveragePool", "Add"])
