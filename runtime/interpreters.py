@@ -21,6 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.apart import Apart
 from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
 from tilewright.runtime.litert.check import unseen, unsound
+from tilewright.runtime.litert.versions import as_known
 from tilewright.runtime.shared_constants import REFUSAL, separated
 
 Array = NDArray[Any]
@@ -147,7 +148,8 @@ class _Litert:
         from ai_edge_litert.interpreter import OpResolverType
 
         resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if fast else OpResolverType.BUILTIN_REF
-        self._interpreter = Litert(model_content=model, experimental_op_resolver_type=resolver, num_threads=1)
+        known = model if fast else as_known(model)
+        self._interpreter = Litert(model_content=known, experimental_op_resolver_type=resolver, num_threads=1)
         self._interpreter.allocate_tensors()
         if looked_at not in self._sound:
             shapes = {k: self.shapes(k) for k in range(self._interpreter.num_subgraphs())}

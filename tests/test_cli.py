@@ -24,6 +24,7 @@ from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.files import CACHE_VARIABLE
 from tilewright.fuzz import TfliteNet
+from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 
 
 class Shell:
@@ -334,3 +335,22 @@ def test_float_and_unsupported_models_are_one_line_each(shell: Shell) -> None:
         )  # fmt: skip
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), f"{name}.onnx")
         assert f"{name}.onnx" in shell.fails("run", f"{name}.onnx", "--output", "y.npy")
+
+
+def test_random_indices_have_a_way_out(shell: Shell, tmp_path: Path) -> None:
+    """Of an embedding: random numbers of int32 are beyond its table."""
+    pytest.importorskip("ai_edge_litert")
+    tensors = [
+        StoredTensor("words", (1, 4), "int32"),
+        StoredTensor("table", (7, 8), "int8", np.array([0.1]), np.array([0]), data=np.ones((7, 8), np.int8)),
+        StoredTensor("y", (1, 4, 8), "int8", np.array([0.1]), np.array([0])),
+    ]
+    write_tflite(tmp_path / "m.tflite", tensors, [StoredOperator("GATHER", [1, 0], [2], "GatherOptions")], [0], [2])
+    common = ("run", tmp_path / "m.tflite", "--config", "tiny", "--no-cache", "--check")
+    message = shell.fails(*common)
+    assert "index out of bounds" in message
+    assert "words is random over all of int32: if it is indices of a table, give such as" in message
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 7, (3, 4), np.int32))
+    assert shell(*common, "--input", tmp_path / "x.npy") == 0
+    np.save(tmp_path / "x.npy", np.full((3, 4), 9, np.int32))
+    assert "random" not in shell.fails(*common, "--input", tmp_path / "x.npy")

@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tilewright.runtime.litert.schema import keep_used_codes, kinds, read_model, schema, vector, written
+from tilewright.runtime.litert.schema import Codes, keep_used_codes, kinds, read_model, schema, vector, written
 
 #: of ``tflite/core/kernels/register.cc`` what ``tflite/kernels/register_ref.cc`` has not (2.3)
 BEYOND = frozenset((
@@ -54,18 +54,9 @@ class Chain:
 def has_beyond(content: bytes) -> bool:
     """Whether a model has operators without a reference kernel; not for bytes that are none, which loading refuses."""
     try:
-        return not BEYOND.isdisjoint(kinds(_Codes(content)))
+        return not BEYOND.isdisjoint(kinds(Codes(content)))
     except (struct.error, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError):
         return False  # whatever the flatbuffer reader raises for them
-
-
-class _Codes:
-    """The operator codes alone, without reading the rest."""
-
-    def __init__(self, content: bytes) -> None:
-        model = schema().Model.GetRootAs(content, 0)
-        unpack = schema().OperatorCodeT.InitFromObj
-        self.operatorCodes = [unpack(model.OperatorCodes(k)) for k in range(model.OperatorCodesLength())]
 
 
 def parts(content: bytes) -> tuple[list[Part], tuple[int, ...], tuple[int, ...]]:

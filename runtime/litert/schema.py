@@ -32,6 +32,15 @@ def schema() -> Any:
     return schema_py_generated
 
 
+class Codes:
+    """The operator codes of a model alone, without reading the rest; raises what :func:`read_model` does."""
+
+    def __init__(self, content: bytes) -> None:
+        model = schema().Model.GetRootAs(content, 0)
+        unpack = schema().OperatorCodeT.InitFromObj
+        self.operatorCodes = [unpack(model.OperatorCodes(k)) for k in range(model.OperatorCodesLength())]
+
+
 def read_model(content: bytes) -> Any:
     """The schema's ``ModelT``, with the bytes that large files keep behind the flatbuffer brought into it.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from numpy.typing import NDArray
 
@@ -18,6 +21,7 @@ from tilewright.files import check_directory_writable, check_writable, read_byte
 from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
+from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.report import Report
 
@@ -181,11 +185,12 @@ def run(
             finished += count
             progress.update(what, finished, total)
 
-        y, result = (
-            executable.stream().run(x, progress=advance, keep_intermediates=keep_intermediates)
-            if stream
-            else executable.run(x, jobs=in_flight, progress=advance, keep_intermediates=keep_intermediates)
-        )
+        with way_out_of_random(executable, given):
+            y, result = (
+                executable.stream().run(x, progress=advance, keep_intermediates=keep_intermediates)
+                if stream
+                else executable.run(x, jobs=in_flight, progress=advance, keep_intermediates=keep_intermediates)
+            )
         finished = 0
         difference = (
             _compare(executable, judge, x, y, lambda n: advance(n * executable.artifact.batch, "checking"), stream)
@@ -269,6 +274,21 @@ def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
     if path.suffix != ".npz":
         return load_array(path)
     return load_arrays(path)
+
+
+@contextlib.contextmanager
+def way_out_of_random(executable: Executable, given: Any) -> Iterator[None]:
+    """What operators on the CPU say about random numbers where they look something up, with what to do about it."""
+    try:
+        yield
+    except InterpreterError as error:
+        wide = [t for t in executable.inputs if np.dtype(t.dtype).kind in "iu" and np.dtype(t.dtype).itemsize > 2]
+        if given is not None or not wide:
+            raise
+        raise UsageProblem(
+            f"{str(error).rstrip('.')}; {wide[0].name} is random over all of {wide[0].dtype}: "
+            "if it is indices of a table, give such as the model takes with --input"
+        ) from error
 
 
 def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int, count: int) -> list[NDArray[Any]]:

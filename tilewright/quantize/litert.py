@@ -16,11 +16,12 @@ from tilewright.files import read_bytes
 from tilewright.jit.source.tflite.file import File
 from tilewright.progress import Progress
 from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors, samples, stored
+from tilewright.quantize.litert_model import SIGNATURE, float_form, signed, with_results
 from tilewright.runtime import interpreters
-from tilewright.runtime.litert.schema import read_model, schema, written
+from tilewright.runtime.litert.beyond import has_beyond
+from tilewright.runtime.litert.versions import as_known
 from tilewright.runtime.steps import TensorSpec
 
-_SIGNATURE = "main"
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -35,14 +36,20 @@ class LitertQuantiser(Quantiser):
                 f"{path}: quantising .tflite files needs ai-edge-quantizer: pip install 'tilewright[quantize]'"
             )
         self.path, self.bits = path, bits
-        self._content = read_bytes(path)
         file = File(path, quantised=False)
+        content = read_bytes(path)
+        interpreters.require_sound(content, str(path))
+        self._content = float_form(content)
         self._real = _interpreter(path, self._content)
+        loops = ", ".join(sorted({op.kind for op in file.operators} & {"IF", "WHILE"}))
+        self._way_out = f"; it has {loops}: convert it with loops unrolled (Keras: unroll=True)" if loops else ""
         self.inputs = [
             TensorSpec(d["name"], tuple(int(n) for n in d["shape"]), np.dtype(d["dtype"]).name, 1.0, 0)
             for d in self._real.get_input_details()
         ]
         constant = {t.index for t in file.tensors if t.data is not None}
+        folded = {op.index for op in file.operators if op.kind == "DEQUANTIZE" and constant & {*op.inputs}}
+        constant |= {op.outputs[0] for op in file.operators if op.index in folded}
         names = [t.name for t in file.tensors]
         self.layers = [
             Layer(
@@ -50,7 +57,7 @@ class LitertQuantiser(Quantiser):
                 tuple(names[i] for i in op.inputs if i >= 0 and i not in constant), names[op.outputs[0]],
             )
             for op in file.operators
-            if op.outputs
+            if op.outputs and op.index not in folded
         ]  # fmt: skip
 
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
@@ -60,19 +67,19 @@ class LitertQuantiser(Quantiser):
         ranges: Any = None
         try:
             with _quiet():
-                tool = quantizer.Quantizer(_signed(self._content))
+                tool = quantizer.Quantizer(signed(self._content))
                 tool.load_quantization_recipe(_recipe(self.bits))
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
                 with _quiet():
-                    ranges = tool.calibrate({_SIGNATURE: examples[begin : begin + _CHUNK]}, ranges)
+                    ranges = tool.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, ranges)
             progress("calibrating", len(examples), len(examples))
             with _quiet():
-                return bytes(tool.quantize(ranges).quantized_model)
+                made = bytes(tool.quantize(ranges).quantized_model)
+            return with_results(made, len(self._real.get_output_details()))
         except Exception as error:  # the quantiser raises whatever NumPy, LiteRT and its own rules do
-            raise QuantizeError(
-                f"{self.path}: ai-edge-quantizer cannot quantise it: {interpreters.first_line(error)}"
-            ) from error
+            said = interpreters.first_line(error).rstrip(".")
+            raise QuantizeError(f"{self.path}: ai-edge-quantizer cannot quantise it: {said}{self._way_out}") from error
 
     def tensors(self, quantised: bytes | None) -> Tensors:
         interpreter = self._real if quantised is None else _interpreter(self.path, quantised)
@@ -121,13 +128,14 @@ def _recipe(bits: int) -> Any:
 
 
 def _interpreter(path: Path, content: bytes) -> Any:
-    """LiteRT's reference kernels, with every tensor kept."""
+    """LiteRT's reference kernels, or all where some have none, with every tensor kept."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if has_beyond(content) else OpResolverType.BUILTIN_REF
     interpreters.require_sound(content, str(path))
     try:
         made = Interpreter(
-            model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1,
+            model_content=as_known(content), experimental_op_resolver_type=kernels, num_threads=1,
             experimental_preserve_all_tensors=True,
         )  # fmt: skip
         made.allocate_tensors()
@@ -147,29 +155,6 @@ def _invoke(interpreter: Any, x: Sequence[Array]) -> None:
 def _dequantised(detail: Any, value: Array) -> Array:
     scale, zero_point = detail["quantization"]
     return np.asarray((value.astype(np.float32) - zero_point) * np.float32(scale)) if scale else value
-
-
-def _signed(content: bytes) -> bytes:
-    """The model with one signature, by which the quantiser runs it, whatever signatures it has.
-
-    Files of old converters have their operators' codes in the field of old alone, where the quantiser does not look.
-    """
-    model = read_model(content)
-    for code in model.operatorCodes:
-        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
-    main = model.subgraphs[0]
-    signature = schema().SignatureDefT()
-    signature.signatureKey, signature.subgraphIndex = _SIGNATURE, 0
-    signature.inputs = [_named(f"x{k}", index) for k, index in enumerate(main.inputs)]
-    signature.outputs = [_named(f"y{k}", index) for k, index in enumerate(main.outputs)]
-    model.signatureDefs = [signature]
-    return written(model)
-
-
-def _named(name: str, index: int) -> Any:
-    entry = schema().TensorMapT()
-    entry.name, entry.tensorIndex = name, int(index)
-    return entry
 
 
 @contextlib.contextmanager

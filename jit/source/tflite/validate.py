@@ -17,7 +17,7 @@ _TYPE_BITS = {
     **{code: bits for code, (_, bits) in PACKED.items()},
     20: 4,  # UINT4
 }  # fmt: skip
-_QUANTISED = (3, 9, 17, 19, 20)  #: types of 8 bits and fewer
+_QUANTISED = (3, 7, 9, 17, 19, 20)  #: integers of 16 bits and fewer
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,21 @@ def validate(path: Path, data: bytes, *, quantised: bool = True) -> None:
 def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:
     """Float models (or those that are quantised already) and dynamic shapes, said before something less clear is."""
     subgraph = model.Subgraphs(0)
-    quantised = False
+    quantised = computed = False
     for i in range(subgraph.TensorsLength()):
         tensor = subgraph.Tensors(i)
         quantisation = tensor.Quantization()
-        quantised |= tensor.Type() in _QUANTISED and quantisation is not None and quantisation.ScaleLength() > 0
-    if quantised and not wanted:
+        if tensor.Type() in _QUANTISED and quantisation is not None and quantisation.ScaleLength() > 0:
+            quantised = True  # of constants alone: dynamic-range quantisation, whose activations are float32
+            buffer = model.Buffers(tensor.Buffer())
+            computed |= not (buffer.DataLength() or buffer.Offset() > 1)
+    if computed and not wanted:
         raise ModelError(f"{path}: is quantised already; compile it as it is")
     if wanted and not quantised:
         raise ModelError(
-            f"{path}: not quantised: no tensor is int8 with a scale; quantise it with `tilewright quantize`, or with "
-            "tf.lite.TFLiteConverter "
-            "(optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, TFLITE_BUILTINS_INT8)"
+            f"{path}: not quantised: no tensor is of int8 or int16 with a scale; quantise it with `tilewright quantize`, "
+            "or with tf.lite.TFLiteConverter (optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, "
+            "TFLITE_BUILTINS_INT8)"
         )
     for i in subgraph.InputsAsNumpy() if subgraph.InputsLength() else ():
         tensor = subgraph.Tensors(int(i))

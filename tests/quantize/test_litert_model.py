@@ -1,0 +1,142 @@
+"""Float files that TensorFlow's converter made smaller, or in which results are that nothing reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.quantize.float_models import float_tflite
+from tests.quantize.test_quantize import LITERT, exact_on_the_accelerator, images, refused
+from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tilewright.jit.errors import ModelError
+from tilewright.jit.source.tflite.file import File
+from tilewright.quantize import quantize_file
+from tilewright.quantize.litert_model import float_form, signed, with_results
+from tilewright.runtime.litert.schema import read_model, schema, written
+
+pytestmark = LITERT
+
+
+def halved(path: Path) -> Path:
+    """Every constant of float32 as one of float16 with a DEQUANTIZE, as for ``supported_types=[tf.float16]``."""
+    s, model = schema(), read_model(path.read_bytes())
+    main, code = model.subgraphs[0], schema().OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = s.BuiltinOperator.DEQUANTIZE
+    code.version = 1
+    model.operatorCodes.append(code)
+    added = []
+    for index, tensor in enumerate(list(main.tensors)):
+        stored = model.buffers[tensor.buffer].data
+        if tensor.type != s.TensorType.FLOAT32 or stored is None or not len(stored):
+            continue
+        small, op = s.TensorT(), s.OperatorT()
+        small.name, small.shape, small.type = tensor.name + b"/half", tensor.shape, s.TensorType.FLOAT16
+        buffer = s.BufferT()
+        values = np.asarray(stored, np.uint8).view(np.float32).astype(np.float16)
+        buffer.data = np.frombuffer(values.tobytes(), np.uint8)
+        small.buffer, tensor.buffer = len(model.buffers), 0
+        model.buffers.append(buffer)
+        main.tensors.append(small)
+        op.opcodeIndex, op.inputs, op.outputs = len(model.operatorCodes) - 1, [len(main.tensors) - 1], [index]
+        added.append(op)
+    main.operators = added + list(main.operators)
+    path.write_bytes(written(model))
+    return path
+
+
+def dynamic(path: Path, names: dict[bytes, int]) -> tuple[Path, dict[str, Any]]:
+    """Weights of int8 with scales along the axes of ``names``, activations of float32; and the weights."""
+    s, model = schema(), read_model(path.read_bytes())
+    meant = {}
+    for tensor in model.subgraphs[0].tensors:
+        if tensor.name not in names:
+            continue
+        axis, shape = names[tensor.name], [int(d) for d in tensor.shape]
+        real = np.asarray(model.buffers[tensor.buffer].data, np.uint8).view(np.float32).reshape(shape)
+        others = tuple(k for k in range(len(shape)) if k != axis)
+        scales = (np.abs(real).max(others, keepdims=True) / 127).astype(np.float32)
+        whole = np.rint(real / scales).astype(np.int8)
+        model.buffers[tensor.buffer].data = np.frombuffer(whole.tobytes(), np.uint8)
+        tensor.type, tensor.quantization = s.TensorType.INT8, s.QuantizationParametersT()
+        tensor.quantization.scale, tensor.quantization.zeroPoint = scales.reshape(-1), np.zeros(scales.size, np.int64)
+        tensor.quantization.quantizedDimension = axis
+        meant[tensor.name.decode()] = whole
+    path.write_bytes(written(model))
+    return path, meant
+
+
+def test_weights_of_float16(tmp_path: Path) -> None:
+    data = images(tmp_path / "x.npy", (8, 8, 3))
+    wanted = quantize_file(float_tflite(tmp_path / "float.tflite"), data)
+    result = quantize_file(halved(float_tflite(tmp_path / "half.tflite")), data)
+    assert [layer.name[6:] for layer in result.layers] == [layer.name[6:] for layer in wanted.layers]
+    result.save(tmp_path / "q.tflite")
+    x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
+    exact_on_the_accelerator(tmp_path / "q.tflite", x, 3)
+
+
+def test_weights_of_dynamic_range_quantisation_stay_what_they_are(tmp_path: Path) -> None:
+    data = images(tmp_path / "x.npy", (8, 8, 3))
+    path, meant = dynamic(float_tflite(tmp_path / "hybrid.tflite"), {b"w": 0, b"d": 3, b"v": 0})
+    result = quantize_file(path, data)
+    result.save(tmp_path / "q.tflite")
+    found = {t.name: t.data for t in File(tmp_path / "q.tflite").tensors if t.name in meant}
+    for name, values in meant.items():
+        np.testing.assert_array_equal(found[name], values)
+    x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
+    exact_on_the_accelerator(tmp_path / "q.tflite", x, 3)
+    with pytest.raises(ModelError, match="is quantised already"):
+        File(tmp_path / "q.tflite", quantised=False)
+    assert "is quantised already" in refused(tmp_path / "q.tflite", data)
+
+
+def split(path: Path, kind: str = "TANH") -> Path:
+    """A SPLIT of which nothing reads the second result, as of an unrolled LSTM's first step."""
+    tensors = [
+        StoredTensor("x", (1, 12), "float32"),
+        StoredTensor("axis", (), "int32", data=np.array(1, np.int32)),
+        *(StoredTensor(name, (1, 4), "float32") for name in ("a", "b", "c", "y", "z")),
+    ]
+    operators = [
+        StoredOperator("SPLIT", [1, 0], [2, 3, 4], "SplitOptions", {"numSplits": 3}),
+        StoredOperator(kind, [2], [5]),
+        StoredOperator("MUL", [5, 4], [6], "MulOptions"),
+    ]
+    return write_tflite(path, tensors, operators, [0], [6])
+
+
+def test_results_that_nothing_reads(tmp_path: Path) -> None:
+    result = quantize_file(split(tmp_path / "m.tflite"), images(tmp_path / "x.npy", (12,)))
+    result.save(tmp_path / "q.tflite")
+    file = File(tmp_path / "q.tflite")
+    assert [file.tensors[i].dtype for op in file.operators if op.kind == "SPLIT" for i in op.outputs] == ["int8"] * 3
+    assert [op.kind for op in file.operators] == ["SPLIT", "TANH", "MUL"]
+    assert [file.tensors[i].name for i in file.outputs] == ["z"]
+    x = np.random.default_rng(1).integers(-128, 128, (3, 12)).astype(np.int8)
+    exact_on_the_accelerator(tmp_path / "q.tflite", x, 0)
+
+
+def test_an_operator_without_a_reference_kernel(tmp_path: Path) -> None:
+    result = quantize_file(split(tmp_path / "m.tflite", "ELU"), images(tmp_path / "x.npy", (12,)))
+    assert {layer.name for layer in result.layers} == {"op000_SPLIT", "op001_ELU", "op002_MUL"}
+
+
+def test_what_is_float_stays(tmp_path: Path) -> None:
+    content = float_tflite(tmp_path / "m.tflite").read_bytes()
+    before, after = (read_model(c).subgraphs[0] for c in (content, float_form(content)))
+    assert [list(op.inputs) for op in before.operators] == [list(op.inputs) for op in after.operators]
+    assert with_results(signed(content), 1) == signed(content)
+
+
+def test_integers_of_sixteen_bits_are_quantised(tmp_path: Path) -> None:
+    """A model without weights whose activations are of int16 runs as it is."""
+    tensors = [
+        StoredTensor(name, (1, 8), "int16", np.array([s]), np.array([0])) for name, s in (("x", 2**-12), ("y", 2**-15))
+    ]
+    path = write_tflite(tmp_path / "m.tflite", tensors, [StoredOperator("TANH", [0], [1])], [0], [1])
+    x = np.random.default_rng(1).integers(-32768, 32768, (3, 8)).astype(np.int16)
+    exact_on_the_accelerator(path, x, 0)
+    assert "is quantised already" in refused(path, images(tmp_path / "x.npy", (8,)))

@@ -1,0 +1,134 @@
+"""Float ``.tflite`` models as ai-edge-quantizer takes them: constants of float32, a signature, every result read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.jit.source.tflite.file import unpacked
+from tilewright.quantize.base import Array, QuantizeError
+from tilewright.runtime.litert.schema import (
+    DTYPES,
+    PACKED,
+    keep_used_codes,
+    kinds,
+    read_model,
+    schema,
+    text,
+    vector,
+    written,
+)
+
+SIGNATURE = "main"
+
+
+def float_form(content: bytes) -> bytes:
+    """The model with constants of float32 in place of float16 and of dynamic-range quantisation's integers.
+
+    Both keep activations of float32: a DEQUANTIZE gives the constant, or the operator reads the integers itself, as
+    LiteRT's hybrid kernels do. Weights that are quantised again, to as many bits, get the same integers.
+    Raises QuantizeError for scales that do not fit their constant.
+    """
+    model = read_model(content)
+    names = kinds(model)
+    for subgraph in vector(model.subgraphs):
+        stored = {i: x for i in range(len(subgraph.tensors)) if (x := _real(model, subgraph.tensors[i])) is not None}
+        kept, changed = [], {}
+        for op in vector(subgraph.operators):
+            if names[op.opcodeIndex] == "DEQUANTIZE" and int(op.inputs[0]) in stored:  # sound: it has one
+                changed[int(op.outputs[0])] = stored[int(op.inputs[0])]
+                continue
+            kept.append(op)
+            if any(subgraph.tensors[int(i)].type == schema().TensorType.FLOAT32 for i in vector(op.outputs)):
+                changed |= {int(i): stored[int(i)] for i in vector(op.inputs) if int(i) in stored}
+        for index, values in changed.items():
+            _store(model, subgraph.tensors[index], values)
+        subgraph.operators = kept
+    keep_used_codes(model)
+    return written(model)
+
+
+def signed(content: bytes) -> bytes:
+    """The model with one signature, by which the quantiser runs it, whatever signatures it has, and more results.
+
+    What operators make and none reads (the gate of a state that is still zero) LiteRT gives no memory, and the
+    quantiser asks for its range, nor gives it the type of the operator's other results. So it is a result of the model
+    until :func:`with_results`.
+
+    Files of old converters have their operators' codes in the field of old alone, where the quantiser does not look.
+    """
+    model = read_model(content)
+    for code in model.operatorCodes:
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+    main = model.subgraphs[0]
+    read = {int(i) for op in vector(main.operators) for i in vector(op.inputs)} | {int(i) for i in main.outputs}
+    made = [int(i) for op in vector(main.operators) for i in vector(op.outputs)]
+    main.outputs = [int(i) for i in main.outputs] + [i for i in made if i not in read]
+    signature = schema().SignatureDefT()
+    signature.signatureKey, signature.subgraphIndex = SIGNATURE, 0
+    signature.inputs = [_named(f"x{k}", index) for k, index in enumerate(main.inputs)]
+    signature.outputs = [_named(f"y{k}", index) for k, index in enumerate(main.outputs)]
+    model.signatureDefs = [signature]
+    return written(model)
+
+
+def with_results(content: bytes, count: int) -> bytes:
+    """The model with its first ``count`` results alone, without what only served to convert the others."""
+    model = read_model(content)
+    main = model.subgraphs[0]
+    if len(main.outputs) == count:
+        return content
+    names = kinds(model)
+    dropped = {int(i) for i in main.outputs[count:]} - {int(i) for i in main.outputs[:count]}
+    read = {int(i) for op in main.operators for i in vector(op.inputs)}
+    main.outputs = [int(i) for i in main.outputs[:count]]
+    main.operators = [
+        op
+        for op in main.operators
+        if names[op.opcodeIndex] not in ("DEQUANTIZE", "QUANTIZE") or int(op.outputs[0]) not in dropped - read
+    ]
+    for signature in vector(model.signatureDefs):
+        signature.outputs = signature.outputs[:count]
+    keep_used_codes(model)
+    return written(model)
+
+
+def _named(name: str, index: int) -> Any:
+    entry = schema().TensorMapT()
+    entry.name, entry.tensorIndex = name, int(index)
+    return entry
+
+
+def _real(model: Any, tensor: Any) -> Array | None:
+    """The real numbers that a constant of float16, or of integers with scales, stands for; None where it is neither."""
+    stored = model.buffers[tensor.buffer].data
+    if stored is None or not len(stored) or tensor.sparsity or tensor.isVariable:
+        return None
+    shape, content = tuple(int(d) for d in vector(tensor.shape)), np.asarray(stored, np.uint8)
+    if DTYPES.get(tensor.type) == "float16":
+        return content.view(np.float16).reshape(shape).astype(np.float32)
+    scales = np.asarray(vector(tensor.quantization.scale) if tensor.quantization is not None else [], np.float32)
+    if not scales.size or (DTYPES.get(tensor.type) not in ("int8", "uint8") and tensor.type not in PACKED):
+        return None
+    if tensor.type in PACKED:
+        values = unpacked(content, PACKED[tensor.type][1], shape)
+    else:
+        values = content.view(DTYPES[tensor.type]).reshape(shape)
+    zero_points = np.asarray(vector(tensor.quantization.zeroPoint), np.float32)
+    along, axis = [1] * len(shape), int(tensor.quantization.quantizedDimension)
+    if scales.size > 1:
+        if not (0 <= axis < len(shape) and scales.size == shape[axis] and zero_points.size in (0, scales.size)):
+            name = text(tensor.name)
+            raise QuantizeError(f"constant {name!r} of shape {shape} has {scales.size} scales along axis {axis}")
+        along[axis] = -1
+    offset = zero_points[: scales.size].reshape(along) if zero_points.size else np.float32(0)
+    return np.asarray((values.astype(np.float32) - offset) * scales.reshape(along), np.float32)
+
+
+def _store(model: Any, tensor: Any, values: Array) -> None:
+    buffer = schema().BufferT()
+    buffer.data = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+    model.buffers.append(buffer)
+    tensor.buffer, tensor.type = len(model.buffers) - 1, schema().TensorType.FLOAT32
+    tensor.quantization = None
