@@ -114,7 +114,10 @@ class Report:
             )
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
-            notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator")
+            operators = [entry for entry in options.get("operators", []) if entry["macs"]]
+            real = all("float32" in entry["reason"] for entry in operators)
+            advice = "; they are of float32, of which `tilewright quantize` makes int8" if real else ""
+            notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator{advice}")
         notes += [
             f"compared with the reference on some inputs, not proven for all: {layer['compared']}"
             for layer in accelerator_layers(self.artifact)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.quantize.float_models import float_tflite
 from tests.quantize.test_quantize import LITERT, exact_on_the_accelerator, images, refused
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
@@ -81,6 +82,8 @@ def test_weights_of_float16(tmp_path: Path) -> None:
 def test_weights_of_dynamic_range_quantisation_stay_what_they_are(tmp_path: Path) -> None:
     data = images(tmp_path / "x.npy", (8, 8, 3))
     path, meant = dynamic(float_tflite(tmp_path / "hybrid.tflite"), {b"w": 0, b"d": 3, b"v": 0})
+    _, report = tw.compile(path, config="tiny", cache=False).run(np.load(data)[:1])
+    assert any("0.0% of the model" in note and "`tilewright quantize` makes int8" in note for note in report.notes)
     result = quantize_file(path, data)
     result.save(tmp_path / "q.tflite")
     found = {t.name: t.data for t in File(tmp_path / "q.tflite").tensors if t.name in meant}

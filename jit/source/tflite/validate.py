@@ -142,9 +142,9 @@ def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:
         raise ModelError(f"{path}: is quantised already; compile it as it is")
     if wanted and not quantised:
         raise ModelError(
-            f"{path}: not quantised: no tensor is of int8 or int16 with a scale; quantise it with `tilewright quantize`, "
-            "or with tf.lite.TFLiteConverter (optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, "
-            "TFLITE_BUILTINS_INT8)"
+            f"{path}: not quantised: no tensor is of int8 or int16 with a scale; quantise it with "
+            "`tilewright quantize`, or with tf.lite.TFLiteConverter "
+            "(optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, TFLITE_BUILTINS_INT8)"
         )
     for i in subgraph.InputsAsNumpy() if subgraph.InputsLength() else ():
         tensor = subgraph.Tensors(int(i))
