@@ -132,8 +132,12 @@ def _compare_softmax(site: Site, table: np.ndarray, factor: float, zero_point: i
 
 
 def exponentials(scale: np.float32, count: int) -> np.ndarray:
-    """``exp((i - 255) * scale)`` for i = 0 .. 255, times what keeps sums of ``count`` of them well within float32."""
-    room = max(0.0, math.log(float(np.finfo(np.float32).max / np.float32(count))) - 5) / float(scale)
+    """``exp((i - 255) * scale)`` for i = 0 .. 255, times what keeps sums of ``count`` of them well within float32.
+
+    The logarithm is float32's in ONNX Runtime, all else float64: it scales all entries alike, but not their roundings.
+    """
+    logarithm = np.float32(math.log(float(np.finfo(np.float32).max / np.float32(count))))
+    room = max(0.0, float(logarithm) - 5) / float(scale)
     return np.array([math.exp((i - 255 + room) * float(scale)) for i in range(256)]).astype(np.float32)
 
 

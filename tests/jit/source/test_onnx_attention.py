@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
 from bench.networks.transformer import Drawing, block_model
@@ -191,3 +192,29 @@ def test_functions_do_not_wait_for_moves(tmp_path: Path) -> None:
     _, built = compared(b.save(tmp_path / "m.onnx"))
     assert kinds(built) == [*["Conv2D", "Requantize"] * 2, "MatMul"]
     assert not any(isinstance(op, (Interpreted, Transpose)) for op in built.graph.ops)
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 9, 16, 32, 77])
+@pytest.mark.parametrize("scale", [0.05, 0.69314718, 1.0, 1.3862944])
+def test_softmax_decides_ties_as_onnx_runtime(scale: float, count: int) -> None:
+    """Shares are halves now and then, and the last bit of the table decides: 254 of a row like the first is 252.5."""
+    rng = np.random.default_rng(count)
+    spreads = rng.integers(1, 256, (4000, 1))
+    x = (rng.integers(0, 257 - spreads) + rng.integers(0, spreads, (4000, count))).astype(np.uint8)
+    if count == 6:
+        x[0] = 87, 23, 104, 101, 122, 93
+    step = np.float32(1 / 254.4)
+    numbers = {"sx": np.float32(scale), "zx": np.uint8(0), "sy": step, "zy": np.uint8(0)}
+    node = helper.make_node(
+        "QLinearSoftmax", ["x", *numbers], ["y"], domain="com.microsoft", axis=-1, opset=13,
+    )  # fmt: skip
+    ends = [helper.make_tensor_value_info(name, TensorProto.UINT8, list(x.shape)) for name in "xy"]
+    constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in numbers.items()]
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    (wanted,) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    table = exponentials(np.float32(scale), count)
+    with np.errstate(over="ignore"):  # of the first shares of very short rows, as there
+        got = host.softmax_by_table((x ^ 128).view(np.int8), table, float(np.floor(np.float32(1) / step)), 0)
+    np.testing.assert_array_equal(got.view(np.uint8) ^ 128, wanted)
