@@ -10,6 +10,7 @@ Activations are NHWC with a leading batch axis of 1. A fully connected layer is 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -313,7 +314,7 @@ class Constant(Op):
 
 
 @dataclass(kw_only=True)
-class Recurrent(Op):
+class Recurrent(Op, ABC):
     """An operator that keeps states from one inference to the next, whose program takes all of the chip
     (:mod:`tilewright.jit.recurrent`).
 
@@ -326,9 +327,9 @@ class Recurrent(Op):
         return self.output, *self.inputs[1:]
 
     @property
+    @abstractmethod
     def pixel_macs(self) -> int:
         """Multiply-accumulates for each pixel of the input."""
-        raise NotImplementedError
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.apart import Apart
 from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
 from tilewright.runtime.litert.check import unseen, unsound
-from tilewright.runtime.litert.versions import as_known
+from tilewright.runtime.litert.kernels import prepared
 from tilewright.runtime.shared_constants import REFUSAL, separated
 
 Array = NDArray[Any]
@@ -144,13 +144,7 @@ class _Litert:
         looked_at = hashlib.sha256(model).digest(), running
         if looked_at not in self._sound:
             self._check(unsound(model, running=running), what)
-        from ai_edge_litert.interpreter import Interpreter as Litert
-        from ai_edge_litert.interpreter import OpResolverType
-
-        resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if fast else OpResolverType.BUILTIN_REF
-        known = model if fast else as_known(model)
-        self._interpreter = Litert(model_content=known, experimental_op_resolver_type=resolver, num_threads=1)
-        self._interpreter.allocate_tensors()
+        self._interpreter = prepared(model, fast)
         if looked_at not in self._sound:
             shapes = {k: self.shapes(k) for k in range(self._interpreter.num_subgraphs())}
             self._check(unsound(model, shapes, running=running), what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field
@@ -22,6 +23,9 @@ from tilewright.runtime.report_html import render_html, render_small
 from tilewright.runtime.report_run import ProgramRun, launches, needs
 from tilewright.runtime.report_trace import trace_events
 from tilewright.runtime.steps import LaunchStep
+
+#: reasons to leave an operator to the CPU that quantising it takes away
+_REAL = re.compile(r"\btypes? (\w+, )*float32\b")
 
 FORMAT = 2  #: of the JSON form: counts up when a key goes or changes its meaning (docs/versions.md)
 
@@ -115,7 +119,7 @@ class Report:
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
             operators = [entry for entry in options.get("operators", []) if entry["macs"]]
-            real = all("float32" in entry["reason"] for entry in operators)
+            real = all(_REAL.search(e["reason"]) for e in operators if e["place"] != "accelerator")
             advice = "; they are of float32, of which `tilewright quantize` makes int8" if real else ""
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator{advice}")
         notes += [

@@ -7,7 +7,6 @@ reference. So it is cut where one begins or ends, and each part runs with the ke
 from __future__ import annotations
 
 import copy
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,7 +14,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tilewright.runtime.litert.schema import Codes, keep_used_codes, kinds, read_model, schema, vector, written
+from tilewright.runtime.litert.schema import (
+    UNREADABLE,
+    Codes,
+    keep_used_codes,
+    kinds,
+    read_model,
+    schema,
+    vector,
+    written,
+)
 
 #: of ``tflite/core/kernels/register.cc`` what ``tflite/kernels/register_ref.cc`` has not (2.3)
 BEYOND = frozenset((
@@ -55,8 +63,8 @@ def has_beyond(content: bytes) -> bool:
     """Whether a model has operators without a reference kernel; not for bytes that are none, which loading refuses."""
     try:
         return not BEYOND.isdisjoint(kinds(Codes(content)))
-    except (struct.error, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError):
-        return False  # whatever the flatbuffer reader raises for them
+    except UNREADABLE:
+        return False
 
 
 def parts(content: bytes) -> tuple[list[Part], tuple[int, ...], tuple[int, ...]]:

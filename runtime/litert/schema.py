@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ DTYPES = {
 #: TensorType of the schema -> signed integers of which several share a byte, and their bits
 PACKED = {17: ("int4", 4), 19: ("int2", 2)}
 IDENTIFIER = b"TFL3"
+#: what flatbuffers and NumPy raise for bytes that are no model, which loading refuses
+UNREADABLE = (struct.error, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError)
 
 
 class FormatError(TilewrightError):
@@ -44,7 +47,7 @@ class Codes:
 def read_model(content: bytes) -> Any:
     """The schema's ``ModelT``, with the bytes that large files keep behind the flatbuffer brought into it.
 
-    Raises whatever struct, NumPy and codecs do where the bytes are no model.
+    Raises one of :data:`UNREADABLE` where the bytes are no model.
     """
     s = schema()
     model = s.ModelT.InitFromObj(s.Model.GetRootAs(content, 0))

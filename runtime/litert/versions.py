@@ -8,9 +8,7 @@ that they do not have: so the reference of such a model is the same kernel, unde
 
 from __future__ import annotations
 
-import struct
-
-from tilewright.runtime.litert.schema import Codes, kinds, read_model, written
+from tilewright.runtime.litert.schema import UNREADABLE, Codes, kinds, read_model, written
 
 #: the highest version in ``register_ref.cc`` of what ``register.cc`` has a higher one of (LiteRT 2.3)
 KNOWN = {
@@ -30,5 +28,5 @@ def as_known(content: bytes) -> bytes:
         for code, kind in zip(model.operatorCodes, kinds(model)):
             code.version = min(code.version, KNOWN.get(kind, code.version))
         return written(model)
-    except (struct.error, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError):
-        return content  # whatever the flatbuffer reader raises for what loading refuses
+    except UNREADABLE:
+        return content

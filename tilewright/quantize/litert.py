@@ -19,7 +19,7 @@ from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeEr
 from tilewright.quantize.litert_model import SIGNATURE, float_form, signed, with_results
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import has_beyond
-from tilewright.runtime.litert.versions import as_known
+from tilewright.runtime.litert.kernels import prepared
 from tilewright.runtime.steps import TensorSpec
 
 _CHUNK = 16  #: inputs between two reports of progress
@@ -129,19 +129,11 @@ def _recipe(bits: int) -> Any:
 
 def _interpreter(path: Path, content: bytes) -> Any:
     """LiteRT's reference kernels, or all where some have none, with every tensor kept."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if has_beyond(content) else OpResolverType.BUILTIN_REF
     interpreters.require_sound(content, str(path))
     try:
-        made = Interpreter(
-            model_content=as_known(content), experimental_op_resolver_type=kernels, num_threads=1,
-            experimental_preserve_all_tensors=True,
-        )  # fmt: skip
-        made.allocate_tensors()
+        return prepared(content, fast=has_beyond(content), keep_all=True)
     except (ValueError, RuntimeError) as error:
         raise QuantizeError(f"{path}: LiteRT cannot run it: {interpreters.first_line(error)}") from error
-    return made
 
 
 def _invoke(interpreter: Any, x: Sequence[Array]) -> None:

@@ -35,12 +35,13 @@ def make_provable(path: Path, content: bytes, progress: Progress = silent) -> by
     best, fewest = content, None
     for number in range(ROUNDS):
         progress("choosing scales", number, ROUNDS)
-        source = OnnxSource(path, content=model.SerializeToString())
+        tried = model.SerializeToString()
+        source = OnnxSource(path, content=tried)
         built = source.build({})
         doubtful = {entry.name: entry for entry in [*built.exactness, *built.doubtful] if not entry.proven}
         count = sum(entry.channels - entry.exact for entry in doubtful.values())
         if fewest is None or count < fewest:
-            best, fewest = bytes(model.SerializeToString()), count
+            best, fewest = tried, count
         named = [(node, doubtful.get(op.name)) for node, op in zip(model.graph.node, source.operators, strict=True)]
         moved = [
             scales.move_result(node) for node, entry in named if entry is not None and node.op_type not in _WEIGHTED

@@ -41,9 +41,10 @@ class Dilated:
         return tuple(op.index for op in self.operators)
 
     def lower(self, site: Site) -> str:
-        """With a convolution of stride 1 in between, whose dilation it becomes
+        """With a convolution of stride 1 in between, whose dilation the block becomes
 
-        The tensor that the last of the three makes; ``site``: of the convolution. Raises Unsupported.
+        Returns the tensor that the last operator makes. ``site`` is the one of the convolution. Raises Unsupported
+        where the three are not one.
         """
         deal, gather = replace(site, op=self.deal), replace(site, op=self.gather)
         deal.same_kind(0)
