@@ -22,9 +22,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Replaces the compiler by one that always makes the toy network; lists what it compiled."""
     made: list[str] = []
 
-    def compile_artifact(path: Path, config: Any, *, keep_intermediates: bool, **_: Any) -> Any:
+    def compile_artifact(path: Path, config: Any, options: compiling.Options, *_: Any) -> Any:
         made.append(path.name)
-        return dataclasses.replace(make_artifact(config, keep=keep_intermediates), name=path.stem)
+        return dataclasses.replace(make_artifact(config, keep=options.keep_intermediates), name=path.stem)
 
     monkeypatch.setattr(compiling, "compile_artifact", compile_artifact)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
@@ -64,6 +64,10 @@ def test_what_the_result_depends_on_makes_another_entry(compilations: list[str],
     model.write_bytes(b"TFL3 other")
     tw.compile(model, "tiny")
     assert len(compilations) == 4
+    assert tw.compile(model, "tiny", jobs=4).cached  # of the device, where nothing is placed
+    tw.compile(model, "tiny", objective="latency")
+    tw.compile(model, "tiny", objective="latency", jobs=4)
+    assert len(compilations) == 6
     renamed = tw.compile(model, TINY.replace(name="mine"))
     assert renamed.cached
     assert renamed.artifact.config.name == "mine"

@@ -64,8 +64,8 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 def toy(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model file for which the compiler is replaced: it becomes the toy network."""
 
-    def compile_artifact(path: Path, config: Any, *, keep_intermediates: bool, **_: Any) -> Any:
-        return dataclasses.replace(make_artifact(config, keep=keep_intermediates), name=path.stem)
+    def compile_artifact(path: Path, config: Any, options: compiling.Options, *_: Any) -> Any:
+        return dataclasses.replace(make_artifact(config, keep=options.keep_intermediates), name=path.stem)
 
     monkeypatch.setattr(compiling, "compile_artifact", compile_artifact)
     (shell.folder / "toy.tflite").write_bytes(b"TFL3")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import time
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -37,42 +37,55 @@ class CompileError(TilewrightError):
 DEFAULT_CONFIG = "pynq-z2"
 
 
+class Named(TypedDict, total=False):
+    """What :func:`compile` takes by name alone, whatever it compiles."""
+
+    device: str | Device
+    keep_intermediates: bool
+    fast_host: bool
+    proven_only: bool
+    objective: str | None
+    jobs: int
+    host_watts: float | None
+    host_idle_watts: float | None
+    energy_table: str | Path | None
+    cache: bool
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What of it an artifact depends on and keeps."""
+
+    keep_intermediates: bool = False
+    fast_host: bool = False
+    proven_only: bool = False
+    objective: str | None = None
+    jobs: int = 1
+
+    def keyed(self, config: Config, device: Device, power: Power | None) -> dict[str, Any]:
+        """For the cache: these, and what placement goes by besides the model, the Config's shapes and the compiler.
+
+        The CPU's times are in cycles of the clock, cores may share a part, and all share the DRAM.
+        """
+        found = asdict(self)
+        if self.objective is None:
+            del found["jobs"]  # nothing is placed: they are the device's
+        else:
+            chosen_by = ("clock_mhz", "cores", "dram_bandwidth")
+            found |= {name: getattr(config, name) for name in chosen_by} | {"shares": device.shares}
+        if power is not None:
+            found |= {"watts": (power.host, power.idle), "energy_table": power.table.text}
+        return found
+
+
 @overload
-def compile(
-    model: str | Path,
-    config: str | Path | Config = DEFAULT_CONFIG,
-    *,
-    device: str | Device = "sim",
-    keep_intermediates: bool = False,
-    fast_host: bool = False,
-    proven_only: bool = False,
-    objective: str | None = None,
-    jobs: int = 1,
-    host_watts: float | None = None,
-    host_idle_watts: float | None = None,
-    energy_table: str | Path | None = None,
-    cache: bool = True,
-    progress: Progress | None = None,
-) -> Executable: ...
+def compile(model: str | Path, config: str | Path | Config = DEFAULT_CONFIG, **named: Unpack[Named]) -> Executable: ...
 
 
 @overload
 def compile(
-    model: Any,
-    example: Any = None,
-    config: str | Path | Config = DEFAULT_CONFIG,
-    *,
-    device: str | Device = "sim",
-    keep_intermediates: bool = False,
-    fast_host: bool = False,
-    proven_only: bool = False,
-    objective: str | None = None,
-    jobs: int = 1,
-    host_watts: float | None = None,
-    host_idle_watts: float | None = None,
-    energy_table: str | Path | None = None,
-    cache: bool = True,
-    progress: Progress | None = None,
+    model: Any, example: Any = None, config: str | Path | Config = DEFAULT_CONFIG, **named: Unpack[Named]
 ) -> Executable: ...
 
 
@@ -122,35 +135,25 @@ def compile(
     data = read_bytes(path) if content is None else content
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
-    options: dict[str, Any] = {
-        "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
-    } | ({} if objective is None else {"objective": objective, "jobs": jobs})  # fmt: skip
-    # the CPU's times are in cycles of the clock, cores may share a part, and all share the DRAM
-    chosen_by = ("clock_mhz", "cores", "dram_bandwidth")
-    keyed = options if objective is None else options | {name: getattr(config, name) for name in chosen_by}
+    options = Options(keep_intermediates, fast_host, proven_only, objective, jobs)
     power = None
     if objective == "energy" or not host_watts is host_idle_watts is energy_table is None:
         _check_compiler(path)
         from tilewright.jit.place.energy import power_of
 
         power = power_of(objective, host_watts, host_idle_watts, energy_table)
-    if objective is not None:
-        keyed = keyed | {"shares": target.shares}
-    if power is not None:
-        keyed = keyed | {"watts": (power.host, power.idle), "energy_table": power.table.text}
+    keyed = options.keyed(config, target, power)
     key = artifact_cache.cache_key(data, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
-        artifact = compile_artifact(
-            path, config, content=content, progress=progress or silent, shares=target.shares, power=power, **options
-        )
+        artifact = compile_artifact(path, config, options, content, progress or silent, target.shares, power)
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
     # which model it was, so that --check of an artifact finds it
     known = {"model_suffix": _suffix(path), "model_sha256": hashlib.sha256(data).hexdigest()}
-    artifact = dataclasses.replace(artifact, name=path.stem, config=config, options=artifact.options | known)
+    artifact = replace(artifact, name=path.stem, config=config, options=artifact.options | known)
     executable = Executable(artifact, target, verified=not cached)
     executable.cached = cached
     return executable
@@ -188,13 +191,8 @@ def _check_compiler(path: Path) -> None:
 def compile_artifact(
     path: Path,
     config: Config,
-    *,
+    options: Options,
     content: bytes | None = None,
-    keep_intermediates: bool = False,
-    fast_host: bool = False,
-    proven_only: bool = False,
-    objective: str | None = None,
-    jobs: int = 1,
     progress: Progress = silent,
     shares: bool = False,
     power: Power | None = None,
@@ -208,19 +206,20 @@ def compile_artifact(
 
     start = time.perf_counter()
     progress("importing", 0, 0)
-    source = open_source(path, content, proven_only=proven_only)
+    source = open_source(path, content, proven_only=options.proven_only)
     result, unplaced = None, {}
-    if objective is not None:
+    if options.objective is not None:
         try:
-            result = _placed(source, config, objective, jobs, keep_intermediates, fast_host, progress, shares, power)
+            result = _placed(source, config, options, progress, shares, power)
         except PlacementError as refusal:
-            if objective != "throughput":
+            if options.objective != "throughput":
                 raise
             unplaced = {"unplaced": str(refusal)}  # but what inferences in flight give is worth having
     if result is None:
         result = compile_source(
-            source, config, keep_intermediates=keep_intermediates, fast_host=fast_host, progress=progress
-        )
+            source, config, keep_intermediates=options.keep_intermediates, fast_host=options.fast_host,
+            progress=progress,
+        )  # fmt: skip
     compiled, graph = result.compiled, result.compiled.graph
     return Artifact(
         name=graph.name,
@@ -229,39 +228,37 @@ def compile_artifact(
         steps=tuple(compiled.steps),
         inputs=tuple(result.model.inputs),
         outputs=tuple(result.model.outputs),
-        intermediates=_intermediates(result.model, compiled) if keep_intermediates else (),
+        intermediates=_intermediates(result.model, compiled) if options.keep_intermediates else (),
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
         batch=source.batch,
         states=tuple(compiled.states),
         compile_seconds=time.perf_counter() - start,
         options={
-            "keep_intermediates": keep_intermediates, "fast_host": fast_host, "proven_only": proven_only,
-            "objective": objective, "jobs": jobs, "operators": result.operators(), "moved": result.moved,
-            "rejected": compiled.rejected, **unplaced,
+            **asdict(options), "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
+            **unplaced,
         },
     )  # fmt: skip
 
 
 def _placed(
-    source: Source, config: Config, objective: str, jobs: int, keep_intermediates: bool, fast_host: bool,
-    progress: Progress, shares: bool, power: Power | None,
-) -> CompiledModel | None:  # fmt: skip
+    source: Source, config: Config, options: Options, progress: Progress, shares: bool, power: Power | None
+) -> CompiledModel | None:
     """By the best placement; None if it is no better than leaving to the accelerator all that it takes."""
     from tilewright.jit.place.placed import OBJECTIVES, place_source
     from tilewright.jit.place.settle import settle
 
-    known = next((name for name in OBJECTIVES if name == objective), None)
+    known, jobs = next((name for name in OBJECTIVES if name == options.objective), None), options.jobs
     if known is None:
-        raise CompileError(f"objective {objective}: must be one of {', '.join(OBJECTIVES)}")
+        raise CompileError(f"objective {options.objective}: must be one of {', '.join(OBJECTIVES)}")
     if not (isinstance(jobs, (int, np.integer)) and 1 <= jobs <= MOST_JOBS):
         raise CompileError(f"jobs = {jobs!r}: must be from 1 to {MOST_JOBS} threads of the CPU")
-    if keep_intermediates:
+    if options.keep_intermediates:
         raise CompileError(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
         )
     placed = place_source(source, config, known, progress=progress, jobs=jobs, power=power)
-    settled, compiled = settle(source, placed, fast_host=fast_host, progress=progress, shares=shares)
+    settled, compiled = settle(source, placed, fast_host=options.fast_host, progress=progress, shares=shares)
     return compiled if settled.best.cost < settled.greedy.cost else None
 
 
