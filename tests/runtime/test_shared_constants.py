@@ -78,3 +78,64 @@ def test_the_refusal_is_still_there() -> None:
     options = interpreters.onnxruntime_options()
     with pytest.raises(Exception, match="Attempt to replace the existing tensor"):
         onnxruntime.InferenceSession(_model(decoders=1), options, providers=["CPUExecutionProvider"])
+
+
+def _computed() -> bytes:
+    """Two layer normalisations of one weight that is quantised by the model itself."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    constants: dict[str, object] = {
+        "w": rng.normal(size=8).astype(np.float32), "b": rng.normal(size=8).astype(np.float32),
+        "s": np.float32(0.02), "u": np.uint8(128), "z": np.int8(0),
+    }  # fmt: skip
+    nodes, x = [helper.make_node("QuantizeLinear", ["w", "s", "z"], ["q"])], "x"
+    for k in range(2):
+        nodes += [
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], [f"d{k}"]),
+            helper.make_node("QuantizeLinear", [x, "s", "u"], [f"q{k}"]),
+            helper.make_node("DequantizeLinear", [f"q{k}", "s", "u"], [f"f{k}"]),
+            helper.make_node("LayerNormalization", [f"f{k}", f"d{k}", "b"], [f"y{k}"], axis=-1),
+        ]
+        x = f"y{k}"
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 8])],
+        [helper.make_tensor_value_info(x, TensorProto.FLOAT, [3, 8])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(made.SerializeToString())
+
+
+def _operators() -> bytes:
+    """Two integer convolutions whose weights have one zero point, as tools that merge equal constants leave them."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    weights = {f"w{k}": rng.integers(-127, 128, (4, 4, 1, 1), dtype=np.int8) for k in range(2)}
+    constants: dict[str, object] = {**weights, "s": np.float32(0.02), "u": np.uint8(128), "z": np.int8(0)}
+    nodes, x = [helper.make_node("QuantizeLinear", ["x", "s", "u"], ["q"])], "q"
+    for k in range(2):
+        nodes.append(helper.make_node("QLinearConv", [x, "s", "u", f"w{k}", "s", "z", "s", "u"], [f"q{k}"]))
+        x = f"q{k}"
+    nodes.append(helper.make_node("DequantizeLinear", [x, "s", "u"], ["y"]))
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 3, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 3, 8])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(made.SerializeToString())
+
+
+@pytest.mark.parametrize("how", ["computed", "operators"])
+def test_constants_that_are_computed_and_those_of_operators(how: str) -> None:
+    model = _operators() if how == "operators" else _computed()
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    reference = onnxruntime.InferenceSession(model, plain, providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(1).normal(size=(1, 4, 3, 8) if how == "operators" else (3, 8)).astype(np.float32)
+    (got,) = interpreters.load("onnxruntime", model, "shared")([x])
+    np.testing.assert_allclose(got, reference.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+    with pytest.raises(Exception, match="Attempt to replace the existing tensor"):
+        onnxruntime.InferenceSession(model, interpreters.onnxruntime_options(), providers=["CPUExecutionProvider"])
