@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,26 +109,37 @@ def average_pool_onnx_runtime(
     """
     area = window.kernel[0] * window.kernel[1]
     window = window.meeting(x)
-    uncertain = 0.0
+    doubts = []
     requants = {}
     for n in window.counts(x):
         divisor = area if count_include_pad else n
         requants[n], doubt = _float_average(x, out, n, divisor, x.shape[3], ties_with_zero_point)
-        uncertain = max(uncertain, doubt)
-    _report_floats(layer, x.shape[3], uncertain)
+        doubts.append(doubt)
+    _report_floats(layer, x.shape[3], doubts)
     return layer.emit(AvgPool2D, [x.name], window.result(x), out.quantisation, requants=requants, **vars(window))
 
 
-def _report_floats(layer: Layer, channels: int, uncertain: float) -> None:
+@dataclass(frozen=True)
+class _Doubt:
+    """``share``: of the sums for which equality with ONNX Runtime is not certain. ``sure``: whether some are known to
+    differ: ties, which float32 carries to either side as the order of the values has it."""
+
+    share: float
+    sure: bool
+
+
+def _report_floats(layer: Layer, channels: int, doubts: Sequence[_Doubt]) -> None:
     method = "float32 sums in window order there, integer sums here"
-    exact, bound = (0, 1) if uncertain else (channels, 0)
-    layer.report(LayerExactness(layer.name, layer.semantics, channels, exact, bound, uncertain, method))
+    worst = max(doubt.share for doubt in doubts)
+    exact, bound = (0, 1) if worst else (channels, 0)
+    entry = LayerExactness(layer.name, layer.semantics, channels, exact, bound, worst, method)
+    layer.report(replace(entry, compared=any(doubt.sure for doubt in doubts)))
 
 
 def _float_average(
     x: Operand, tail: Output, count: int, divisor: int, channels: int, inside: bool
-) -> tuple[Requant, float]:
-    """(requant, fraction of sums for which equality with ONNX Runtime is not certain).
+) -> tuple[Requant, _Doubt]:
+    """The requant, and for how many sums equality with ONNX Runtime is not certain.
 
     There: ``rint(float32 sum / divisor / scale_out + zero_point)``, the zero point added before (``inside``) or after
     rounding, the sum over dequantised values in window order.
@@ -157,13 +169,16 @@ def _float_average(
     slack = (count + 4) * 2.0**-24 * (255.0 * count * float(ratio) + abs(out.zero_point) + 1)
     real = sums * (x.scale / divisor / out.scale) + out.zero_point
     between = (real > tail.lo) & (real < tail.hi)
-    doubtful = between & (np.abs(real - np.floor(real) - 0.5) <= slack)
-    doubt = 0.0 if exact_floats and tuned.exact.all() else max(float(doubtful.mean()), tuned.worst)
+    off = np.abs(real - np.floor(real) - 0.5)
+    doubt, sure = 0.0, False
+    if not (exact_floats and tuned.exact.all()):
+        doubt = max(float((between & (off <= slack)).mean()), tuned.worst)
+        sure = bool((between & (off <= 2.0**-40 * (np.abs(real) + 1))).any())
     if inside:
         after = np.clip(np.rint(value) + out.zero_point, tail.lo, tail.hi)
         doubt = max(doubt, float((after != wanted).mean()))
     bias = np.full(channels, moved - x.zero_point * count)
-    return replace(tuned_requant(tuned, bias, tail), zero_point=zero_point), doubt
+    return replace(tuned_requant(tuned, bias, tail), zero_point=zero_point), _Doubt(doubt, sure)
 
 
 def summed(layer: Layer, x: Operand, gone: set[int], requant: Requant, out: Output) -> Operand:
@@ -184,7 +199,7 @@ def float_sum(layer: Layer, x: Operand, gone: set[int], mean: bool, out: Output)
     count = math.prod(x.shape[axis] for axis in gone)
     channels = 1 if 3 in gone else x.shape[3]
     requant, doubt = _float_average(x, out, count, count if mean else 1, channels, inside=False)
-    _report_floats(layer, channels, doubt)
+    _report_floats(layer, channels, [doubt])
     return summed(layer, x, gone, requant, out)
 
 

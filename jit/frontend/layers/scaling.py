@@ -113,6 +113,7 @@ def float_requant(
             tuned.worst,
             "float32 scaling, thresholds compared over all reachable accumulators",
             tuple(int(c) for c in np.flatnonzero(~tuned.exact)),
+            compared=True,
         )
     )
     return tuned_requant(tuned, bias, tail)
