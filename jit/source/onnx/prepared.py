@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
+from tilewright.jit.source.onnx import folded
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import InterpreterError
 
@@ -72,6 +73,8 @@ class Prepared:
         self.path = path
         self.file = marked(model)
         self.model = optimised(path, self.file, "extended")
+        if fixed := folded.foldable(self.model):
+            folded.replace(self.model, fixed, run_once(path, folded.part(self.model, fixed), {}))
         graph = self.model.graph
         self._initializers = {tensor.name: tensor for tensor in graph.initializer}
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -118,14 +121,18 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
     probe.CopyFrom(model)
     del probe.graph.output[:]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
-    try:
-        session = _session(probe.SerializeToString(), "disabled")
-        values = session.run(None, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
-    except Exception as error:  # ONNX Runtime's errors have no common public base
-        raise refused(path, error) from error
+    values = run_once(path, probe, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
     for name, value in zip(made, values, strict=True):
         types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
     return types
+
+
+def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[Any]:
+    """All outputs of a model that is not optimised any further. Raises ModelError."""
+    try:
+        return list(_session(model.SerializeToString(), "disabled").run(None, inputs))
+    except Exception as error:  # ONNX Runtime's errors have no common public base
+        raise refused(path, error) from error
 
 
 def optimised(path: Path, model: Any, level: _Level) -> Any:
@@ -199,12 +206,13 @@ def _declared(value: Any) -> tuple[str, tuple[int, ...]]:
 
 def parse_node(index: int, proto: Any) -> Node:
     """A node of the protobuf at a position in its graph."""
-    captured = tuple(dict.fromkeys(t for a in proto.attribute for g in _subgraphs(a) for t in _free(g)))
+    captured = tuple(dict.fromkeys(t for a in proto.attribute for g in subgraphs(a) for t in _free(g)))
     names, origin = (tuple(proto.input), tuple(proto.output)), positions(proto.name)
     return Node(index, proto.op_type, proto.domain, *names, captured, origin, proto)
 
 
-def _subgraphs(attribute: Any) -> list[Any]:
+def subgraphs(attribute: Any) -> list[Any]:
+    """The graphs that an attribute has: branches, or the body of a loop."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
@@ -213,7 +221,7 @@ def _free(graph: Any) -> list[str]:
     known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     found: list[str] = []
     for node in graph.node:
-        inner = [t for a in node.attribute for g in _subgraphs(a) for t in _free(g)]
+        inner = [t for a in node.attribute for g in subgraphs(a) for t in _free(g)]
         found += [t for t in (*node.input, *inner) if t and t not in known]
         known |= set(node.output)
     return found + [v.name for v in graph.output if v.name not in known]

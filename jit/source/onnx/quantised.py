@@ -284,6 +284,26 @@ def max_pool(site: Site) -> str:
     return pool.max_pool(site, x, window(site, site.input(0), site.node.outputs[0]), Output(x.quantisation))
 
 
+def clamp(site: Site) -> None:
+    """Clip and Relu of an 8-bit tensor as it is: how values of fewer bits are written."""
+    name = site.input(0)
+    dtype = site.prepared.types[name][0]
+    moved = 128 if dtype == "uint8" else 0
+    relu = site.node.kind == "Relu"
+    low, high = (
+        int(site.constant(position).reshape(())) - moved if site.has(position) else default
+        for position, default in ((1, -moved if relu else -128), (2, 127))
+    )
+    if low > high:
+        raise Unsupported(f"Clip to {low + moved}..{high + moved}")
+    site.report_exact(site.values.chip(name).shape[3], "a clamp")
+
+    def clamped(x: Operand) -> str:
+        return elementwise.requantize(site, x, Output(x.quantisation, low, high))
+
+    site.values.set_function(site.node.outputs[0], name, clamped)
+
+
 def pad(site: Site) -> str:
     """Pad of an 8-bit tensor with a constant of its own kind."""
     name = site.input(0)
@@ -322,6 +342,9 @@ def lower(site: Site) -> None:
         return
     if node.kind in reduce.EXTREMES:
         reduce.extreme(site, site.input(0), node.outputs[0])
+        return
+    if node.kind in ("Clip", "Relu"):
+        clamp(site)
         return
     rule = RULES.get(node.kind)
     if rule is None:

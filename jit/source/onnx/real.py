@@ -74,6 +74,8 @@ class Stretch:
             self._set_sums(node.outputs[0], integer.RULES[node.kind](site))
         elif node.kind in integer.STEPS and any(name in self.sums for name in node.inputs):
             self._scale_sums(site)
+        elif node.kind == "Concat" and self._are_alike(site):
+            self._join(site)
         elif node.kind in RULES:
             real = Real(site, finish=RULES[node.kind](self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
@@ -167,6 +169,24 @@ class Stretch:
         site.values.specs["real", name] = held
         return "real", name
 
+    def made(self, site: Site, position: int) -> Callable[[Output], Operand]:
+        """An operand of a node that only chooses among elements: an 8-bit tensor, or one that is computed, which is
+        quantised ahead of the node instead of behind it."""
+        x = self._real(site, position)
+        if x.finish is None:
+            held = self.operand(site, position)
+            return lambda _: held
+        if x.moved:
+            raise Unsupported(f"{site.node.kind} of a float32 result that is moved and not quantised in between")
+
+        def computed(out: Output) -> Operand:
+            assert x.finish is not None
+            low, high = (quantized(v, out.quantisation) for v in (x.low, x.high))
+            tensor = x.finish(replace(out, lo=max(out.lo, min(low, out.hi)), hi=min(out.hi, max(high, out.lo))))
+            return Operand(tensor, site.builder.tensors[tensor].shape, out.quantisation)
+
+        return computed
+
     def _scale_sums(self, site: Site) -> None:
         name = next(t for t in site.node.inputs if t in self.sums)
         sums = integer.step(self.sums[name], site, next((t for t in site.node.inputs if t != name), ""))
@@ -188,10 +208,37 @@ class Stretch:
         hand_on(site.builder, site.values, node, x.key, key)
         self.reals[node.outputs[0]] = replace(x, site=site, key=key)
 
+    def _are_alike(self, site: Site) -> bool:
+        """Whether all operands are 8-bit tensors with the same numbers, of which something else is made than others."""
+        found = [self.reals.get(name) for name in site.node.inputs]
+        readers = site.prepared.readers.get(site.node.outputs[0], ())
+        return all(node.kind != "QuantizeLinear" for node in readers) and all(
+            x is not None and x.finish is None and (x.low, x.high) == (-math.inf, math.inf)
+            and found[0] is not None and x.numbers == found[0].numbers
+            for x in found
+        )  # fmt: skip
+
+    def _join(self, site: Site) -> None:
+        x, names = self._real(site, 0), site.node.inputs
+        key = self._declare(site, x, site.node.outputs[0])
+        parts = [self.operand(site, position) for position in range(len(names))]
+        site.values.set_result(key, quantised.joined(site, names, parts, Output(parts[0].quantisation)))
+        self.reals[site.node.outputs[0]] = replace(x, site=site, key=key)
+
     def _max_pool(self, site: Site) -> None:
-        """The largest of dequantised values is the dequantised largest, clamped or not."""
-        x = self._held(site)
+        """The largest of dequantised values is the dequantised largest, clamped or not; of computed ones, which are
+        yet to be quantised, the largest of what QuantizeLinear makes of them: it never decreases."""
         over = quantised.window(site, site.input(0), site.node.outputs[0])
+        x = self._real(site, 0)
+        if x.finish is not None and not x.moved:
+            computed = self.made(site, 0)
+
+            def finish(out: Output) -> str:
+                return pool.max_pool(site, computed(out), over, Output(out.quantisation))
+
+            self.reals[site.node.outputs[0]] = Real(site, finish=finish, low=x.low, high=x.high)
+            return
+        x = self._held(site)
         key = self._declare(site, x, site.node.outputs[0])
         site.values.set_chip(key, pool.max_pool(site, self._operand(x), over, Output(self._operand(x).quantisation)))
         self.reals[site.node.outputs[0]] = replace(x, site=site, key=key)

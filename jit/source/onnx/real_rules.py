@@ -34,13 +34,16 @@ from tilewright.jit.source.onnx.weights import (
 
 
 class Stretch(Protocol):
-    """Operands of a node that are 8-bit tensors, dequantised and nothing more; all methods raise Unsupported."""
+    """Operands of a node that are 8-bit tensors, dequantised and nothing more, or (``made``) yet to be quantised; all
+    methods raise Unsupported."""
 
     def key(self, site: Site, position: int) -> object: ...
 
     def numbers(self, site: Site, position: int) -> Quantisation: ...
 
     def operand(self, site: Site, position: int) -> Operand: ...
+
+    def made(self, site: Site, position: int) -> Callable[[Output], Operand]: ...
 
 
 Rule = Callable[[Stretch, Site], Finish]
@@ -192,13 +195,14 @@ def _extreme(stretch: Stretch, site: Site) -> Finish:
 def _concat(stretch: Stretch, site: Site) -> Finish:
     positions = range(len(site.node.inputs))
     fixed = {p: _number(site, p) for p in positions if _is_fixed(site, p)}
-    inputs = {p: stretch.operand(site, p) for p in positions if p not in fixed}
-    names = [site.input(p) for p in inputs]
+    computed = {p: stretch.made(site, p) for p in positions if p not in fixed}
+    names = [site.input(p) for p in computed]
 
     def finish(out: Output) -> str:
         q = out.quantisation
-        made = {p: quantised.image(site, site.input(p), _steps(v, out), q) for p, v in fixed.items()}
-        return quantised.joined(site, names, [(inputs | made)[p] for p in positions], out)
+        parts = {p: quantised.image(site, site.input(p), _steps(v, out), q) for p, v in fixed.items()}
+        parts |= {p: made(out) for p, made in computed.items()}
+        return quantised.joined(site, names, [parts[p] for p in positions], out)
 
     return finish
 

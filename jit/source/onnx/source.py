@@ -25,7 +25,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
-from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised
+from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised, otherwise_quantised
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
@@ -176,8 +176,8 @@ class OnnxSource(Source):
             return
         for tensor in (*unit.inputs, *unit.outputs):
             if not self.prepared.is_eight_bit(tensor):
-                dtype = self.prepared.types[tensor][0]
-                raise Unsupported(f"{self.operators[unit.lead].kind} with a tensor of type {dtype}")
+                plain = f"{self.operators[unit.lead].kind} with a tensor of type {self.prepared.types[tensor][0]}"
+                raise Unsupported(otherwise_quantised(self.prepared, unit) or plain)
         if len(unit.inputs) == 1 and functions.takes(self.prepared, unit, self._channel_axis(unit.inputs[0], values)):
             self._look_up(unit, values)
             return

@@ -40,6 +40,15 @@ def is_dequantised(prepared: Prepared, node: Node) -> bool:
     return node.inputs[0] in prepared.constants or prepared.is_eight_bit(node.inputs[0])
 
 
+def otherwise_quantised(prepared: Prepared, unit: Unit) -> str | None:
+    """In which way a unit is quantised that the accelerator has not; None for others."""
+    if any(node.kind == "DynamicQuantizeLinear" for node in unit.nodes):
+        return "dynamic quantisation: scales that are computed for every input"
+    made = (prepared.types[t][0] for node in unit.nodes for t in node.makes)
+    wide = next((dtype for dtype in made if dtype in ("int16", "uint16")), None)
+    return None if wide is None else f"activations quantised to {wide}; the accelerator's have 8 bits"
+
+
 class _Sets:
     """Disjoint sets of node indices."""
 
