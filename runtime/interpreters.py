@@ -187,7 +187,7 @@ class _OnnxRuntime:
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         _check_count(len(self._names), inputs)
-        return [np.asarray(y) for y in self._session.run(None, dict(zip(self._names, inputs)))]
+        return [np.asarray(y) for y in self._session.run(None, dict(zip(self._names, map(np.asarray, inputs))))]
 
 
 def _check_count(takes: int, inputs: Sequence[Array]) -> None:

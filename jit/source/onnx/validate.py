@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
-from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
+from tilewright.jit.source.onnx.prepared import marked, parse_node, refused, subgraphs
 from tilewright.runtime import interpreters
 
 FLOAT_HINT = (
@@ -16,6 +16,17 @@ FLOAT_HINT = (
     "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
+
+#: operators of their makers' own domains that quantise, and what to do
+_FOREIGN = (
+    (("Quant", "IntQuant", "BipolarQuant", "FloatQuant", "Trunc"),
+     "quantised as QONNX ({}); export it with QuantizeLinear and DequantizeLinear, from Brevitas by export_onnx_qcdq"),
+    (("VitisQuantizeLinear", "VitisDequantizeLinear", "ExtendedQuantizeLinear", "ExtendedDequantizeLinear",
+      "BFPQuantizeDequantize", "MXQuantizeDequantize"),
+     "quantised by operators of AMD Quark's own ({}); quantise the float model with its configuration XINT8 or A8W8"),
+)  # fmt: skip
+_BLOCKS = ("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized")  #: of 4 bits and fewer, beside float activations
+_ONNX_RUNTIME = ("", "ai.onnx", "com.microsoft")  #: domains with kernels in it
 
 
 def read(path: Path, content: bytes | None = None) -> Any:
@@ -35,6 +46,8 @@ def read(path: Path, content: bytes | None = None) -> Any:
         raise ModelError(
             f"{path}: corrupt or truncated .onnx file: {_first_line(error)}; download or export it again"
         ) from error
+    model = _inlined(model)
+    _fix_initial(model)
     _open_dimensions(model.graph)
     _sort(model.graph)
     try:
@@ -46,6 +59,33 @@ def read(path: Path, content: bytes | None = None) -> Any:
 
 def _first_line(error: Exception) -> str:
     return interpreters.first_line(error).rstrip(".")
+
+
+def _inlined(model: Any) -> Any:
+    """The model with its local functions in place of their calls, as ONNX Runtime does first."""
+    if not model.functions:
+        return model
+    from onnx import checker, inliner
+
+    try:
+        return inliner.inline_local_functions(model)
+    except (
+        RuntimeError,
+        checker.ValidationError,
+    ):  # functions that call themselves, or lack an input: ONNX Runtime says so
+        return model
+
+
+def _fix_initial(model: Any) -> None:
+    """Up to IR version 3 every constant is declared as an input, too, which nobody can give."""
+    if model.ir_version >= 4:
+        return
+    initial = {tensor.name for tensor in model.graph.initializer}
+    given = [value for value in model.graph.input if value.name not in initial]
+    if len(given) < len(model.graph.input):
+        del model.graph.input[:]
+        model.graph.input.extend(given)
+        model.ir_version = 4
 
 
 def _ask_onnx_runtime(path: Path, model: Any) -> None:
@@ -95,20 +135,38 @@ def _names(graph: Any) -> Iterator[object]:
 
 def operator_form(model: Any) -> list[str]:
     """Operators of the file that compute on integers by themselves, rather than between Q and DQ nodes."""
-    kinds = {node.op_type for node in model.graph.node}
+    kinds = _kinds(model.graph)
     return sorted(k for k in kinds if k.startswith("QLinear") or k.endswith("Integer") or k == "QGemm")
 
 
 def is_quantised(model: Any) -> bool:
-    """Whether anything of the main graph is."""
-    kinds = {node.op_type for node in model.graph.node}
+    """Whether anything of it is, branches and bodies of loops included."""
+    kinds = _kinds(model.graph)
     return bool(kinds.intersection(_QUANTISED) or operator_form(model))
 
 
+def _kinds(graph: Any, domains: tuple[str, ...] = ()) -> set[str]:
+    """Of all nodes, those of branches and of bodies of loops included, except those of ``domains``."""
+    found = set()
+    for node in graph.node:
+        if node.domain not in domains:
+            found.add(node.op_type)
+        found.update(kind for a in node.attribute for part in subgraphs(a) for kind in _kinds(part, domains))
+    return found
+
+
 def refuse_float(path: Path, model: Any) -> None:
-    """Raises ModelError for a model without anything quantised."""
-    if not is_quantised(model):
-        raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
+    """Raises ModelError for a model without anything quantised, or quantised in ways that ONNX itself has not."""
+    foreign = _kinds(model.graph, _ONNX_RUNTIME)
+    for known, what in _FOREIGN:
+        if named := sorted(foreign.intersection(known)):
+            raise ModelError(f"{path}: {what.format(', '.join(named))}")
+    if is_quantised(model):
+        return
+    if blocks := sorted(_kinds(model.graph).intersection(_BLOCKS)):
+        hint = FLOAT_HINT.replace("quantise it", "quantise the float model", 1)
+        raise ModelError(f"{path}: only weights are quantised, in blocks ({', '.join(blocks)}); {hint}")
+    raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
 
 
 def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
