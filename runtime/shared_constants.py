@@ -52,12 +52,12 @@ class _Separation:
         """The nodes, copies ahead of their readers; constants are added to the graph."""
         for node in self._graph.node:
             computed = any(self._makers.get(name) is node for name in node.output)
-            for place, name in enumerate(() if computed else node.input):
+            for place, name in enumerate(node.input):
                 if name in self._decoders:
                     if name in self._taken:
                         node.input[place] = self._copy(self._decoders[name])
                     self._taken.add(name)
-                elif name in self._eights:
+                elif name in self._eights and not computed:  # else when somebody reads what is computed of it
                     node.input[place] = self._own(name)
             if node.output and node.output[0] in self._decoders:
                 self._claim(node)

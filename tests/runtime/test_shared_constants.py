@@ -80,8 +80,9 @@ def test_the_refusal_is_still_there() -> None:
         onnxruntime.InferenceSession(_model(decoders=1), options, providers=["CPUExecutionProvider"])
 
 
-def _computed() -> bytes:
-    """Two layer normalisations of one weight that is quantised by the model itself."""
+def _computed(handed_on: bool) -> bytes:
+    """Two layer normalisations of one weight that is quantised by the model itself, or of one that is handed on and
+    quantised again."""
     from onnx import TensorProto, helper, numpy_helper
 
     rng = np.random.default_rng(0)
@@ -90,9 +91,17 @@ def _computed() -> bytes:
         "s": np.float32(0.02), "u": np.uint8(128), "z": np.int8(0),
     }  # fmt: skip
     nodes, x = [helper.make_node("QuantizeLinear", ["w", "s", "z"], ["q"])], "x"
+    if handed_on:
+        constants["z1"], constants["v"] = np.int8(0), rng.integers(-127, 128, 8, dtype=np.int8)
+        nodes = [
+            helper.make_node("DequantizeLinear", ["v", "s", "z"], ["d0"]),
+            helper.make_node("Identity", ["d0"], ["handed"]),
+            helper.make_node("QuantizeLinear", ["handed", "s", "z1"], ["q"]),
+        ]
     for k in range(2):
+        if not (handed_on and k == 0):
+            nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z1" if handed_on else "z"], [f"d{k}"]))
         nodes += [
-            helper.make_node("DequantizeLinear", ["q", "s", "z"], [f"d{k}"]),
             helper.make_node("QuantizeLinear", [x, "s", "u"], [f"q{k}"]),
             helper.make_node("DequantizeLinear", [f"q{k}", "s", "u"], [f"f{k}"]),
             helper.make_node("LayerNormalization", [f"f{k}", f"d{k}", "b"], [f"y{k}"], axis=-1),
@@ -128,9 +137,9 @@ def _operators() -> bytes:
     return bytes(made.SerializeToString())
 
 
-@pytest.mark.parametrize("how", ["computed", "operators"])
+@pytest.mark.parametrize("how", ["computed", "handed on", "operators"])
 def test_constants_that_are_computed_and_those_of_operators(how: str) -> None:
-    model = _operators() if how == "operators" else _computed()
+    model = _operators() if how == "operators" else _computed(how == "handed on")
     plain = onnxruntime.SessionOptions()
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     reference = onnxruntime.InferenceSession(model, plain, providers=["CPUExecutionProvider"])
