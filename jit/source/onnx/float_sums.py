@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Output, Quantisation, Weights
+from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
+from tilewright.jit.frontend.layers import pairwise
+from tilewright.jit.graph import Maximum
 from tilewright.jit.numbers import reachable
 from tilewright.jit.source.onnx.site import Site
 
@@ -28,12 +30,13 @@ _MOST = 1 << 30  #: largest bias in units of the sum
 @dataclass(frozen=True)
 class FloatSums:
     """``weights``: with what is whole of the bias. ``bias``: (OC,), all of it, as float32 has it. ``usual``: whether it
-    is given in units of the sum, as quantisers write it."""
+    is given in units of the sum, as quantisers write it. ``slope``: what the sums are multiplied by, in float32."""
 
     x: Quantisation
     weights: Weights
     bias: NDArray[np.float64]
     usual: bool
+    slope: float = 1.0
 
     @classmethod
     def of(
@@ -52,14 +55,18 @@ class FloatSums:
     def _unit(self) -> NDArray[np.float64]:
         return self.x.scale * self.weights.scales
 
+    def sloped(self) -> Weights:
+        """The weights, with scales that the output stage starts from."""
+        return replace(self.weights, scales=self.weights.scales * self.slope)
+
     def to(self, out: Output) -> Output:
         """``out`` with the stage that quantises these sums: all of them float32 numbers, each rounded once."""
         unit, whole, bias = (v[:, None] for v in (self._unit, self.weights.bias, self.bias))
-        step = np.float32(out.quantisation.scale)
+        step, slope = np.float32(out.quantisation.scale), np.float32(self.slope)
 
         def stage(acc: NDArray[np.int64], _scale: object, zero_point: int, lo: int, hi: int) -> NDArray[np.int64]:
             with np.errstate(over="ignore"):  # beyond float32 there is no level any more
-                value = ((acc - whole) * unit + bias).astype(np.float32) / step
+                value = ((acc - whole) * unit + bias).astype(np.float32) * slope / step
             return np.rint(np.clip(value, lo - zero_point, hi - zero_point)).astype(np.int64) + zero_point
 
         return replace(out, stage=stage)
@@ -72,8 +79,8 @@ class FloatSums:
         taps = self.weights.values.reshape(len(self._unit), -1).astype(np.int64)
         far = max(127 - self.x.zero_point, 128 + self.x.zero_point)
         reach = np.abs(taps).sum(axis=1) * far + np.abs(self.bias) / self._unit
-        # each term has three roundings behind it and as many as there are terms ahead; one is the quotient's
-        slack = (np.count_nonzero(taps, axis=1) + 4) * _EPSILON * 1.001 * reach
+        # each term has three roundings behind it and as many as there are terms ahead; two are slope's and quotient's
+        slack = (np.count_nonzero(taps, axis=1) + 4 + (self.slope != 1)) * _EPSILON * 1.001 * reach
         slack[self._never_rounds(reach)] = 0
         near = self._near_ties(taps, slack, out)
         entry = site.builder.exactness[-1]
@@ -86,7 +93,7 @@ class FloatSums:
                 f"a bias with a scale or zero point of its own, beside which ONNX Runtime's float32 sums may round "
                 f"otherwise ({100 * near.max():.2g} % of the sums that a channel can reach)"
             )
-        step = self._unit / out.quantisation.scale
+        step = self._unit * self.slope / out.quantisation.scale
         site.builder.exactness[-1] = replace(
             entry,
             exact=sure,
@@ -100,14 +107,16 @@ class FloatSums:
     def _never_rounds(self, reach: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Channels whose terms are so many multiples of one power of two that float32 has all sums of some."""
         grain = np.minimum(_grain(self._unit), np.where(self.bias == 0, np.inf, _grain(self.bias)))
-        return np.asarray((reach * self._unit <= np.ldexp(grain, _BITS)) & (grain >= _LEAST))
+        fine = _grain(np.asarray(float(np.float32(self.slope))))  # the slope takes digits as well
+        exact = (reach * self._unit <= np.ldexp(grain, _BITS)) & (grain * fine >= _LEAST)
+        return np.asarray(exact & (reach * self._unit * self.slope <= np.ldexp(grain * fine, _BITS)))
 
     def _near_ties(self, taps: NDArray[np.int64], slack: NDArray[np.float64], out: Output) -> NDArray[np.float64]:
         """(OC,): the share of a channel's sums that are so near a tie that float32 may carry them across."""
         q = out.quantisation
         low, high = (v[:, None] for v in reachable(taps.T, -self.x.zero_point * taps.sum(axis=1)))
         levels = np.arange(out.lo + 1, out.hi + 1) - q.zero_point - 0.5
-        ties = (levels[None] * q.scale - self.bias[:, None]) / self._unit[:, None]
+        ties = (levels[None] * (q.scale / float(np.float32(self.slope))) - self.bias[:, None]) / self._unit[:, None]
         room = (slack + np.abs(ties).max(axis=1, initial=0) * 2.0**-50)[:, None]
         first, last = np.maximum(np.ceil(ties - room), low), np.minimum(np.floor(ties + room), high)
         count = np.maximum(last - first + 1, 0).sum(axis=1)
@@ -127,9 +136,29 @@ Finish = Callable[[Output], str]
 def finished(site: Site, sums: FloatSums, lower: Callable[[Weights, Output], str]) -> Finish:
     """What lowers the layer once its result's numbers are known, and says what is known of its integers."""
 
-    def finish(out: Output) -> str:
-        tensor = lower(sums.weights, sums.to(out))
-        sums.state(site, out)
+    def made(variant: FloatSums, out: Output) -> str:
+        tensor = lower(variant.sloped(), variant.to(out))
+        variant.state(site, out)
         return tensor
 
-    return finish
+    slope = _slope(site)
+    if slope is None:
+        return lambda out: made(sums, out)
+
+    def leaky(out: Output) -> str:
+        """The greater of the sum and of its share, each quantised first, which never decreases."""
+        tensors = [made(variant, out) for variant in (sums, replace(sums, slope=slope))]
+        a, b = (Operand(t, site.builder.tensors[t].shape, out.quantisation) for t in tensors)
+        return pairwise.extreme(site, Maximum, a, b, out)
+
+    return leaky
+
+
+def _slope(site: Site) -> float | None:
+    """Of a LeakyRelu that ONNX Runtime has fused into the layer; raises Unsupported for one that is no maximum."""
+    if site.node.attribute("activation", "") != "LeakyRelu":
+        return None
+    slope = float(np.float32(site.node.attribute("activation_params", [0.01])[0]))
+    if not 0 < slope < 1:
+        raise Unsupported(f"LeakyRelu with the slope {slope}")
+    return slope

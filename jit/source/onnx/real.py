@@ -272,6 +272,6 @@ def _activation(site: Site) -> tuple[float, float]:
         return 0.0, math.inf
     if kind == "Clip" and len(parameters) == 2:
         return float(parameters[0]), float(parameters[1])
-    if kind:
+    if kind and kind != "LeakyRelu":  # of which the rule has made a maximum
         raise Unsupported(f"the activation {kind}")
     return -math.inf, math.inf

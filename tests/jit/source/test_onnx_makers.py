@@ -109,3 +109,30 @@ def test_why_activations_of_16_bits_and_of_computed_scales_stay_on_the_cpu(tmp_p
     b.output(b.op("Mul", [b.op("Cast", [product], to=1), "s"]), (3, 5))
     _, built = compared(b.save(tmp_path / "dynamic.onnx"))
     assert set(interpreted(built).values()) == {"dynamic quantisation: scales that are computed for every input"}
+
+
+@pytest.mark.parametrize("powers", [False, True], ids=["any scale", "powers of two"])
+@pytest.mark.parametrize("slope", [0.01, 26 / 256, 0.75])
+def test_leaky_relu_that_is_quantised_behind_it_alone(tmp_path: Path, slope: float, powers: bool) -> None:
+    """ONNX Runtime fuses it into a float32 convolution, of which nothing is rounded with scales of powers of two."""
+    b = NetBuilder(19, "int8")
+    x = b.real_input(IMAGE, 2.0**-6 if powers else 0.0217, -9)
+    values = b.constant(b.rng.integers(-127, 128, (6, 8, 3, 3)).astype(np.int8))
+    weights = b.dequantise(values, 2.0**-7 if powers else 0.0123, np.int8(0))
+    y = b.op("Conv", [x.name, weights], kernel_shape=[3, 3], pads=[1] * 4)
+    result = b.pair(b.op("LeakyRelu", [y], alpha=slope), (1, 6, *IMAGE[2:]), 2.0**-2 if powers else 0.171, 5)
+    b.output(result.name, result.shape)
+    _, built = compared(b.save(tmp_path / "m.onnx"), count=8)
+    assert sorted(kinds(built)) == ["Conv2D", "Conv2D", "Maximum"], interpreted(built)
+    if powers and slope != 0.01:
+        assert all(layer.proven for layer in built.exactness)
+
+
+@pytest.mark.parametrize("slope", [-0.5, 1.5])
+def test_leaky_relu_that_is_no_maximum_stays_on_the_cpu(tmp_path: Path, slope: float) -> None:
+    b = NetBuilder(19, "int8")
+    y = b.op("LeakyRelu", [b.conv(b.real_input(IMAGE), 6)], alpha=slope)
+    result = b.pair(y, (1, 6, 8, 7), 0.171, 5)
+    b.output(result.name, result.shape)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not kinds(built)
