@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules, reduce
 from tilewright.jit.source.tflite import dilation, moves, rules, tables
 from tilewright.pages import write
 
 PAGE = "operators.md"
+#: the operators that a rule's docstring begins with; the page has them in a column of their own
+_NAMES = re.compile(r"^[A-Z][A-Z_0-9]{2,}(?:(?:, | and )[A-Z][A-Z_0-9]{2,})*(?:[:,]? |$)")
 #: what its rule lowers it to: cycles of GEMM or ALU per vector of BLOCK_OUT results, in steady state
 COSTS: dict[str, str] = {
     "convolution": "GEMM: KH x KW x ceil(IC / BLOCK_IN)",
@@ -82,8 +85,9 @@ def _tflite() -> Iterator[str]:
     yield "| operator | cycles per vector | what is taken |"
     yield "|---|---|---|"
     joined = dict.fromkeys((dilation.DEAL, dilation.GATHER), dilation.Dilated.lower)
-    for name, rule in sorted({**rules.RULES, **joined}.items()):
-        yield f"| {name} | {COSTS[TFLITE[name]]} | {(rule.__doc__ or '').partition(chr(10))[0].rstrip('.')} |"
+    taken = {**rules.RULES, **joined}
+    said = {name: (rule.__doc__ or "").partition("\n")[0].rstrip(".") for name, rule in taken.items()}
+    yield from _rows((name, COSTS[TFLITE[name]], _NAMES.sub("", text)) for name, text in sorted(said.items()))
 
 
 def _onnx() -> Iterator[str]:
@@ -95,8 +99,19 @@ def _onnx() -> Iterator[str]:
         "int32 sums, scaled": set(integer.RULES),
         "of one tensor and numbers": set(functions.KINDS),
     }
-    for name in sorted(set().union(*forms.values())):
-        yield f"| {name} | {COSTS[ONNX[name]]} | {', '.join(form for form in forms if name in forms[form])} |"
+    names = sorted(set().union(*forms.values()))
+    yield from _rows(
+        (name, COSTS[ONNX[name]], ", ".join(form for form in forms if name in forms[form])) for name in names
+    )
+
+
+def _rows(operators: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """A row for all operators, of (name, cost, text), of which the same is said."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, *said in operators:
+        alike.setdefault((said[0], said[1]), []).append(name)
+    for (cost, text), names in alike.items():
+        yield f"| {', '.join(names)} | {cost} | {text} |"
 
 
 if __name__ == "__main__":
