@@ -90,7 +90,7 @@ def table(reports: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def path_table(report: Mapping[str, Any], count: int = 12) -> str:
+def path_table(report: Mapping[str, Any], count: int = 6) -> str:
     """The worst paths of a report as a Markdown table, one per pair of units."""
     lines = [f"| from | to | ns at {JUDGED} | ns in cells | nets | levels | carries | ends at |", "|---" * 8 + "|"]
     for path in report["paths"][:count]:
