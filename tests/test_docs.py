@@ -62,3 +62,34 @@ def test_errors_have_their_way_out() -> None:
     assert "## ConfigError" in text
     assert r"| ‹path›: is a compiled artifact, not a model | load it with tilewright.load |" in text
     assert "## AssemblyError" in text
+
+
+PAGES = [*sorted(DOCS.rglob("*.md")), *sorted(REPOSITORY.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Also those of pages that are not on the site, to files and headings of which Sphinx knows nothing."""
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
+    for name, _, heading in links:
+        if not name.startswith(("http:", "https:", "mailto:")):
+            target = page.parent / name if name else page
+            assert target.exists(), name
+            assert not heading or heading in headings(target), f"{name}#{heading}"
+
+
+def headings(page: Path) -> set[str]:
+    """What a link may name behind the ``#``: headings as MyST and the hosts of repositories write them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    titles = (re.sub(r"[^\w\- ]", "", title.lower()) for title in re.findall(r"^#+ (.*)$", text, re.M))
+    return {title.strip().replace(" ", "-") for title in titles}
+
+
+def test_commands_that_the_pages_quote_have_these_options() -> None:
+    helps = {part.partition("\n")[0]: part for part in generated.commands().split("\n## ")[1:]}
+    text = "".join(page.read_text() for page in PAGES).replace("\\\n", " ").replace("\\|", " ")
+    quoted = re.findall(r"tilewright ((?:(?:config|models|hw) )?[a-z]+)\b([^\n`|]*)", text)
+    found = {(name, option) for name, rest in quoted for option in re.findall(r"(?<!\S)--[a-z-]+", rest)}
+    known = {(name, option) for name, option in found if f"tilewright {name}" in helps}
+    assert len(known) > 40
+    assert [each for each in sorted(known) if each[1] not in helps[f"tilewright {each[0]}"]] == []
