@@ -37,14 +37,14 @@ PLAIN_WIDTH = 110  #: columns where the output is no terminal
 MARGIN = 8  #: columns for an engine's name
 
 
-def expected_outputs(x: NDArray[np.int8]) -> NDArray[np.int8] | None:
+def expected_outputs(x: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
     """What ONNX Runtime computes; None where it is not installed."""
     if find_spec("onnxruntime") is None:
         return None
     return reference_outputs(HERE / "digits.onnx", [x])[0]
 
 
-def run_with_progress(exe: Any, x: NDArray[np.int8], console: Console) -> tuple[NDArray[np.int8], Report]:
+def run_with_progress(exe: Any, x: NDArray[np.uint8], console: Console) -> tuple[NDArray[np.uint8], Report]:
     """Run all images on the device under a progress bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
@@ -98,7 +98,7 @@ def timeline(report: Report, width: int) -> list[Text]:
     return lines
 
 
-def show(report: Report, y: NDArray[np.int8], labels: NDArray[np.int8], expected: Any, console: Console) -> bool:
+def show(report: Report, y: NDArray[np.uint8], labels: NDArray[np.uint8], expected: Any, console: Console) -> bool:
     """Print the whole result; returns whether every integer equals ONNX Runtime's (or there is none to compare)."""
     print_report(report, console)
     right = int((y.argmax(1) == labels).sum())

@@ -3,10 +3,10 @@
     python examples/digits/train.py [--directory DIR] [--epochs N]
 
 A residual CNN of 6.5 k parameters on scikit-learn's bundled 8x8 digits, trained in plain NumPy (half a
-minute on one core) and quantised after training to an int8 QDQ model as ONNX Runtime's quantiser writes
-them: per-tensor activations, per-channel symmetric weights, int32 biases, each ReLU folded into the clamp
-of the QuantizeLinear that follows it. Input and output of the model are int8, so that results can be
-compared bit for bit.
+minute on one core) and quantised after training to a QDQ model as ``tilewright quantize`` makes them:
+uint8 activations, which ONNX Runtime has integer kernels for on any CPU, int8 weights per channel, int32
+biases, each ReLU folded into the clamp of the QuantizeLinear that follows it; and scales for which layers
+are proven exact. Input and output of the model are uint8, so that results can be compared bit for bit.
 
 Training runs in float64 with fixed seeds: the arithmetic library's order of summation then stays below
 what survives rounding to int8, and the files come out the same again.
@@ -27,13 +27,16 @@ from rich.progress import track
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from tilewright.files import write_atomic
+from tilewright.quantize.provable import make_provable
+
 Array = NDArray[np.float64]
 
 SEED = 7
 TEST_IMAGES = 360
 PIXEL_MAX = 16  #: the dataset's pixels are 0..16
-INPUT_SCALE = np.float32(1 / 255)  #: x_int8 = round(255 * pixel / 16) - 128
-INPUT_ZERO_POINT = -128
+INPUT_SCALE = np.float32(1 / 255)  #: x_uint8 = round(255 * pixel / 16)
+INPUT_ZERO_POINT = 0
 
 
 # --- the float network: NHWC, weights (KH, KW, IC, OC), depthwise (KH, KW, C) -----------------------------
@@ -176,10 +179,10 @@ def train(epochs: int, batch: int = 64, peak_rate: float = 1.5e-2) -> Network:
 
 
 def activation_scale(values: Array) -> tuple[np.float32, int]:
-    """Scale and int8 zero point that cover the range of ``values`` and 0."""
+    """Scale and uint8 zero point that cover the range of ``values`` and 0."""
     low, high = min(values.min(), 0.0), max(values.max(), 0.0)
     scale = np.float32((high - low) / 255)
-    return scale, round(-128 - low / float(scale))
+    return scale, round(-low / float(scale))
 
 
 class QdqGraph:
@@ -201,20 +204,20 @@ class QdqGraph:
         return name
 
     def quantize(self, value: str, name: str, scale: np.float32, zero_point: int) -> str:
-        """QuantizeLinear of a float tensor to the int8 tensor ``name``."""
+        """QuantizeLinear of a float tensor to the uint8 tensor ``name``."""
         constants = self.scale_constants(name, scale, zero_point)
         return self.node("QuantizeLinear", name, [value, *constants])
 
     def scale_constants(self, name: str, scale: np.float32, zero_point: int) -> list[str]:
-        """The scale and zero point of the int8 tensor ``name``."""
+        """The scale and zero point of the uint8 tensor ``name``."""
         self.scales[name] = scale
         return [
             self.constant(f"{name}_scale", np.array(scale, np.float32)),
-            self.constant(f"{name}_zero_point", np.array(zero_point, np.int8)),
+            self.constant(f"{name}_zero_point", np.array(zero_point, np.uint8)),
         ]
 
     def dequantize(self, name: str, consumer: str, source: str | None = None) -> str:
-        """DequantizeLinear of the int8 tensor ``name`` (or of ``source``, which shares its scale)."""
+        """DequantizeLinear of the uint8 tensor ``name`` (or of ``source``, which shares its scale)."""
         inputs = [source or name, f"{name}_scale", f"{name}_zero_point"]
         return self.node("DequantizeLinear", f"{consumer}_of_{name}", inputs)
 
@@ -237,7 +240,7 @@ class QdqGraph:
         return pairs
 
     def convolution(self, name: str, source: str, layer: Convolution) -> str:
-        """A convolution of the int8 tensor ``source``; returns the float result."""
+        """A convolution of the uint8 tensor ``source``; returns the float result."""
         weight = layer.weight[:, :, None, :] if layer.depthwise else layer.weight
         parameters = self.parameters(name, layer, weight.transpose(3, 2, 0, 1), self.scales[source])
         return self.node(
@@ -252,7 +255,7 @@ class QdqGraph:
 
 
 def quantized_model(network: Network, calibration: Array) -> onnx.ModelProto:
-    """The int8 model; activation ranges are those of the ``calibration`` images."""
+    """The 8-bit model; activation ranges are those of the ``calibration`` images."""
     ranges = {name: activation_scale(values) for name, values in network.forward(calibration).items()}
     graph = QdqGraph()
     graph.scale_constants("image", INPUT_SCALE, INPUT_ZERO_POINT)
@@ -271,8 +274,8 @@ def quantized_model(network: Network, calibration: Array) -> onnx.ModelProto:
     proto = helper.make_graph(
         graph.nodes,
         "digits",
-        [helper.make_tensor_value_info("image", TensorProto.INT8, [1, 1, 8, 8])],
-        [helper.make_tensor_value_info("logits", TensorProto.INT8, [1, 10])],
+        [helper.make_tensor_value_info("image", TensorProto.UINT8, [1, 1, 8, 8])],
+        [helper.make_tensor_value_info("logits", TensorProto.UINT8, [1, 10])],
         graph.constants,
     )
     model = helper.make_model(proto, producer_name="tilewright", opset_imports=[helper.make_opsetid("", 17)])
@@ -281,9 +284,9 @@ def quantized_model(network: Network, calibration: Array) -> onnx.ModelProto:
     return model
 
 
-def quantized_images(images: Array) -> NDArray[np.int8]:
-    """(N, 8, 8, 1) in [0, 1] -> the model's int8 input, (N, 1, 8, 8)."""
-    return (np.round(images * 255) + INPUT_ZERO_POINT).astype(np.int8).transpose(0, 3, 1, 2)
+def quantized_images(images: Array) -> NDArray[np.uint8]:
+    """(N, 8, 8, 1) in [0, 1] -> the model's uint8 input, (N, 1, 8, 8)."""
+    return (np.round(images * 255) + INPUT_ZERO_POINT).astype(np.uint8).transpose(0, 3, 1, 2)
 
 
 def main() -> None:
@@ -296,7 +299,7 @@ def main() -> None:
     x, _, x_test, y_test = load_images()
     float_accuracy = (network.forward(x_test)["logits"].argmax(1) == y_test).mean()
     model = arguments.directory / "digits.onnx"
-    onnx.save(quantized_model(network, x), model)
+    write_atomic(model, make_provable(model, quantized_model(network, x).SerializeToString()))
     images = arguments.directory / "digits_test.npz"
     np.savez_compressed(images, x=quantized_images(x_test), labels=y_test.astype(np.int8))
     print(f"{model}: {model.stat().st_size} bytes, float accuracy {float_accuracy:.2%}; {images}: {len(x_test)} images")

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import tilewright as tw
 from examples.digits import demo, train
 from tilewright.checking import reference_outputs
 from tilewright.isa.spec import Engine
@@ -30,7 +31,7 @@ def held_out():
 
 def accuracy(directory: Path, x: np.ndarray, labels: np.ndarray) -> float:
     outputs = reference_outputs(directory / "digits.onnx", [x])[0]
-    assert (outputs.shape, outputs.dtype) == ((len(x), 10), np.int8)
+    assert (outputs.shape, outputs.dtype) == ((len(x), 10), np.uint8)
     return float((outputs.argmax(1) == labels).mean())
 
 
@@ -43,17 +44,17 @@ def test_committed_images_are_those_that_training_leaves_out(held_out):
     training, _, x_test, y_test = train.load_images()
     np.testing.assert_array_equal(x, train.quantized_images(x_test))
     np.testing.assert_array_equal(labels, y_test)
-    assert (x.shape, x.dtype) == ((train.TEST_IMAGES, 1, 8, 8), np.int8)
+    assert (x.shape, x.dtype) == ((train.TEST_IMAGES, 1, 8, 8), np.uint8)
     assert len(training) + len(x) == 1797
 
 
-def test_committed_network_is_int8_from_end_to_end():
+def test_committed_network_is_of_eight_bits_from_end_to_end():
     model = onnx.load(DIGITS / "digits.onnx")
     kinds = [node.op_type for node in model.graph.node]
     assert kinds.count("Conv") == 4
     assert {"Add", "GlobalAveragePool", "Gemm"} < set(kinds)
     for value in (*model.graph.input, *model.graph.output):
-        assert value.type.tensor_type.elem_type == onnx.TensorProto.INT8
+        assert value.type.tensor_type.elem_type == onnx.TensorProto.UINT8
     constants = {c.name: numpy_helper.to_array(c) for c in model.graph.initializer}
     for name, value in constants.items():
         if name.endswith("weight_quantized"):
@@ -61,6 +62,11 @@ def test_committed_network_is_int8_from_end_to_end():
             assert constants[name.replace("quantized", "scale")].shape == value.shape[:1]
         if name.endswith("bias_quantized"):
             assert value.dtype == np.int32
+
+
+def test_every_layer_of_the_committed_network_is_proven_exact():
+    operators = tw.compile(DIGITS / "digits.onnx", cache=False).artifact.options["operators"]
+    assert {entry["exact"] for entry in operators} == {"proven", "by construction"}
 
 
 def test_gradients_agree_with_finite_differences():

@@ -52,7 +52,7 @@ def place(file: int, objective: Objective, cores: int = 1) -> Placed:
 def test_a_cpu_that_takes_no_time_gets_everything(objective: Objective) -> None:
     placed = place(0, objective)
     assert [part.replicas for part in placed.best.parts] == [0]
-    assert placed.best.cost < 50 < placed.greedy.cost
+    assert placed.best.cost < 100 < placed.greedy.cost
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
