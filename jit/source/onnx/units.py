@@ -2,7 +2,8 @@
 
 A float node means what ONNX Runtime makes of it together with the DequantizeLinear nodes ahead of it and the
 QuantizeLinear nodes behind it; so the graph is cut at 8-bit tensors alone, and each unit is lowered or interpreted as
-a whole. The units are the parts that are connected through other tensors.
+a whole. The units are the parts that are connected through other tensors. Where they would wait for each other, nodes
+are units of their own, which ONNX Runtime runs with the same kernels.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 
 #: elements are moved or handed on: a unit is named after something else where it can be
 PASSIVE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose")
+_TRIED = 8  #: sets that are taken apart, the largest first
 _QUIET = (*PASSIVE, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Cast", "Constant")
 
 
@@ -55,6 +57,17 @@ class _Sets:
     def __init__(self, indices: Iterable[int]) -> None:
         self._parent = {i: i for i in indices}
 
+    def copy(self) -> _Sets:
+        made = _Sets(())
+        made._parent = dict(self._parent)
+        return made
+
+    def groups(self, nodes: Iterable[Node]) -> dict[int, list[Node]]:
+        found: dict[int, list[Node]] = {}
+        for node in nodes:
+            found.setdefault(self.find(node.index), []).append(node)
+        return found
+
     def find(self, i: int) -> int:
         while self._parent[i] != i:
             self._parent[i] = self._parent[self._parent[i]]
@@ -64,6 +77,10 @@ class _Sets:
     def join(self, a: int, b: int) -> None:
         first, second = sorted((self.find(a), self.find(b)))
         self._parent[second] = first
+
+    def join_all(self, nodes: list[Node]) -> None:
+        for node in nodes[1:]:
+            self.join(nodes[0].index, node.index)
 
 
 def find_units(prepared: Prepared) -> list[Unit]:
@@ -78,19 +95,54 @@ def find_units(prepared: Prepared) -> list[Unit]:
             if source is not None and source.index not in loose and not prepared.is_eight_bit(tensor):
                 sets.join(node.index, source.index)
     _join_nameless(prepared, core, sets, loose)
-    while True:
-        groups: dict[int, list[Node]] = {}
-        for node in core:
-            groups.setdefault(sets.find(node.index), []).append(node)
-        order, cycle = _order(prepared, groups, sets, loose)
-        if not cycle:
-            break
+    before = sets.copy()
+    while (cycle := _order(prepared, sets.groups(core), sets, loose)[1]) != []:
         for other in cycle[1:]:
             sets.join(cycle[0], other)
+    sets = _taken_apart(prepared, core, before, sets, loose)
+    groups = sets.groups(core)
+    order, _ = _order(prepared, groups, sets, loose)
     members = [_with_heads(prepared, groups[key], loose) for key in order]
     taken = set(prepared.outputs)
     singles = [[n] for n in heads if n.makes[0] in taken or not prepared.readers.get(n.makes[0])]
     return [_unit(prepared, nodes) for nodes in (*members, *singles)]
+
+
+def _taken_apart(prepared: Prepared, core: list[Node], before: _Sets, joined: _Sets, loose: set[int]) -> _Sets:
+    """The sets with fewer of them joined because they wait for each other.
+
+    A float tensor that is read both by a QuantizeLinear and behind what is computed of that (a residual that is not
+    quantised) has everything in between joined, all of which only ONNX Runtime could run. With that tensor's own nodes
+    for themselves, they run there and exchange float tensors, and what is in between is as ever.
+    """
+    sets = joined
+    for nodes in joined.groups(core).values():
+        parts = sorted(before.groups(nodes).values(), key=len, reverse=True)
+        if len(parts) < 2:
+            continue
+        inside = {n.index for n in nodes}
+        for part in parts[:_TRIED]:
+            tried = _Sets(n.index for n in core)
+            for group in sets.groups(core).values():
+                if group[0].index not in inside:
+                    tried.join_all(group)
+            for other in parts:
+                if other is not part:
+                    tried.join_all(other)
+            _join_alike(part, tried)
+            _join_nameless(prepared, core, tried, loose)
+            if not _order(prepared, tried.groups(core), tried, loose)[1]:
+                sets = tried
+                break
+    return sets
+
+
+def _join_alike(nodes: list[Node], sets: _Sets) -> None:
+    """Nodes that one of the file became."""
+    first: dict[int, int] = {}
+    for node in nodes:
+        for position in node.origin:
+            sets.join(node.index, first.setdefault(position, node.index))
 
 
 def _join_nameless(prepared: Prepared, core: list[Node], sets: _Sets, loose: set[int]) -> None:

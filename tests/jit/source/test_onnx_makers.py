@@ -136,3 +136,18 @@ def test_leaky_relu_that_is_no_maximum_stays_on_the_cpu(tmp_path: Path, slope: f
     b.output(result.name, result.shape)
     _, built = compared(b.save(tmp_path / "m.onnx"))
     assert not kinds(built)
+
+
+def test_a_residual_that_is_not_quantised(tmp_path: Path) -> None:
+    """A float32 tensor is quantised for convolutions and added to what they give: these are on the accelerator still,
+    what makes the tensor and the sum run on the CPU."""
+    b = NetBuilder(23, "uint8")
+    y = b.op("HardSwish", [b.conv(b.real_input(IMAGE), 8, pads=[1] * 4)])
+    for _ in range(2):
+        x = b.pair(y, IMAGE, 0.12, -70)
+        inner = b.pair(b.op("Relu", [b.conv(x, 16)]), (1, 16, 8, 7), 0.4, -128)
+        y = b.op("Add", [y, b.conv(inner, 8, pads=[2] * 4)])
+    b.output(b.pair(y, IMAGE, 0.9, 3).name, IMAGE)
+    b.opset = 14
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D", "Conv2D"], interpreted(built)

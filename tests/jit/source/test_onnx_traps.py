@@ -219,8 +219,8 @@ def test_a_dequantised_tensor_with_several_readers(activations: str, tmp_path: P
 
 
 @ACTIVATIONS
-def test_what_waits_for_itself_through_integers_stays_together(activations: str, tmp_path: Path) -> None:
-    """A float tensor that is also added to what an integer layer makes of it."""
+def test_what_waits_for_itself_through_integers_is_taken_apart(activations: str, tmp_path: Path) -> None:
+    """A float tensor that is also added to what an integer layer makes of it, which is on the accelerator."""
     b = NetBuilder(13, activations)
     x = b.real_input(IMAGE)
     c = b.op("Sin", [b.conv(x, 4, 1)])
@@ -228,7 +228,8 @@ def test_what_waits_for_itself_through_integers_stays_together(activations: str,
     z = b.fitted(b.conv(y, 4, 1), IMAGE, 1.0)
     b.output(b.pair(b.op("Add", [c, z.name]), IMAGE, 0.07, 1).name, IMAGE)
     _, built = compared(b.save(tmp_path / "m.onnx"))
-    assert len(interpreted(built)) == 1
+    assert [name.split("_")[0] for name in interpreted(built)] == ["conv", "sin", "add"]
+    assert kinds(built) == ["Conv2D"]
 
 
 @ACTIVATIONS
