@@ -112,7 +112,7 @@ def peer_row(name: str, answer: dict[str, Any], counts: Counter[str], array: dic
 
 def rtl_cycles(executable: Any, config: Config, size: int) -> int:
     """Cycles of an image on the Verilated RTL. Raises :class:`TilewrightError` if the simulator gives other outputs."""
-    x = images(1, size, seed=0, activations="int8")
+    x = images(1, size, seed=0, activations="uint8")
     on_rtl = type(executable)(executable.artifact, open_device("rtl", config), verified=True)
     (expected, _), (found, report) = executable.run(x), on_rtl.run(x)
     if not np.array_equal(expected, found):

@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="the test extra is not installed: pip install 'tilewright[test]'")
 
+import tilewright as tw
 from bench.resnet18 import build, images
-from tilewright.fuzz.cases import EXACT, WITHIN, check_case
+from tilewright.fuzz.cases import EXACT, check_case
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +21,9 @@ def test_the_file_depends_on_its_arguments_alone(tmp_path: Path) -> None:
     assert one != other
 
 
-def test_every_layer_keeps_its_promise_beside_onnx_runtime(tmp_path: Path) -> None:
-    """On unsigned activations: ONNX Runtime sums the products of signed ones in float32."""
-    path = build(tmp_path / "resnet18.onnx", 64, activations="uint8")
+def test_every_layer_is_proven_and_equals_onnx_runtime(tmp_path: Path) -> None:
+    path = build(tmp_path / "resnet18.onnx", 64)
     outcome = check_case(path, "pynq-z2", [images(1, 64, 0, "uint8")])
-    assert outcome.kind in (EXACT, WITHIN), outcome.message
+    assert outcome.kind == EXACT, outcome.message
+    operators = tw.compile(path).artifact.options["operators"]
+    assert {entry["exact"] for entry in operators} == {"proven", "by construction"}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.progress import Progress, silent
 
-ROUNDS = 24  #: most times that a scale is moved, by up to half as many units in the last place
+ROUNDS = 64  #: most times that a scale is moved, by up to half as many units in the last place
 RESULT_MOVES = 8  #: of a result's scale: some products have none that would do
 _WEIGHTED = ("Conv", "Gemm", "MatMul")
 _CLAMPS = ("Relu", "Clip")  #: what may stand between a layer and its quantisation
