@@ -25,7 +25,7 @@ class LayerLoss:
     @property
     def lost(self) -> float:
         """What this layer adds to the noise, in dB; negative where it averages noise away."""
-        return 0.0 if math.isinf(self.after) else self.before - self.after
+        return 0.0 if self.after in (math.inf, self.before) else self.before - self.after
 
 
 class _Powers:
@@ -36,9 +36,10 @@ class _Powers:
         self._noise: dict[str, float] = {}
 
     def add(self, name: str, wanted: Array, got: Array) -> None:
-        exact = wanted.astype(np.float64).reshape(-1)
-        self._signal[name] = self._signal.get(name, 0.0) + float(exact @ exact)
-        error = exact - got.astype(np.float64).reshape(-1)
+        exact, found = wanted.astype(np.float64).reshape(-1), got.astype(np.float64).reshape(-1)
+        there = np.isfinite(exact)  # infinities and NaN of the float network are no signal that could be lost
+        error = np.nan_to_num(exact[there] - found[there], nan=math.inf, posinf=math.inf, neginf=math.inf)
+        self._signal[name] = self._signal.get(name, 0.0) + float(exact[there] @ exact[there])
         self._noise[name] = self._noise.get(name, 0.0) + float(error @ error)
 
     def known(self, name: str) -> bool:
@@ -48,7 +49,8 @@ class _Powers:
         signal, noise = self._signal[name], self._noise[name]
         if noise == 0:
             return math.inf
-        return 10 * math.log10(signal / noise) if signal else -math.inf
+        ratio = signal / noise
+        return 10 * math.log10(ratio) if ratio else -math.inf
 
 
 def layer_losses(

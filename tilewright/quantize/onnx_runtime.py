@@ -20,6 +20,7 @@ from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
 from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors
 from tilewright.quantize.four_bits import other_constants, widened
+from tilewright.quantize.one_scale import one_scale
 from tilewright.quantize.provable import make_provable
 from tilewright.quantize.short_scales import shorten
 from tilewright.runtime import interpreters
@@ -96,22 +97,26 @@ class OnnxQuantiser(Quantiser):
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
             onnx.save(self.model, str(source))
-            exceptions: dict[str, Any] = {}
-            if self.bits == 4:
-                others = other_constants(self.model)
-                exceptions = {"TensorQuantOverrides": {name: [{"quant_type": QuantType.QInt8}] for name in others}}
+            others = other_constants(self.model) if self.bits == 4 else set()
+            exceptions = {name: [{"quant_type": QuantType.QInt8}] for name in others} | one_scale(self.model)
             try:
                 quantize_static(
                     source, target, _Reader(self.inputs, data, progress), quant_format=QuantFormat.QDQ,
                     per_channel=True, activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8 if self.bits == 8 else QuantType.QInt4,
-                    extra_options=exceptions,
+                    extra_options={"TensorQuantOverrides": exceptions},
                 )  # fmt: skip
             except Exception as error:  # the quantiser raises whatever protobuf, NumPy and ONNX Runtime do
                 raise QuantizeError(
                     f"{self.path}: ONNX Runtime cannot quantise it: {interpreters.first_line(error)}"
                 ) from error
             model = onnx.load_from_string(widened(target.read_bytes()))
+        if not validate.is_quantised(model):
+            kinds = ", ".join(sorted({layer.kind for layer in self.layers})) or "none"
+            raise QuantizeError(
+                f"{self.path}: nothing in it that ONNX Runtime's quantiser takes (operators: {kinds}); run it in ONNX "
+                "Runtime, the accelerator has nothing to do"
+            )
         shorten(model)
         return make_provable(self.path, model.SerializeToString(), progress)
 
@@ -163,6 +168,7 @@ class OnnxQuantiser(Quantiser):
         import onnx
         from onnxruntime.quantization.shape_inference import quant_pre_process
 
+        validate.ask_onnx_runtime(self.path, model)  # the quantiser's tools go on without, and print a traceback
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "float.onnx", Path(folder) / "prepared.onnx"
             try:

@@ -53,7 +53,7 @@ def read(path: Path, content: bytes | None = None) -> Any:
     try:
         onnx.checker.check_model(model)
     except Exception:  # noqa: BLE001  # the checker raises kinds of its own
-        _ask_onnx_runtime(path, model)
+        ask_onnx_runtime(path, model)
     return model
 
 
@@ -88,7 +88,7 @@ def _fix_initial(model: Any) -> None:
         model.ir_version = 4
 
 
-def _ask_onnx_runtime(path: Path, model: Any) -> None:
+def ask_onnx_runtime(path: Path, model: Any) -> None:
     """Raises ModelError for what ONNX Runtime does not load either.
 
     It takes what onnx refuses: outputs without a shape, its own operators under onnx' name (LayerNormalization before
@@ -97,7 +97,17 @@ def _ask_onnx_runtime(path: Path, model: Any) -> None:
     try:
         interpreters.onnxruntime_session(marked(model).SerializeToString(), interpreters.onnxruntime_options)
     except Exception as error:  # its errors have no common public base
-        raise refused(path, error) from error
+        raise ModelError(f"{refused(path, error)}{_in_float32(model)}") from error
+
+
+def _in_float32(model: Any) -> str:
+    """What goes with "export it again" for tensors of types that ONNX Runtime has few operators for; else nothing."""
+    from onnx import TensorProto
+
+    given = {value.type.tensor_type.elem_type for value in model.graph.input}
+    given |= {tensor.data_type for tensor in model.graph.initializer}
+    kinds = sorted(TensorProto.DataType.Name(k).lower() for k in given & {TensorProto.DOUBLE, TensorProto.BFLOAT16})
+    return f" in float32 rather than {' and '.join(kinds)} (PyTorch: module.float())" if kinds else ""
 
 
 def _open_dimensions(graph: Any) -> None:
@@ -205,11 +215,14 @@ def refuse_shapes(path: Path, model: Any) -> None:
         dims = value.type.tensor_type.shape.dim
         shape = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in dims)
         if any(not isinstance(d, int) or d <= 0 for d in shape):
-            raise ModelError(
-                f"{path}: input {value.name!r} has the dynamic shape {shape}; fix it, for instance with "
-                f"onnxruntime.tools.make_dynamic_shape_fixed --input_name {value.name} --input_shape "
-                + ",".join(str(d) for d in shape)
+            fixed = ",".join(str(d) if isinstance(d, int) and d > 0 else "N" for d in shape)
+            way_out = (
+                "export it again without dynamic_shapes"
+                if path.suffix.lower() == ".pt2"
+                else "fix it, for instance with onnxruntime.tools.make_dynamic_shape_fixed "
+                f"--input_name {value.name} --input_shape {fixed}, a number for each N"
             )
+            raise ModelError(f"{path}: input {value.name!r} has the dynamic shape {shape}; {way_out}")
 
 
 def unshare_zero_points(model: Any) -> None:

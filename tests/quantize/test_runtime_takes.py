@@ -1,0 +1,93 @@
+"""Float ONNX models that ONNX Runtime or its quantiser takes in part, and losses where values are not finite."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tilewright as tw
+from tilewright.checking import reference_outputs
+from tilewright.errors import TilewrightError
+from tilewright.quantize import quantize_file
+from tilewright.quantize.base import Layer
+from tilewright.quantize.loss import layer_losses
+
+
+def model(
+    path: Path, nodes: list[Any], shape: list[int], constants: dict[str, Any], kind: int = TensorProto.FLOAT
+) -> Path:
+    """A float model of input ``x`` and output ``y``, whose shape is left open."""
+    held = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    inputs = [helper.make_tensor_value_info("x", kind, shape)]
+    outputs = [helper.make_tensor_value_info("y", kind, None)]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+def normal(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("operands,shape", [(("w", "x"), (2, 6, 8)), (("x", "w"), (2, 5, 6)), (("u", "x"), (2, 6, 8))])
+def test_products_with_constants_on_the_left_or_in_stacks(
+    operands: tuple[str, str], shape: tuple[int, ...], bits: int, tmp_path: Path
+) -> None:
+    """ONNX Runtime knows no scale per channel for these; the quantised model must be one that it runs."""
+    constants = {"w": normal(2, 6, 6), "u": normal(6, 6)}
+    nodes = [helper.make_node("MatMul", operands, ["y"], "product")]
+    path = model(tmp_path / "float.onnx", nodes, list(shape), {k: v for k, v in constants.items() if k in operands})
+    x = normal(4, *shape, seed=1)
+    np.save(tmp_path / "x.npy", x)
+    result = quantize_file(path, tmp_path / "x.npy", bits=bits)
+    assert result.layers[0].after > 25
+    result.save(tmp_path / "quantised.onnx")
+    exe = tw.compile(tmp_path / "quantised.onnx", "tiny", cache=False)
+    np.testing.assert_array_equal(exe(x), reference_outputs(tmp_path / "quantised.onnx", [x])[0])
+
+
+def test_types_without_operators(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """ONNX Runtime convolves no float64; its tools print a traceback of that, and go on."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], "conv")]
+    weight = {"w": normal(4, 3, 3, 3).astype(np.float64)}
+    path = model(tmp_path / "wide.onnx", nodes, [1, 3, 8, 8], weight, TensorProto.DOUBLE)
+    held = onnx.load(str(path))
+    held.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.DOUBLE, [1, 4, 6, 6]))
+    onnx.save(held, str(path))
+    np.save(tmp_path / "x.npy", normal(4, 3, 8, 8).astype(np.float64))
+    with pytest.raises(TilewrightError, match=r"wide.onnx: onnxruntime .*; export it again in float32 rather than d"):
+        quantize_file(path, tmp_path / "x.npy")
+    shown = capfd.readouterr()
+    assert "Traceback" not in shown.out + shown.err
+
+
+def test_nothing_to_quantise(tmp_path: Path) -> None:
+    """A file would be refused as float by all else, with the advice to quantise it."""
+    path = model(tmp_path / "pool.onnx", [helper.make_node("Abs", ["x"], ["y"], "a")], [1, 3, 8, 8], {})
+    np.save(tmp_path / "x.npy", normal(4, 3, 8, 8))
+    with pytest.raises(TilewrightError, match=r"pool.onnx: nothing in it that .*\(operators: Abs\)"):
+        quantize_file(path, tmp_path / "x.npy")
+
+
+def test_losses_of_what_is_not_finite() -> None:
+    """The float network's own infinities are no loss; a number that became none is all that could be lost."""
+    layers = [Layer("log", "Log", ("x",), "log"), Layer("clip", "Clip", ("log",), "clip")]
+    x = np.array([0.0, 1.0, 2.0])
+    real = {"x": x, "log": np.array([-np.inf, 0.0, np.log(2)]), "clip": np.array([-3.0, 0.0, 0.7])}
+
+    def lost(quantised: dict[str, Any]) -> dict[str, tuple[float, float]]:
+        found = layer_losses(layers, lambda _: real, lambda _: quantised, [[x]], lambda *_: None)
+        return {layer.name: (layer.after, layer.lost) for layer in found}
+
+    near = lost(real | {"log": np.array([np.nan, 0.0, 0.7])})
+    assert 30 < near["log"][0] < 50
+    assert near["log"][1] == math.inf
+    gone = lost(real | {"log": np.array([-np.inf, np.nan, 0.7]), "clip": np.array([-3.0, np.inf, 0.7])})
+    assert gone == {"log": (-math.inf, math.inf), "clip": (-math.inf, 0.0)}
