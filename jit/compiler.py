@@ -199,7 +199,7 @@ def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
     if op.inputs[0] in graph.inputs:
         return "no arithmetic; done while packing"
     before, after = (graph.tensors[t].shape for t in (op.inputs[0], op.output))
-    if before[0] != 1 or after[0] != 1 or max(len(before), len(after)) > 4:
+    if before[:1] != (1,) or after[:1] != (1,) or max(len(before), len(after)) > 4:
         return "no arithmetic; done between launches"
     if image_shape(before) == image_shape(after):
         return None

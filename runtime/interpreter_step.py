@@ -35,7 +35,7 @@ def run_interpreter_step(
     for k in range(count):
         if step.stateful and k and going_on is None:
             interpreter = _fresh(step, content)
-        values = interpreter([x[k] for x in inputs])
+        values = interpreter([np.asarray(x[k]) for x in inputs])  # tensors without axes, too
         if len(values) != len(step.outputs):
             raise InterpreterError(f"{describe(step)}: {len(values)} outputs, {len(step.outputs)} declared")
         for store, value in zip(collected, values):

@@ -16,6 +16,9 @@ from typing import Any
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.onnx.means import pool_means
+from tilewright.jit.source.onnx.unsigned import make_unsigned
+from tilewright.jit.source.torch_checks import unrepeatable
+from tilewright.jit.source.torch_operators import translations
 from tilewright.runtime.interpreters import first_line
 
 _NEEDED = {"torch": "torch", "torchao": "torchao", "onnxscript": "onnxscript"}
@@ -60,11 +63,16 @@ def program_to_onnx(program: Any, what: str) -> bytes:
 
     with quiet():
         _register_quantised()
+        if (reason := unrepeatable(program)) is not None:
+            raise TorchError(f"{what}: {reason}")
         try:
-            exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
+            exported = torch.onnx.export(
+                program, (), dynamo=True, verbose=False, custom_translation_table=translations()
+            )
             assert exported is not None
             model = exported.model_proto
             pool_means(model)
+            make_unsigned(model)
             return bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
             raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {first_line(error)}") from error

@@ -57,7 +57,7 @@ class Quantiser(ABC):
 
 def samples(data: Sequence[Array], count: int) -> list[list[Array]]:
     """The inputs of the first ``count`` inferences."""
-    return [[x[k] for x in data] for k in range(min(count, data[0].shape[0]))]
+    return [[np.asarray(x[k]) for x in data] for k in range(min(count, data[0].shape[0]))]
 
 
 def stored(x: Array, scale: float, zero_point: int, dtype: str) -> Array:

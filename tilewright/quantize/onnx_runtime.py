@@ -194,7 +194,7 @@ class _Reader:
         if self._next == count:
             return None
         self._next += 1
-        return {t.name: x[self._next - 1] for t, x in zip(self._inputs, self._data, strict=True)}
+        return {t.name: np.asarray(x[self._next - 1]) for t, x in zip(self._inputs, self._data, strict=True)}
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
         step: Callable[[], dict[str, Array] | None] = self.get_next

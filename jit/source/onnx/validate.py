@@ -106,7 +106,8 @@ def _in_float32(model: Any) -> str:
 
     given = {value.type.tensor_type.elem_type for value in model.graph.input}
     given |= {tensor.data_type for tensor in model.graph.initializer}
-    kinds = sorted(TensorProto.DataType.Name(k).lower() for k in given & {TensorProto.DOUBLE, TensorProto.BFLOAT16})
+    others = {TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+    kinds = sorted(TensorProto.DataType.Name(kind).lower() for kind in given & others)
     return f" in float32 rather than {' and '.join(kinds)} (PyTorch: module.float())" if kinds else ""
 
 

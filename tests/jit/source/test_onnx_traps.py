@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import tilewright as tw
 from tests.jit.source.onnx_nets import F, NetBuilder, Tensor
 from tests.jit.source.onnx_run import compared, interpreted, kinds
+from tilewright.checking import reference_outputs
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.onnx.source import OnnxSource
 
@@ -301,3 +303,17 @@ def test_a_constant_output_is_named(tmp_path: Path) -> None:
     source = OnnxSource(b.save(tmp_path / "m.onnx"))
     with pytest.raises(ModelError, match="is a constant; remove it"):
         source.build({})
+
+
+@ACTIVATIONS
+def test_a_tensor_without_axes_between_operators_of_the_host(activations: str, tmp_path: Path) -> None:
+    """A mean over everything: a reshape of it asked for the batch, and ONNX Runtime was given a NumPy scalar."""
+    b = NetBuilder(18, activations)
+    x = b.real_input(IMAGE)
+    mean = b.pair(b.op("ReduceMean", [x.name], keepdims=0), (), 0.01, 3)
+    flat = b.op("Reshape", [mean.name, b.constant(np.array([], np.int64))])
+    b.output(b.pair(b.op("Sub", [x.name, flat]), IMAGE, 0.03, -3).name, IMAGE)
+    path = b.save(tmp_path / "m.onnx")
+    x_in = np.random.default_rng(0).normal(0, 1, (3, *IMAGE[1:])).astype(F)
+    exe = tw.compile(path, "tiny", cache=False)
+    np.testing.assert_array_equal(exe(x_in), reference_outputs(path, [x_in])[0])
