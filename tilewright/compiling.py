@@ -132,6 +132,8 @@ def compile(
     config = load_config(config)
     target = open_device(device, config) if isinstance(device, str) else device
     path, content = (Path(model), None) if is_file else _exported(model, example, progress or silent)
+    if content is None and path.is_dir():
+        _refuse_folder(path)
     data = read_bytes(path) if content is None else content
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
@@ -181,6 +183,12 @@ def _exported(module: Any, example: Any, progress: Progress) -> tuple[Path, byte
 
     progress("exporting", 0, 0)
     return Path(f"{type(module).__name__}.onnx"), module_to_onnx(module, example)
+
+
+def _refuse_folder(path: Path) -> None:
+    from tilewright.jit.source.kinds import described
+
+    raise CompileError(f"{path}: {described(path) or 'is a folder; give the model file in it'}")
 
 
 def _check_compiler(path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.base import Built, Source, SourceOperator
+from tilewright.jit.source.kinds import described
 
 __all__ = ["Built", "Source", "SourceOperator", "open_source"]
 
@@ -27,7 +28,7 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
 
         return OnnxSource(path, proven_only, content)
     if path.is_dir():
-        raise ModelError(f"{path}: is a folder; give the model file in it")
+        raise ModelError(f"{path}: {described(path) or 'is a folder; give the model file in it'}")
     if not path.exists():
         raise ModelError(f"{path}: no such file")
     if not path.stat().st_size:
@@ -49,4 +50,5 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
                 return OnnxSource(path, proven_only, program_to_onnx(read_program(path), str(path)))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error
-    raise ModelError(f"{path}: unknown kind of model {path.suffix!r}; give a .tflite, QDQ .onnx or .pt2 file")
+    known = described(path) or f"unknown kind of model {path.suffix!r}; give a .tflite, QDQ .onnx or .pt2 file"
+    raise ModelError(f"{path}: {known}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
+from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.jit.source.onnx.unsigned import make_unsigned
 from tilewright.jit.source.torch_checks import unrepeatable
@@ -45,10 +46,11 @@ def read_program(path: Path) -> Any:
         try:
             return torch.export.load(str(path))
         except Exception as error:  # PyTorch's loader raises kinds of many modules
-            raise TorchError(
-                f"{path}: not a program that torch.export.save wrote: {first_line(error)}; save it with "
+            known = described(path) or (
+                f"not a program that torch.export.save wrote: {first_line(error)}; save it with "
                 "torch.export.save(torch.export.export(module.eval(), (example,)), path)"
-            ) from error
+            )
+            raise TorchError(f"{path}: {known}") from error
 
 
 def is_quantised(program: Any) -> bool:

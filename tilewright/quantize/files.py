@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewright.jit.source.kinds import described
 from tilewright.progress import Progress, silent
 from tilewright.quantize.base import Answer, Array, Quantiser, QuantizeError, samples
 from tilewright.quantize.data import load_data, load_labels
@@ -56,7 +57,7 @@ def quantize_file(
 def open_quantiser(path: Path, bits: int) -> Quantiser:
     """The quantiser for a float model file, to weights of ``bits``. Raises :class:`TilewrightError`."""
     if path.is_dir():
-        raise QuantizeError(f"{path}: is a folder; give the model file in it")
+        raise QuantizeError(f"{path}: {described(path) or 'is a folder; give the model file in it'}")
     if not path.exists():
         raise QuantizeError(f"{path}: no such file")
     suffix = path.suffix.lower()
@@ -73,7 +74,8 @@ def open_quantiser(path: Path, bits: int) -> Quantiser:
         from tilewright.quantize.onnx_runtime import OnnxQuantiser, parse_float
 
         return OnnxQuantiser(path, parse_float(path, program_to_onnx(read_program(path), str(path)), bits), bits)
-    raise QuantizeError(f"{path}: unknown kind of model {path.suffix!r}; give a float .onnx, .pt2 or .tflite file")
+    known = described(path) or f"unknown kind of model {path.suffix!r}; give a float .onnx, .pt2 or .tflite file"
+    raise QuantizeError(f"{path}: {known}")
 
 
 def _accuracy(answer: Answer, inputs: Sequence[Sequence[Array]], labels: Array, what: str, progress: Progress) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
+from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused, subgraphs
 from tilewright.runtime import interpreters
 
@@ -43,8 +44,9 @@ def read(path: Path, content: bytes | None = None) -> Any:
     except onnx.checker.ValidationError as error:
         raise ModelError(f"{path}: {_first_line(error)}; it belongs beside the model") from error
     except Exception as error:  # protobuf raises kinds of its own
+        known = described(path) if content is None else None
         raise ModelError(
-            f"{path}: corrupt or truncated .onnx file: {_first_line(error)}; download or export it again"
+            f"{path}: {known or f'corrupt or truncated .onnx file: {_first_line(error)}; download or export it again'}"
         ) from error
     model = _inlined(model)
     _fix_initial(model)
@@ -97,7 +99,8 @@ def ask_onnx_runtime(path: Path, model: Any) -> None:
     try:
         interpreters.onnxruntime_session(marked(model).SerializeToString(), interpreters.onnxruntime_options)
     except Exception as error:  # its errors have no common public base
-        raise ModelError(f"{refused(path, error)}{_in_float32(model)}") from error
+        known = described(path) if path.suffix.lower() == ".onnx" else None
+        raise ModelError(f"{path}: {known}" if known else f"{refused(path, error)}{_in_float32(model)}") from error
 
 
 def _in_float32(model: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit.errors import ModelError
+from tilewright.jit.source.kinds import described
 from tilewright.runtime.litert.schema import DTYPES, IDENTIFIER, PACKED, schema
 
 #: bits per element of the tensor types that may hold constants; others are of no fixed size, and not checked
@@ -115,7 +116,8 @@ def validate(path: Path, data: bytes, *, quantised: bool = True) -> None:
     ``quantised``: whether that is what the reader needs, or else a float model.
     """
     if len(data) < 32 or data[4:8] != IDENTIFIER:
-        raise ModelError(f"{path}: not a .tflite file (no {IDENTIFIER.decode()} identifier); is it truncated?")
+        known = described(path) or f"not a .tflite file (no {IDENTIFIER.decode()} identifier); is it truncated?"
+        raise ModelError(f"{path}: {known}")
     checker, root = _Checker(path, data), schema().Model
     try:
         model = root.GetRootAs(data, 0)

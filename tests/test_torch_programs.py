@@ -1,0 +1,132 @@
+"""What PyTorch's exporter writes without a word though it is something else: kept as it is, or refused."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.checking import reference_outputs
+from tilewright.errors import TilewrightError
+from tilewright.jit.source.torch_checks import unrepeatable
+
+MISSING = [name for name in ("torch", "torchao", "onnxscript") if find_spec(name) is None]
+if MISSING:
+    pytest.skip(f"needs {', '.join(MISSING)}: pip install 'tilewright[torch]'", allow_module_level=True)
+else:
+    import torch
+    from torch import nn
+
+
+def images(count: int, seed: int = 0, size: float = 1) -> Any:
+    return torch.as_tensor(np.random.default_rng(seed).normal(0, size, (count, 3, 8, 8)).astype(np.float32))
+
+
+def exported(module: Any) -> Any:
+    return torch.export.export(module, (images(1),))
+
+
+class Noise(nn.Module):
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.layer, self.drop = nn.Conv2d(3, 4, 1), nn.Dropout(share)
+
+    def forward(self, x: Any) -> Any:
+        return self.drop(self.layer(x))
+
+
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(self.layer(x))
+
+
+class Random(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x + torch.rand_like(x)
+
+
+class State(nn.Module):
+    """``how``: the last result goes on in place, by assignment, through a view of it, or nothing reads it."""
+
+    memory: Any
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.layer, self.how = nn.Conv2d(3, 4, 1), how
+        self.register_buffer("memory", torch.zeros(1, 4, 8, 8))
+
+    def forward(self, x: Any) -> Any:
+        y = self.layer(x)
+        if self.how == "place":
+            self.memory.mul_(0.5).add_(y)
+        elif self.how == "assigned":
+            self.memory = self.memory * 0.5 + y
+        elif self.how == "view":
+            self.memory[:, :2] = y[:, :2]
+        else:
+            self.memory.copy_(y)
+            return y
+        return y + self.memory
+
+
+@pytest.mark.parametrize(
+    "module,said",
+    [
+        (Noise(0.5).train(), r"dropout \(dropout\) is in training mode; export module.eval()"),
+        (Normed().train(), r"batch_norm \(batch_norm\) is in training mode"),
+        (Random(), r"rand_like \(rand_like\) gives random numbers; make them an input"),
+        (State("place"), "buffer memory goes from one inference to the next, .*; make it an input and an output"),
+        (State("assigned"), "buffer memory goes"),
+        (State("view"), "buffer memory goes"),
+    ],
+)
+def test_programs_that_give_other_results_than_their_file(module: Any, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    torch.export.save(exported(module), str(path))
+    with pytest.raises(TilewrightError, match=f"^{path}: {said}"):
+        tw.compile(path, "tiny", cache=False)
+
+
+def test_programs_that_do_not() -> None:
+    """No noise, or none that is on; running statistics; a buffer that no result is made from; attention, LSTMs."""
+    recurrent = nn.LSTM(8, 4)
+    recurrent.train()
+    modules = [
+        Noise(0.5).eval(), Noise(0.0).train(), Normed().eval(), State("unread"), nn.RReLU().eval(),
+        nn.MultiheadAttention(8, 2).eval(),
+    ]  # fmt: skip
+    for module in modules[:-1]:
+        assert unrepeatable(exported(module)) is None
+    token = torch.zeros(3, 1, 8)
+    assert unrepeatable(torch.export.export(modules[-1], (token, token, token))) is None
+    assert unrepeatable(torch.export.export(recurrent, (token,))) is None
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_activations_of_less_than_their_type(reduced: bool, tmp_path: Path) -> None:
+    """uint8 of 0 to 127 (``reduce_range``), which the exporter leaves out; inputs go beyond the range."""
+    import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval()
+    config = x86.get_default_x86_inductor_quantization_config(reduce_range=reduced)
+    prepared = prepare_pt2e(exported(module).module(), x86.X86InductorQuantizer().set_global(config))
+    for image in images(8).split(1):
+        prepared(image)
+    program = torch.export.export(convert_pt2e(prepared), (images(1),))
+    path, x = tmp_path / "net.pt2", images(6, seed=1, size=4)
+    torch.export.save(program, str(path))
+    own = np.concatenate([program.module()(image).detach().numpy() for image in x.split(1)])
+    exe = tw.compile(path, "tiny", cache=False)
+    y = exe.run(x.numpy())[0]
+    np.testing.assert_array_equal(y, reference_outputs(path, [x.numpy()])[0])
+    assert ((own - y) ** 2).sum() < 1e-4 * (own**2).sum()
