@@ -96,6 +96,48 @@ def test_weights_of_dynamic_range_quantisation_stay_what_they_are(tmp_path: Path
     assert "is quantised already" in refused(tmp_path / "q.tflite", data)
 
 
+def in_blocks(path: Path, size: int = 4) -> tuple[Path, Any]:
+    """The classifier's weights as INT4 with a float16 scale for each ``size`` of a row, as blockwise recipes write
+    them; and what they stand for."""
+    s, model = schema(), read_model(path.read_bytes())
+    main = model.subgraphs[0]
+    (weight,) = (tensor for tensor in main.tensors if tensor.name == b"v")
+    real = np.asarray(model.buffers[weight.buffer].data, np.uint8).view(np.float32).reshape(-1, size)
+    scales = (np.abs(real).max(1, keepdims=True) / 7).astype(np.float16)
+    whole = np.rint(real / scales).clip(-7, 7).astype(np.int8).reshape(-1)
+    held, buffer = s.TensorT(), s.BufferT()
+    held.name, held.shape, held.type, held.buffer = b"scales", [*scales.shape], s.TensorType.FLOAT16, len(model.buffers)
+    buffer.data = np.frombuffer(scales.tobytes(), np.uint8)
+    model.buffers.append(buffer)
+    main.tensors.append(held)
+    model.buffers[weight.buffer].data = ((whole[::2] & 15) | (whole[1::2] << 4)).astype(np.uint8)
+    details = s.BlockwiseQuantizationT()
+    details.scales, details.zeroPoints, details.blockSize = len(main.tensors) - 1, -1, size
+    weight.type, weight.quantization = s.TensorType.INT4, s.QuantizationParametersT()
+    weight.quantization.details, weight.quantization.detailsType = details, s.QuantizationDetails.BlockwiseQuantization
+    path.write_bytes(written(model))
+    return path, (whole.reshape(-1, size) * scales.astype(np.float32)).reshape(5, 8)
+
+
+def test_weights_in_blocks(tmp_path: Path) -> None:
+    """Refused where they would be computed with; to be quantised, they are the numbers that they stand for."""
+    path, meant = in_blocks(float_tflite(tmp_path / "blocks.tflite"))
+    with pytest.raises(ModelError, match="not quantised: .*`tilewright quantize`"):
+        tw.compile(path, "tiny", cache=False)
+    model = read_model(float_form(path.read_bytes()))
+    (weight,) = (tensor for tensor in model.subgraphs[0].tensors if tensor.name == b"v")
+    found = np.asarray(model.buffers[weight.buffer].data, np.uint8).view(np.float32).reshape(5, 8)
+    np.testing.assert_array_equal(found, meant)
+    quantize_file(path, images(tmp_path / "x.npy", (8, 8, 3))).save(tmp_path / "q.tflite")
+    x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
+    exact_on_the_accelerator(tmp_path / "q.tflite", x, 3)
+    for field, said in (("zeroPoints", "'v' has blocks with zero points"), ("scales", "blocks that do not fit")):
+        wrong = read_model(path.read_bytes())
+        setattr(next(t for t in wrong.subgraphs[0].tensors if t.name == b"v").quantization.details, field, 0)
+        (tmp_path / "wrong.tflite").write_bytes(written(wrong))
+        assert said in refused(tmp_path / "wrong.tflite", tmp_path / "x.npy")
+
+
 def split(path: Path, kind: str = "TANH") -> Path:
     """A SPLIT of which nothing reads the second result, as of an unrolled LSTM's first step."""
     tensors = [

@@ -22,6 +22,14 @@ from tilewright.runtime.litert.beyond import has_beyond
 from tilewright.runtime.litert.kernels import prepared
 from tilewright.runtime.steps import TensorSpec
 
+#: operators with a subgraph of their own, which the quantiser does not find its ranges in
+_WAYS_OUT = (
+    ({"IF", "WHILE"}, "convert it with loops unrolled (Keras: unroll=True)"),
+    (
+        {"STABLEHLO_REDUCE_WINDOW"},
+        "write that layer otherwise (PyTorch: 3-D pools, LocalResponseNorm, cumsum), or ONNX",
+    ),
+)
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -41,8 +49,9 @@ class LitertQuantiser(Quantiser):
         interpreters.require_sound(content, str(path))
         self._content = float_form(content)
         self._real = _interpreter(path, self._content)
-        loops = ", ".join(sorted({op.kind for op in file.operators} & {"IF", "WHILE"}))
-        self._way_out = f"; it has {loops}: convert it with loops unrolled (Keras: unroll=True)" if loops else ""
+        there = {op.kind for op in file.operators}
+        ways = [f"; it has {', '.join(sorted(there & some))}: {way}" for some, way in _WAYS_OUT if there & some]
+        self._way_out = "".join(ways)
         self.inputs = [
             TensorSpec(d["name"], tuple(int(n) for n in d["shape"]), np.dtype(d["dtype"]).name, 1.0, 0)
             for d in self._real.get_input_details()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def float_form(content: bytes) -> bytes:
     model = read_model(content)
     names = kinds(model)
     for subgraph in vector(model.subgraphs):
-        stored = {i: x for i in range(len(subgraph.tensors)) if (x := _real(model, subgraph.tensors[i])) is not None}
+        stored = {i: x for i in range(len(subgraph.tensors)) if (x := _real(model, subgraph, i)) is not None}
         kept, changed = [], {}
         for op in vector(subgraph.operators):
             if names[op.opcodeIndex] == "DEQUANTIZE" and int(op.inputs[0]) in stored:  # sound: it has one
@@ -100,21 +101,27 @@ def _named(name: str, index: int) -> Any:
     return entry
 
 
-def _real(model: Any, tensor: Any) -> Array | None:
+def _real(model: Any, subgraph: Any, index: int) -> Array | None:
     """The real numbers that a constant of float16, or of integers with scales, stands for; None where it is neither."""
+    tensor = subgraph.tensors[index]
     stored = model.buffers[tensor.buffer].data
     if stored is None or not len(stored) or tensor.sparsity or tensor.isVariable:
         return None
     shape, content = tuple(int(d) for d in vector(tensor.shape)), np.asarray(stored, np.uint8)
     if DTYPES.get(tensor.type) == "float16":
         return content.view(np.float16).reshape(shape).astype(np.float32)
+    blocks = _blocks(model, subgraph, tensor)
     scales = np.asarray(vector(tensor.quantization.scale) if tensor.quantization is not None else [], np.float32)
-    if not scales.size or (DTYPES.get(tensor.type) not in ("int8", "uint8") and tensor.type not in PACKED):
+    if (blocks is None and not scales.size) or (
+        DTYPES.get(tensor.type) not in ("int8", "uint8") and tensor.type not in PACKED
+    ):
         return None
     if tensor.type in PACKED:
         values = unpacked(content, PACKED[tensor.type][1], shape)
     else:
         values = content.view(DTYPES[tensor.type]).reshape(shape)
+    if blocks is not None:
+        return np.asarray(values.reshape(blocks.size, -1).astype(np.float32) * blocks[:, None]).reshape(shape)
     zero_points = np.asarray(vector(tensor.quantization.zeroPoint), np.float32)
     along, axis = [1] * len(shape), int(tensor.quantization.quantizedDimension)
     if scales.size > 1:
@@ -124,6 +131,20 @@ def _real(model: Any, tensor: Any) -> Array | None:
         along[axis] = -1
     offset = zero_points[: scales.size].reshape(along) if zero_points.size else np.float32(0)
     return np.asarray((values.astype(np.float32) - offset) * scales.reshape(along), np.float32)
+
+
+def _blocks(model: Any, subgraph: Any, tensor: Any) -> Array | None:
+    """The scale of each block that the rows of a constant are cut into; None where there are no blocks.
+
+    They are a constant of float16 of their own, that fits (``require_sound``).
+    """
+    details = tensor.quantization.details if tensor.quantization is not None else None
+    if not isinstance(details, schema().BlockwiseQuantizationT):
+        return None
+    if details.zeroPoints >= 0:
+        raise QuantizeError(f"constant {text(tensor.name)!r} has blocks with zero points; give them none")
+    stored = np.asarray(model.buffers[subgraph.tensors[details.scales].buffer].data, np.uint8).view(np.float16)
+    return stored[: math.prod(int(d) for d in tensor.shape) // details.blockSize].astype(np.float32)
 
 
 def _store(model: Any, tensor: Any, values: Array) -> None:
