@@ -65,6 +65,7 @@ class _Options(TypedDict, total=False):
     objective: str | None
     jobs: Annotated[int, Range(1, MOST_JOBS)]
     unplaced: str
+    left_out: tuple[str, ...]
     operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]
     moved: tuple[tuple[str, str], ...]
     rejected: tuple[str, ...]

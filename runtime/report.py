@@ -102,6 +102,8 @@ class Report:
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
         if reason := options.get("unplaced"):
             notes.append(f"no placement was sought, all that can runs on the accelerator: {reason}")
+        if others := options.get("left_out"):
+            notes.append(f"the file's first network alone was compiled, not its signatures {', '.join(others)}")
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
         speedup = _ratio(self.cycles, self.interval_cycles)

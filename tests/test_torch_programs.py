@@ -95,6 +95,20 @@ def test_programs_that_give_other_results_than_their_file(module: Any, said: str
         tw.compile(path, "tiny", cache=False)
 
 
+def test_dynamic_quantisation_is_named(tmp_path: Path) -> None:
+    """PyTorch's exporter has no form for it, and says so in colours."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+    example = (torch.zeros(1, 8),)
+    quantiser = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_dynamic=True))
+    prepared = prepare_pt2e(torch.export.export(nn.Linear(8, 4), example).module(), quantiser)
+    prepared(*example)
+    program = torch.export.export(convert_pt2e(prepared), example)
+    with pytest.raises(TilewrightError, match="ExportedProgram: .*dynamic quantisation.*; quantise with is_dynamic="):
+        tw.compile(program, config="tiny", cache=False)
+
+
 def test_programs_that_do_not() -> None:
     """No noise, or none that is on; running statistics; a buffer that no result is made from; attention, LSTMs."""
     recurrent = nn.LSTM(8, 4)

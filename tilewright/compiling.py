@@ -244,7 +244,7 @@ def compile_artifact(
         compile_seconds=time.perf_counter() - start,
         options={
             **asdict(options), "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
-            **unplaced,
+            **unplaced, **({"left_out": [*source.left_out]} if source.left_out else {}),
         },
     )  # fmt: skip
 

@@ -61,6 +61,7 @@ class Source(ABC):
 
     runtime: str  #: the interpreter it came from: ``litert`` or ``onnxruntime``
     proven_only = False  #: what is not proven to equal the interpreter for every input is left to it
+    left_out: tuple[str, ...] = ()  #: other networks of the file by their signatures, which are not compiled
     batch: int = 1  #: images that one inference of the file takes; the graph is that of one of them
 
     def __init__(self, path: Path) -> None:

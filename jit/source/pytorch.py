@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from tilewright.jit.source.torch_checks import unrepeatable
 from tilewright.jit.source.torch_operators import translations
 from tilewright.runtime.interpreters import first_line
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  #: of the exporter's messages
 _NEEDED = {"torch": "torch", "torchao": "torchao", "onnxscript": "onnxscript"}
 
 
@@ -77,7 +79,8 @@ def program_to_onnx(program: Any, what: str) -> bytes:
             make_unsigned(model)
             return bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
-            raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {first_line(error)}") from error
+            said = _COLOURS.sub("", first_line(error))
+            raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {said}") from error
 
 
 def _register_quantised() -> None:

@@ -13,10 +13,15 @@ _MODES = ("training", "train")
 
 
 def unrepeatable(program: Any) -> str | None:
-    """Why an ``ExportedProgram`` gives other results for the same inputs than its file does, and the way out."""
+    """Why an ``ExportedProgram`` is not exported, and the way out; None where nothing of the above is in it."""
     for node in program.graph.nodes:
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
+        if "::choose_qparams" in node.target._schema.name:
+            return (
+                f"{node.name} takes the scale from each input (dynamic quantisation), which PyTorch cannot write as "
+                "ONNX; quantise with is_dynamic=False"
+            )
         given = _arguments(node)
         noise = any(isinstance(given.get(name), float) and given[name] > 0 for name in _CHANCE)
         if any(given.get(name) is True for name in _MODES) and (noise or not any(name in given for name in _CHANCE)):

@@ -142,7 +142,10 @@ def _interpreter(path: Path, content: bytes) -> Any:
     try:
         return prepared(content, fast=has_beyond(content), keep_all=True)
     except (ValueError, RuntimeError) as error:
-        raise QuantizeError(f"{path}: LiteRT cannot run it: {interpreters.first_line(error)}") from error
+        said = interpreters.first_line(error).rstrip(".")
+        foreign = "; convert it with LiteRT's own operators alone (TFLITE_BUILTINS)"
+        way_out = foreign if "custom op" in said or "Flex" in said else ""
+        raise QuantizeError(f"{path}: LiteRT cannot run it: {said}{way_out}") from error
 
 
 def _invoke(interpreter: Any, x: Sequence[Array]) -> None:

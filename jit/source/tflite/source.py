@@ -25,6 +25,7 @@ from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
 from tilewright.jit.source.values import FileTensor, Rearranged, Values, View, by_name, without_dead
 from tilewright.runtime import interpreters
+from tilewright.runtime.litert.schema import text, vector
 
 
 class TfliteSource(Source):
@@ -38,6 +39,7 @@ class TfliteSource(Source):
         try:
             self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), str(path)))
             self._shapes = [self._tensor(i).shape for i in self.file.inputs]
+            self.left_out = _other_signatures(self.file)
             self.batch = take_one_image(self.file)
             refuse_huge(path, ((t.name or f"tensor{t.index}", t.shape) for t in self.file.tensors))
             self.folded = fold(self.file)
@@ -244,3 +246,9 @@ class TfliteSource(Source):
         signature = self.file.model.subgraphs[0].tensors[index].shapeSignature
         fixed = signature is None or all(int(d) >= 0 for d in list(signature)[1:])
         return bool(shape) and all(d > 0 for d in shape) and fixed
+
+
+def _other_signatures(file: File) -> tuple[str, ...]:
+    """The names of signatures that run another subgraph than the first, which alone is the network here."""
+    found = (s for s in vector(file.model.signatureDefs) if s.subgraphIndex)
+    return tuple(text(signature.signatureKey) for signature in found)
