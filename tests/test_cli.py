@@ -262,6 +262,8 @@ def test_a_config_file_is_read(shell: Shell, toy: Path) -> None:
     assert "bad.toml: blok_in: no such parameter; did you mean block_in? The parameters are " in line
     Path("folder.toml").mkdir()
     assert "folder.toml: cannot be read: is a directory" in shell.fails("run", toy, "--config", "folder.toml")
+    for command in (["run"], ["inspect"], ["compile", "-o", "a.twa"]):
+        assert "folder.toml: is a folder; give the model file in it" in shell.fails(*command, "folder.toml")
 
 
 def test_every_command_has_help_with_an_example(shell: Shell) -> None:

@@ -18,10 +18,11 @@ from tilewright.cli.run import (
     HostWatts,
     OwnEnergies,
     UsageProblem,
+    artifact_of,
 )
 from tilewright.config import load_config
-from tilewright.files import check_writable, read_bytes
-from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_artifact, placed_macs
+from tilewright.files import check_writable
+from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs
 from tilewright.runtime.executable import of_batch
 from tilewright.runtime.records import BOUND
 
@@ -90,27 +91,23 @@ def inspect(
     """
     from tilewright.terminal import ProgressReporter, output_console
 
-    data = read_bytes(model)
-    compiled = is_artifact(data) or model.suffix == ".twa"
+    artifact = artifact_of(model)
     if placement:
-        if compiled:
+        if artifact:
             raise UsageProblem(f"{model}: is compiled; give --placement the model file")
         from tilewright.jit.place.energy import power_of
 
         power = power_of(objective, host_watts, host_idle_watts, energy_table)
         _inspect_placement(model, config, objective, proven_only, jobs, power)
         return
-    if compiled:
-        artifact, is_compiled = Artifact.from_bytes(data, str(model)), True
-    else:
-        from tilewright.compiling import compile
+    if artifact:
+        print_artifact(artifact, output_console(), True)
+        return
+    from tilewright.compiling import compile
 
-        with ProgressReporter() as progress:
-            artifact, is_compiled = (
-                compile(model, config, proven_only=proven_only, progress=progress.update).artifact,
-                False,
-            )
-    print_artifact(artifact, output_console(), is_compiled)
+    with ProgressReporter() as progress:
+        executable = compile(model, config, proven_only=proven_only, progress=progress.update)
+    print_artifact(executable.artifact, output_console(), False)
 
 
 def _inspect_placement(

@@ -140,14 +140,13 @@ def run(
     from tilewright.terminal import ProgressReporter, output_console
 
     files = Outputs(output, report, trace, html, keep_intermediates)
-    data = read_bytes(model)
-    compiled = is_artifact(data) or model.suffix == ".twa"
-    if reference is not None and not (compiled and check):
+    artifact = artifact_of(model)
+    if reference is not None and not (artifact and check):
         raise UsageProblem("--reference: names the model of an artifact, for --check; a model file is its own")
-    judge = model_of(Artifact.from_bytes(data, str(model)), model, reference) if compiled and check else model
-    if compiled and keep_intermediates is not None and not Artifact.from_bytes(data, str(model)).intermediates:
+    judge = model_of(artifact, model, reference) if artifact and check else model
+    if artifact and keep_intermediates is not None and not artifact.intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
-    if compiled and (fast_host or proven_only or objective):
+    if artifact and (fast_host or proven_only or objective):
         raise UsageProblem(
             f"{model}: is compiled; give --fast-host, --proven-only and --objective when compiling the model file"
         )
@@ -156,15 +155,15 @@ def run(
         raise UsageProblem(f"{at_once}: the inferences of a stream wait for each other; leave it or --stream out")
     files.check()
     opened: str | Device = device
-    chosen = Artifact.from_bytes(data, str(model)).options.get("objective") if compiled else objective
+    chosen = artifact.options.get("objective") if artifact else objective
     own_jobs = jobs if device == "sim" or chosen != "throughput" else None  # else they are the CPU's alone
     if special := device_options(device, wave, overlay, token_file, ca, wait, own_jobs):
-        own = Artifact.from_bytes(data, str(model)).config if compiled and config is None else None
+        own = artifact.config if artifact and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
     with ProgressReporter() as progress:
-        if compiled:
-            executable = load_artifact(data, str(model), config, opened)
+        if artifact:
+            executable = opened_artifact(artifact, config, opened)
         else:
             from tilewright.compiling import compile
 
@@ -244,9 +243,16 @@ def device_options(
     return {name: value for name, value in values.items() if value is not None}
 
 
-def load_artifact(data: bytes, source: str, config: str | None, device: str | Device) -> Executable:
+def artifact_of(path: Path) -> Artifact | None:
+    """What a file holds that is compiled; None for a model, and for what compiling says to be none."""
+    if path.is_dir():
+        return None
+    data = read_bytes(path)
+    return Artifact.from_bytes(data, str(path)) if is_artifact(data) or path.suffix == ".twa" else None
+
+
+def opened_artifact(artifact: Artifact, config: str | None, device: str | Device) -> Executable:
     """An artifact on a device of ``config``, or of its own."""
-    artifact = Artifact.from_bytes(data, source)
     if config is None:
         return Executable(artifact, device)
     wanted = load_config(config)
