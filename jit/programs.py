@@ -37,9 +37,9 @@ from tilewright.progress import Progress
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
 from tilewright.sim import simulate_timing
 
-#: tiles, which move every tensor, are not tried where a schedule is within so many times the floor: by a plan, or
-#: with the whole network on the chip
-NEAR = {False: 1.1, True: 1.5}
+#: tiles, which move every tensor, are not tried where a schedule is within so many times the floor, as the estimate of
+#: a graph does not look at them there (:mod:`tilewright.jit.cost.tiles`)
+NEAR = 1.1
 #: schedules for less memory are tried unless a program takes at most so many times the floor, and for still less
 #: memory until one takes so many times the cycles of the best
 BEST, STEEP = 1.02, 1.03
@@ -167,7 +167,7 @@ def best_program(
             attempt(len(tries), partial(_joined, forms, policy, on_chip))
         for field in ("act_bytes", "prm_entries"):
             descend(lambda plan: partial(_program, forms, policy, plan, None), field)
-    if not _near(found, NEAR[on_chip]):
+    if not _near(found, NEAR):
         tiled = True
         cycles_of_tiles = attempt(len(tries), whole)
         if policies == POLICIES and cycles_of_tiles is not None and cycles_of_tiles <= STEEP * min(c for c, _ in found):
