@@ -31,10 +31,13 @@ class Patched(NamedTuple):
 
 def packs_patches(at: Lowering, op: g.Conv2D, kh: int, kw: int, ic: int) -> bool:
     """Whether a convolution's input is packed as patches: a network input of few channels."""
-    if op.inputs[0] not in at.graph.inputs or kh * kw == 1 or op.transposed:
-        return False
-    packed = -(-kh * kw * ic // at.config.block_in)
-    return packed < kh * kw * -(-ic // at.config.block_in)
+    return op.inputs[0] in at.graph.inputs and not op.transposed and of_few_channels(kh, kw, ic, at.config)
+
+
+def of_few_channels(kh: int, kw: int, ic: int, config: Config) -> bool:
+    """Whether patches of a kernel over so many channels are fewer blocks than its positions one by one."""
+    packed = -(-kh * kw * ic // config.block_in)
+    return packed < kh * kw * -(-ic // config.block_in)
 
 
 def lower_patches(at: Lowering, op: g.Conv2D, weight: NDArray[np.integer]) -> Patched:

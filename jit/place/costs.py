@@ -20,6 +20,7 @@ from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import useful_macs
 from tilewright.jit.graph import Graph, Op
+from tilewright.jit.layout import units_for
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.energy import Energies, Power
 from tilewright.jit.place.host_times import HostTimes
@@ -93,7 +94,7 @@ class Costs:
     ) -> None:  # fmt: skip
         self.graph, self.config, self._times, self._progress = graph, config, times, progress
         self.jobs = jobs
-        self.exchanges = False  #: whether cores exchange among themselves, so that moving by the host costs nothing
+        self.exchanges = False  #: whether cores exchange among themselves, so that the host moves only what must be
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
         self._estimates: dict[int, int | None] = {} if like is None else like._estimates
@@ -105,6 +106,7 @@ class Costs:
             needs.append(sum({1 << made[t] for t in op.inputs if t in made}))
             made |= dict.fromkeys(op.outputs, k)
         own = [op for op in graph.ops if places[op.name] == "accelerator"]
+        self._made = {name for op in own for name in op.outputs}
         self._reduced = reduce_channels(subgraph(graph, own, False)).graph
         self._operators = {op.name: op for op in self._reduced.ops}
         self._useful = [
@@ -170,7 +172,9 @@ class Costs:
             if part is not None:
                 self._moved[mask] = sum(self.moved(part))
         cycles = self._core[mask]
-        return cycles if cycles is None or self.exchanges else cycles + self._moved_of(mask)
+        if cycles is None:
+            return None
+        return cycles + (self.carried(Part(mask, 1)) if self.exchanges else self._moved_of(mask))
 
     def part(self, mask: int) -> Graph | None:
         """The operators as a graph of the accelerator's; None where they are not all that."""
@@ -210,6 +214,42 @@ class Costs:
         """Cycles of packing what a program reads, and of unpacking what it gives."""
         tensors = {**part.tensors, **self.graph.tensors}  # all channels: a part drops its own alone
         return sum(self._packed(tensors[t]) for t in part.inputs), sum(self._unpacked(tensors[t]) for t in part.outputs)
+
+    def packed(self, part: Graph, tensor: str) -> int:
+        """Cycles of packing one input of a program."""
+        return self._packed({**part.tensors, **self.graph.tensors}[tensor])
+
+    def in_units(self, tensor: TensorSpec) -> bool:
+        """Whether a program reads or gives a tensor as units that hold nothing else, which cores can exchange."""
+        channels = tensor.shape[-1]
+        whole = units_for(channels, self.config) * self.config.lanes == channels
+        return whole and tensor.dtype == "int8" and self.config.batch == 1
+
+    def gives_units(self, part: Part) -> bool:
+        """Whether all that a part gives can lie in memory that cores share; else it is launched alone."""
+        return all(self.in_units(graph.tensors[name]) for graph, _ in self.programs(part) for name in graph.outputs)
+
+    def given(self, part: Part) -> set[str]:
+        """The tensors that a part on cores gives."""
+        whole = self.part(part.operators)
+        return set() if whole is None else set(whole.outputs)
+
+    def carried(self, part: Part) -> int:
+        """Cycles that the host has to move for a part, whichever parts are around it, where cores exchange."""
+        if not self.gives_units(part):
+            return sum(self.moves(part))
+        return sum(
+            self.packed(graph, tensor) for graph, of in self.programs(part) for tensor, name in of.items()
+            if name not in self._made or not self.in_units(graph.tensors[tensor])
+        )  # fmt: skip
+
+    def programs(self, part: Part) -> list[tuple[Graph, dict[str, str]]]:
+        """The graphs of a part's programs; of each of their inputs the tensor of the network that it is of."""
+        whole = self.part(part.operators)
+        if part.axis is None:
+            return [] if whole is None else [(whole, {name: name for name in whole.inputs})]
+        pieces = self.splits.pieces(part)
+        return [(piece.graph, {name: piece.taken[name][0] for name in piece.graph.inputs}) for piece in pieces]
 
     def learn(self, part: Part, cycles: int) -> None:
         """What the programs of a part really take, in the place of an estimate."""

@@ -43,15 +43,16 @@ def launch_cycles(config: Config, programs: Sequence[Program]) -> int:
 
 def _spent(costs: Costs, steps: Sequence[Step], programs: Sequence[Program]) -> int:
     """Cycles of all launches, and of the host around them, as placement counts them."""
-    total = 0
-    for step in steps:
-        if isinstance(step, LaunchStep):
-            together = [programs[number] for number in step.programs]
-            launches = LAUNCH_NANOSECONDS * len(together) if len(together) > 1 else 0
-            total += launch_cycles(costs.config, together) + costs.cycles(launches)
+    launched = [[programs[number] for number in step.programs] for step in steps if isinstance(step, LaunchStep)]
+    return sum(launch_cycles(costs.config, together) for together in launched) + host_cycles(costs, steps)
+
+
+def host_cycles(costs: Costs, steps: Sequence[Step]) -> int:
+    """Cycles of the host around all launches."""
+    several = [len(step.programs) for step in steps if isinstance(step, LaunchStep) and step.beside]
     found = Counter(timed for timed in map(_timed, steps) if timed is not None)
     moves: int = sum(count * _time(costs, timed) for timed, count in found.items())
-    return total + moves
+    return moves + sum(costs.cycles(LAUNCH_NANOSECONDS * count) for count in several)
 
 
 def _timed(step: Step) -> Timed | JoinStep | None:

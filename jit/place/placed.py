@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import Literal
 
 from tilewright.config import Config
@@ -15,9 +14,9 @@ from tilewright.jit.importer import lower_source
 from tilewright.jit.place.costs import Costs, file_times
 from tilewright.jit.place.energy import Energies, Power, with_factor
 from tilewright.jit.place.host_times import HostTimes
+from tilewright.jit.place.launches import around, launches
 from tilewright.jit.place.problem import Part, PlacementError, Solution, joined
 from tilewright.jit.place.solve import best_latency, best_pipeline, best_side_by_side, next_best
-from tilewright.jit.place.splits import LAUNCH_NANOSECONDS
 from tilewright.jit.source import Source
 from tilewright.jit.stages import stages
 from tilewright.progress import Progress, silent
@@ -132,22 +131,10 @@ def exchanging(costs: Costs) -> Solution:
     costs.exchanges = True
     try:
         found = best_latency(costs.problem)
-        cycles = sum(costs.part_time(part) or 0 for part in found.parts)
     finally:
         costs.exchanges = False
-    return replace(found, cost=cycles + sum(_around(costs, parts) for parts in launches(found)))
-
-
-def launches(found: Solution) -> list[list[Part]]:
-    """The parts on cores that follow one another, which are one launch where they exchange."""
-    return [list(parts) for on_cores, parts in groupby(found.parts, lambda part: part.replicas > 0) if on_cores]
-
-
-def _around(costs: Costs, parts: list[Part]) -> int:
-    """Cycles of the host around parts that are one launch: what enters the first ones and leaves the last."""
-    programs = max(len(costs.splits.pieces(part)) if part.axis is not None else 1 for part in parts)
-    starts = costs.cycles(LAUNCH_NANOSECONDS * programs) if programs > 1 else 0
-    return starts + sum(costs.moves(Part(sum(part.operators for part in parts), 1)))
+    cycles = sum((costs.part_time(part) or 0) - sum(costs.moves(part) if part.replicas else ()) for part in found.parts)
+    return replace(found, cost=cycles + sum(around(costs, parts) for parts in launches(costs, found)))
 
 
 def greedy(costs: Costs, objective: Objective) -> Solution:

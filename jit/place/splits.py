@@ -36,6 +36,8 @@ class Costs(Protocol):
 
     def moved(self, part: Graph) -> tuple[int, int]: ...
 
+    def carried(self, part: Part) -> int: ...
+
     def cycles(self, nanoseconds: int) -> int: ...
 
     def measured(self, key: str, call: Callable[[], object]) -> int: ...
@@ -99,7 +101,9 @@ class Splits:
             except PlaceError:
                 self._times[part] = None
         cycles = self._times[part]
-        return cycles if cycles is None or self._costs.exchanges else cycles + sum(self.moved(part))
+        if cycles is None:
+            return None
+        return cycles + (self._costs.carried(part) if self._costs.exchanges else sum(self.moved(part)))
 
     def _exceeds(self, part: Part, macs: int) -> bool:
         """Whether a piece has so many multiply-accumulates or more, found before any is made."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.jit.place.energy import Power
-from tilewright.jit.place.placed import Placed, launches
+from tilewright.jit.place.launches import launches
+from tilewright.jit.place.placed import Placed
 from tilewright.jit.place.problem import Part, Solution, members
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _described(title: str, found: Solution | None, placed: Placed) -> list[str]:
     loss = found.cost / max(best.cost, 1) - 1
     compared = "" if found is best else f", {loss:.1%} more than the best"
     if found is placed.exchanging:
-        count = len(launches(found))
+        count = len(launches(placed.costs, found))
         compared += f", of {count} launch{'es' * (count != 1)} in which cores exchange through memory that they share"
     cost = _cycles(found.cost) if placed.costs.energies is None else _microjoules(found.cost)
     return [f"{title:>10}  {cost}{compared}", *(f"{'':12}{_part(part, found, placed)}" for part in found.parts)]

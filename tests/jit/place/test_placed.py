@@ -22,7 +22,7 @@ from tilewright.jit.place.costs import example, file_times
 from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed
 from tilewright.jit.place.host_times import HostTimes
-from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, launches, place_source, solved
+from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
 from tilewright.jit.place.problem import PlacementError, members
 from tilewright.jit.recurrent.ops import Lstm
 from tilewright.jit.source import open_source
@@ -119,24 +119,6 @@ def test_inspect_shows_what_is_linked(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(re.findall("exchange  |barriers  ", text)) == 1
     assert main(["inspect", str(DIGITS), "--placement", "--objective", "throughput", "--config", str(config)]) == 0
     assert "exchange" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("cores", [2, 4])
-def test_exchange_costs_what_its_parts_take_and_what_is_around_launches(cores: int) -> None:
-    placed = place(10**6, "latency", cores)
-    found, costs = placed.exchanging, placed.costs
-    assert found is not None
-    expected = sum(costs.part_time(part) or 0 for part in found.parts)
-    for parts in launches(found):
-        assert all(part.replicas for part in parts)
-        expected -= sum(sum(costs.moves(part)) for part in parts)
-        whole = costs.part(sum(part.operators for part in parts))
-        assert whole is not None
-        most = max(len(costs.splits.pieces(part)) if part.axis else 1 for part in parts)
-        expected += sum(costs.moved(whole)) + (costs.cycles(20_000 * most) if most > 1 else 0)
-    assert found.cost == expected
-    assert placed.best.cost == solved(costs, "latency", frozenset()).cost  # the host carries again
-    assert place(10**6, "throughput", cores).exchanging is place(10**6, "latency").exchanging is None
 
 
 def test_an_lstm_is_where_it_is_fastest(tmp_path: Path) -> None:
