@@ -82,7 +82,7 @@ class Device(ABC):
 
     name: ClassVar[str] = ""
     overlaps: ClassVar[bool] = False
-    shares: ClassVar[bool] = False  #: whether programs on its cores can share memory
+    shares = False  #: whether programs on its cores can share memory
     simulates = True  #: how long it takes says nothing about the accelerator
 
     def __init__(self, config: Config) -> None:

@@ -63,7 +63,7 @@ class PynqDevice(Device):
 
     name: ClassVar[str] = "pynq"
     overlaps: ClassVar[bool] = True
-    shares: ClassVar[bool] = True
+    shares = True
     simulates = False
 
     def __init__(

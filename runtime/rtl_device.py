@@ -48,7 +48,7 @@ class RtlDevice(Device):
 
     name: ClassVar[str] = "rtl"
     overlaps: ClassVar[bool] = True
-    shares: ClassVar[bool] = True
+    shares = True
 
     def __init__(
         self,

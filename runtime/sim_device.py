@@ -63,7 +63,7 @@ class SimDevice(Device):
 
     name: ClassVar[str] = "sim"
     overlaps: ClassVar[bool] = True
-    shares: ClassVar[bool] = True
+    shares = True
 
     def __init__(self, config: Config, jobs: int | None = None) -> None:
         super().__init__(config)

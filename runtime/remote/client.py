@@ -11,7 +11,7 @@ import hashlib
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from tilewright.errors import TilewrightError
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
-from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events
+from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events, has_shared
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
@@ -78,6 +78,8 @@ class RemoteDevice(Device):
         channel.close()
         self.device = str(welcome.get("device"))  #: what the server calls its device
         self.simulates = self.device != "pynq"
+        self._together = "shares" in welcome  # earlier servers run one program at a time
+        self.shares = welcome.get("shares") is True
         served = _config(welcome, url)
         if served.fingerprint != config.fingerprint:
             raise DeviceError(
@@ -178,6 +180,22 @@ class RemoteDevice(Device):
         """The server reports every inference that has finished."""
         self._ask({"do": "wait", "handle": allocation.state}, progress=progress, patient=True)
 
+    def share(self, allocations: Sequence[Allocation]) -> None:
+        """The server verifies the programs together, and lets them share memory on its device."""
+        if not any(has_shared(allocation.program) for allocation in allocations):
+            return
+        if not self.shares:
+            super().share(allocations)  # refuses
+        self._ask({"do": "share", "handles": [allocation.state for allocation in allocations]}, patient=True)
+
+    def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
+        """On the cores of the server's device, if it has so many; there it is seen to that all come to an end."""
+        if not self._together:
+            return False
+        handles = [allocation.state for allocation in allocations]
+        self._ask({"do": "together", "handles": handles, "inferences": inferences}, patient=True)
+        return True
+
     def _counters(self, allocation: Allocation) -> Counters:
         """What the board counted, with its events if its device has them."""
         reply, data = self._ask({"do": "counters", "handle": allocation.state})
@@ -188,6 +206,7 @@ class RemoteDevice(Device):
         return Counters(
             reply["cycles"], reply["read_bytes"], reply["write_bytes"], dict(reply["stalls"]), events,
             reply.get("cores", 1), reply.get("interval"),  # servers of one core did not say
+            reply.get("together") is True,
         )  # fmt: skip
 
     # -- talking -----------------------------------------------------------------------------------------

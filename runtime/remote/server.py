@@ -155,7 +155,8 @@ class Server:
             channel.send({"error": "denied", "message": "the token is not the server's"})
             raise RemoteError(f"{channel.peer}: denied, wrong token")
         welcome = {"proof": auth.proof(self._token, "server", nonce, hello["nonce"]), "device": self._device.name,
-                   "config": self._device.config.to_dict(), "max_request": self._limits.request_bytes}  # fmt: skip
+                   "config": self._device.config.to_dict(), "max_request": self._limits.request_bytes,
+                   "shares": self._device.shares}  # fmt: skip
         return hello, welcome
 
     def _receive(self, channel: Channel, origin: str, hello: dict[str, Any], welcome: dict[str, Any]) -> None:

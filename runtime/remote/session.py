@@ -17,8 +17,10 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
-from tilewright.isa.verifier import verify
-from tilewright.runtime.device_base import Allocation, Device, DeviceError, DeviceFault
+from tilewright.isa.spec import MOST_CORES
+from tilewright.isa.verifier import verify, verify_together
+from tilewright.progress import Advance
+from tilewright.runtime.device_base import Allocation, Device, DeviceError, DeviceFault, has_shared
 from tilewright.runtime.records import check_meta
 from tilewright.runtime.remote.frames import Channel, ConnectionLost
 
@@ -45,11 +47,15 @@ class Programs:
         return self._kept.get(digest)
 
     def add(self, container: bytes) -> str:
-        """Parse and verify a container; returns its digest. Raises :class:`TilewrightError` if it is not legal."""
+        """Parse and verify a container; returns its digest. Raises :class:`TilewrightError` if it is not legal.
+
+        A program of several that share memory is verified with those others, once it is known which.
+        """
         digest = hashlib.sha256(container).hexdigest()
         program = load_program(container, "the program sent", most_bytes=self._memory_limit)
         check_memory([(program, 1)], self._memory_limit)
-        verify(program)
+        if not has_shared(program):
+            verify(program)
         check_meta(program, "the program sent")
         self._kept[digest] = program
         while len(self._kept) > KEPT_PROGRAMS:
@@ -63,11 +69,12 @@ class Session:
     def __init__(self, channel: Channel, device: Device, programs: Programs, memory_limit: int) -> None:
         self._channel, self._device, self._programs, self._memory_limit = channel, device, programs, memory_limit
         self._allocations: dict[int, Allocation] = {}
+        self._groups: set[tuple[int, ...]] = set()  #: allocations that share memory, verified together
         self._next_handle = 1
         self._requests: dict[str, Callable[[dict[str, Any], bytearray], tuple[dict[str, Any], bytes]]] = {
             "have": self._have, "program": self._program, "allocate": self._allocate, "write": self._write,
             "launch": self._launch, "wait": self._wait, "read": self._read, "counters": self._counters,
-            "release": self._release,
+            "release": self._release, "share": self._share, "together": self._together,
         }  # fmt: skip
 
     def serve(self) -> None:
@@ -140,6 +147,38 @@ class Session:
         return {}, b""
 
     def _wait(self, request: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        self._to_its_end(lambda progress: self._device.wait(self._allocation(request), progress))
+        return {}, b""
+
+    def _share(self, request: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        handles, allocations = self._several(request)
+        if taken := {handle for group in self._groups for handle in group} & set(handles):
+            raise RequestError(f"share: allocation {min(taken)} shares memory already")
+        verify_together([allocation.program for allocation in allocations])
+        self._device.share(allocations)
+        self._groups.add(handles)
+        return {}, b""
+
+    def _together(self, request: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        handles, allocations = self._several(request)
+        inferences = _number(request, "inferences", 1, _MOST_INFERENCES)
+        if handles not in self._groups and any(has_shared(allocation.program) for allocation in allocations):
+            raise RequestError("together: programs that share memory run with those that they share it with")
+        self._to_its_end(lambda progress: self._device.run_together(allocations, inferences, progress))
+        return {}, b""
+
+    def _several(self, request: dict[str, Any]) -> tuple[tuple[int, ...], list[Allocation]]:
+        """Different allocations, in the order of their cores."""
+        handles = request.get("handles")
+        if not isinstance(handles, list) or not 0 < len(handles) <= MOST_CORES:
+            raise RequestError(f"{request.get('do')}: handles: must be a list of 1 to {MOST_CORES} allocations")
+        allocations = [self._allocation({**request, "handle": handle}) for handle in handles]
+        if len(set(handles)) < len(handles):
+            raise RequestError(f"{request.get('do')}: handles: an allocation is there twice")
+        return tuple(handles), allocations
+
+    def _to_its_end(self, run: Callable[[Advance], None]) -> None:
+        """Let the device run, and tell the client how far it is."""
         lost: list[ConnectionLost] = []
 
         def progress(finished: int) -> None:
@@ -150,10 +189,9 @@ class Session:
                 except ConnectionLost as error:
                     lost.append(error)
 
-        self._device.wait(self._allocation(request), progress)
+        run(progress)
         if lost:
             raise lost[0]
-        return {}, b""
 
     def _counters(self, request: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
         counters = self._device.counters(self._allocation(request))
@@ -161,7 +199,7 @@ class Session:
                  "write_bytes": int(counters.write_bytes), "cores": int(counters.cores),
                  "interval": None if counters.interval is None else float(counters.interval),
                  "stalls": {name: int(cycles) for name, cycles in counters.stalls.items()},
-                 "events": counters.events is not None}  # fmt: skip
+                 "events": counters.events is not None, "together": counters.together}  # fmt: skip
         if counters.events is None:
             return reply, b""
         arrays = [np.asarray(getattr(counters.events, name), "<i8") for name in _EVENT_FIELDS]
