@@ -16,7 +16,7 @@ from tilewright.isa.program import PAGE, Program, Segment, whole_pages
 from tilewright.isa.spec import FORMAT_OF, Engine, Memory, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.split.scatter import PAD, tiles_of
+from tilewright.jit.split.scatter import PAD, SKIPPED, tiles_of
 
 CONSTANTS, INPUT, SCRATCH, SHARED = range(4)  #: segments of the program
 LOAD, GEMM, ALU, STORE = Engine
@@ -123,6 +123,9 @@ class CoreProgram:
         places = row.sram + np.add.outer(np.arange(row.rows) * row.sram_row, np.arange(row.cols) * row.sram_col)
         if row.memory == Memory.ACT:
             places %= row.wrap_size
+        across = np.add.outer(first // beats + np.arange(row.rows) * (stride // beats), np.arange(row.cols))
+        if instruction.opcode == Opcode.LOAD and (units[across] == SKIPPED).any():
+            raise PlaceError("a LOAD reads units that another core stores")
         if len(np.unique(places)) < places.size:
             raise PlaceError("a LOAD or STORE has a unit twice, and its order would be lost")
         filled = Memory.ACT if row.memory == Memory.ACT else Memory.ACC
@@ -160,6 +163,12 @@ class CoreProgram:
     def _wait(self, engine: Engine, **fields: int) -> None:
         self._code.append(Instruction(Opcode.WAIT, {"engine": int(engine), **fields}))
         self._owners.append(-1)
+
+
+def reads(program: Program, segment: int) -> bool:
+    """Whether a program loads from a segment."""
+    loads = (row for row in decode(program.instructions, program.config) if row.opcode == Opcode.LOAD)
+    return any(row.fields["segment"] == segment for row in loads)
 
 
 def _with(instruction: Instruction, **fields: int) -> Instruction:

@@ -20,7 +20,7 @@ from tilewright.config import Config
 from tilewright.isa.program import PAGE, Program, whole_pages
 from tilewright.isa.verifier import VerifyError, verify_together
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.split.core_program import INPUT, SHARED, CoreProgram, Place
+from tilewright.jit.split.core_program import INPUT, SHARED, CoreProgram, Place, reads
 from tilewright.jit.split.scatter import PAD, SKIPPED
 from tilewright.runtime.steps import CutStep, JoinStep, LaunchStep, PackStep, Step, TensorSpec, UnpackStep
 
@@ -248,7 +248,8 @@ class _Chain:
         given = part.given()
         for unpack in part.unpacks:
             core = programs.index(unpack.program)
-            places[core].append(self._given(unpack, given[unpack.tensor], len(self._parts) * _CORES + core))
+            maker, program = len(self._parts) * _CORES + core, self._old[unpack.program]
+            places[core].append(self._given(unpack, given[unpack.tensor], maker, reads(program, unpack.segment)))
         self._parts.append(part)
         self._places.append(places)
         self._needs.append(needs)
@@ -272,8 +273,9 @@ class _Chain:
         units = np.pad(whole.units()[box], ((top, bottom), (left, right), (0, 0)), constant_values=PAD)
         return Place(step.segment, step.offset, step.size, units.ravel(), pad=step.pad_value)
 
-    def _given(self, step: UnpackStep, piece: Piece, maker: int) -> Place:
-        """Where a program's output lies in shared memory; what another core stores as well is left to that one."""
+    def _given(self, step: UnpackStep, piece: Piece, maker: int, again: bool) -> Place:
+        """Where a program's output lies in shared memory; what another core stores as well is left to that one, or,
+        if the program reads its output ``again``, has a place of its own."""
         lanes = self._config.lanes
         plain = step.permutation is None and step.value_offset == 0 and step.dtype == "int8" and step.batch == 1
         if not plain or step.units * lanes != step.shape[3]:
@@ -284,14 +286,22 @@ class _Chain:
                 raise _Apart
             image = rows, columns, channels // lanes
             self._wholes[piece.whole] = _Whole(piece.shape, image, self._size, np.full(image, -1))
-            page = PAGE // self._config.act_unit_bytes
-            self._size += -(-math.prod(image) // page) * page
+            self._reserve(math.prod(image))
         whole = self._wholes[piece.whole]
         box = whole.box(piece.origin, step.shape, lanes)
         free = whole.makers[box] < 0
         units = np.where(free, whole.units()[box], SKIPPED)
+        if again:
+            others = int(np.count_nonzero(~free))
+            units[~free] = np.arange(others) + self._size
+            self._reserve(others)
         whole.makers[box] = np.where(free, maker, whole.makers[box])
         return Place(step.segment, step.offset, step.size, units.ravel())
+
+    def _reserve(self, units: int) -> None:
+        """Room for so many more units, in whole pages."""
+        page = PAGE // self._config.act_unit_bytes
+        self._size += -(-units // page) * page
 
     def unpack(self, name: str) -> UnpackStep:
         """All of a tensor, from shared memory."""
