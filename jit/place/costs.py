@@ -207,7 +207,7 @@ class Costs:
         except PlaceError:
             return None
         if self.energies is not None:
-            self.energies.learn(mask, count())
+            self.energies.learn(Part(mask, 1), count())
         return cycles
 
     def moved(self, part: Graph) -> tuple[int, int]:

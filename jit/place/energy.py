@@ -1,12 +1,14 @@
 """What operators of a network take in energy: on a core by counted actions, on the CPU by its time and its watts.
 
-Of one inference from its first step to its last. Its parts run one after another, each on one core or on the CPU, so
-that energies add up as times do for latency. What waits takes energy too: the programmable logic leaks, the clock
-networks of all cores run, and the CPU takes its idle watts while a core computes. All in integers of nanojoules.
+Of one inference from its first step to its last. Its parts run one after another, each on one core, on several that
+share it, or on the CPU, so that energies add up as times do for latency. What waits takes energy too: the logic leaks,
+the clock networks of all cores run, and the CPU takes its idle watts while a core computes. All in integers of
+nanojoules.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Protocol
 from tilewright.config import Config
 from tilewright.jit.energy.actions import Counts
 from tilewright.jit.energy.model import EnergyTable, action_energies, default_table, energy, load_table
-from tilewright.jit.place.problem import Part, PlacementError, Problem, Solution, members
+from tilewright.jit.place.problem import UNBOUNDED, Part, PlacementError, Problem, Solution, members
 
 MOST_WATTS = 10_000.0
 
@@ -63,40 +65,57 @@ class Costs(Protocol):
     config: Config
     problem: Problem
 
+    def part_time(self, part: Part) -> int | None: ...
+
+    def moves(self, part: Part) -> tuple[int, int]: ...
+
 
 class Energies:
     """Energies of parts, in nanojoules. ``factor``: what the accelerator's energies are taken times."""
 
     def __init__(self, costs: Costs, power: Power) -> None:
         self._costs, self.power, self.factor = costs, power, 1.0
-        self._actions: dict[int, float] = {}
+        self._actions: dict[Part, float] = {}
         each = action_energies(costs.config, power.table)
         #: nanojoules a cycle: of leakage and all clock networks, of the clock networks of cores that wait for one
         self._fabric = 1e-3 * (costs.config.cores * each["clock"] + each["static"])
         self._others = 1e-3 * (costs.config.cores - 1) * each["clock"]
 
-    def learn(self, mask: int, counts: Counts) -> None:
-        """What a program of operators does, by the planner's tables or by its instructions."""
-        self._actions[mask] = 1e3 * energy(counts, self._costs.config, self.power.table).total
+    def learn(self, part: Part, counts: Counts) -> None:
+        """What the programs of a part do, by the planner's tables or their instructions; ``cycle`` of the longest."""
+        self._actions[part] = 1e3 * energy(counts, self._costs.config, self.power.table).total
 
     @property
     def problem(self) -> Problem:
         """The placement problem with energies in the place of times; its sums are those of one inference."""
         known, cpu = self._costs.problem, self._costs.problem.cpu
-        return Problem(known.needs, tuple(None if time is None else self.on_cpu(time) for time in cpu), self.core)
+        return Problem(
+            known.needs, tuple(None if time is None else self.on_cpu(time) for time in cpu), self.core, self.split
+        )  # fmt: skip
 
     def core(self, mask: int) -> int | None:
         """Of operators as one program on a core, with packing and unpacking; None where there is none."""
         time = self._costs.problem.core(mask)
-        if time is None:
-            return None
-        moved = self._costs.problem.moved(mask)
-        waiting = self._watts(self.power.idle) + self.factor * self._others
-        on_core = self.factor * self._actions[mask] + (time - moved) * waiting
-        return round(on_core) + self.on_cpu(moved)
+        return None if time is None else self._on_cores(Part(mask, 1), time, self._costs.problem.moved(mask))
+
+    def split(self, mask: int, most: int) -> dict[Part, int]:
+        """The ways in which several cores can share operators, with their energies where those may be less than
+        ``most``, which leaves them no more time than what waits takes in it."""
+        waiting = self._watts(self.power.idle) + self.factor * self._fabric
+        parts = self._costs.problem.split(mask, min(UNBOUNDED, math.ceil(most / waiting) if waiting else UNBOUNDED))
+        found = {part: self.of_part(part) for part in parts}
+        return {part: taken for part, taken in found.items() if taken < most}
+
+    def _on_cores(self, part: Part, time: int, moved: int) -> int:
+        """Of a part whose programs and their moves take so long together, the moves alone so long."""
+        waiting = self._watts(self.power.idle) + self.factor * self._others  # the clocks of cores at work with these
+        on_cores = self.factor * self._actions[part] + (time - moved) * waiting
+        return round(on_cores) + self.on_cpu(moved)
 
     def of_part(self, part: Part) -> int:
-        """Of a part on one core, or on the CPU."""
+        """Of a part on one core, on several, or on the CPU."""
+        if part.axis is not None:
+            return self._on_cores(part, self._costs.part_time(part) or 0, sum(self._costs.moves(part)))
         if part.replicas:
             return self.core(part.operators) or 0
         cpu = self._costs.problem.cpu

@@ -10,6 +10,7 @@ simulated of the best and of the greedy placement. There the best pipeline's par
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
@@ -129,6 +130,6 @@ def _learn(placed: Placed, solution: Solution, made: CompiledModel) -> bool:
         cycles = launch_cycles(config, together)
         placed.costs.learn(part, cycles)
         if placed.costs.energies is not None:
-            (program,) = together
-            placed.costs.energies.learn(part.operators, count_program(program, cycles))
+            counts = sum((count_program(program, 0) for program in together), Counter[str]())
+            placed.costs.energies.learn(part, counts + Counter(cycle=cycles))
     return True

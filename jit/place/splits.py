@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -12,10 +13,12 @@ from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.shared import shared_interval
+from tilewright.jit.energy.actions import count_estimated
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.floor import nonzero, useful_macs
 from tilewright.jit.graph import Graph, Op, TensorSpec
 from tilewright.jit.lowering import image_shape
+from tilewright.jit.place.energy import Energies
 from tilewright.jit.place.problem import UNBOUNDED, Part
 from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.split.boxes import Box, Uncut
@@ -31,6 +34,7 @@ class Costs(Protocol):
 
     config: Config
     exchanges: bool
+    energies: Energies | None
 
     def part(self, mask: int) -> Graph | None: ...
 
@@ -97,7 +101,7 @@ class Splits:
                 return None
             largest = max((piece.graph for piece in pieces), key=_work)
             try:
-                self._times[part] = self._together(largest, len(pieces))
+                self._times[part] = self._together(part, largest, len(pieces))
             except PlaceError:
                 self._times[part] = None
         cycles = self._times[part]
@@ -119,11 +123,15 @@ class Splits:
             return False  # it has no pieces
         return False
 
-    def _together(self, largest: Graph, pieces: int) -> int:
+    def _together(self, part: Part, largest: Graph, pieces: int) -> int:
         """Cycles of pieces side by side: they are alike but for their edges, so the largest stands for all."""
         found, config = Forms(of_fewer_operators(largest)).estimate(self._config), self._config.replace(cores=pieces)
         moved = (found.busy["LOAD"] + found.busy["STORE"]) * config.beat_bytes
-        return round(shared_interval(config, found.cycles, moved) * pieces)
+        cycles = round(shared_interval(config, found.cycles, moved) * pieces)
+        if self._costs.energies is not None:
+            counts = {action: count * pieces for action, count in count_estimated(found).items()}
+            self._costs.energies.learn(part, Counter(counts | {"cycle": cycles}))
+        return cycles
 
     def _joined(self, whole: Graph, pieces: list[Piece]) -> int:
         times = []

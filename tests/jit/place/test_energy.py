@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from functools import partial
@@ -14,12 +15,14 @@ import pytest
 import tilewright as tw
 from tests.jit.place.exhaustive import Costs, all_parts, random_costs
 from tests.jit.place.test_placed import CONFIG, DIGITS, Fixed
+from tests.jit.place.test_splits import Slow, convolutions
 from tilewright.cli.app import main
 from tilewright.config import Config
 from tilewright.jit.energy.actions import ACTIONS, count_program
 from tilewright.jit.energy.model import action_energies, default_table, energy
 from tilewright.jit.place import placed
 from tilewright.jit.place.energy import Energies, Power, power_of
+from tilewright.jit.place.exchange import launch_cycles
 from tilewright.jit.place.placed import cost_of, place_source
 from tilewright.jit.place.problem import Part, PlacementError, members
 from tilewright.jit.place.settle import settle
@@ -32,21 +35,29 @@ from tilewright.sim import simulate_timing
 class Drawn:
     """Random costs with the actions of parts, as :class:`Energies` asks for them."""
 
-    def __init__(self, costs: Costs, actions: dict[int, Counter[str]], config: Config) -> None:
-        self.config, self.problem = config, costs.problem()
-        self.actions = actions
+    def __init__(self, costs: Costs, config: Config) -> None:
+        self.config, self.problem, self._costs = config, costs.problem(shared=True), costs
+        self.actions: dict[Part, Counter[str]] = {}
+
+    def part_time(self, part: Part) -> int | None:
+        return self._costs.shared(part.operators)[part] if part.axis else self._costs.on_core(part.operators)
+
+    def moves(self, part: Part) -> tuple[int, int]:
+        """Of those that cores share, all but a third of the time."""
+        time = self.part_time(part) or 0
+        return (time - time // 3, 0) if part.axis else (self._costs.moved(part.operators), 0)
 
 
-def by_hand(drawn: Drawn, costs: Costs, power: Power, parts: list[int], cpu: list[int]) -> float:
+def by_hand(drawn: Drawn, costs: Costs, power: Power, parts: list[Part], cpu: list[int]) -> float:
     """Nanojoules of a placement, written down once more: watts times seconds, and picojoules of actions."""
     mega, cores = drawn.config.clock_mhz, drawn.config.cores
     each = action_energies(drawn.config, power.table)
     waiting = cores * each["clock"] + each["static"]  # picojoules a cycle
     total = 0.0
-    for mask in parts:
-        moved = costs.moved(mask)
-        computed = (costs.on_core(mask) or 0) - moved
-        total += 1e3 * energy(drawn.actions[mask], drawn.config, power.table).total
+    for part in parts:
+        moved = sum(drawn.moves(part))
+        computed = (drawn.part_time(part) or 0) - moved
+        total += 1e3 * energy(drawn.actions[part], drawn.config, power.table).total
         total += computed * (1e3 * power.idle / mega + 1e-3 * (cores - 1) * each["clock"])
         total += moved * (1e3 * power.host / mega + 1e-3 * waiting)
     return total + sum(costs.cpu[v] for v in cpu) * (1e3 * power.host / mega + 1e-3 * waiting)
@@ -58,20 +69,23 @@ def test_least_energy_and_its_second_are_those_of_exhaustive_search(seed: int) -
     costs = random_costs(rng, int(rng.integers(1, 7)))
     config = CONFIG.replace(cores=int(rng.integers(1, 3)), clock_mhz=int(rng.integers(50, 200)))
     power = Power(float(rng.uniform(0.2, 5)), float(rng.uniform(0, 0.2)))
-    drawn = Drawn(costs, {}, config)
+    drawn = Drawn(costs, config)
     energies = Energies(drawn, power)
+    ways: dict[int, list[Part]] = {}
     for mask in range(1, drawn.problem.everything + 1):
-        time = costs.on_core(mask)
-        if time is not None:  # no more for all than for each: some parts gain by being one
-            cycles = time - costs.moved(mask)
+        if costs.on_core(mask) is None:
+            continue
+        ways[mask] = [Part(mask, 1), *costs.shared(mask)]
+        for part in ways[mask]:  # no more for all than for each: some parts gain by being one
+            cycles = (drawn.part_time(part) or 0) - sum(drawn.moves(part))
             amounts = {name: int(rng.integers(0, 60 * (cycles + 1))) for name in ACTIONS}
-            drawn.actions[mask] = Counter(amounts | {"cycle": cycles})
-            energies.learn(mask, drawn.actions[mask])
+            drawn.actions[part] = Counter(amounts | {"cycle": cycles})
+            energies.learn(part, drawn.actions[part])
     everything = set(range(len(costs.core)))
     expected = sorted(
-        by_hand(drawn, costs, power, parts, sorted(everything - {v for mask in parts for v in members(mask)}))
-        for parts, _ in all_parts(costs, len(costs.core))
-    )
+        by_hand(drawn, costs, power, list(parts), sorted(everything - {v for mask in masks for v in members(mask)}))
+        for masks, _ in all_parts(costs, len(costs.core)) for parts in itertools.product(*(ways[m] for m in masks))
+    )  # fmt: skip
     best = best_latency(energies.problem)
     rounding = len(costs.core) + 1
     assert best.cost == sum(map(energies.of_part, best.parts)) == pytest.approx(expected[0], abs=rounding)
@@ -132,10 +146,33 @@ def test_what_is_settled_on_counts_the_programs_instructions() -> None:
     moved = costs.problem.moved(part.operators)
     waited = cycles * 0.5 * 1e3 / CONFIG.clock_mhz
     assert costs.energies.of_part(part) == pytest.approx(actions + waited + costs.energies.on_cpu(moved), abs=2)
-    # more cores that wait take more, and none of them is used
+    # more cores that wait take more, and none of them is used: to launch two programs takes the CPU too long
     two = place(10**6, power, cores=2)
     assert {part.replicas for part in two.best.parts} <= {0, 1}
     assert two.best.cost > found.best.cost
+
+
+def test_cores_share_a_part_where_waiting_takes_most(tmp_path: Path) -> None:
+    """An idle CPU that takes as much as one at work, and moves in no time: what is sooner done takes less."""
+    source = open_source(convolutions(tmp_path / "layers.tflite", ((16, 1), (16, 1), (32, 1))))
+    power, config = Power(50.0, 50.0), CONFIG.replace(cores=2)
+    found = place_source(source, config, "energy", Slow(), power=power)
+    assert any(part.axis for part in found.best.parts)
+    settled, made = settle(source, found)
+    assert any(part.axis for part in settled.best.parts)
+    assert settled.best.cost < 0.9 * settled.greedy.cost
+    energies, each = settled.costs.energies, action_energies(config, power.table)
+    assert energies is not None
+    programs, taken = list(made.compiled.programs), 0.0
+    for part in (part for part in settled.best.parts if part.replicas):
+        own, programs = programs[: part.replicas], programs[part.replicas :]
+        cycles = launch_cycles(config, own)
+        taken += sum(energy(count_program(p, 0), config, power.table).total for p in own) * 1e3
+        taken += cycles * (1e-3 * (2 * each["clock"] + each["static"]) + 1e3 * 50 / config.clock_mhz)
+        taken += energies.on_cpu(sum(settled.costs.moves(part)))
+    assert not programs
+    on_cpu = sum(energies.of_part(part) for part in settled.best.parts if not part.replicas)
+    assert settled.best.cost - on_cpu == pytest.approx(taken, abs=3 * len(settled.best.parts))
 
 
 def test_compiled_for_energy_the_integers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
