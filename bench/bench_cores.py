@@ -8,17 +8,22 @@ best is shown as planned from estimates, and as settled with the simulator in th
 a part is left out. CPU times are this machine's. ``--dram`` is what the board's DRAM moves at most, in MB/s; known are
 ZCU104 (64 bits of DDR4-2400) and PYNQ-Z2 (16 of DDR3-1050).
 No Config has less than what the ports of a core ask for at once: where a board's DRAM does, that is taken, and printed.
+
+``--alone BYTES ...`` prints instead how many times the results of one core the cores give that share a DRAM of so many
+bytes a cycle, of the network's programs as ``compile`` makes them unasked, without the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.common import machine, options_of, write_json
 from tilewright.config import Config, load_config
 from tilewright.isa.program import Program
+from tilewright.jit.network import compile_source
 from tilewright.jit.place.exchange import exchanged
 from tilewright.jit.place.execute import compile_placed, simulate_latency, simulate_placed
 from tilewright.jit.place.placed import Objective, Placed, place_source
@@ -26,6 +31,7 @@ from tilewright.jit.place.problem import Solution
 from tilewright.jit.place.settle import settle
 from tilewright.jit.source import Source, open_source
 from tilewright.progress import Progress
+from tilewright.sim import simulate_timing, steady_interval
 from tilewright.terminal import ProgressReporter
 
 MEGABYTES = {"zcu104": 19200, "pynq-z2": 2100}  #: a second, of the boards' DRAM by their data sheets
@@ -94,6 +100,21 @@ def latency_rows(source: Source, placed: Placed, progress: Progress) -> list[dic
     ]
 
 
+def print_alone(source: Source, config: Config, cores: Sequence[int], limits: Sequence[int]) -> None:
+    """What the accelerators do that share a DRAM, for numbers of cores and bytes a cycle."""
+    programs = compile_source(source, config).compiled.programs
+    ran = [simulate_timing(program) for program in programs]
+    one = sum(result.cycles for result in ran)
+    moved = sum(result.dram_read_bytes + result.store_bytes for result in ran)
+    print(f"{len(programs)} programs of {one:,} cycles on one core, {moved / one:.1f} bytes a cycle")
+    for count in cores:
+        for limit in limits:
+            several = config.replace(cores=count, dram_bandwidth=limit)
+            apart = [replace(program, config=several) for program in programs]
+            times = one / sum(steady_interval(several, program) for program in apart)
+            print(f"{count} cores  {limit:4} bytes a cycle  {times:.2f} x")
+
+
 def main() -> None:
     """Measure and print."""
     parser = options_of(__doc__)
@@ -101,8 +122,12 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--dram", type=int, help="MB a second; 0: no limit")
     parser.add_argument("--objective", choices=["throughput", "latency"], nargs="+", default=["throughput", "latency"])
+    parser.add_argument("--alone", type=int, nargs="+", metavar="BYTES", help="without the CPU, DRAMs of these limits")
     options = parser.parse_args()
     config, source = load_config(options.config), open_source(options.model)
+    if options.alone is not None:
+        print_alone(source, config, options.cores, options.alone)
+        return
     megabytes = MEGABYTES.get(config.board, 0) if options.dram is None else options.dram
     known: dict[tuple[int, ...], list[Program]] = {}
     rows: dict[Objective, list[dict[str, Any]]] = {objective: [] for objective in options.objective}

@@ -15,7 +15,7 @@ FOUR = PRESETS["zcu104"].replace(cores=4)
     [(10.9, {32: 2.63, 38: 2.96, 76: 3.90, 127: 4.00}), (8.4, {32: 2.95, 38: 3.24, 76: 3.99, 127: 4.00})],
 )
 def test_the_rate_of_four_cores_is_that_of_the_simulator(asked: float, times: dict[int, float]) -> None:
-    """``asked``: bytes a cycle of ResNet-18 and MobileNetV2 on one core (docs/placement.md)."""
+    """``asked``: bytes a cycle of ResNet-18 and MobileNetV2 on one core, each as one program."""
     for bandwidth, simulated in times.items():
         found = 1e6 / shared_interval(FOUR.replace(dram_bandwidth=bandwidth), 1e6, 1e6 * asked)
         assert found == pytest.approx(simulated, rel=0.05)
