@@ -101,6 +101,22 @@ def test_exchanging_parts_take_what_was_planned(tmp_path: Path) -> None:
     assert placed.exchanging.cost == pytest.approx(together + host, rel=0.05)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_random_networks_take_what_was_planned(seed: int, tmp_path: Path) -> None:
+    """With barriers and by exchange, on two cores whose units are 8, 16 or 32 channels."""
+    rng = np.random.default_rng(700 + seed)
+    layers = [(int(rng.choice([8, 24, 32, 64])), int(rng.choice([1, 1, 2]))) for _ in range(rng.integers(2, 6))]
+    source = open_source(convolutions(tmp_path / "random.tflite", tuple(layers)))
+    placed = place_source(source, PRESETS[("pynq-z2", "zcu104", "tiny")[seed % 3]].replace(cores=2), "latency", Slow())
+    assert placed.exchanging is not None
+    for solution in (placed.best, placed.exchanging):
+        made = compile_placed(source, placed, solution)
+        simulated = simulate_latency(placed, solution, made.compiled.programs)
+        if solution is placed.exchanging:
+            simulated -= exchanged(placed.costs, made)[1]
+        assert solution.cost == pytest.approx(simulated, rel=0.05), layers
+
+
 def test_pieces_of_a_layer_are_the_same_in_every_part(model: Path) -> None:
     """So what is worked out from their weights is found again."""
     costs = place_source(open_source(model), FOUR, "latency", Slow()).costs
