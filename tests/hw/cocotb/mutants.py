@@ -127,7 +127,7 @@ MUTANTS = (
         "held.eq(self.arvalid & ~self.arready)", "held.eq(0)",
     ),
     Mutant(
-        "bursts are cut at no boundary", "bench_axi", "bursts_stop_at_page_boundaries", "0x1000",
+        "bursts are cut at no boundary", "bench_axi", "bursts_stop_at_page_boundaries", "0x1000|no interrupt",
         "bursts", "BurstRequester", ("load", "store"),
         "reach.eq(place + row_size)", "reach.eq(row_size)",
     ),
