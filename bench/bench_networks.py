@@ -89,7 +89,7 @@ def measure(model: Path, inputs: Arrays, expected: Arrays, config: str) -> dict[
     pairs = zip(outputs, expected, strict=False)
     return {
         "network": model.stem, "config": executable.artifact.config.name, "inputs": len(outputs[0]),
-        "cycles": report.cycles, "floor_cycles": report.lower_bound_cycles,
+        "cycles": report.cycles, "lower_bound_cycles": report.lower_bound_cycles,
         "ratio": round(report.cycles / max(1, report.lower_bound_cycles), 3), "macs": everywhere,
         "share": round(here / max(1, everywhere), 4), "utilization": round(report.utilization, 3),
         "programs": len(report.runs), "host_operators": dict(host.most_common()),

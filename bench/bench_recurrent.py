@@ -87,12 +87,12 @@ def on_the_chip(path: Path, name: str, inputs: Inputs, wanted: Inputs, steps: in
         or len(exe.artifact.programs) != 1
     ):
         raise SystemExit(f"{name}: {path.stem} is not LiteRT's, or not one program on the accelerator")
-    cycles, floors = report.cycles / steps, report.lower_bounds
+    cycles, bounds = report.cycles / steps, report.lower_bounds
     return {
         "us": round(cycles / exe.artifact.config.clock_mhz, 1), "cycles": round(cycles),
         "bound": round(report.cycles / report.lower_bound_cycles, 2),
-        "bus_bytes": round(floors["read"] * exe.artifact.config.beat_bytes / steps),
-        "alu_vectors": round(floors["alu"] / steps),
+        "bus_bytes": round(bounds["read"] * exe.artifact.config.beat_bytes / steps),
+        "alu_vectors": round(bounds["alu"] / steps),
     }  # fmt: skip
 
 

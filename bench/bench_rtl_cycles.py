@@ -55,7 +55,7 @@ def account(report: Report) -> dict[str, Any]:
         causes = {cause: int(layer["cycles_by_cause"][cause]) for cause in CAUSES}
         above = int(layer["cycles"]) - int(layer["lower_bound_cycles"])
         layers.append({"name": layer["name"], "cycles": int(layer["cycles"]),
-                       "floor_cycles": int(layer["lower_bound_cycles"]), **causes,
+                       "lower_bound_cycles": int(layer["lower_bound_cycles"]), **causes,
                        "array": above - sum(causes.values())})  # fmt: skip
     total = {cause: sum(layer[cause] for layer in layers) for cause in CAUSES}
     total["array"] = report.cycles - report.lower_bound_cycles - sum(total.values())
@@ -71,7 +71,8 @@ def measure(model: Path, config: Config, rtl: Device, stalled: Device | None, in
     y_rtl, measured = on_rtl.run(x)
     row = {
         "network": model.stem, "config": config.name, "dram_latency": config.dram_latency, "inputs": len(x),
-        "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles, "floor_cycles": measured.lower_bound_cycles,
+        "sim_cycles": simulated.cycles, "rtl_cycles": measured.cycles,
+        "lower_bound_cycles": measured.lower_bound_cycles,
         "ratio": round(measured.cycles / measured.lower_bound_cycles, 4),
         "promised": PROMISED.get((config.name, config.dram_latency)) if model.stem in MLPERF_TINY else None,
         "outputs_equal": bool(np.array_equal(y_sim, y_rtl)),
@@ -104,7 +105,8 @@ def print_row(row: dict[str, Any], brief: bool) -> None:
     """A network's line, and its account by cause and by layer."""
     stalled = f", paused DRAM {row['stalled_cycles']:,} cycles" if "stalled_cycles" in row else ""
     verdict = "; ".join(faults(row)) or "cycles and outputs equal, outputs exact"
-    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, bound {row['floor_cycles']:>7,}, "
+    print(f"{row['config']:<9}{row['network']:<20}{row['rtl_cycles']:>9,} cycles, "
+          f"bound {row['lower_bound_cycles']:>7,}, "
           f"ratio {row['ratio']:.3f}{stalled}: {verdict}", flush=True)  # fmt: skip
     if brief:
         return
@@ -113,11 +115,11 @@ def print_row(row: dict[str, Any], brief: bool) -> None:
     total = {
         "name": "total",
         "cycles": row["rtl_cycles"],
-        "floor_cycles": row["floor_cycles"],
+        "lower_bound_cycles": row["lower_bound_cycles"],
         **row["account"]["total"],
     }
     for layer in (total, *row["account"]["layers"]):
-        print(f"    {layer['name'][:31]:<32}{layer['cycles']:>9,}{layer['floor_cycles']:>9,}"
+        print(f"    {layer['name'][:31]:<32}{layer['cycles']:>9,}{layer['lower_bound_cycles']:>9,}"
               + "".join(f"{layer[name]:>9,}" for name in names))  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.tiles import AnyEstimate
-from tilewright.jit.floor import Floor, layer_floors
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Recurrent
+from tilewright.jit.lower_bound import LowerBound, layer_bounds
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.simplify import simplified
@@ -77,11 +77,11 @@ class Network:
             return estimate(self.tables(config, keep=True), config, policies)
         return self.forms.estimate(config, policies)
 
-    def bounds(self, config: Config) -> list[tuple[str, Floor]]:
+    def bounds(self, config: Config) -> list[tuple[str, LowerBound]]:
         """Of each layer its name and what it cannot do without, as reports of a run have them. Raises
         :class:`PlaceError`."""
         part = simplified(accelerator_part(self.graph), config).graph
-        return [(op.name, floor) for op, floor in zip(part.ops, layer_floors(part, config), strict=True)]
+        return [(op.name, bound) for op, bound in zip(part.ops, layer_bounds(part, config), strict=True)]
 
     @cached_property
     def fingerprint(self) -> str:

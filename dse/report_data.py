@@ -16,7 +16,7 @@ from tilewright.dse.resources import limits, reported, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
 from tilewright.jit.energy.model import sources, table_rows
-from tilewright.jit.floor import network_floor
+from tilewright.jit.lower_bound import network_bound
 from tilewright.progress import Progress, silent
 
 #: points beside the front that a page holds; of more, these many evenly chosen ones
@@ -108,15 +108,15 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
 
 def _bounds(network: Network, config: Config) -> dict[str, Any]:
     """The lower bound of a network and of its layers (``docs/numbers.md``), the same as in the report of a run."""
-    floors = network.bounds(config)
+    bounds = network.bounds(config)
     layers = [
         {
-            "layer": name, "alone_cycles": floor.cycles(config), "array_cycles": floor.array_cycles,
-            "alu_cycles": floor.alu_cycles, "read_bytes": floor.read_bytes, "write_bytes": floor.write_bytes,
+            "layer": name, "alone_cycles": bound.cycles(config), "array_cycles": bound.array_cycles,
+            "alu_cycles": bound.alu_cycles, "read_bytes": bound.read_bytes, "write_bytes": bound.write_bytes,
         }
-        for name, floor in floors
+        for name, bound in bounds
     ]  # fmt: skip
-    return {"lower_bound_cycles": network_floor([floor for _, floor in floors], config), "layers": layers}
+    return {"lower_bound_cycles": network_bound([bound for _, bound in bounds], config), "layers": layers}
 
 
 def _synthesis(point: Point, config: Config) -> dict[str, float] | None:

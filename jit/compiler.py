@@ -14,9 +14,9 @@ from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
 from tilewright.jit.errors import NeedsHost, PlaceError
-from tilewright.jit.floor import layer_macs
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lower import refusals
+from tilewright.jit.lower_bound import layer_macs
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described

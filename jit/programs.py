@@ -18,9 +18,9 @@ from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.edges import dram_layout, edges
 from tilewright.jit.emitter import Emitter
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import Floor, layer_floors, network_floor
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.lower import lower
+from tilewright.jit.lower_bound import LowerBound, layer_bounds, network_bound
 from tilewright.jit.plan.places import placed_plan
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import CONSTANT_SHARES, HASTY, PLANNED, POLICIES, Policy
@@ -34,16 +34,18 @@ from tilewright.jit.tensors import Lowered
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.progress import Progress
+from tilewright.runtime.records import BOUND
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
 from tilewright.sim import simulate_timing
 
-#: tiles, which move every tensor, are not tried where a schedule is within so many times the floor, as the estimate of
-#: a graph does not look at them there (:mod:`tilewright.jit.cost.tiles`)
+#: tiles, which move every tensor, are not tried where a schedule is within so many times the lower bound, as the
+#: estimate of a graph does not look at them there (:mod:`tilewright.jit.cost.tiles`)
 NEAR = 1.1
-#: schedules for less memory are tried unless a program takes at most so many times the floor, and for still less
+#: schedules for less memory are tried unless a program takes at most so many times the lower bound, and for still less
 #: memory until one takes so many times the cycles of the best
 BEST, STEEP = 1.02, 1.03
-#: networks larger than the chip run in tiles if those take at most so many times the floor, and nothing else is tried
+#: networks larger than the chip run in tiles if those take at most so many times the lower bound, and nothing else is
+#: tried
 SURE = 1.04
 #: tiles are not written whose count of cycles, which leaves waiting out, exceeds the best program's so many times
 HOPELESS = 1.0
@@ -82,8 +84,8 @@ def best_program(
 ) -> ProvenProgram:
     """The fastest of several schedules, by simulated cycles, that is proven to be right.
 
-    Tiles, which fit always, come first where they promise to be near the floor, and are tried where no other schedule
-    is, or none is right. Raises what went wrong with the best one if none is.
+    Tiles, which fit always, come first where they promise to be near the lower bound, and are tried where no other
+    schedule is, or none is right. Raises what went wrong with the best one if none is.
     """
     if is_recurrent(graph):
         return _recurrent(graph, config)
@@ -185,7 +187,7 @@ def best_program(
 def _recurrent(graph: Graph, config: Config) -> ProvenProgram:
     """The program of a recurrent layer, of which there is but one form."""
     made = recurrent_program(graph, config)
-    made.program.meta.update(_meta(graph, [made.floor], config))
+    made.program.meta.update(_meta(graph, [made.bound], config))
     best = ProvenProgram(made.program, made.packs, made.unpacks, states=made.states)
     _check(made.graph, best)
     return best
@@ -205,8 +207,8 @@ def described(error: Exception) -> str:
 
 
 def _near(found: list[tuple[int, ProvenProgram]], times: float) -> bool:
-    """Whether the fastest program takes at most so many times the floor."""
-    return bool(found) and min(c for c, _ in found) <= times * found[0][1].program.meta["floor_cycles"]
+    """Whether the fastest program takes at most so many times the lower bound."""
+    return bool(found) and min(c for c, _ in found) <= times * found[0][1].program.meta[BOUND]
 
 
 def _smaller(config: Config, field: str, all_sizes: bool) -> list[Config]:
@@ -228,9 +230,9 @@ def _tiles(graph: Graph, config: Config) -> TiledProgram:
 
 
 def _promises(forms: _Forms, tiles: Callable[[], TiledProgram]) -> bool:
-    """Whether tiles are thought to be near the floor."""
+    """Whether tiles are thought to be near the lower bound."""
     try:
-        return tiles().choose(forms.config).cycles <= SURE * network_floor(forms.floors, forms.config)
+        return tiles().choose(forms.config).cycles <= SURE * network_bound(forms.bounds, forms.config)
     except FAILURES:
         return False  # what is wrong is said where they are tried in their turn
 
@@ -259,12 +261,12 @@ class _Forms:
         return lower(self.graph, self.config)
 
     @cached_property
-    def floors(self) -> list[Floor]:
-        return layer_floors(self.graph, self.config)
+    def bounds(self) -> list[LowerBound]:
+        return layer_bounds(self.graph, self.config)
 
     def meta(self) -> dict[str, Any]:
         """What a program says of its layers."""
-        return _meta(self.graph, self.floors, self.config)
+        return _meta(self.graph, self.bounds, self.config)
 
     @cached_property
     def joined(self) -> Lowered:
@@ -372,7 +374,7 @@ def _planned(lowered: Lowered, planner: Planner, policy: Policy) -> list[Action]
     raise failure
 
 
-def _meta(graph: Graph, floors: list[Floor], config: Config) -> dict[str, Any]:
+def _meta(graph: Graph, bounds: list[LowerBound], config: Config) -> dict[str, Any]:
     layers = [
         {
             "name": op.name, "op": op.source or op.kind, "place": "accelerator", "tensor": op.output,
@@ -380,8 +382,8 @@ def _meta(graph: Graph, floors: list[Floor], config: Config) -> dict[str, Any]:
                 list(graph.tensors[name].shape) for name in op.inputs
             ],
             "weight_shape": list(op.weight.shape) if isinstance(op, Conv2D | DepthwiseConv2D) else [],
-            **asdict(floor), "floor_cycles": floor.cycles(config),
+            **asdict(bound), BOUND: bound.cycles(config),
         }
-        for op, floor in zip(graph.ops, floors, strict=True)
+        for op, bound in zip(graph.ops, bounds, strict=True)
     ]  # fmt: skip
-    return {"name": graph.name, "layers": layers, "floor_cycles": network_floor(floors, config)}
+    return {"name": graph.name, "layers": layers, BOUND: network_bound(bounds, config)}

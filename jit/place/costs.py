@@ -18,9 +18,9 @@ from tilewright.jit.compiler import host_step, subgraph
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import useful_macs
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.layout import units_for
+from tilewright.jit.lower_bound import useful_macs
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.energy import Energies, Power
 from tilewright.jit.place.host_times import HostTimes

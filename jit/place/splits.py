@@ -15,8 +15,8 @@ from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.energy.actions import count_estimated
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import nonzero, useful_macs
 from tilewright.jit.graph import Graph, Op, TensorSpec
+from tilewright.jit.lower_bound import nonzero, useful_macs
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.place.energy import Energies
 from tilewright.jit.place.problem import UNBOUNDED, Part

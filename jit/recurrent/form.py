@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import Floor, layer_macs
 from tilewright.jit.graph import Graph, Recurrent
+from tilewright.jit.lower_bound import LowerBound, layer_macs
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.recurrent.state import with_states
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
@@ -30,7 +30,7 @@ Layer = TypeVar("Layer", bound=Recurrent)
 class RecurrentProgram:
     """A program, what it says of its layer left out, and the steps around it, as program 0.
 
-    ``graph``: what it computes, the layer with ``states``. ``floor``: with ALU's work and the loads of weights as they
+    ``graph``: what it computes, the layer with ``states``. ``bound``: with ALU's work and the loads of weights as they
     are written.
     """
 
@@ -39,7 +39,7 @@ class RecurrentProgram:
     program: Program
     packs: list[PackStep]
     unpacks: list[UnpackStep]
-    floor: Floor
+    bound: LowerBound
 
 
 class Places:
@@ -114,8 +114,8 @@ class LayerWriter(Generic[Layer]):
             Segment("output", "output", taken, repeat_stride=taken),
         ]
         macs = layer_macs(self.graph, self.op)
-        floor = Floor(array, self.w.vectors, weight_bytes + read, written, macs, min(macs, array * c.array_macs))
-        return RecurrentProgram(self.graph, self.kept, self.w.program(segments, {}), packs, unpacks, floor)
+        bound = LowerBound(array, self.w.vectors, weight_bytes + read, written, macs, min(macs, array * c.array_macs))
+        return RecurrentProgram(self.graph, self.kept, self.w.program(segments, {}), packs, unpacks, bound)
 
 
 def _end(steps: Sequence[PackStep | UnpackStep]) -> int:

@@ -17,6 +17,7 @@ from tilewright.isa.spec import FORMAT_OF, Engine, Memory, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.split.scatter import PAD, SKIPPED, tiles_of
+from tilewright.runtime.records import BOUND
 
 CONSTANTS, INPUT, SCRATCH, SHARED = range(4)  #: segments of the program
 LOAD, GEMM, ALU, STORE = Engine
@@ -45,7 +46,7 @@ class CoreProgram:
         self._code: list[Instruction] = []
         self._owners: list[int] = []  #: the layer of each
         self._constants = bytearray()
-        self._scratch = self._floor = 0
+        self._scratch = self._bound = 0
         self._layers: list[dict[str, Any]] = []
         self._name = ""
 
@@ -63,7 +64,7 @@ class CoreProgram:
             self._code += moved
             self._owners += [owner + len(self._layers) if owner >= 0 else -1] * len(moved)
         self._layers += program.meta.get("layers", [])
-        self._floor += program.meta.get("floor_cycles", 0)
+        self._bound += program.meta.get(BOUND, 0)
         self._name = self._name or program.meta.get("name", "")
         if rings:
             self._wait(STORE, ring=rings)
@@ -79,7 +80,7 @@ class CoreProgram:
             Segment("exchange", "shared", shared, repeat_stride=shared),
         )
         meta = {
-            "name": self._name, "layers": self._layers, "floor_cycles": self._floor, "instruction_layer": self._owners,
+            "name": self._name, "layers": self._layers, BOUND: self._bound, "instruction_layer": self._owners,
         }  # fmt: skip
         return Program(self._config, encode(self._code, self._config), segments, meta)
 

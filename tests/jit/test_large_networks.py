@@ -152,7 +152,7 @@ def test_rows_too_wide_for_acc_run_in_tiles() -> None:
     ],
 )
 def test_mobilenet_v2(name: str, limit: float, model_case: Callable[[str], ModelCase]) -> None:
-    """Every operator exact, cycles near the floor."""
+    """Every operator exact, cycles near the lower bound."""
     case = model_case("mobilenet_v2_imagenet")
     model = import_model(case.model)
     x = case.x[0].reshape(model.inputs[0].shape)

@@ -12,9 +12,9 @@ from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.floor import layer_floors
 from tilewright.jit.kernels.matmul import int8_terms
 from tilewright.jit.lower import lower
+from tilewright.jit.lower_bound import layer_bounds
 from tilewright.jit.reference import evaluate
 from tilewright.jit.token_rows import folds, parts
 
@@ -180,6 +180,6 @@ def test_negated_zero_points_are_int8_terms() -> None:
 
 def test_the_floor_counts_the_product_alone() -> None:
     graph = scores(4, 16, 128, (5, 5))
-    floor = layer_floors(graph, PYNQ)[-1]
-    assert floor.array_cycles == 4 * 128 * 8
-    assert floor.macs == 4 * 128 * 128 * 16
+    bound = layer_bounds(graph, PYNQ)[-1]
+    assert bound.array_cycles == 4 * 128 * 8
+    assert bound.macs == 4 * 128 * 128 * 16

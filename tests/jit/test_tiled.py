@@ -59,10 +59,10 @@ def wider_than_the_window() -> Graph:
 @pytest.mark.parametrize("build", [grouped, wider_than_the_window])
 @pytest.mark.parametrize("config", [TINY, LEAST, PRESETS["pynq-z2"]], ids=lambda c: c.name)
 def test_the_floor_does_not_count_blocks_of_zeros(build: Callable[[], Graph], config: Config) -> None:
-    """Tiles leave them out: a floor that counts them is one that programs beat, and near which no tiles are tried."""
+    """Tiles leave them out: a bound that counts them is one that programs beat, and near which no tiles are tried."""
     graph = build()
-    floor = compile_graph(graph, config).programs[0].meta["floor_cycles"]
-    assert floor <= assert_exact(graph, config) <= 2.5 * floor
+    bound = compile_graph(graph, config).programs[0].meta["floor_cycles"]
+    assert bound <= assert_exact(graph, config) <= 2.5 * bound
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -16,9 +16,9 @@ from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.energy.actions import count_program
 from tilewright.jit.errors import ProofError
-from tilewright.jit.floor import layer_floors, layer_macs
 from tilewright.jit.kernels import transposed
 from tilewright.jit.lower import lower
+from tilewright.jit.lower_bound import layer_bounds, layer_macs
 from tilewright.jit.numbers import identity_requant
 from tilewright.jit.reference import evaluate
 from tilewright.jit.split.boxes import Box, Uncut, restricted
@@ -136,10 +136,10 @@ def test_the_array_multiplies_pixels_alone(kernel: int, spread: int) -> None:
     y = b.transposed("x", 16, (kernel, kernel), (spread, spread), (before, before, *after))
     graph, config = b.graph(y), PRESETS["pynq-z2"]
     assert b.shape(y) == (1, 6 * spread, 8 * spread, 16)
-    (floor,) = layer_floors(graph, config)
+    (bound,) = layer_bounds(graph, config)
     pixels = 6 * 8 * kernel**2 * 32 * 16
-    assert floor.macs == layer_macs(graph, graph.ops[0]) == pixels
-    assert floor.array_cycles * config.array_macs == floor.useful == pixels
+    assert bound.macs == layer_macs(graph, graph.ops[0]) == pixels
+    assert bound.array_cycles * config.array_macs == bound.useful == pixels
     (program,) = compile_graph(graph, config).programs
     # acc must be written where no kernel position meets a pixel, by one block of zeros
     alone = 6 * 8 * (spread**2 - min(spread, kernel) ** 2) * config.array_macs

@@ -21,7 +21,7 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.floor import layer_floors, network_floor
+from tilewright.jit.lower_bound import layer_bounds, network_bound
 from tilewright.runtime.activity import layer_of_instruction
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Events
@@ -100,7 +100,7 @@ def test_what_no_schedule_must_read_or_do_is_not_in_the_bound() -> None:
     y = b.pairwise(g.Multiply, x, b.average_pool(x, b.shape(x)[1:3]))
     graph = b.graph(b.requantize(y), b.conv(x, 4, (1, 1), padding=(0, 0, 0, 0)))
     for config in CONFIGS:
-        first, *_ = layer_floors(graph, config)
+        first, *_ = layer_bounds(graph, config)
         read = 3 * 10 * -(-16 // config.lanes) * config.act_unit_bytes
         assert first.read_bytes == read + 2 * config.prm_entry_bytes, config.name
         programs = compile_graph(graph, config).programs
@@ -143,14 +143,14 @@ def test_the_explorer_has_the_bounds_of_the_report(name: str, config: str, model
     networks = load_networks(model)
     found = [pair for network in networks for pair in network.bounds(PRESETS[config])]
     recorded = [layer for program in programs for layer in program.meta["layers"]]
-    assert [(name, asdict(floor)) for name, floor in found] == [
+    assert [(name, asdict(bound)) for name, bound in found] == [
         (layer["name"], {key: layer[key] for key in asdict(found[0][1])}) for layer in recorded
     ]
-    alone = [floor.cycles(PRESETS[config]) for _, floor in found]
+    alone = [bound.cycles(PRESETS[config]) for _, bound in found]
     assert alone == [layer["floor_cycles"] for layer in recorded]
-    floors = [[floor for _, floor in network.bounds(PRESETS[config])] for network in networks]
+    bounds = [[bound for _, bound in network.bounds(PRESETS[config])] for network in networks]
     assert (
-        sum(network_floor(each, PRESETS[config]) for each in floors)
+        sum(network_bound(each, PRESETS[config]) for each in bounds)
         == report_of(list(programs), PRESETS[config]).lower_bound_cycles
     )
 

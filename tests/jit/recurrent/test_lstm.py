@@ -216,7 +216,7 @@ def test_programs_of_other_shapes_are_right(changes: dict[str, int], tmp_path: P
 def test_weights_that_pass_through_a_ring(inputs: int, units: int, wgt_bytes: int, tmp_path: Path) -> None:
     path, x = saved(tmp_path, (5, inputs, units, 5, 1 / 128, 1 / 128, 3, 0.0))
     made = recurrent_program(graph_of(path), CONFIG.replace(wgt_bytes=wgt_bytes))
-    assert made.floor.read_bytes > 5 * units * units + 4 * units * inputs  # some of them more than once
+    assert made.bound.read_bytes > 5 * units * units + 4 * units * inputs  # some of them more than once
     np.testing.assert_array_equal(run(made, x[0]), litert(path, x))
 
 

@@ -1,4 +1,4 @@
-"""The floor of a layer and of a network: what no schedule can beat (design, section 6; ``docs/numbers.md``)."""
+"""The lower bound of a layer and of a network: what no schedule can beat (design, section 6; ``docs/numbers.md``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tilewright.jit.tensors import Lowered
 
 
 @dataclass(frozen=True)
-class Floor:
+class LowerBound:
     """What one layer cannot do without: cycles of the array and of ALU, bytes read and written over the bus.
 
     ``macs``: multiply-accumulates of the operator, zero weights included. ``useful``: multiplications of the array that
@@ -42,19 +42,19 @@ class Floor:
 
     def cycles(self, config: Config) -> int:
         """Cycles that the layer takes by itself at least: engines and both directions of the bus overlap."""
-        return network_floor([self], config)
+        return network_bound([self], config)
 
 
-def network_floor(floors: Sequence[Floor], config: Config) -> int:
+def network_bound(bounds: Sequence[LowerBound], config: Config) -> int:
     """Cycles of layers together: the most that one of array, ALU, read channel and write channel has to do."""
-    read, written = (sum(getattr(f, key) for f in floors) for key in ("read_bytes", "write_bytes"))
-    array, alu = (sum(getattr(f, key) for f in floors) for key in ("array_cycles", "alu_cycles"))
+    read, written = (sum(getattr(f, key) for f in bounds) for key in ("read_bytes", "write_bytes"))
+    array, alu = (sum(getattr(f, key) for f in bounds) for key in ("array_cycles", "alu_cycles"))
     return max(array, alu, -(-max(read, written) // config.beat_bytes))
 
 
-def layer_floors(graph: g.Graph, config: Config) -> list[Floor]:
-    """Floor of each operator, whatever form a program has: blocks with weights, whole columns in window mode, patches
-    of an input that is packed as such, no copies.
+def layer_bounds(graph: g.Graph, config: Config) -> list[LowerBound]:
+    """The lower bound of each operator, whatever form a program has: blocks with weights, whole columns in window mode,
+    patches of an input that is packed as such, no copies.
 
     What is read of an input counts for the first layer that reads it. Raises :class:`PlaceError`.
     """
@@ -66,7 +66,7 @@ def layer_floors(graph: g.Graph, config: Config) -> list[Floor]:
 
 def _layer_floor(
     graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config, inputs: dict[str, int], seen: set[bytes]
-) -> Floor:  # fmt: skip
+) -> LowerBound:  # fmt: skip
     nodes = [n for n in lowered.nodes if n.layer == layer and n.output not in lowered.copies]
     constants = sum(_parameter_bytes(n, seen) for n in nodes)
     if isinstance(op, g.Conv2D | g.DepthwiseConv2D):  # of other layers they are ones, alike in all of them
@@ -78,7 +78,7 @@ def _layer_floor(
         written = sum(math.prod(lowered.tensors[t]) for t in lowered.outputs[op.output]) * config.act_unit_bytes
     array = sum(_array_cycles(n, config) for n in nodes)
     macs = layer_macs(graph, op)
-    return Floor(
+    return LowerBound(
         array, sum(n.alu_work for n in nodes), constants + read, written, macs,
         min(macs or _additions(graph, op), array * config.array_macs),
     )  # fmt: skip
