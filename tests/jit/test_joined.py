@@ -60,6 +60,7 @@ def test_parts_of_half_a_vector_where_the_blocks_differ(blocks: tuple[int, int],
 
 def test_the_copies_are_left_out_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "NEAR", 2.0)  # tiles are no schedule without copies
+
     def cycles() -> int:
         found = programs.best_program(two_fires(), PYNQ, programs.POLICIES, None)
         assert found.rejected == ()
