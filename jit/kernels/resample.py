@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -130,7 +131,7 @@ def _all_taps(matrix: NDArray[np.int32]) -> list[Taps]:
     return found
 
 
-def _runs(columns: list[Taps]) -> list[Run]:
+def _runs(columns: Sequence[Taps]) -> list[Run]:
     """All columns, each in one run; columns of alike taps that stand and read at even distances share one."""
     waiting: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for x, taps in enumerate(columns):
@@ -138,12 +139,12 @@ def _runs(columns: list[Taps]) -> list[Run]:
     found = []
     for alike in waiting.values():
         while alike:
-            first, rest = alike[0], alike[1:]
+            first, rest, left = alike[0], alike[1:2], set(alike)
             step = rest[0] - first if rest else 1
             move = columns[rest[0]][0][0] - columns[first][0][0] if rest else 0
             count = 1
             if move >= 0:
-                while (x := first + count * step) in alike and columns[x][0][0] == columns[first][0][0] + count * move:
+                while (x := first + count * step) in left and columns[x][0][0] == columns[first][0][0] + count * move:
                     count += 1
             found.append(Run(first, step, count, columns[first], move if count > 1 else 0))
             alike[:] = [x for x in alike if (x - first) % step or x >= first + count * step]

@@ -10,7 +10,7 @@ from tests.jit.execute import assert_exact
 from tests.jit.random_graphs import random_config
 from tilewright.config import PRESETS
 from tilewright.jit.graph import Graph
-from tilewright.jit.kernels.resample import ResampleNode
+from tilewright.jit.kernels.resample import ResampleNode, Run, _runs
 from tilewright.jit.lower import lower
 from tilewright.jit.tiled.geometry import Tile
 from tilewright.jit.tiled.resample import ResampleLayer
@@ -79,3 +79,10 @@ def test_no_patch_is_larger_than_is_counted_on(seed: int) -> None:
         ]
         assert patch.rows <= most[0]
         assert patch.columns <= most[1]
+
+
+def test_columns_without_number_are_one_run_at_once() -> None:
+    """As a TILE by 65,535 has them: looked up one by one in a list they took minutes."""
+    repeated, beside = [((0, 1),)] * 65535, [((x, 1),) for x in range(65535)]
+    assert _runs(repeated) == [Run(0, 1, 65535, ((0, 1),), 0)]
+    assert _runs(beside) == [Run(0, 1, 65535, ((0, 1),), 1)]
