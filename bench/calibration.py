@@ -1,7 +1,8 @@
 """Whole designs of random Configs, the weights of the area model fitted on them, and what the models miss each by.
 
-``python -m bench.calibration [NAME ...]`` (``make calibrate``) maps and times those of :func:`random_configs` that are
-named, if their Verilog has changed, minutes each, and keeps them in ``bench/results/whole.json``. Then the weights of
+``python -m bench.calibration [NAME ...]`` (``make calibrate``) maps and times those of :func:`random_configs` and of
+the kept ones that are named, if their Verilog has changed, minutes each, and keeps them in
+``bench/results/whole.json``. Then the weights of
 :mod:`tilewright.dse.area` are fitted on these and on the kept designs of presets (``hw/reports/whole``). Printed are
 the errors of both models on each design: of the area model by a fit on the others, of the clock model by their paths.
 """
@@ -205,8 +206,9 @@ def _shown(design: Timed) -> set[str]:
 
 
 def map_missing(names: Sequence[str]) -> None:
-    """Map and time the named random Configs of whose Verilog no run is kept, and keep them."""
-    known, runs = random_configs(), load_runs()
+    """Map and time the named Configs, random or kept, of whose Verilog no run is kept, and keep them."""
+    runs = load_runs()
+    known = {name: Config.from_dict(run["config"]) for name, run in runs.items()} | random_configs()
     if unknown := [name for name in names if name not in known]:
         raise TilewrightError(f"{unknown[0]}: no such Config; they are {', '.join(known)}")
     for name in names:
