@@ -208,7 +208,7 @@ def _shown(design: Timed) -> set[str]:
 def map_missing(names: Sequence[str]) -> None:
     """Map and time the named Configs, random or kept, of whose Verilog no run is kept, and keep them."""
     runs = load_runs()
-    known = {name: Config.from_dict(run["config"]) for name, run in runs.items()} | random_configs()
+    known = random_configs() | {name: Config.from_dict(run["config"]) for name, run in runs.items()}
     if unknown := [name for name in names if name not in known]:
         raise TilewrightError(f"{unknown[0]}: no such Config; they are {', '.join(known)}")
     for name in names:
