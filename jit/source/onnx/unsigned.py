@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+_UINT8 = 2  #: in TensorProto.DataType
+
 
 def make_unsigned(model: Any) -> None:
     """Every QuantizeLinear to int8 that only a Clip and DequantizeLinears read gives uint8, 128 more, and so do these.
@@ -58,9 +60,6 @@ def make_unsigned(model: Any) -> None:
         for value in graph.value_info:
             if value.name in ends:
                 value.type.tensor_type.elem_type = _UINT8
-
-
-_UINT8 = 2  #: in TensorProto.DataType
 
 
 def _is_int8(node: Any, position: int, held: dict[str, Any]) -> bool:
