@@ -211,6 +211,7 @@ class PynqDevice(Device):
                 words[core, first, scratch] = self._words(allocation.program, allocation.state, core, first, scratch)
             registers.update(words[core, first, scratch])
             registers.change(self._repeat[core], count)
+        self.board.use()
         for core in range(len(work)):
             self.board.cores[core].command(Control.START)
         self._running = {core: allocation for core, (allocation, *_) in enumerate(work)}
@@ -317,5 +318,6 @@ FAULT_DETAIL: dict[int, str] = {
 
 
 def _quiesce(board: Board) -> None:
-    """Nothing may write to memory that is given back: end what is running."""
-    board.stop(board.busy())
+    """Nothing may write to memory that is given back: end what is running, unless a later device has begun it."""
+    if board.is_last_user:
+        board.stop(board.busy())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
+from weakref import ReferenceType, ref
 
 from tilewright.isa.registers import ID_VALUE, Control, Status, window_bits
 from tilewright.runtime.pynq.interrupt import InterruptLine
@@ -29,6 +30,10 @@ def import_pynq() -> Any:
         ) from error
 
 
+#: which Board has used the logic last, by the identity of the package that drives it: what runs there is its own
+_last_users: dict[int, ReferenceType[Board]] = {}
+
+
 class Board:
     """A loaded overlay. ``cores``: each core's registers; ``interrupt``: their line, or None and ``no_interrupt`` why.
 
@@ -46,6 +51,7 @@ class Board:
                 f"{manifest.bitstream}: PYNQ cannot load it: {type(error).__name__}: {error}; run on the board, as "
                 "root, with the files of one build"
             ) from error
+        self.use()
         window = self._window()
         self.cores = [Registers(window, manifest.config, core) for core in range(manifest.config.cores)]
         self._check_identity()
@@ -54,6 +60,15 @@ class Board:
         self._open_interrupt()
         if not self.stop(self.busy()):
             raise OverlayError(f"{manifest.bitstream}: a run of another process goes on and cannot be ended; reboot")
+
+    def use(self) -> None:
+        """What is started from now on is this one's, which others that drive the same logic leave alone."""
+        _last_users[id(self._pynq)] = ref(self)
+
+    @property
+    def is_last_user(self) -> bool:
+        """Whether what runs in the logic can be this one's."""
+        return _last_users[id(self._pynq)]() is self
 
     @property
     def clock_mhz(self) -> float | None:

@@ -157,6 +157,20 @@ def test_zeros_in_an_output_are_flushed_before_the_launch(device: PynqDevice, fa
     device.release(allocation)
 
 
+def test_a_device_that_is_closed_leaves_the_run_of_a_later_one_alone(facade: Facade, tmp_path: Path) -> None:
+    """As the one of an earlier notebook cell is collected at any moment: it ended the run, for whose end the other
+    waited."""
+    earlier = open_board(tmp_path, facade=facade)
+    later = open_board(tmp_path, facade=facade, timeout=5.0)
+    program, x = make_program(), images(2)
+    allocation = later.allocate(program, 2)
+    later.write_stack(allocation, INPUT, 0, x.reshape(2, -1).view(np.uint8))
+    later.launch(allocation, 2)
+    earlier.close()
+    later.wait(allocation)
+    assert later.counters(allocation).cycles > 0
+
+
 # -- registers ---------------------------------------------------------------------------------------------
 
 
