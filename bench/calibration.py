@@ -2,9 +2,9 @@
 
 ``python -m bench.calibration [NAME ...]`` (``make calibrate``) maps and times those of :func:`random_configs` and of
 the kept ones that are named, if their Verilog has changed, minutes each, and keeps them in
-``bench/results/whole.json``. Then the weights of
-:mod:`tilewright.dse.area` are fitted on these and on the kept designs of presets (``hw/reports/whole``). Printed are
-the errors of both models on each design: of the area model by a fit on the others, of the clock model by their paths.
+``bench/results/whole.json``. Then the weights of :mod:`tilewright.dse.area` are fitted on these and on the kept designs
+of presets (``hw/reports/whole``). Printed are the errors of both models on each design: of the area model by a fit on
+the others, of the clock model by their paths.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _exported(module: Any, example: Any, progress: Progress) -> tuple[Path, byte
 def _refuse_folder(path: Path) -> None:
     from tilewright.jit.source.kinds import described
 
-    raise CompileError(f"{path}: {described(path) or 'is a folder; give the model file in it'}")
+    raise CompileError(f"{path}: {described(path)}")
 
 
 def _check_compiler(path: Path) -> None:

@@ -28,7 +28,7 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
 
         return OnnxSource(path, proven_only, content)
     if path.is_dir():
-        raise ModelError(f"{path}: {described(path) or 'is a folder; give the model file in it'}")
+        raise ModelError(f"{path}: {described(path)}")
     if not path.exists():
         raise ModelError(f"{path}: no such file")
     if not path.stat().st_size:

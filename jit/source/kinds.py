@@ -30,9 +30,10 @@ _MAGIC = (
 
 
 def described(path: Path) -> str | None:
-    """What a file or folder is, and the way out, in the words of an error message; None for what nobody knows."""
+    """What a file or folder is, and the way out, as an error message has it; None for a file that nobody knows."""
     if path.is_dir():
-        return f"is a SavedModel folder; {_SAVED_MODEL}" if (path / "saved_model.pb").exists() else None
+        saved = (path / "saved_model.pb").exists()
+        return f"is a SavedModel folder; {_SAVED_MODEL}" if saved else "is a folder; give the model file in it"
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)

@@ -57,7 +57,7 @@ def quantize_file(
 def open_quantiser(path: Path, bits: int) -> Quantiser:
     """The quantiser for a float model file, to weights of ``bits``. Raises :class:`TilewrightError`."""
     if path.is_dir():
-        raise QuantizeError(f"{path}: {described(path) or 'is a folder; give the model file in it'}")
+        raise QuantizeError(f"{path}: {described(path)}")
     if not path.exists():
         raise QuantizeError(f"{path}: no such file")
     suffix = path.suffix.lower()

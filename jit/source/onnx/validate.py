@@ -71,11 +71,8 @@ def _inlined(model: Any) -> Any:
 
     try:
         return inliner.inline_local_functions(model)
-    except (
-        RuntimeError,
-        checker.ValidationError,
-    ):  # functions that call themselves, or lack an input: ONNX Runtime says so
-        return model
+    except (RuntimeError, checker.ValidationError):
+        return model  # functions that call themselves, or lack an input: ONNX Runtime says so
 
 
 def _fix_initial(model: Any) -> None:
