@@ -53,6 +53,23 @@ def test_products_with_constants_on_the_left_or_in_stacks(
     np.testing.assert_array_equal(exe(x), reference_outputs(tmp_path / "quantised.onnx", [x])[0])
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_transposed_convolutions_in_groups(bias: bool, tmp_path: Path) -> None:
+    """The quantiser fails at a bias where each channel of a group has a scale; all products are on the accelerator."""
+    constants = {"w": normal(8, 3, 3, 3), **({"b": normal(6)} if bias else {})}
+    nodes = [helper.make_node("ConvTranspose", ["x", *constants], ["y"], "up", group=2, strides=[2, 2])]
+    path = model(tmp_path / "float.onnx", nodes, [1, 8, 5, 5], constants)
+    x = normal(4, 8, 5, 5, seed=1)
+    np.save(tmp_path / "x.npy", x)
+    result = quantize_file(path, tmp_path / "x.npy")
+    assert result.layers[0].after > 25
+    result.save(tmp_path / "quantised.onnx")
+    exe = tw.compile(tmp_path / "quantised.onnx", "tiny", cache=False)
+    y, report = exe.run(x)
+    np.testing.assert_array_equal(y, reference_outputs(tmp_path / "quantised.onnx", [x])[0])
+    assert {layer["place"] for layer in report.layers if layer["macs"]} == {"accelerator"}
+
+
 def test_types_without_operators(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """ONNX Runtime convolves no float64; its tools print a traceback of that, and go on."""
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], "conv")]

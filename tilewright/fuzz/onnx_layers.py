@@ -53,7 +53,7 @@ class Layers(OnnxBase):
         self, x: Tensor, channels: int, kernel: Size = 2, stride: Size = 2, pads: Sequence[int] = (0, 0, 0, 0),
         output_padding: Size = 0, groups: int = 1, per_channel: bool = False, **layer: Any,
     ) -> Tensor:  # fmt: skip
-        """ConvTranspose; weights are (in, out / groups, height, width), scales along axis 1."""
+        """ConvTranspose; weights are (in, out / groups, height, width), scales along axis 1, one group's for all."""
         self._need_rank("ConvTranspose", x, 4)
         depth = x.shape[1]
         if depth % groups or channels % groups:
@@ -70,7 +70,7 @@ class Layers(OnnxBase):
             "kernel_shape": kernels, "strides": strides, "pads": list(pads), "output_padding": extra, "group": groups,
         }  # fmt: skip
         shape, weight = (x.shape[0], channels, *sizes), (depth, channels // groups, *kernels)
-        layer |= {"per_channel": per_channel and groups == 1, "groups": groups}
+        layer |= {"per_channel": per_channel, "groups": groups}
         return self._weighted("ConvTranspose", x, shape, weight, 1, attributes, **layer)
 
     def gemm(
@@ -165,7 +165,8 @@ class Layers(OnnxBase):
         offsets: Array = np.zeros(channels * groups)
         b: list[str] = []
         if bias != "none":
-            b, offsets = self._bias(x, scales, channels * groups, bias, dequantise)
+            each = scales if scales.size == 1 else np.tile(scales, groups)
+            b, offsets = self._bias(x, each, channels * groups, bias, dequantise)
         sums, squares = real.sum(axis=1) / groups, np.square(real).sum(axis=1) / groups
         return w, b, products(x, np.tile(sums, groups), np.tile(squares, groups), offsets, (-math.inf, math.inf))
 

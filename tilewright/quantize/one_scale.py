@@ -1,7 +1,9 @@
-"""Constants of matrix products that ONNX Runtime multiplies with one scale only.
+"""Constants that ONNX Runtime takes with one scale only.
 
 Its quantiser gives every constant operand of a product a scale for each index of the second axis. Its kernels know
 these of a right matrix (K, N) alone, and refuse the model where a left operand, or a stack of right ones, has them.
+Of a transposed convolution in groups the quantiser fails to state a bias in units of such scales: they are as many as
+the channels of one group, the bias has those of all.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ def one_scale(model: Any) -> dict[str, list[dict[str, Any]]]:
     ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     products = [node for node in model.graph.node if node.op_type in _PRODUCTS]
     stacked = {node.input[1] for node in products if ranks.get(node.input[1], 2) != 2}
+    grouped = {
+        node.input[1]
+        for node in model.graph.node
+        if node.op_type == "ConvTranspose"
+        and len(node.input) > 2
+        and any(a.name == "group" and a.i > 1 for a in node.attribute)
+    }
     left = {node.input[0] for node in products if node.input[0] in ranks}
-    return {name: [{"quant_type": QuantType.QInt8}] for name in stacked} | {
+    return {name: [{"quant_type": QuantType.QInt8}] for name in stacked | grouped} | {
         name: [{"quant_type": QuantType.QUInt8}] for name in left
     }

@@ -81,8 +81,6 @@ def _sums(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> FloatS
         raise Unsupported("weight scales along an axis other than the output channel")
     values, scales = np.moveaxis(centred(given, zero, axis), axis, 0), channel_scales(scale, given.shape[axis])
     if groups > 1:
-        if (scales != scales[0]).any():
-            raise Unsupported("weight scales per channel of a transposed convolution in groups")
         each, inputs, *kernel = values.shape
         values = values.reshape(each, groups, inputs // groups, *kernel).swapaxes(0, 1)
         values, scales = values.reshape(groups * each, inputs // groups, *kernel), np.tile(scales, groups)

@@ -23,7 +23,7 @@ def network(path: Path, seed: int) -> Path:
     y = net.conv_transpose(
         net.input((1, depth, int(rng.integers(2, 7)), int(rng.integers(2, 7)))), channels, kernel=kernel,
         stride=strides, pads=[int(rng.integers(0, (kernel[a % 2] + 1) // 2)) for a in range(4)], groups=groups,
-        output_padding=(int(rng.integers(0, strides[0])), int(rng.integers(0, strides[1]))), per_channel=groups == 1,
+        output_padding=(int(rng.integers(0, strides[0])), int(rng.integers(0, strides[1]))), per_channel=bool(seed % 3),
     )  # fmt: skip
     return net.save(path, [y])
 
