@@ -41,6 +41,11 @@ class FileTensor:
         """Whether there is NHWC: of up to 4 axes and batch 1."""
         return len(self.shape) < 4 or (len(self.shape) == 4 and self._ordered()[0] == 1)
 
+    def file_numbers(self) -> Quantisation | None:
+        """Scale and zero point as of the file's own type."""
+        q = self.quantisation
+        return Quantisation(q.scale, q.zero_point + 128) if q is not None and self.dtype == "uint8" else q
+
     def _ordered(self) -> tuple[int, ...]:
         return self.shape if self.order is None else tuple(self.shape[a] for a in self.order)
 
@@ -85,10 +90,7 @@ class Values:
     def declare_file(self, key: object) -> str:
         """The graph tensor that will hold ``key`` in the file's form: an input, or what a host operator makes."""
         spec = self.specs[key]
-        q = spec.quantisation
-        if q is not None and spec.dtype == "uint8":
-            q = Quantisation(q.scale, q.zero_point + 128)
-        self.files[key] = self.builder.declare(spec.name, spec.shape, spec.dtype, q)
+        self.files[key] = self.builder.declare(spec.name, spec.shape, spec.dtype, spec.file_numbers())
         return self.files[key]
 
     def set_chip(self, key: object, tensor: str) -> None:
@@ -179,7 +181,7 @@ class Values:
         """A rearranged tensor in the file's form, made by the host of the one before it."""
         found = self.rearranged[key]
         before = self.file(found.before)
-        return self._moved(self.specs[key], before, found.permutation, self.builder.quantisation(before))
+        return self._moved(self.specs[key], before, found.permutation, self.specs[key].file_numbers())
 
     def _moved(
         self, spec: FileTensor, read: str, permutation: tuple[int, ...] | None, like: Quantisation | None
@@ -238,19 +240,23 @@ class Values:
             current = self._made(self.chips, key)
             order = spec.order or tuple(range(len(spec.shape)))
             moved = tuple(spec.shape[a] for a in order)
-            if self.builder.tensors[current].shape != moved:
+            if self.builder.tensors[current].shape != moved or self._reads_otherwise(current, spec):
                 current = self._append(Reshape, f"reshape_{current}", current, moved, spec, shape=moved)
             if order != tuple(range(len(order))):
                 inverse = tuple(order.index(axis) for axis in range(len(order)))
                 current = self._append(Transpose, spec.name, current, spec.shape, spec, permutation=inverse)
             if spec.dtype == "uint8":
-                assert spec.quantisation is not None
-                q = Quantisation(spec.quantisation.scale, spec.quantisation.zero_point + 128)
                 current = self.builder.append(
-                    HostCast, spec.name, [current], spec.shape, "uint8", like=q, offset=128, dtype="uint8"
-                )
+                    HostCast, spec.name, [current], spec.shape, "uint8", like=spec.file_numbers(), offset=128,
+                    dtype="uint8",
+                )  # fmt: skip
             self.files[key] = current
         return self.files[key]
+
+    def _reads_otherwise(self, tensor: str, spec: FileTensor) -> bool:
+        """Whether the file gives ``tensor`` another scale or zero point, or none, under the name of ``spec``, as behind
+        a reshape; who reads the file's form reads these too."""
+        return spec.quantisation != self.builder.quantisation(tensor)
 
     def _made(self, forms: Mapping[Any, str], key: object) -> str:
         if key not in forms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,3 +48,35 @@ def test_a_mean_whose_shift_leaves_int32_is_left_to_litert(scale: float, tmp_pat
     path = b.save(tmp_path / "m.tflite", [x], [y])
     values = np.random.default_rng(0).integers(-128, 128, (20, 9, 2, 8), dtype=np.int8)
     assert check_case(path, "tiny", [values]).kind == EXACT
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("numbers", [(0.25, 3), (0.125, 7), (None, 0), (np.full(8, 0.25, np.float32), 0)])
+@pytest.mark.parametrize("kind", ["RESHAPE", "RESHAPE ones", "TRANSPOSE", "TRANSPOSE axes"])
+def test_what_moves_elements_may_give_them_another_scale(kind: str, numbers: Any, dtype: str, tmp_path: Path) -> None:
+    """LiteRT does not compare the scales; what reads the elements then, in LiteRT or outside, reads the last."""
+    offset = 128 if dtype == "uint8" else 0
+    b = TfliteBuilder(5)
+    x = b.tensor([1, 9, 2, 8], 0.125, 3 + offset, dtype)
+    scale, zero = numbers
+    shape = {"RESHAPE ones": [1, 1, 18, 8], "TRANSPOSE axes": [1, 2, 9, 8]}.get(kind, [1, 9, 2, 8])
+    moved = b.tensor(shape, scale, zero if scale is None else zero + offset, dtype, axis=3)
+    if kind.startswith("RESHAPE"):
+        b.op("RESHAPE", [x, b.constant(np.array(shape, np.int32))], moved, "ReshapeOptions")
+    else:
+        order = [0, 2, 1, 3] if kind == "TRANSPOSE axes" else [0, 1, 2, 3]
+        b.op("TRANSPOSE", [x, b.constant(np.array(order, np.int32))], moved, "TransposeOptions")
+    y, z = b.tensor([1, 1, *shape[2:]], 1e-9, -4 + offset, dtype), b.tensor([1, *shape[1:]], 0.5, offset, dtype)
+    axes = b.constant(np.array([1], np.int32))
+    outputs = [moved]
+    if scale is not None and np.size(scale) == 1:
+        b.op("MEAN", [moved, axes], y, "ReducerOptions", KeepDims=1)
+        b.op("QUANTIZE", [moved], z)
+        outputs += [y, z]
+    path = b.save(tmp_path / "m.tflite", [x], outputs)
+    info = np.iinfo(dtype)
+    values = np.random.default_rng(0).integers(info.min, info.max + 1, (3, 9, 2, 8)).astype(dtype)
+    assert check_case(path, "tiny", [values]).kind == EXACT
+    if scale is not None and np.size(scale) == 1:
+        shown = compile(path, "tiny", cache=False).outputs[0]
+        assert (shown.scale, shown.zero_point) == (scale, zero + offset)
