@@ -27,6 +27,7 @@ def draw_tflite(rng: np.random.Generator, size: Size, weight_bits: int = 8) -> R
     draw_steps(d, _menu)
     if d.chance(0.3):
         _tail(d)
+    options["relabels"] = d.chance(0.2)
     return d.recipe()
 
 

@@ -174,7 +174,8 @@ def _bypass(recipe: Recipe) -> Iterator[Recipe]:
 
 def _smaller_arguments(recipe: Recipe) -> Iterator[Recipe]:
     """One argument of one step smaller or plain; also all sizes of a list at once."""
-    for name, plain in (("power_of_two", False), ("dedicated_pairs", False), ("weight_bits", 8), ("opset", 17)):
+    switches = [(name, False) for name in ("power_of_two", "dedicated_pairs", "relabels")]
+    for name, plain in (*switches, ("weight_bits", 8), ("opset", 17)):
         if recipe.options.get(name, plain) != plain:
             yield dataclasses.replace(recipe, options={**recipe.options, name: plain})
     for position, step in enumerate(recipe.steps):

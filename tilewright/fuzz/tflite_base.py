@@ -28,11 +28,16 @@ class TfliteBase(Builder):
 
     Every operator that computes takes ``scale`` and ``zero_point`` of its output; what is not given is chosen so that
     the values fit, times ``gain``. With ``power_of_two`` all scales chosen here are powers of two, which gives ties.
-    ``weight_bits``: 8, or 4 or 2 of layers between int8 tensors, as few as LiteRT's kernel of the layer takes.
+    ``weight_bits``: 8, or 4 or 2 of layers between int8 tensors, as few as LiteRT's kernel of the layer takes. With
+    ``relabels`` some results of what only moves values have another scale than these, which LiteRT does not compare.
     """
 
-    def __init__(self, seed: int = 0, dtype: str = "int8", power_of_two: bool = False, weight_bits: int = 8) -> None:
+    def __init__(
+        self, seed: int = 0, dtype: str = "int8", power_of_two: bool = False, weight_bits: int = 8,
+        relabels: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(seed, dtype, power_of_two, weight_bits)
+        self.relabels = relabels
         self.tensors: list[StoredTensor] = []
         self.operators: list[StoredOperator] = []
 

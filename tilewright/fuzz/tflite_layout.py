@@ -27,6 +27,12 @@ from tilewright.fuzz.tensors import (
 from tilewright.fuzz.tflite_base import TfliteBase
 from tilewright.fuzz.tflite_layers import PADDINGS, Size
 
+#: operators whose kernels do not look at scales
+_UNCOMPARED = frozenset({
+    "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "TILE", "REVERSE_V2",
+    "SPACE_TO_DEPTH", "DEPTH_TO_SPACE",
+})  # fmt: skip
+
 
 class Layout(TfliteBase):
     """Pooling, reductions, padding, reshaping, joining, cutting and resizing."""
@@ -239,8 +245,12 @@ class Layout(TfliteBase):
     def _moved(
         self, name: str, x: Tensor, shape: tuple[int, ...], tables: Sequence[Any], options: str, **fields: Any
     ) -> Tensor:
-        """An operator whose output has the numbers of the input; ``tables`` are constant operands, as int32."""
+        """An operator whose output has the numbers of the input, or another scale; ``tables`` are constant operands, as
+        int32."""
         y = self._like(x, shape)
+        if self.relabels and x.scale is not None and name in _UNCOMPARED and self.rng.random() < 0.4:
+            gain = float(self.rng.uniform(0.4, 2.5))
+            y = self._quantised(shape, x.dtype, Range(gain * x.mean, gain * x.std), gain * x.scale, x.zero_point)
         self.op(name, [x, *(self.constant(np.array(table, np.int32)) for table in tables)], [y], options, **fields)
         return y
 
