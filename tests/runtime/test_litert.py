@@ -195,6 +195,40 @@ def test_subgraphs_that_run_one_another_in_a_circle_are_refused() -> None:
     assert "run one another in a circle" in unsound(_branches(edit))
 
 
+def _loop(model: Any, _: Any) -> None:
+    """While x is less than 10, x becomes x + x."""
+    import copy
+
+    s = schema()
+    x = copy.copy(model.subgraphs[0].tensors[0])
+    limit, less = copy.copy(x), copy.copy(x)
+    limit.buffer, less.type = len(model.buffers), s.TensorType.BOOL
+    model.buffers.append(s.BufferT())
+    model.buffers[-1].data = np.array([10], np.float32).view(np.uint8)
+    for name, tensors, inputs in (("LESS", [x, limit, less], [0, 1]), ("ADD", [x, copy.copy(x)], [0, 0])):
+        code, op, part = s.OperatorCodeT(), s.OperatorT(), s.SubGraphT()
+        code.builtinCode = code.deprecatedBuiltinCode = getattr(s.BuiltinOperator, name)
+        code.version, op.opcodeIndex = 1, len(model.operatorCodes)
+        options = f"{name.capitalize()}Options"
+        op.builtinOptions, op.builtinOptionsType = getattr(s, f"{options}T")(), getattr(s.BuiltinOptions, options)
+        op.inputs, op.outputs = inputs, [len(tensors) - 1]
+        part.tensors, part.operators, part.inputs, part.outputs = tensors, [op], [0], op.outputs
+        model.operatorCodes.append(code)
+        model.subgraphs.append(part)
+
+
+def test_loops_run_whose_condition_is_a_bool() -> None:
+    net = Net(
+        "WHILE", [tensor([1])], [tensor([1])], "WhileOptions", {"condSubgraphIndex": 1, "bodySubgraphIndex": 2},
+        edit=_loop,
+    )  # fmt: skip
+    content = net.save(Path(_FOLDER) / "while.tflite")
+    assert unsound(content) == ""
+    assert interpreters.load("litert", content, "while")([np.ones(1, np.float32)])[0].tolist() == [16]
+    swapped = net.change(condSubgraphIndex=2, bodySubgraphIndex=1).save(Path(_FOLDER) / "swapped.tflite")
+    assert "output 0 is bool, and float32 in subgraph 2" in unsound(swapped)
+
+
 # -- tensors ---------------------------------------------------------------------------------------------
 
 

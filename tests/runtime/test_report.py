@@ -23,7 +23,7 @@ from tilewright.runtime.device import Counters, Events
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.report import Report, Timings
 from tilewright.runtime.report_console import print_report
-from tilewright.runtime.report_html import COLOURS, render_html, timeline_data
+from tilewright.runtime.report_html import COLOURS, _joined, render_html, timeline_data
 from tilewright.runtime.report_memory import COLUMNS, memory_pictures
 from tilewright.runtime.report_roofline import roofline_svg
 from tilewright.runtime.report_run import ProgramRun
@@ -252,6 +252,11 @@ def test_long_timelines_join_what_nobody_could_tell_apart(report: Report, monkey
     for before, after in zip(whole, joined, strict=True):
         assert (before["spans"][0][0], before["spans"][-1][1]) == (after["spans"][0][0], after["spans"][-1][1])
         assert {span[2] for span in before["spans"]} == {span[2] for span in after["spans"]}
+
+
+def test_joined_spans_are_those_of_a_layer_with_nothing_between() -> None:
+    track = [[0, 2, 0, 7, "GEMM"], [2, 5, 0, 8, "GEMM"], [9, 10, 0, 9, "GEMM"], [10, 12, 1, 10, "GEMM"]]
+    assert _joined(track, 1) == [[0, 5, 0, -1, ""], [9, 10, 0, 9, "GEMM"], [10, 12, 1, 10, "GEMM"]]
 
 
 def test_the_roofline_stays_inside_its_frame(report: Report) -> None:
