@@ -76,6 +76,8 @@ def _defects(op: Operator, subgraph: Subgraph, subgraphs: Sequence[Subgraph], ru
 
 
 def _operand_defect(operand: Operand, subgraph: Subgraph) -> str:
+    if operand.stored and (operand.index in subgraph.inputs or operand.index in subgraph.makers):
+        return "it is given or computed, and holds data, which LiteRT would write over in the file's own memory"
     if operand.sparsity is not None and (said := sparsity_defect(operand)):
         return said
     if operand.strings and not _sound_strings(operand):

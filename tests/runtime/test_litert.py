@@ -232,6 +232,21 @@ def test_loops_run_whose_condition_is_a_bool() -> None:
 # -- tensors ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("subgraph", [0, 1])
+def test_what_is_given_or_computed_holds_no_data(subgraph: int, position: int) -> None:
+    """LiteRT maps constants from the file, and writes to where it maps them."""
+
+    def edit(model: Any, _: Any) -> None:
+        model.buffers.append(schema().BufferT())
+        tensors = model.subgraphs[subgraph].tensors
+        chosen = tensors[min(position, len(tensors) - 1)]
+        model.buffers[-1].data = np.zeros(1 if chosen.type == schema().TensorType.BOOL else 8, np.uint8)
+        chosen.buffer = len(model.buffers) - 1
+
+    assert "it is given or computed, and holds data" in unsound(_branches(edit))
+
+
 def _sparse(order: list[int], sizes: list[int], segments: list[int], indices: list[int]) -> bytes:
     """DENSIFY of 2 x 4 floats, the second dimension compressed."""
 
