@@ -186,7 +186,7 @@ def _host_reason(graph: Graph, op: Op) -> str | None:
     if isinstance(op, (g.Softmax, g.TableSoftmax)):
         return "softmax is exact on the host"
     if isinstance(op, g.Constant):
-        return "a constant of the model, packed as an input is"
+        return "a constant of the model"
     if isinstance(op, g.HOST_KINDS):
         return "change of representation"
     return _reshape_reason(graph, op) if isinstance(op, g.Reshape) else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -308,9 +308,9 @@ class Transpose(Op):
 
 @dataclass(kw_only=True)
 class Constant(Op):
-    """Host: ``values``, int8, for every inference. Of ``inputs``, what the network is given, nothing is read."""
+    """Host: ``values`` for every inference. Of ``inputs``, what the network is given, nothing is read."""
 
-    values: NDArray[np.int8]
+    values: NDArray[Any]
 
 
 @dataclass(kw_only=True)

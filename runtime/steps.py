@@ -30,6 +30,7 @@ from tilewright.runtime.packing import PackStep, UnpackStep
 from tilewright.runtime.step_base import (
     INTEGERS,
     Axis,
+    DType,
     Extent,
     Form,
     Index,
@@ -230,23 +231,28 @@ class CutStep(HostStep):
 
 @dataclass(frozen=True)
 class ConstantStep(HostStep):
-    """The same int8 tensor of ``shape`` for every inference, ``data`` in base64; ``input`` says how many these are."""
+    """The same tensor of ``shape`` for every inference, ``data`` in base64, as this machine holds it (little-endian);
+    ``input`` says how many these are."""
 
     kind: ClassVar[str] = "constant"
     shape: tuple[Size, ...]
     data: str
+    dtype: DType = "int8"
 
     @classmethod
     def of(cls, input: str, output: str, values: Array) -> ConstantStep:
-        """With the values of an int8 array."""
-        return cls(input, output, values.shape, base64.b64encode(values.astype(np.int8).tobytes()).decode("ascii"))
+        """With the values of an array."""
+        data = base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode("ascii")
+        return cls(input, output, values.shape, data, values.dtype.name)
 
     def result(self, form: Form) -> Form:
-        self.refuse(len(self._bytes) == math.prod(self.shape), f"{len(self._bytes)} values for {list(self.shape)}")
-        return Form(self.shape, "int8")
+        wanted = math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        self.refuse(len(self._bytes) == wanted, f"{len(self._bytes)} bytes for {self.dtype}{list(self.shape)}")
+        return Form(self.shape, self.dtype)
 
     def apply(self, x: Array) -> Array:
-        return np.broadcast_to(np.frombuffer(self._bytes, np.int8).reshape(self.shape), (len(x), *self.shape))
+        values = np.frombuffer(self._bytes, np.dtype(self.dtype).newbyteorder("<")).reshape(self.shape)
+        return np.broadcast_to(values, (len(x), *self.shape))
 
     @cached_property
     def _bytes(self) -> bytes:

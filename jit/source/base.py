@@ -6,12 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tilewright.jit.errors import Unsupported
+from numpy.typing import NDArray
+
+from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
 from tilewright.jit.numbers import NotRepresentable
 from tilewright.runtime.interpreters import InterpreterError
+
+if TYPE_CHECKING:
+    from tilewright.jit.source.values import FileTensor, Values
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,17 @@ class Source(ABC):
         ``inputs``, ``outputs``: names of tensors in the graph of the last :meth:`build`, in the order in which the
         model takes and gives them.
         """
+
+    def constant_output(self, spec: FileTensor, value: NDArray[Any], values: Values) -> str:
+        """The graph tensor of an output that no operator computes. Raises ModelError where there can be none."""
+        try:
+            if self.batch > 1:
+                raise Unsupported(f"an inference takes {self.batch} images, each of which would give it again")
+            return values.constant(spec, value)
+        except Unsupported as error:
+            raise ModelError(
+                f"{self.path}: output {spec.name!r} is a constant ({error}); remove it from the model's outputs"
+            ) from error
 
     def unproven(self, part: bytes) -> list[LayerExactness]:
         """What of a part that :meth:`cut` gave may compute otherwise than within the whole."""

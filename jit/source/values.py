@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
 from tilewright.jit.graph import Constant, Graph, HostCast, Interpreted, Op, Reshape, Transpose
+from tilewright.runtime.step_base import DTYPES
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -228,6 +229,17 @@ class Values:
             Constant, f"constant_{name}", self.builder.inputs[:1], image.shape, like=quantisation, values=image
         )
         return Operand(made, nhwc(image.shape), quantisation)
+
+    def constant(self, spec: FileTensor, value: NDArray[Any]) -> str:
+        """A constant of the file as an output: the host gives it with every inference. Raises Unsupported for types
+        that no output has."""
+        if spec.dtype not in DTYPES or spec.dtype != value.dtype.name:
+            raise Unsupported(f"of type {spec.dtype}")
+        if not self.builder.inputs:
+            raise Unsupported("of a model without inputs")
+        made = self.builder.declare(spec.name, value.shape, spec.dtype, spec.file_numbers())
+        self.builder.ops.append(Constant(name=made, inputs=self.builder.inputs[:1], output=made, values=value))
+        return made
 
     def file(self, key: object) -> str:
         """``key`` in the file's own form."""

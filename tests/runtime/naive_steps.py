@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from typing import Any
 
 import numpy as np
@@ -141,8 +142,9 @@ def run(artifact: Artifact, inputs: dict[str, Array]) -> list[Array]:
                     found[tuple(o + p for o, p in zip(origin, place, strict=True))] = environment[name][place]
             environment[step.output] = found
         elif isinstance(step, ConstantStep):
-            values = [byte - 256 if byte > 127 else byte for byte in base64.b64decode(step.data)]
-            environment[step.output] = np.array(values, np.int8).reshape(step.shape)
+            held, code = base64.b64decode(step.data), np.dtype(step.dtype).char
+            unpacked = struct.unpack(f"<{len(held) // np.dtype(step.dtype).itemsize}{code}", held)
+            environment[step.output] = np.array(unpacked, step.dtype).reshape(step.shape)
         elif isinstance(step, TransposeStep):
             environment[step.output] = np.transpose(environment[step.input], step.permutation)
         else:

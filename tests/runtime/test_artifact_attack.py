@@ -60,7 +60,7 @@ def whole(pack: PackStep, shape: tuple[int, ...]) -> Artifact:
         QuantizeStep("f", "q", 0.25, -1),
         CutStep("q", "top", (0, 0, 0), (1, 5, 4)),
         CutStep("q", "bottom", (0, 4, 0), (1, 4, 4)),
-        ConstantStep.of("u", "fixed", np.arange(8).reshape(1, 2, 4)),
+        ConstantStep.of("u", "fixed", np.arange(8, dtype=np.int8).reshape(1, 2, 4)),
         JoinStep(("top", "bottom", "fixed"), "j", ((0, 0, 0), (0, 4, 0), (0, 6, 0)), (1, 8, 4)),
         ReshapeStep("j", "x", shape),
         pack,

@@ -162,9 +162,21 @@ def test_constants_are_there_for_every_inference() -> None:
     step = ConstantStep.of("x", "y", values)
     assert step.result(image) == Form((1, 2, 3), "int8")
     assert step.apply(np.zeros((4, 1, 7), np.float32)).tolist() == [values.tolist()] * 4
-    for shape, data, said in ((((1, 2, 4)), step.data, "6 values for"), ((1, 2, 3), "!", "constant y: ")):
+    for shape, data, said in ((((1, 2, 4)), step.data, "6 bytes for int8"), ((1, 2, 3), "!", "constant y: ")):
         with pytest.raises(StepError, match=said):
             ConstantStep("x", "y", shape, data).result(image)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float16", "float32"])
+def test_constants_of_every_type(dtype: str) -> None:
+    values = np.array([[0, 1, 7], [100, 2, 1]]).astype(dtype)
+    step = ConstantStep.of("x", "y", values)
+    assert step.result(Form((1, 7), "float32")) == Form((2, 3), dtype)
+    made = step.apply(np.zeros((4, 1, 7), np.float32))
+    assert made.dtype == dtype
+    np.testing.assert_array_equal(made, np.stack([values] * 4))
+    with pytest.raises(StepError, match=rf"for {dtype}\[2, 3\]"):
+        ConstantStep("x", "y", (2, 3), step.data[:-4], dtype).result(Form((1, 7), "float32"))
 
 
 def test_parts_of_tensors_lie_within_them() -> None:

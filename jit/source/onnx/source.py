@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.errors import ModelError, Unsupported
+from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
 from tilewright.jit.frontend.layers import elementwise, per_channel
@@ -259,7 +259,8 @@ class OnnxSource(Source):
 
     def _output(self, name: str, values: PreparedValues) -> str:
         if name in self.prepared.constants:
-            raise ModelError(f"{self.path}: output {name!r} is a constant; remove it from the model's outputs")
+            value = self.prepared.array(name)
+            return self.constant_output(FileTensor(name, value.shape, value.dtype.name), value, values)
         return values.file(name)
 
     def _name(self, unit: Unit) -> str:

@@ -44,6 +44,8 @@ def cut(
     order = sorted(used)
     renumbered = {old: new for new, old in enumerate(order)}
     tensors = [_shaped(main.tensors[t], file.tensors[t].shape) for t in order]
+    for t in inputs:
+        tensors[renumbered[t]].buffer = 0  # what is given holds no data, of which LiteRT would write over the file's
     for op in ops:
         for name in ("inputs", "outputs", "intermediates"):
             values = getattr(op, name)

@@ -210,7 +210,7 @@ class TfliteSource(Source):
         tensor = self._tensor(index)
         value = self.folded.values.get(index, tensor.data)
         if value is not None and index not in values.files:
-            raise ModelError(f"{self.path}: output {tensor.name!r} is a constant; remove it from the model's outputs")
+            return self.constant_output(values.specs[index], value, values)
         if all(index not in forms for forms in (values.files, values.chips, values.views, values.rearranged)):
             raise ModelError(f"{self.path}: output {tensor.name!r} is computed by no operator")
         return values.file(index)

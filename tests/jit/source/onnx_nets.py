@@ -13,7 +13,7 @@ from ml_dtypes import iinfo
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
+_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9}
 _IR_VERSIONS = {21: 10, 25: 13}  #: by the first opset that needs them
 F = np.float32
 

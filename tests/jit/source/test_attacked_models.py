@@ -80,3 +80,16 @@ def test_what_moves_elements_may_give_them_another_scale(kind: str, numbers: Any
     if scale is not None and np.size(scale) == 1:
         shown = compile(path, "tiny", cache=False).outputs[0]
         assert (shown.scale, shown.zero_point) == (scale, zero + offset)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float32"])
+@pytest.mark.parametrize("shape", [[1, 4], [7, 4], []])
+def test_a_constant_output_is_given_with_every_inference(shape: list[int], dtype: str, tmp_path: Path) -> None:
+    b = TfliteBuilder(5)
+    x, y = b.tensor([1, 4], 0.5), b.tensor([1, 4], 0.9)
+    values = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    anchors = b.tensor(shape, 0.25 if dtype == "int8" else None, 1, dtype, values)
+    b.op("ADD", [x, x], y, "AddOptions")
+    path = b.save(tmp_path / "m.tflite", [x], [anchors, y])
+    given = np.random.default_rng(0).integers(-128, 128, (3, 4), dtype=np.int8)
+    assert check_case(path, "tiny", [given]).kind == EXACT

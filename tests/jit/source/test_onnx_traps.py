@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import tilewright as tw
 from tests.jit.source.onnx_nets import F, NetBuilder, Tensor
 from tests.jit.source.onnx_run import compared, interpreted, kinds
 from tilewright.checking import reference_outputs
-from tilewright.jit.errors import ModelError
+from tilewright.fuzz.cases import EXACT, check_case
 from tilewright.jit.source.onnx.source import OnnxSource
 
 ACTIVATIONS = pytest.mark.parametrize("activations", ["uint8", "int8"])
@@ -296,13 +297,13 @@ def test_a_range_of_one_value(kind: str, tmp_path: Path) -> None:
     assert not interpreted(built)
 
 
-def test_a_constant_output_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [F(1), np.arange(6, dtype=np.int64).reshape(2, 3), np.array([True, False])])
+def test_a_constant_output_is_given_with_every_inference(value: Any, tmp_path: Path) -> None:
     b = NetBuilder(17)
-    b.output(b.real_input(IMAGE).name, IMAGE)
-    b.output(b.op("Identity", [b.constant(F(1))]), ())
-    source = OnnxSource(b.save(tmp_path / "m.onnx"))
-    with pytest.raises(ModelError, match="is a constant; remove it"):
-        source.build({})
+    b.output(b.pair(b.op("Relu", [b.real_input(IMAGE).name]), IMAGE, 0.031, 127).name, IMAGE)
+    b.output(b.op("Identity", [b.constant(value)]), np.shape(value), np.asarray(value).dtype.name)
+    path = b.save(tmp_path / "m.onnx")
+    assert check_case(path, "tiny", [np.random.default_rng(0).normal(0, 1, (2, *IMAGE[1:])).astype(F)]).kind == EXACT
 
 
 @ACTIVATIONS
