@@ -11,16 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilewright.config import Config
 from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_stateful, placed_macs, unproven
-from tilewright.runtime.attribution import bound
 from tilewright.runtime.device_base import Counters
-from tilewright.runtime.explain import why
-from tilewright.runtime.records import BOUND
 from tilewright.runtime.report_html import render_html, render_small
-from tilewright.runtime.report_run import ProgramRun, launches, needs
+from tilewright.runtime.report_layers import layer_entry, program_layers, ratio
+from tilewright.runtime.report_run import ProgramRun, launches
 from tilewright.runtime.report_trace import trace_events
 from tilewright.runtime.steps import LaunchStep
 
@@ -76,14 +73,14 @@ class Report:
     @cached_property
     def _entries(self) -> list[list[dict[str, Any]]]:
         """The layers of each program."""
-        return [_program_layers(run, self.artifact.config) for run in self.runs]
+        return [program_layers(run, self.artifact.config) for run in self.runs]
 
     @cached_property
     def layers(self) -> list[dict[str, Any]]:
         """One entry per operator in execution order; host operators outside the programs come last."""
         entries = [entry for layers in self._entries for entry in layers]
         for layer in self.artifact.host_layers:
-            entries.append(_layer_entry({**layer, "place": "host"}))
+            entries.append(layer_entry({**layer, "place": "host"}))
         titles = {o["name"]: o.get("title", "") for o in self.artifact.options.get("operators", [])}
         return [{**entry, "title": titles.get(entry["name"], "")} for entry in entries]
 
@@ -106,7 +103,7 @@ class Report:
             notes.append(f"the file's first network alone was compiled, not its signatures {', '.join(others)}")
         if self.artifact.batch > 1:
             notes.append(f"the batch of {self.artifact.batch} runs image by image: all numbers are those of one image")
-        speedup = _ratio(self.cycles, self.interval_cycles)
+        speedup = ratio(self.cycles, self.interval_cycles)
         if len(self.longest) < len(self.runs):
             notes.append(
                 f"{len(self.runs)} programs on {self.cores} cores, some at the same time: cycles are those of the "
@@ -115,7 +112,7 @@ class Report:
         elif self.timed and self.cores > 1 and speedup < 0.99 * self.cores:
             notes.append(
                 f"{self.cores} cores give {speedup:.2f} times the results of one: each reads and writes "
-                f"{_ratio(sum(r.counters.read_bytes + r.counters.write_bytes for r in self.runs), self.cycles):.1f} "
+                f"{ratio(sum(r.counters.read_bytes + r.counters.write_bytes for r in self.runs), self.cycles):.1f} "
                 "bytes a cycle, and dram_bandwidth is what all share"
             )
         here, everywhere = placed_macs(self.artifact)
@@ -189,7 +186,7 @@ class Report:
     @property
     def utilization(self) -> float:
         """Share of the array's multipliers doing useful work over all cycles; weights in blocks of zeros are none."""
-        return _ratio(sum(layer["useful"] for layer in self.layers), self._core_cycles * self.array_macs_per_cycle)
+        return ratio(sum(layer["useful"] for layer in self.layers), self._core_cycles * self.array_macs_per_cycle)
 
     @property
     def _core_cycles(self) -> int:
@@ -239,7 +236,7 @@ class Report:
             "digests": dict(self.digests),
             "cycles": measured(self.cycles),
             "lower_bound_cycles": self.lower_bound_cycles,
-            "lower_bound_ratio": measured(_ratio(self.cycles, self.lower_bound_cycles)),
+            "lower_bound_ratio": measured(ratio(self.cycles, self.lower_bound_cycles)),
             "lower_bounds": self.lower_bounds,
             "array_cycles": self.array_cycles,
             "cycles_by_cause": self.causes,
@@ -257,8 +254,8 @@ class Report:
             "with_host_ms": measured(self.latency_ms + self.host_ms),
             "cores": self.cores,
             "interval_cycles": measured(self.interval_cycles),
-            "inferences_per_second": measured(_ratio(1e3, self.interval_ms)),
-            "with_host_per_second": measured(_ratio(1e3, self.interval_ms + self.host_ms)),
+            "inferences_per_second": measured(ratio(1e3, self.interval_ms)),
+            "with_host_per_second": measured(ratio(1e3, self.interval_ms + self.host_ms)),
             "steady": self._steady(),
             "stream": self.stream,
             "compile_s": self.artifact.compile_seconds,
@@ -284,7 +281,7 @@ class Report:
             "cores_ms": busy["cores"] if self.timed else None,
             "host_ms": busy["CPU"],
             "busiest": busiest if self.timed else None,
-            "inferences_per_second": _ratio(1e3, busy[busiest]) if self.timed else None,
+            "inferences_per_second": ratio(1e3, busy[busiest]) if self.timed else None,
             "measured_per_second": self.steady.measured_per_second,
         }
 
@@ -298,7 +295,7 @@ class Report:
         if any(run.activity is None for run in self.runs):
             return {}
         busy = {e.name: sum(run.activity.busy(e) for run in self.runs if run.activity) for e in Engine}
-        return {name: {"busy_cycles": n, "share": _ratio(n, self._core_cycles)} for name, n in busy.items()}
+        return {name: {"busy_cycles": n, "share": ratio(n, self._core_cycles)} for name, n in busy.items()}
 
     def _stalls(self) -> dict[str, int]:
         return _together(run.counters.stalls for run in self.runs)
@@ -328,7 +325,7 @@ class Report:
             return f"{subject}: cycles not counted, lower bound {self.lower_bound_cycles:,}"
         return (
             f"{subject}: {self.cycles:,} cycles, "
-            f"lower bound {self.lower_bound_cycles:,} ({_ratio(self.cycles, self.lower_bound_cycles):.2f}x), "
+            f"lower bound {self.lower_bound_cycles:,} ({ratio(self.cycles, self.lower_bound_cycles):.2f}x), "
             f"utilisation {self.utilization:.1%}, {self.latency_ms:.3f} ms"
         )
 
@@ -352,54 +349,9 @@ def build_report(
     return Report(artifact, device, inferences, tuple(runs), timings, digests, steady, stream)
 
 
-def _program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:
-    entries = []
-    for index, layer in enumerate(run.layers):
-        entry, found = _layer_entry(layer), run.attribution
-        if entry["place"] == "accelerator" and found is None:
-            entry["cycles"] = None
-        elif entry["place"] == "accelerator" and found is not None:
-            cycles = entry["cycles"] = int(found.cycles[index])
-            entry["lower_bound_cycles"] = found.lower_bound(index, *needs(entry, config).values())
-            entry["lower_bound_ratio"] = _ratio(cycles, entry["lower_bound_cycles"])
-            entry["utilization"] = _ratio(entry["useful"], cycles * config.array_macs)
-            entry["cycles_by_cause"] = found.causes(index, -(-entry["useful"] // config.array_macs))
-            entry["bound"] = bound(entry["cycles_by_cause"])
-            entry["why"] = why(entry, config)
-        entries.append(entry)
-    return entries
-
-
-def _layer_entry(layer: Mapping[str, Any]) -> dict[str, Any]:
-    """A layer as the compiler recorded it, its measured values still empty."""
-    alone = int(layer.get(BOUND, 0))
-    known = {
-        "name": layer["name"],
-        "op": (layer.get("op", "").split() or [""])[-1],  # without the number that the importer may put before it
-        "place": layer.get("place", "accelerator"),
-        "cycles": 0,
-        "lower_bound_cycles": alone,
-        "alone_cycles": alone,
-        "lower_bound_ratio": 0.0,
-        "macs": int(layer.get("macs", 0)),
-        "useful": int(layer.get("useful", layer.get("macs", 0))),
-        "utilization": 0.0,
-        "bound": None,
-        "array_cycles": int(layer.get("array_cycles", 0)),
-        "alu_cycles": int(layer.get("alu_cycles", 0)),
-        "read_bytes": int(layer.get("read_bytes", 0)),
-        "write_bytes": int(layer.get("write_bytes", 0)),
-    }
-    return known | {key: value for key, value in layer.items() if key not in known and key != BOUND}
-
-
 def _together(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sums by name."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
     return dict(total)
-
-
-def _ratio(value: float, base: float) -> float:
-    return value / base if base else 0.0
