@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.jit.source.tflite.composites import drop_other_subgraphs, inline_composites
 from tilewright.jit.source.tflite.file import unpacked
 from tilewright.quantize.base import Array, QuantizeError
 from tilewright.runtime.litert.schema import (
@@ -28,10 +29,14 @@ def float_form(content: bytes) -> bytes:
     """The model with constants of float32 in place of float16 and of dynamic-range quantisation's integers.
 
     Both keep activations of float32: a DEQUANTIZE gives the constant, or the operator reads the integers itself, as
-    LiteRT's hybrid kernels do. Weights that are quantised again, to as many bits, get the same integers.
+    LiteRT's hybrid kernels do. Weights that are quantised again, to as many bits, get the same integers. Composites
+    are written out, for the quantiser passes them by, and signatures left out that are models of their own, whose
+    ranges it would miss.
     Raises QuantizeError for scales that do not fit their constant.
     """
     model = read_model(content)
+    inline_composites(model)
+    drop_other_subgraphs(model)
     names = kinds(model)
     for subgraph in vector(model.subgraphs):
         stored = {i: x for i in range(len(subgraph.tensors)) if (x := _real(model, subgraph, i)) is not None}
@@ -93,6 +98,13 @@ def with_results(content: bytes, count: int) -> bytes:
         signature.outputs = signature.outputs[:count]
     keep_used_codes(model)
     return written(model)
+
+
+def has_scales(content: bytes) -> bool:
+    """Whether any tensor of the main subgraph is of 8 or 16 bits with a scale."""
+    tensors = read_model(content).subgraphs[0].tensors
+    stored = [t for t in tensors if DTYPES.get(t.type) in ("int8", "int16") and t.quantization is not None]
+    return any(len(vector(t.quantization.scale)) for t in stored)
 
 
 def _named(name: str, index: int) -> Any:

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.frontend.builder import Quantisation
+from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
 from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, text, vector
+
+_RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class File:
         self.path = path
         try:
             self.model = read_model(data)
+            inline_composites(self.model)
             main = self.model.subgraphs[0]
             self.kinds = kinds(self.model)
             self.tensors = [self._tensor(index, tensor) for index, tensor in enumerate(main.tensors)]
@@ -83,6 +87,7 @@ class File:
             ) from error
         self.inputs = [int(i) for i in vector(main.inputs)]
         self.outputs = [int(i) for i in vector(main.outputs)]
+        self._refuse_random()
         self._refuse_overwriting()
 
     def take_shapes(self, shapes: Mapping[int, tuple[int, ...]]) -> None:
@@ -91,6 +96,12 @@ class File:
         for index in made & shapes.keys():
             if shapes[index] and all(d > 0 for d in shapes[index]):
                 self.tensors[index] = replace(self.tensors[index], shape=shapes[index])
+
+    def _refuse_random(self) -> None:
+        """Raise ModelError for operators that give other numbers each time; no two runs of such a model are equal."""
+        for op in (op for subgraph in self.model.subgraphs for op in vector(subgraph.operators)):
+            if (kind := self.kinds[op.opcodeIndex]) in _RANDOM:
+                raise ModelError(f"{self.path}: {kind} gives random numbers; make them an input of the model")
 
     def _refuse_overwriting(self) -> None:
         """Raise ModelError where an operator writes what is an input, a constant, or written by another one."""
@@ -136,7 +147,7 @@ class File:
             self.kinds[op.opcodeIndex],
             tuple(int(i) for i in vector(op.inputs)),
             tuple(int(i) for i in vector(op.outputs)),
-            op.builtinOptions,
+            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2,
             text(self.model.operatorCodes[op.opcodeIndex].customCode),
         )
 
