@@ -8,6 +8,7 @@ points by whatever merges equal constants.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 #: what ONNX Runtime says of a model in which an int8 constant is shared
@@ -24,10 +25,17 @@ def separated(model: bytes) -> bytes:
     import onnx
 
     proto = onnx.load_from_string(model)
-    made = _Separation(proto.graph).nodes()
-    del proto.graph.node[:]  # its elements live on in the list
-    proto.graph.node.extend(made)
+    _separate(proto.graph)
     return bytes(proto.SerializeToString())
+
+
+def _separate(graph: Any) -> None:
+    """Of a graph, and of bodies of loops and branches, which have constants of their own."""
+    made = _Separation(graph).nodes()
+    del graph.node[:]  # its elements live on in the list
+    graph.node.extend(made)
+    for body in _bodies(graph):
+        _separate(body)
 
 
 class _Separation:
@@ -44,6 +52,12 @@ class _Separation:
             for node in graph.node
             if node.op_type == "DequantizeLinear" and self._is_constant(node.input[0]) and self._may_be_int8(node)
         }
+        elsewhere = {value.name for value in graph.output} | set(_captured(graph))
+        self._handed_on: dict[str, str] = {}  #: what ONNX Runtime takes for the same -> what the decoder makes
+        for node in graph.node:
+            root = self._handed_on.get(node.input[0], node.input[0]) if _hands_on(node) else ""
+            if root in self._decoders and node.output[0] not in elsewhere:
+                self._handed_on[node.output[0]] = root
         self._taken = {value.name for value in graph.output}
         self._names = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
         self._nodes: list[Any] = []
@@ -51,8 +65,11 @@ class _Separation:
     def nodes(self) -> list[Any]:
         """The nodes, copies ahead of their readers; constants are added to the graph."""
         for node in self._graph.node:
+            if node.output and node.output[0] in self._handed_on:
+                continue
             computed = any(self._makers.get(name) is node for name in node.output)
-            for place, name in enumerate(node.input):
+            for place, read in enumerate(node.input):
+                name = node.input[place] = self._handed_on.get(read, read)
                 if name in self._decoders:
                     if name in self._taken:
                         node.input[place] = self._copy(self._decoders[name])
@@ -117,6 +134,28 @@ class _Separation:
 
     def _may_be_int8(self, decoder: Any) -> bool:
         return all(_is_int8(self._initial[t]) for t in (decoder.input[0], *decoder.input[2:]) if t in self._initial)
+
+
+def _bodies(graph: Any) -> Iterator[Any]:
+    """Of loops and branches."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
+
+
+def _captured(graph: Any) -> Iterator[str]:
+    """What bodies may read of the graph around them."""
+    for body in _bodies(graph):
+        yield from (name for node in body.node for name in node.input)
+        yield from (value.name for value in body.output)
+        yield from _captured(body)
+
+
+def _hands_on(node: Any) -> bool:
+    """Whether it gives the float32 that it takes."""
+    if node.op_type == "Cast":
+        return any(a.name == "to" and a.i == 1 for a in node.attribute)
+    return bool(node.op_type == "Identity")
 
 
 def _is_int8(tensor: Any) -> bool:

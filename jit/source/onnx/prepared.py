@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.source.onnx import folded
+from tilewright.jit.source.onnx.bodies import rename_hidden, subgraphs
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import InterpreterError
 
@@ -146,11 +147,13 @@ def optimised(path: Path, model: Any, level: _Level) -> Any:
         target = Path(folder) / "prepared.onnx"
         try:
             _session(model.SerializeToString(), level, target)
-            return onnx.load(str(target))
+            made = onnx.load(str(target))
         except InterpreterError as error:
             raise ModelError(f"{path}: {error}") from error
         except Exception as error:  # ONNX Runtime's errors have no common public base
             raise refused(path, error) from error
+    rename_hidden(made)
+    return made
 
 
 def positions(name: str) -> tuple[int, ...]:
@@ -209,11 +212,6 @@ def parse_node(index: int, proto: Any) -> Node:
     captured = tuple(dict.fromkeys(t for a in proto.attribute for g in subgraphs(a) for t in _free(g)))
     names, origin = (tuple(proto.input), tuple(proto.output)), positions(proto.name)
     return Node(index, proto.op_type, proto.domain, *names, captured, origin, proto)
-
-
-def subgraphs(attribute: Any) -> list[Any]:
-    """The graphs that an attribute has: branches, or the body of a loop."""
-    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
 def _free(graph: Any) -> list[str]:

@@ -1,0 +1,48 @@
+"""Names of bodies of loops and branches, after ONNX Runtime's optimiser has been at them.
+
+It names what it adds in each graph by itself, so that a body and the graph around it may make a tensor of one name:
+such a model it writes, and does not read again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+
+def subgraphs(attribute: Any) -> list[Any]:
+    """The graphs that an attribute has: branches, or the body of a loop."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def rename_hidden(model: Any) -> None:
+    """Gives what bodies make names that nothing outside of them has."""
+    _rename(model.graph, _names(model.graph))
+
+
+def _names(graph: Any) -> set[str]:
+    """Of everything that a graph makes, takes or stores itself."""
+    made = {t for node in graph.node for t in node.output}
+    return made | {v.name for v in graph.input} | {t.name for t in graph.initializer}
+
+
+def _rename(graph: Any, taken: set[str]) -> None:
+    for node in graph.node:
+        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+            own = _names(body)
+            free = (name for k in itertools.count() if (name := f"inner@{k}") not in taken | own)
+            changed = dict(zip(sorted((own & taken) - {""}), free, strict=False))
+            _apply(body, changed)
+            taken |= own | set(changed.values())
+            _rename(body, taken)
+
+
+def _apply(graph: Any, changed: dict[str, str]) -> None:
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = changed.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [changed.get(t, t) for t in node.input]
+        node.output[:] = [changed.get(t, t) for t in node.output]
+        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+            hidden = _names(body)
+            _apply(body, {old: new for old, new in changed.items() if old not in hidden})
