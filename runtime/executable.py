@@ -314,7 +314,10 @@ def of_batch(tensor: TensorSpec, batch: int) -> TensorSpec:
 
 def stack_tensor(values: Array, tensor: TensorSpec) -> Array:
     """(N, *shape) as the user sees it, of N inferences or their images: the batch of 1 dropped."""
-    return values.reshape(-1, *element_shape(tensor))
+    shape = element_shape(tensor)
+    if 0 in shape:  # of no elements every count is right
+        return values.reshape(values.shape[0], *shape)
+    return values.reshape(-1, *shape)
 
 
 def check_tensor(x: Array, tensor: TensorSpec) -> Array:

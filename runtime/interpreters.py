@@ -31,6 +31,7 @@ PACKAGES = {"litert": ("ai_edge_litert", "ai-edge-litert"), "onnxruntime": ("onn
 
 #: producer of parts of models that ONNX Runtime has optimised as a whole already: done again it would do other things
 PREPARED = "tilewright, from an optimised whole"
+_LINE = 500  #: characters of an interpreter's words that are handed on
 _HEADER = 256  #: bytes of a serialised model within which its producer stands
 #: its optimisers that choose other arithmetic, by their own names; those that choose layouts are not among them
 _ARITHMETIC = [
@@ -238,5 +239,6 @@ def onnxruntime_options(fast: bool = False) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """What an error says, in one line; LiteRT may say the same of every tensor."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return said if len(said) <= _LINE else f"{said[:_LINE]} ..."

@@ -108,3 +108,22 @@ def test_losses_of_what_is_not_finite() -> None:
     assert near["log"][1] == math.inf
     gone = lost(real | {"log": np.array([-np.inf, np.nan, 0.7]), "clip": np.array([-3.0, np.inf, 0.7])})
     assert gone == {"log": (-math.inf, math.inf), "clip": (-math.inf, 0.0)}
+
+
+def test_a_bias_that_layers_share_and_a_result_of_the_name_that_its_copy_would_get(tmp_path: Path) -> None:
+    """ONNX Runtime's quantiser calls the copy of ``b`` for the second layer ``b1``; tf2onnx calls results so, too."""
+    constants = {"w": normal(4, 3, 3, 3), "v": normal(4, 3, 3, 3, seed=2), "b": normal(4, seed=3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "one"),
+        helper.make_node("Conv", ["x", "v", "b"], ["b1"], "two"),
+        helper.make_node("Neg", ["b1"], ["n"], "negated"),
+        helper.make_node("Add", ["c", "n"], ["y"], "sum"),
+    ]
+    path = model(tmp_path / "float.onnx", nodes, [1, 3, 6, 6], constants)
+    x = normal(4, 3, 6, 6, seed=1)
+    np.save(tmp_path / "x.npy", x)
+    result = quantize_file(path, tmp_path / "x.npy")
+    assert result.layers[0].after > 25
+    (tmp_path / "int8.onnx").write_bytes(result.content)
+    y, _ = tw.compile(tmp_path / "int8.onnx", "tiny", cache=False).run(x)
+    np.testing.assert_array_equal(y, reference_outputs(tmp_path / "int8.onnx", [x])[0])

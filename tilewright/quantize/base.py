@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,15 @@ class Quantiser(ABC):
     @abstractmethod
     def answer(self, quantised: bytes | None) -> Answer:
         """The float model's result, or that of the quantised one as its reference interpreter computes it."""
+
+
+def nothing_to_quantise(path: Path, runtime: str, quantiser: str, layers: Sequence[Layer]) -> QuantizeError:
+    """What is said of a model none of whose ``layers`` the quantiser takes."""
+    kinds = ", ".join(sorted({layer.kind for layer in layers})) or "none"
+    return QuantizeError(
+        f"{path}: nothing in it that {quantiser} takes (operators: {kinds}); run it in {runtime}, the accelerator has "
+        "nothing to do"
+    )
 
 
 def samples(data: Sequence[Array], count: int) -> list[list[Array]]:

@@ -15,10 +15,21 @@ import numpy as np
 from tilewright.files import read_bytes
 from tilewright.jit.source.tflite.file import File
 from tilewright.progress import Progress
-from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors, samples, stored
-from tilewright.quantize.litert_model import SIGNATURE, float_form, signed, with_results
+from tilewright.quantize.base import (
+    Answer,
+    Array,
+    Layer,
+    Quantiser,
+    QuantizeError,
+    Tensors,
+    nothing_to_quantise,
+    samples,
+    stored,
+)
+from tilewright.quantize.litert_model import SIGNATURE, float_form, has_scales, signed, with_results
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import has_beyond
+from tilewright.runtime.litert.foreign import way_out_of_foreign
 from tilewright.runtime.litert.kernels import prepared
 from tilewright.runtime.steps import TensorSpec
 
@@ -85,10 +96,13 @@ class LitertQuantiser(Quantiser):
             progress("calibrating", len(examples), len(examples))
             with _quiet():
                 made = bytes(tool.quantize(ranges).quantized_model)
-            return with_results(made, len(self._real.get_output_details()))
+            made = with_results(made, len(self._real.get_output_details()))
         except Exception as error:  # the quantiser raises whatever NumPy, LiteRT and its own rules do
             said = interpreters.first_line(error).rstrip(".")
             raise QuantizeError(f"{self.path}: ai-edge-quantizer cannot quantise it: {said}{self._way_out}") from error
+        if not has_scales(made):
+            raise nothing_to_quantise(self.path, "LiteRT", "ai-edge-quantizer", self.layers)
+        return made
 
     def tensors(self, quantised: bytes | None) -> Tensors:
         interpreter = self._real if quantised is None else _interpreter(self.path, quantised)
@@ -143,9 +157,7 @@ def _interpreter(path: Path, content: bytes) -> Any:
         return prepared(content, fast=has_beyond(content), keep_all=True)
     except (ValueError, RuntimeError) as error:
         said = interpreters.first_line(error).rstrip(".")
-        foreign = "; convert it with LiteRT's own operators alone (TFLITE_BUILTINS)"
-        way_out = foreign if "custom op" in said or "Flex" in said else ""
-        raise QuantizeError(f"{path}: LiteRT cannot run it: {said}{way_out}") from error
+        raise QuantizeError(f"{path}: LiteRT cannot run it: {said}{way_out_of_foreign(said)}") from error
 
 
 def _invoke(interpreter: Any, x: Sequence[Array]) -> None:

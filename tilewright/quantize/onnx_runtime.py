@@ -18,17 +18,27 @@ import numpy as np
 from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
-from tilewright.quantize.base import Answer, Array, Layer, Quantiser, QuantizeError, Tensors
+from tilewright.quantize.base import (
+    Answer,
+    Array,
+    Layer,
+    Quantiser,
+    QuantizeError,
+    Tensors,
+    nothing_to_quantise,
+)
 from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.one_scale import one_scale
 from tilewright.quantize.provable import make_provable
+from tilewright.quantize.shared_biases import own_biases
 from tilewright.quantize.short_scales import shorten
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
 #: bits of a weight -> the first opset that has them by channel, and the one that files of an earlier are converted to
 _OPSETS = {8: (13, 17), 4: (21, 21)}
-_IR_VERSION = 10  #: of files as ONNX Runtime reads them; onnx writes newer ones than the Runtime of the same year knows
+_OLDEST_IR = 8  #: version of the file format: what the quantiser adds is not sound in those where constants are inputs
+_WARNING, _FATAL = 2, 4  #: ONNX Runtime's levels of what it logs: the first is what it starts with
 #: of the quantiser's names for what a tensor's readers read
 _READ = "{}_DequantizeLinear_Output"
 
@@ -55,7 +65,7 @@ def _usable(path: Path, model: Any, bits: int) -> Any:
     if opset < least:
         model = _converted(path, model, opset, bits)
     pool_means(model)
-    model.ir_version = min(model.ir_version, _IR_VERSION)
+    model.ir_version = min(max(model.ir_version, _OLDEST_IR), validate.NEWEST_IR)
     return model
 
 
@@ -94,8 +104,11 @@ class OnnxQuantiser(Quantiser):
         import onnx
         from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
+        if not any(node.domain in ("", "ai.onnx") for node in self.model.graph.node):
+            raise self._nothing()
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
+            own_biases(self.model)
             onnx.save(self.model, str(source))
             others = other_constants(self.model) if self.bits == 4 else set()
             exceptions = {name: [{"quant_type": QuantType.QInt8}] for name in others} | one_scale(self.model)
@@ -112,13 +125,12 @@ class OnnxQuantiser(Quantiser):
                 ) from error
             model = onnx.load_from_string(widened(target.read_bytes()))
         if not validate.is_quantised(model):
-            kinds = ", ".join(sorted({layer.kind for layer in self.layers})) or "none"
-            raise QuantizeError(
-                f"{self.path}: nothing in it that ONNX Runtime's quantiser takes (operators: {kinds}); run it in ONNX "
-                "Runtime, the accelerator has nothing to do"
-            )
+            raise self._nothing()
         shorten(model)
         return make_provable(self.path, model.SerializeToString(), progress)
+
+    def _nothing(self) -> QuantizeError:
+        return nothing_to_quantise(self.path, "ONNX Runtime", "ONNX Runtime's quantiser", self.layers)
 
     def tensors(self, quantised: bytes | None) -> Tensors:
         import onnx
@@ -203,14 +215,19 @@ class _Reader:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the quantiser's advice on the root logger, most of which is followed already."""
+    """Without the advice of the quantiser on the root logger, most of which is followed already, and of ONNX Runtime
+    about the files in between."""
+    import onnxruntime
+
     logger = logging.getLogger()
     before = logger.level
     logger.setLevel(logging.ERROR)
+    onnxruntime.set_default_logger_severity(_FATAL)
     try:
         yield
     finally:
         logger.setLevel(before)
+        onnxruntime.set_default_logger_severity(_WARNING)
 
 
 def _spec(value: Any) -> TensorSpec:

@@ -62,20 +62,21 @@ class OnnxSource(Source):
         self.proven_only = proven_only
         whole = validate.read(path, content)
         validate.refuse_float(path, whole)
-        validate.fix_batch(whole)
+        opened = validate.fix_batch(whole)
         validate.refuse_shapes(path, whole)
         validate.unshare_zero_points(whole)
         for node, name in zip(whole.graph.node, _names(whole), strict=True):
             node.name = name  # ONNX Runtime refuses names that stand twice
         self._whole = whole.SerializeToString()
         self._shapes = list(validate.input_shapes(whole).values())
-        model, self.batch = one_image(path, whole)
-        shapes = _shapes(model)
-        refuse_huge(path, shapes.items())
-        if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
-            model, self.batch, shapes = whole, 1, _shapes(whole)
-        self.operators = _operators(model, shapes)
-        self.prepared = Prepared(path, model)
+        with validate.leading_dimension_named(opened):
+            model, self.batch = one_image(path, whole)
+            shapes = _shapes(model)
+            refuse_huge(path, shapes.items())
+            if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
+                model, self.batch, shapes = whole, 1, _shapes(whole)
+            self.operators = _operators(model, shapes)
+            self.prepared = Prepared(path, model)
         self._sums = Sums(self.prepared)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
         self._names |= {t for node in model.graph.node for t in node.output}

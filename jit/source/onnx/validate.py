@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
-from tilewright.jit.source.onnx.prepared import marked, parse_node, refused, subgraphs
+from tilewright.jit.source.onnx.bodies import subgraphs
+from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
 from tilewright.runtime import interpreters
 
 FLOAT_HINT = (
     "quantise it with `tilewright quantize`, or with onnxruntime.quantization.quantize_static(..., "
     "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
+NOTHING_TO_DO = "run it in ONNX Runtime, the accelerator has nothing to do"
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
+
+#: version of the file format as every ONNX Runtime that has the operators takes it: onnx writes newer ones than the
+#: Runtime of the same year knows, which say nothing else of the operators
+NEWEST_IR = 10
 
 #: operators of their makers' own domains that quantise, and what to do
 _FOREIGN = (
@@ -27,6 +34,7 @@ _FOREIGN = (
      "quantised by operators of AMD Quark's own ({}); quantise the float model with its configuration XINT8 or A8W8"),
 )  # fmt: skip
 _BLOCKS = ("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized")  #: of 4 bits and fewer, beside float activations
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _ONNX_RUNTIME = ("", "ai.onnx", "com.microsoft")  #: domains with kernels in it
 
 
@@ -50,8 +58,11 @@ def read(path: Path, content: bytes | None = None) -> Any:
         ) from error
     model = _inlined(model)
     _fix_initial(model)
+    model.ir_version = min(model.ir_version, NEWEST_IR)
     _open_dimensions(model.graph)
     _sort(model.graph)
+    _refuse_foreign(path, model)
+    _refuse_random(path, model.graph, {})
     try:
         onnx.checker.check_model(model)
     except Exception:  # noqa: BLE001  # the checker raises kinds of its own
@@ -166,18 +177,65 @@ def _kinds(graph: Any, domains: tuple[str, ...] = ()) -> set[str]:
     return found
 
 
-def refuse_float(path: Path, model: Any) -> None:
-    """Raises ModelError for a model without anything quantised, or quantised in ways that ONNX itself has not."""
+def _refuse_foreign(path: Path, model: Any) -> None:
+    """Raises ModelError for a model that is quantised in ways that ONNX itself has not, ahead of ONNX Runtime, which
+    knows neither the operators nor, often, their domain."""
     foreign = _kinds(model.graph, _ONNX_RUNTIME)
     for known, what in _FOREIGN:
         if named := sorted(foreign.intersection(known)):
             raise ModelError(f"{path}: {what.format(', '.join(named))}")
+
+
+def _refuse_random(path: Path, graph: Any, around: Mapping[str, Any]) -> None:
+    """Raises ModelError for operators that give other numbers each time; no two runs of such a model are equal.
+
+    ``around``: constants of the graphs that this one is a part of.
+    """
+    stored = [(node.output[0], a.t) for node in graph.node for a in node.attribute if _is_value(node, a)]
+    constants = {**around, **{tensor.name: tensor for tensor in graph.initializer}, **dict(stored)}
+    for node in graph.node:
+        if node.domain in ("", "ai.onnx") and (node.op_type in _RANDOM or _drops(node, constants)):
+            training = " in training mode" if node.op_type == "Dropout" else ""
+            way_out = "export it for inference" if training else "make them an input of the model"
+            raise ModelError(f"{path}: {node.op_type}{training} ({node.output[0]}) gives random numbers; {way_out}")
+        for attribute in node.attribute:
+            for part in subgraphs(attribute):
+                _refuse_random(path, part, constants)
+
+
+def _is_value(node: Any, attribute: Any) -> bool:
+    return bool(node.op_type == "Constant" and attribute.name == "value")
+
+
+def _drops(node: Any, constants: Mapping[str, Any]) -> bool:
+    """Whether a Dropout is one of training: since opset 12 by its third input."""
+    from onnx import numpy_helper
+
+    if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
+        return False
+    training = constants.get(node.input[2])
+    return training is None or bool(numpy_helper.to_array(training).any())
+
+
+def refuse_float(path: Path, model: Any) -> None:
+    """Raises ModelError for a model without anything quantised."""
     if is_quantised(model):
         return
     if blocks := sorted(_kinds(model.graph).intersection(_BLOCKS)):
         hint = FLOAT_HINT.replace("quantise it", "quantise the float model", 1)
         raise ModelError(f"{path}: only weights are quantised, in blocks ({', '.join(blocks)}); {hint}")
-    raise ModelError(f"{path}: not quantised: no QuantizeLinear or DequantizeLinear in it; {FLOAT_HINT}")
+    without = "no QuantizeLinear or DequantizeLinear in it"
+    if not _has_float(model.graph):
+        raise ModelError(f"{path}: {without}, and nothing of float32 to quantise; {NOTHING_TO_DO}")
+    raise ModelError(f"{path}: not quantised: {without}; {FLOAT_HINT}")
+
+
+def _has_float(graph: Any) -> bool:
+    from onnx import TensorProto
+
+    kinds = {value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)}
+    kinds |= {tensor.data_type for tensor in graph.initializer}
+    return bool(kinds & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
 
 
 def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
@@ -187,18 +245,37 @@ def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     return {value.name: tuple(int(d.dim_value) for d in value.type.tensor_type.shape.dim) for value in given}
 
 
-def fix_batch(model: Any) -> None:
-    """A leading dimension of the inputs that is left open becomes 1, wherever else its name stands too."""
-    names = set()
+def fix_batch(model: Any) -> list[str]:
+    """A leading dimension of the inputs that is left open becomes 1, wherever else its name stands too.
+
+    Returns the inputs that had one.
+    """
+    names, fixed = set(), []
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
         if dims and not dims[0].HasField("dim_value") and all(d.HasField("dim_value") for d in dims[1:]):
             names.add(dims[0].dim_param)
             dims[0].dim_value = 1
+            fixed.append(value.name)
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField("dim_param") and dim.dim_param in names:
                 dim.dim_value = 1
+    return fixed
+
+
+@contextmanager
+def leading_dimension_named(fixed: list[str]) -> Iterator[None]:
+    """Adds to a ModelError that a dimension was taken for a batch, which it need not be: steps of a sound, say."""
+    try:
+        yield
+    except ModelError as error:
+        if not fixed:
+            raise
+        raise ModelError(
+            f"{error}. The first dimension of {', '.join(fixed)} is open, and was taken for a batch of 1: if it is not "
+            "one, fix it with onnxruntime.tools.make_dynamic_shape_fixed"
+        ) from error
 
 
 def refuse_shapes(path: Path, model: Any) -> None:

@@ -25,6 +25,7 @@ from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
 from tilewright.jit.source.values import FileTensor, Rearranged, Values, View, by_name, without_dead
 from tilewright.runtime import interpreters
+from tilewright.runtime.litert.foreign import way_out_of_foreign
 from tilewright.runtime.litert.schema import text, vector
 
 
@@ -47,8 +48,8 @@ class TfliteSource(Source):
         except interpreters.UnsafeModel as error:
             raise ModelError(str(error)) from error
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
-            said = interpreters.first_line(error.__cause__ or error)
-            raise ModelError(f"{path}: LiteRT cannot run it: {said}") from error
+            said = interpreters.first_line(error.__cause__ or error).rstrip(".")
+            raise ModelError(f"{path}: LiteRT cannot run it: {said}{way_out_of_foreign(said)}") from error
         self.operators = [self._source_operator(op) for op in self.file.operators]
         self._keys: dict[str, int] = {}
         self._same: dict[int, int] = {}

@@ -18,6 +18,7 @@ _TYPE_BITS = {
     **{code: bits for code, (_, bits) in PACKED.items()},
     20: 4,  # UINT4
 }  # fmt: skip
+_REAL = (0, 1, 10, 18)  #: float32, float16, float64, bfloat16
 _QUANTISED = (3, 7, 9, 17, 19, 20)  #: integers of 16 bits and fewer
 
 
@@ -142,6 +143,12 @@ def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:
             computed |= not (buffer.DataLength() or buffer.Offset() > 1)
     if computed and not wanted:
         raise ModelError(f"{path}: is quantised already; compile it as it is")
+    real = any(subgraph.Tensors(i).Type() in _REAL for i in range(subgraph.TensorsLength()))
+    if wanted and not quantised and not real:
+        raise ModelError(
+            f"{path}: no tensor is of int8 or int16 with a scale, and none of float32 to quantise; run it in LiteRT, "
+            "the accelerator has nothing to do"
+        )
     if wanted and not quantised:
         raise ModelError(
             f"{path}: not quantised: no tensor is of int8 or int16 with a scale; quantise it with "

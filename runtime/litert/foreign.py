@@ -1,0 +1,15 @@
+"""What to do about operators that LiteRT does not have."""
+
+from __future__ import annotations
+
+#: operators that stand for a part of a network that is compiled for somebody's accelerator
+_COMPILED = ("edgetpu-custom-op", "DISPATCH_OP")
+
+
+def way_out_of_foreign(said: str) -> str:
+    """What goes behind LiteRT's words on a model that it does not load; nothing where they are of something else."""
+    if any(kind in said for kind in _COMPILED):
+        return "; it is compiled for another accelerator: give the file that it was compiled from"
+    if "custom op" in said or "Flex" in said:
+        return "; convert it with LiteRT's own operators alone (TFLITE_BUILTINS)"
+    return ""
