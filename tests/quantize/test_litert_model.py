@@ -185,3 +185,41 @@ def test_integers_of_sixteen_bits_are_quantised(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(-32768, 32768, (3, 8)).astype(np.int16)
     exact_on_the_accelerator(path, x, 0)
     assert "is quantised already" in refused(path, images(tmp_path / "x.npy", (8,)))
+
+
+def test_sparse_weights_are_written_out(tmp_path: Path) -> None:
+    """The quantiser takes what DENSIFY makes for an activation, which LiteRT has no kernel for."""
+    dense = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32) * np.array([1, 0, 1, 0], np.float32)
+    tensors = [
+        StoredTensor("x", (1, 4), "float32"),
+        StoredTensor("w", (4,), "float32", data=dense[:, ::2].reshape(-1)),
+        StoredTensor("d", (2, 4), "float32"),
+        StoredTensor("y", (1, 2), "float32"),
+    ]
+    operators = [
+        StoredOperator("DENSIFY", [1], [2], "DensifyOptions"),
+        StoredOperator("FULLY_CONNECTED", [0, 2, -1], [3], "FullyConnectedOptions"),
+    ]
+    path = write_tflite(tmp_path / "sparse.tflite", tensors, operators, [0], [3])
+    s, model = schema(), read_model(path.read_bytes())
+    sparsity, levels = s.SparsityParametersT(), [s.DimensionMetadataT() for _ in range(2)]
+    sparsity.traversalOrder, sparsity.dimMetadata = [0, 1], levels
+    levels[0].denseSize, levels[1].format = 2, 1
+    for name, values in (("Segments", [0, 2, 4]), ("Indices", [0, 2, 0, 2])):
+        numbers = s.Int32VectorT()
+        numbers.values = values
+        setattr(levels[1], f"array{name}Type", s.SparseIndexVector.Int32Vector)
+        setattr(levels[1], f"array{name}", numbers)
+    stored = model.subgraphs[0].tensors[1]
+    stored.shape, stored.sparsity = [2, 4], sparsity
+    path.write_bytes(written(model))
+    x = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    result = quantize_file(path, tmp_path / "x.npy")
+    assert [layer.kind for layer in result.layers] == ["FULLY_CONNECTED"]
+    (tmp_path / "int8.tflite").write_bytes(result.content)
+    constant = [t for t in File(tmp_path / "int8.tflite").tensors if t.data is not None and t.shape == (2, 4)]
+    assert [t.dtype for t in constant] == ["int8"]
+    assert [t.data[:, 1::2].any() for t in constant if t.data is not None] == [False]
+    given = np.random.default_rng(2).integers(-128, 128, (8, 4)).astype(np.int8)
+    exact_on_the_accelerator(tmp_path / "int8.tflite", given, 1)

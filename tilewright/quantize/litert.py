@@ -68,8 +68,11 @@ class LitertQuantiser(Quantiser):
             for d in self._real.get_input_details()
         ]
         constant = {t.index for t in file.tensors if t.data is not None}
-        folded = {op.index for op in file.operators if op.kind == "DEQUANTIZE" and constant & {*op.inputs}}
-        constant |= {op.outputs[0] for op in file.operators if op.index in folded}
+        folded = set()
+        for op in file.operators:
+            if op.kind == "DENSIFY" or (op.kind == "DEQUANTIZE" and constant & {*op.inputs}):
+                folded.add(op.index)
+                constant.add(op.outputs[0])
         names = [t.name for t in file.tensors]
         self.layers = [
             Layer(

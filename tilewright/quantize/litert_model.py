@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from tilewright.jit.source.tflite.composites import drop_other_subgraphs, inline_composites
 from tilewright.jit.source.tflite.file import unpacked
 from tilewright.quantize.base import Array, QuantizeError
+from tilewright.runtime.litert.kernels import prepared
 from tilewright.runtime.litert.schema import (
     DTYPES,
     PACKED,
@@ -30,13 +32,14 @@ def float_form(content: bytes) -> bytes:
 
     Both keep activations of float32: a DEQUANTIZE gives the constant, or the operator reads the integers itself, as
     LiteRT's hybrid kernels do. Weights that are quantised again, to as many bits, get the same integers. Composites
-    are written out, for the quantiser passes them by, and signatures left out that are models of their own, whose
-    ranges it would miss.
+    and sparse constants are written out, which the quantiser passes by; signatures that are models of their own are
+    left out, as it would miss their ranges.
     Raises QuantizeError for scales that do not fit their constant.
     """
     model = read_model(content)
     inline_composites(model)
     drop_other_subgraphs(model)
+    _densify(model)
     names = kinds(model)
     for subgraph in vector(model.subgraphs):
         stored = {i: x for i in range(len(subgraph.tensors)) if (x := _real(model, subgraph, i)) is not None}
@@ -53,6 +56,32 @@ def float_form(content: bytes) -> bytes:
         subgraph.operators = kept
     keep_used_codes(model)
     return written(model)
+
+
+def _densify(model: Any) -> None:
+    """Puts constants in the place of what DENSIFY makes of sparse ones: LiteRT runs them by themselves, once."""
+    names, main = kinds(model), model.subgraphs[0]
+    found = [op for op in vector(main.operators) if names[op.opcodeIndex] == "DENSIFY"]
+    if not found:
+        return
+    made = [int(op.outputs[0]) for op in found]
+    alone, part = copy.copy(model), copy.copy(main)
+    part.operators, part.inputs, part.outputs = [copy.copy(op) for op in found], [], made
+    alone.subgraphs, alone.signatureDefs, alone.metadata = [part], None, None
+    keep_used_codes(alone)
+    interpreter = prepared(written(alone), fast=True, keep_all=True)
+    interpreter.invoke()
+    for index in made:
+        main.tensors[index] = _constant(model, main.tensors[index], interpreter.get_tensor(index))
+    main.operators = [op for op in main.operators if names[op.opcodeIndex] != "DENSIFY"]
+
+
+def _constant(model: Any, tensor: Any, values: Array) -> Any:
+    buffer, made = schema().BufferT(), copy.copy(tensor)
+    buffer.data = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+    model.buffers.append(buffer)
+    made.buffer = len(model.buffers) - 1
+    return made
 
 
 def signed(content: bytes) -> bytes:
@@ -160,8 +189,5 @@ def _blocks(model: Any, subgraph: Any, tensor: Any) -> Array | None:
 
 
 def _store(model: Any, tensor: Any, values: Array) -> None:
-    buffer = schema().BufferT()
-    buffer.data = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
-    model.buffers.append(buffer)
-    tensor.buffer, tensor.type = len(model.buffers) - 1, schema().TensorType.FLOAT32
+    tensor.buffer, tensor.type = _constant(model, tensor, values).buffer, schema().TensorType.FLOAT32
     tensor.quantization = None
