@@ -23,7 +23,16 @@ from tilewright.jit.lower import lower
 from tilewright.jit.lower_bound import LowerBound, layer_bounds, network_bound
 from tilewright.jit.plan.places import placed_plan
 from tilewright.jit.plan.planner import Planner
-from tilewright.jit.plan.policy import CONSTANT_SHARES, HASTY, PLANNED, POLICIES, Policy
+from tilewright.jit.plan.policy import (
+    BEST,
+    CONSTANT_SHARES,
+    EAGER,
+    HASTY,
+    PLANNED,
+    POLICIES,
+    STEEP,
+    Policy,
+)
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
@@ -41,9 +50,6 @@ from tilewright.sim import simulate_timing
 #: tiles, which move every tensor, are not tried where a schedule is within so many times the lower bound, as the
 #: estimate of a graph does not look at them there (:mod:`tilewright.jit.cost.tiles`)
 NEAR = 1.1
-#: schedules for less memory are tried unless a program takes at most so many times the lower bound, and for still less
-#: memory until one takes so many times the cycles of the best
-BEST, STEEP = 1.02, 1.03
 #: networks larger than the chip run in tiles if those take at most so many times the lower bound, and nothing else is
 #: tried
 SURE = 1.04
@@ -163,6 +169,8 @@ def best_program(
         for strip in STRIPS:  # shorter rings, and more pushes
             attempt(len(tries), partial(_program, forms, PLANNED, config, False, strip=strip))
     if policies == POLICIES and not _near(found, BEST):
+        if not on_chip:
+            attempt(len(tries), partial(_program, forms, EAGER, config, False))
         fastest = min((c, k) for k, c in enumerate(cycles) if c is not None)[1] if any(cycles) else 0
         policy = policies[fastest] if on_chip else PLANNED
         if any(isinstance(op, Concat) for op in graph.ops):

@@ -18,6 +18,7 @@ from tilewright.config import Config
 from tilewright.isa.spec import Engine
 from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, LOAD_DEPTH
 from tilewright.jit.actions import Action, LoadChunk, LoadRow, RunTask, ScheduleError, StoreRow
+from tilewright.jit.banks import Banks
 from tilewright.jit.buffer_state import BufferState, find_place
 from tilewright.jit.kernels.base import Chunk, Node, Task
 from tilewright.jit.layout import duplicate, origin
@@ -70,6 +71,7 @@ class Scheduler:
         self._prm = Pool(config.prm_entries)
         self._time = dict.fromkeys(Engine, 0.0)
         self._bus_bytes = [0, 0]  # constants, rows
+        self._banks = Banks(config)
         self._acc_next = 0
         self._acc_free = [0.0] * config.acc_banks
         self._acc_kept: dict[int, int] = {}  #: banks that nodes keep over several tasks
@@ -140,6 +142,8 @@ class Scheduler:
             if last >= state.rows_ready:
                 return None
             ready = max(ready, state.times[last])
+            if node.uses_gemm and self.policy.banks:
+                ready = self._banks.free(state.buffer, first + state.buffer.pad[0], last, ready)
         outputs = self._outputs(node) if task.finishes else []
         if not all(self._has_room(state, task.last) for state in outputs if state.live):
             return None
@@ -194,6 +198,7 @@ class Scheduler:
         alu_end = max(self._time[Engine.ALU], ready) + node.alu_cycles(task) * len(self._outputs(node))
         self._time[Engine.ALU] = alu_end
         self._acc_free[bank] = alu_end if task.finishes else end
+        self._read(node, task, end + GEMM_DEPTH if node.uses_gemm else alu_end + ALU_DEPTH)
         self._next[index] += 1
         if self._next[index] == len(node.tasks):
             self._acc_kept.pop(index, None)
@@ -208,6 +213,14 @@ class Scheduler:
             self._retire_if_unused(self._state[name])
         for state in self._outputs(node):
             self._retire_if_unused(state)
+
+    def _read(self, node: Node, task: Task, end: float) -> None:
+        """A task reads its operands until ``end``."""
+        for k, name in enumerate(node.inputs):
+            buffer, (first, last) = self._state[name].buffer, node.needs(task, k)
+            if first <= last:
+                top = buffer.pad[0]
+                self._banks.read(self._banks.of(buffer, first + top, min(last + top, buffer.rows - 1)), end)
 
     def _outputs(self, node: Node) -> list[BufferState]:
         """The buffers a node writes: its output and, if there is one, the duplicate."""
@@ -228,8 +241,10 @@ class Scheduler:
 
     def _store_row(self) -> None:
         """Store the row that is complete first. Not written before that, or GEMM waits where both read one bank."""
-        _, _, row, state = heappop(self._stores)
+        time, _, row, state = heappop(self._stores)
         state.unstored.pop(0)
+        buffer, place = state.buffer, row + state.buffer.pad[0]
+        self._banks.store(self._banks.of(buffer, place, place), time, buffer.stride * self.config.act_unit_bytes)
         self.actions.append(StoreRow(state.buffer.tensor, row))
         self._retire_if_unused(state)
 
