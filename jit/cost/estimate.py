@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.config import Config
+from tilewright.config import PARAMETERS, Config
 from tilewright.isa.timing import DONE_LATENCY
 from tilewright.jit.cost.state import STUCK_PRM, STUCK_WGT, Work, chunk_size, transfer_cycles
 from tilewright.jit.cost.timeline import OK, run_timeline
@@ -24,7 +24,7 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.native import compiled
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.planner import Plan, Planner
-from tilewright.jit.plan.policy import CONSTANT_SHARES, PLANNED, Policy
+from tilewright.jit.plan.policy import BEST, CONSTANT_SHARES, PLANNED, STEEP, Policy
 from tilewright.jit.plan.refusal import Refusal
 
 #: a subset of the compiler's policies: the others are seldom best by more than a percent
@@ -135,15 +135,43 @@ def streaming(planner: Planner, policies: Sequence[Policy]) -> Estimate | None:
     if not streams(planner):
         return None
     best: Estimate | None = None
+    fastest = policies[0]
     for policy in policies:
-        slack = _ALL_ROWS if policy.slack is None else policy.slack
-        for spare in (slack, *(s for s in _TIGHTER if s < slack)):
-            plan = planner.whole(spare)
-            found = run(plan, policy) if isinstance(plan, Plan) else plan
-            if isinstance(found, Estimate):
-                best = found if best is None or found.cycles < best.cycles else best
-                break
+        found = _streamed(planner, policy)
+        if found is not None and (best is None or found.cycles < best.cycles):
+            best, fastest = found, policy
+    if policies == SCHEDULES and best is not None and best.cycles > BEST * max(best.busy.values()):
+        return _of_less_prm(planner, fastest, best)
     return best
+
+
+def _of_less_prm(planner: Planner, policy: Policy, best: Estimate) -> Estimate:
+    """The least over plans for less and less of prm, whose chunks of constants are smaller, so that the array works
+    earlier: as the compiler tries them."""
+    nodes, entries = best.plan.nodes, planner.config.prm_entries
+    while entries > PARAMETERS["prm_entries"].low:
+        entries //= 2
+        smaller = Planner(planner.network, planner.config, prm=entries)
+        if isinstance(smaller.nodes, Refusal):
+            break
+        if np.array_equal(smaller.nodes, nodes):
+            continue
+        nodes, found = smaller.nodes, _streamed(smaller, policy)
+        if found is None or found.cycles > STEEP * best.cycles:
+            break
+        best = min(best, found, key=lambda each: each.cycles)
+    return best
+
+
+def _streamed(planner: Planner, policy: Policy) -> Estimate | None:
+    """The estimate of one policy, with as many spare rows as it asks for, or as there is room for."""
+    slack = _ALL_ROWS if policy.slack is None else policy.slack
+    for spare in (slack, *(s for s in _TIGHTER if s < slack)):
+        plan = planner.whole(spare)
+        found = run(plan, policy) if isinstance(plan, Plan) else plan
+        if isinstance(found, Estimate):
+            return found
+    return None
 
 
 def grouped(planner: Planner) -> Estimate | Refusal:

@@ -12,6 +12,7 @@ from tilewright.jit.cost.state import (
     GROUP,
     PRM,
     QUEUE,
+    R_UNSTORED,
     ROWS_MOVED,
     S_LOADED,
     S_TIMES,
@@ -31,6 +32,7 @@ from tilewright.jit.cost.state import (
     lowest_row,
     transfer_cycles,
 )
+from tilewright.jit.cost.storing import free_slot, in_dram, store_next
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as a
 from tilewright.jit.plan.native import inlined
@@ -77,7 +79,7 @@ def load_row(w: Work, p: State, planned: bool, patient: bool) -> bool:
         if source >= 0:
             if ready[source] <= ready[k]:
                 continue
-            arrival = p.stored[buffers[source, b.B_FIRST] + ready[k]]
+            arrival = in_dram(source, ready[k], w, p)
             if patient and arrival > p.at[BUS]:
                 continue
         if p.live[k] == UNBORN:
@@ -87,7 +89,10 @@ def load_row(w: Work, p: State, planned: bool, patient: bool) -> bool:
         low = lowest_row(k, buffers, w.readers, w.edges, w.nodes, p.layers)
         if ready[k] >= low + buffers[k, b.B_CAPACITY]:
             continue
-        p.at[BUS] = max(p.at[BUS], arrival) + p.load_cost[k]
+        while source >= 0 and p.read[source, R_UNSTORED] <= ready[k]:
+            store_next(w, p)
+            arrival = in_dram(source, ready[k], w, p)
+        p.at[BUS] = max(max(p.at[BUS], arrival), free_slot(k, ready[k], w, p)) + p.load_cost[k]
         p.at[ROWS_MOVED] += p.load_cost[k]
         p.busy[0] += p.load_cost[k]
         p.rows[buffers[k, b.B_FIRST] + ready[k]] = p.at[BUS] + (w.c[a.C_LATENCY] + LOAD_DEPTH + LOAD_SETUP)

@@ -23,8 +23,13 @@ UNBORN, LIVE, DEAD = range(3)  #: a buffer
 # when bus, engines and STORE are free, and the cycles that the bus has moved constants and rows
 BUS, GEMM, ALU, STORE, CONSTANTS, ROWS_MOVED = range(6)
 # free entries of the memories; the first layer that is not done, the one whose constants come next, the group that is
-# planned up to, the first buffer that is still loaded; the next bank of acc; for want of which memory constants wait
-ACT, WGT, PRM, FIRST, QUEUE, GROUP, FIRST_LOAD, ACC, STUCK = range(9)
+# planned up to, the first buffer that is still loaded; the next bank of acc; for want of which memory constants wait;
+# the first of the rows that wait for STORE, and the one behind the last
+ACT, WGT, PRM, FIRST, QUEUE, GROUP, FIRST_LOAD, ACC, STUCK, HEAD, TAIL = range(11)
+# rows that are complete and wait for STORE, in the order in which they were
+Q_BUFFER, Q_TOP, Q_COUNT = range(3)
+# of a buffer: the rows that the last task read that has begun, the last that STORE took, and the first that it will
+R_FIRST, R_LAST, R_TAKEN, R_UNSTORED = range(4)
 
 
 class Work(NamedTuple):
@@ -57,8 +62,13 @@ class State(NamedTuple):
     fetch: float  #: and of an instruction: beats, or longer where outstanding bursts do not cover the latency
     is_source: Any  #: whether a buffer's rows are read back from DRAM
     acc_free: Any  #: when each bank of acc is free
+    read: Any  #: (buffers, R_...)
+    read_end: Any  #: when the last task ends that has begun to read each buffer
+    store_end: Any  #: when STORE has done with what it took of each buffer
+    freed: Any  #: when the last task ends that has begun to read each row
+    waiting: Any  #: (rows, Q_...)
     at: Any  #: (BUS .. ROWS_MOVED) cycles
-    now: Any  #: (ACT .. STUCK)
+    now: Any  #: (ACT .. TAIL)
     busy: Any  #: cycles of LOAD, GEMM, ALU, STORE
 
 
@@ -103,14 +113,15 @@ def begin(w: Work, busy: Any) -> State:
         load_cost[k] = round(transfer_cycles(buffers[k, b.B_UNITS] * c[a.C_ACT_BYTES], c) + fetch)
         if buffers[k, b.B_SOURCE] >= 0:
             is_source[buffers[k, b.B_SOURCE]] = True
-    at, now = np.zeros(6), np.zeros(9, np.int64)
+    at, now = np.zeros(6), np.zeros(11, np.int64)
     at[BUS] = c[a.C_LATENCY] + fetch + LOAD_SETUP
     now[ACT], now[WGT], now[PRM], now[STUCK] = c[a.C_ACT], c[a.C_WGT], c[a.C_PRM], STUCK_ACT
     busy[:] = 0.0
     return State(
         layers, np.empty(chunks), np.zeros(rows), np.zeros(rows), np.zeros(n_buffers, np.int64),
         np.zeros(n_buffers, np.int64), np.full(n_nodes, np.inf), np.ones(n_nodes, np.bool_), unborn, load_cost, fetch,
-        is_source, np.zeros(c[a.C_ACC_BANKS]), at, now, busy,
+        is_source, np.zeros(c[a.C_ACC_BANKS]), np.zeros((n_buffers, 4), np.int64), np.zeros(n_buffers),
+        np.zeros(n_buffers), np.zeros(rows), np.empty((rows, 3), np.int64), at, now, busy,
     )  # fmt: skip
 
 

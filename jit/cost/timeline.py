@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH, STORE_DEPTH, STORE_SETUP
+from tilewright.isa.timing import ALU_DEPTH, GEMM_DEPTH
 from tilewright.jit.cost.loading import use_bus
 from tilewright.jit.cost.state import (
     ACC,
@@ -24,7 +24,12 @@ from tilewright.jit.cost.state import (
     GROUP,
     LIVE,
     PRM,
+    Q_BUFFER,
+    Q_COUNT,
+    Q_TOP,
     QUEUE,
+    R_TAKEN,
+    R_UNSTORED,
     S_CHUNK,
     S_COMPLETED,
     S_DONE,
@@ -34,6 +39,7 @@ from tilewright.jit.cost.state import (
     S_TIMES,
     STORE,
     STUCK,
+    TAIL,
     UNBORN,
     WGT,
     State,
@@ -46,6 +52,7 @@ from tilewright.jit.cost.state import (
     look_at_readers,
     lowest_row,
 )
+from tilewright.jit.cost.storing import free_slot, has_read, is_due, share_bank, store_next
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as a
 from tilewright.jit.plan.native import compiled, inlined, uncounted
@@ -70,6 +77,9 @@ def run_steps(w: Work, p: State, planned: bool, deep: bool, share: float) -> tup
     """Steps until there are none: the result of :func:`run_timeline`."""
     while True:
         layer, start = best_step(w, p, planned, deep)
+        if is_due(w, p, start if layer >= 0 else np.inf):
+            store_next(w, p)
+            continue
         if layer < 0 or start > p.at[BUS]:
             if use_bus(w, p, planned, share, layer < 0):
                 continue
@@ -126,6 +136,10 @@ def earliest(layer: int, w: Work, p: State, planned: bool) -> float:
         if last >= p.ready[k]:
             return np.inf
         t = max(t, p.rows[buffers[k, b.B_FIRST] + last])
+        if p.store_end[k] > t:
+            lowest = a.first_read(edges[e], state[layer, S_ROW]) + buffers[k, b.B_TOP]
+            if share_bank(buffers[k], p.read[k, R_TAKEN], lowest, last, w.c):
+                t = p.store_end[k]
     need = 0
     for slot in range(2):
         k = w.outputs[layer, slot]
@@ -135,7 +149,10 @@ def earliest(layer: int, w: Work, p: State, planned: bool) -> float:
             top = row + buffers[k, b.B_TOP]
             if row == buffers[k, b.B_HEIGHT] - 1:
                 top = buffers[k, b.B_ROWS] - 1
-            if top >= lowest_row(k, buffers, w.readers, edges, nodes, state) + buffers[k, b.B_CAPACITY]:
+            lowest = lowest_row(k, buffers, w.readers, edges, nodes, state)
+            if buffers[k, b.B_STORED] and p.read[k, R_UNSTORED] < p.ready[k]:
+                lowest = min(lowest, p.read[k, R_UNSTORED])
+            if top >= lowest + buffers[k, b.B_CAPACITY]:
                 return np.inf
         elif planned and buffers[k, b.B_GROUP] > p.now[GROUP]:
             return np.inf
@@ -169,26 +186,36 @@ def run_tasks(layer: int, until: int, end: int, start: float, w: Work, p: State)
     outputs_of, less = vectors * (end - row), vectors * node[a.N_LESS] if end == node[a.N_HEIGHT] else 0
     vectors, parts = vectors * tasks, parts * tasks
     results = 1 if outputs[layer, 1] < 0 else 2
+    free = 0.0
     for slot in range(2):
         k = outputs[layer, slot]
         if k >= 0 and p.live[k] == UNBORN:
             is_born(k, w, p)
+        if k >= 0:
+            free = max(free, free_slot(k, min(row + node[a.N_ROWS], end) - 1 + w.buffers[k, b.B_TOP], w, p))
     p.at[BUS] += parts * p.fetch * (node[a.N_INSTRUCTIONS] + results * node[a.N_ROWS])
     work = outputs_of * (node[a.N_TERMS_EACH] + node[a.N_OUT_EACH] * results) * 1.0
     if node[a.N_TERMS_EACH] > 0 and outputs_of * node[a.N_OUT_EACH] < parts * ALU_DEPTH:
         work += parts * ALU_DEPTH
     p.busy[2] += work
-    alu, acc = p.at[ALU], p.now[ACC]
+    alu, acc = max(p.at[ALU], free), p.now[ACC]
     if node[a.N_GEMM]:
         array = vectors * node[a.N_GEMM_EACH] + parts * node[a.N_GEMM_FIXED] - less * 1.0
         p.busy[1] += array
         alu = max(max(alu, start + array / parts + _TASK_GAP) + work, start + array + _TASK_GAP + work / parts)
-        p.at[GEMM] = max(start + array, alu - banks * work / parts)
+        done = start + array
+        p.at[GEMM] = max(done, alu - banks * work / parts)
         apart = max(array, work) / parts
         for k in range(min(parts, banks)):
             p.acc_free[(acc + parts - 1 - k) % banks] = alu - k * apart + ALU_DEPTH
     else:
         alu = max(alu, start) + work
+        done = alu
+    for e in range(w.layers[layer, a.L_EDGE], w.layers[layer, a.L_EDGE] + w.layers[layer, a.L_EDGES]):
+        k = w.edge_buffer[e]
+        top = w.buffers[k, b.B_TOP]
+        last = min(a.last_read(w.edges[e], end - 1) + top, w.buffers[k, b.B_ROWS] - 1)
+        has_read(k, a.first_read(w.edges[e], row) + top, last, done, w, p)
     p.at[ALU], p.now[ACC] = alu, (acc + parts) % banks
 
 
@@ -229,7 +256,7 @@ def step_on(layer: int, until: int, end: int, w: Work, p: State) -> bool:
 @inlined
 def hand_on(layer: int, rows: int, w: Work, p: State) -> None:
     """Rows that are complete are there for their readers, and go to DRAM where they are stored, ``rows`` at least."""
-    buffers, c, done = w.buffers, w.c, p.at[ALU] + _DONE_GAP
+    buffers, done = w.buffers, p.at[ALU] + _DONE_GAP
     for slot in range(2):
         k = w.outputs[layer, slot]
         if k < 0:
@@ -243,14 +270,13 @@ def hand_on(layer: int, rows: int, w: Work, p: State) -> None:
         if top <= p.ready[k]:
             continue
         if buffers[k, b.B_STORED]:
-            count = top - p.ready[k] if p.is_source[k] else rows
-            cost = STORE_SETUP + write_cycles(buffers[k, b.B_UNITS] * c[a.C_ACT_BYTES], c)
-            p.at[STORE] = max(p.at[STORE], done) + cost * count
-            p.busy[3] += cost * count
+            tail = p.now[TAIL]
+            p.waiting[tail, Q_BUFFER], p.waiting[tail, Q_TOP] = k, top
+            p.waiting[tail, Q_COUNT] = top - p.ready[k] if p.is_source[k] else rows
+            p.now[TAIL] = tail + 1
         first = buffers[k, b.B_FIRST]
         for r in range(p.ready[k], top):
             p.rows[first + r] = done
-            p.stored[first + r] = p.at[STORE] + c[a.C_LATENCY] + STORE_DEPTH + 1
         p.ready[k] = top
         look_at_readers(k, w, p)
 
@@ -270,14 +296,7 @@ def let_go(layer: int, w: Work, p: State) -> None:
         if (
             p.live[k] == LIVE
             and p.ready[k] == buffers[k, b.B_ROWS]
+            and not (buffers[k, b.B_STORED] and p.read[k, R_UNSTORED] < p.ready[k])
             and lowest_row(k, buffers, w.readers, w.edges, w.nodes, p.layers) >= FAR
         ):
             dies(k, w, p)
-
-
-@compiled
-def write_cycles(size: int, c: Any) -> float:
-    """Bus cycles of a STORE, likewise; its first beat comes ``STORE_SETUP`` later."""
-    beats = -(-size // c[a.C_BEAT])
-    bursts = -(-beats // c[a.C_BURST])
-    return max(float(beats), bursts * (c[a.C_LATENCY] + min(beats, c[a.C_BURST])) / c[a.C_OUTSTANDING])

@@ -49,11 +49,12 @@ class Plan:
 class Planner:
     """Plans of one network for one Config. ``nodes``: how its layers are cut, or why one is not.
 
-    ``strip``: the most rows that a layer in window mode computes together.
+    ``strip``: the most rows that a layer in window mode computes together; ``prm``: entries, where not all there are.
     """
 
-    def __init__(self, network: NetworkTables, config: Config, strip: int = MOST_ROWS) -> None:
+    def __init__(self, network: NetworkTables, config: Config, strip: int = MOST_ROWS, prm: int = 0) -> None:
         self.network, self.config, self.c = network, config, config_table(config, strip)
+        self.c[t.C_PRM] = prm or config.prm_entries
         self.nodes = cut(network, self.c)
         self._room = room_for(network)
         self.lags = np.ones((0, 0), np.int64)

@@ -40,7 +40,7 @@ T_HEIGHT, T_WIDTH, T_UNITS, T_OUTPUT, T_MAKE, T_MAKES = range(6)
 # a Config
 (C_IN_UNITS, C_OUT_UNITS, C_BLOCK_IN, C_ACT, C_ACT_BYTES, C_WGT, C_WGT_BYTES, C_PRM, C_PRM_BYTES, C_ACC_BANK,
  C_ACC_BANKS, C_BEAT, C_BURST, C_LATENCY, C_OUTSTANDING, C_EMITS,
- C_UOP_BYTES, C_INSTRUCTION, C_STRIP, C_ROW) = range(20)  # fmt: skip
+ C_UOP_BYTES, C_INSTRUCTION, C_STRIP, C_ROW, C_ACT_BANK) = range(21)  # fmt: skip
 
 LONGEST = 16  #: layers of one group
 
@@ -64,6 +64,6 @@ def config_table(config: Config, strip: int = MOST_ROWS) -> Table:
          config.wgt_entries, config.wgt_entry_bytes, config.prm_entries, config.prm_entry_bytes, config.acc_bank_units,
          config.acc_banks, config.beat_bytes, config.burst_beats, config.dram_latency, config.outstanding,
          emit_mode(config), uop_width(config, Engine.GEMM) // 8, instruction_width(config) // 8, strip,
-         config.act_row_units),
+         config.act_row_units, config.act_bank_units),
         np.int64,
     )  # fmt: skip
