@@ -21,18 +21,10 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph
 from tilewright.jit.lower import lower
 from tilewright.jit.lower_bound import LowerBound, layer_bounds, network_bound
-from tilewright.jit.plan.places import placed_plan
+from tilewright.jit.plan.network import NetworkTables
+from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
-from tilewright.jit.plan.policy import (
-    BEST,
-    CONSTANT_SHARES,
-    EAGER,
-    HASTY,
-    PLANNED,
-    POLICIES,
-    STEEP,
-    Policy,
-)
+from tilewright.jit.plan.policy import BEST, CONSTANT_SHARES, EAGER, HASTY, PLANNED, POLICIES, STEEP, Policy
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
@@ -58,6 +50,7 @@ HOPELESS = 1.0
 #: instructions written, over all programs tried, after which no more are tried for less memory: about a minute's work
 ENOUGH = 1_000_000
 
+_SLACK = 8  #: spare rows of rings in groups, of policies that ask for all
 #: operators in window mode, and the rows of strips that are tried where memory is scarce, besides as many as fit
 IN_WINDOWS, STRIPS = (DepthwiseConv2D, AvgPool2D), (2, 1)
 
@@ -285,7 +278,11 @@ class _Forms:
         if not finer:
             return self._cut(slice_graph(self.graph, plan))
         if plan not in self._finer:
-            self._finer[plan] = self._cut(best_slices(self.graph, plan, lambda cut: self._cut(cut).tables))
+
+            def fits(tables: NetworkTables) -> bool:
+                return isinstance(placed_plan(Planner(tables, plan), CONSTANT_SHARES[0], _SLACK), Placed)
+
+            self._finer[plan] = self._cut(best_slices(self.graph, plan, lambda cut: self._cut(cut).tables, fits))
         return self._finer[plan]
 
     def _cut(self, cut: Sliced) -> Lowered:
@@ -364,7 +361,7 @@ def _planned(lowered: Lowered, planner: Planner, policy: Policy) -> list[Action]
     """Schedule by a plan; if constants find no place for want of one piece, with smaller groups."""
     failure: ScheduleError | None = None
     for share in CONSTANT_SHARES:
-        placed = placed_plan(planner, share, 8 if policy.slack is None else policy.slack)
+        placed = placed_plan(planner, share, _SLACK if policy.slack is None else policy.slack)
         if isinstance(placed, Refusal):
             raise PlaceError(str(placed))
         lowered.bind(placed.plan)

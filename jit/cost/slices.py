@@ -12,24 +12,33 @@ from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.slicing import Sliced, finer_slices, slice_graph
 
 
-def best_slices(graph: Graph, config: Config, tables: Callable[[Sliced], NetworkTables]) -> Sliced:
+def best_slices(
+    graph: Graph, config: Config, tables: Callable[[Sliced], NetworkTables],
+    fits: Callable[[NetworkTables], bool] = lambda _: True,
+) -> Sliced:  # fmt: skip
     """The graph with wide tensors in slices, by the estimate of the network in groups; ``tables`` lowers it.
 
-    Tensors are looked at one after another: finer slices stay if they take fewer cycles with all before.
+    Tensors are looked at one after another: finer slices stay if they take fewer cycles with all before. Of all that
+    were looked at the best is taken that ``fits``: the estimate knows of room in act, but not of places in one piece.
     """
 
     def cycles(cut: Sliced) -> float:
         found = grouped(Planner(tables(cut), config))
         return found.cycles if isinstance(found, Estimate) else float("inf")
 
-    counts: dict[str, int] = {}
-    best = slice_graph(graph, config)
+    coarsest = slice_graph(graph, config)
     finer = finer_slices(graph, config)
-    least = cycles(best) if finer else 0.0
+    if not finer:
+        return coarsest
+    counts: dict[str, int] = {}
+    least = cycles(coarsest)
+    found = [(least, coarsest)]
     for tensor, numbers in finer.items():
         for number in numbers:
             trial = slice_graph(graph, config, {**counts, tensor: number})
             taken = cycles(trial)
+            found.append((taken, trial))
             if taken < least:
-                best, least, counts[tensor] = trial, taken, number
-    return best
+                least, counts[tensor] = taken, number
+    found.sort(key=lambda each: each[0])
+    return next((cut for taken, cut in found if taken < float("inf") and fits(tables(cut))), coarsest)

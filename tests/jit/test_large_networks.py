@@ -13,11 +13,13 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact, run_compiled
 from tilewright.config import PRESETS, Config
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.estimate import Estimate, grouped
 from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower import lower
 from tilewright.jit.plan import buffers as b
+from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import PLANNED
@@ -111,6 +113,21 @@ def test_finer_slices_make_strips_taller() -> None:
     cut = best_slices(graph, config, lambda cut: lower(cut, config).tables)
     assert [len(parts) for parts in cut.parts.values()] == [3, 3]
     assert cut.parts.keys() == slice_graph(graph, config, {x: 2}).parts.keys()
+    asked: list[NetworkTables] = []
+
+    def second(tables: NetworkTables) -> bool:
+        asked.append(tables)
+        return len(asked) == 2
+
+    other = best_slices(graph, config, lambda cut: lower(cut, config).tables, second)  # the best finds no places
+    found = [grouped(Planner(tables, config)) for tables in asked]
+    first, next_best = found
+    assert isinstance(first, Estimate)
+    assert isinstance(next_best, Estimate)
+    assert first.cycles <= next_best.cycles
+    assert other.parts != cut.parts
+    none = best_slices(graph, config, lambda cut: lower(cut, config).tables, lambda _: False)
+    assert none.parts == slice_graph(graph, config).parts
     forms = _Forms(graph, config)
     cycles = [
         simulate_timing(_program(forms, PLANNED, config, False, finer=each)[2]()[0]).cycles for each in (False, True)
