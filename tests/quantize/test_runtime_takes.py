@@ -127,3 +127,18 @@ def test_a_bias_that_layers_share_and_a_result_of_the_name_that_its_copy_would_g
     (tmp_path / "int8.onnx").write_bytes(result.content)
     y, _ = tw.compile(tmp_path / "int8.onnx", "tiny", cache=False).run(x)
     np.testing.assert_array_equal(y, reference_outputs(tmp_path / "int8.onnx", [x])[0])
+
+
+def test_a_bias_of_one_row(tmp_path: Path) -> None:
+    """As networks of CNTK have it: the quantiser compares arrays where it expects numbers."""
+    constants = {"w": normal(8, 5), "b": normal(1, 5, seed=3)}
+    path = model(
+        tmp_path / "float.onnx", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], "classes")], [1, 8], constants
+    )
+    x = normal(4, 8, seed=1)
+    np.save(tmp_path / "x.npy", x)
+    result = quantize_file(path, tmp_path / "x.npy")
+    assert result.layers[0].after > 25
+    (tmp_path / "int8.onnx").write_bytes(result.content)
+    y, _ = tw.compile(tmp_path / "int8.onnx", "tiny", cache=False).run(x)
+    np.testing.assert_array_equal(y, reference_outputs(tmp_path / "int8.onnx", [x])[0])

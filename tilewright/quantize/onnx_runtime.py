@@ -27,10 +27,10 @@ from tilewright.quantize.base import (
     Tensors,
     nothing_to_quantise,
 )
+from tilewright.quantize.biases import own_biases
 from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.one_scale import one_scale
 from tilewright.quantize.provable import make_provable
-from tilewright.quantize.shared_biases import own_biases
 from tilewright.quantize.short_scales import shorten
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec

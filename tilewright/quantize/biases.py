@@ -1,6 +1,7 @@
-"""Biases that several layers read, each its own before ONNX Runtime's quantiser copies them.
+"""Biases as ONNX Runtime's quantiser takes them: each of one layer, and of one axis.
 
-It gives a copy the name of the bias with a number behind, and looks for constants of that name alone: tf2onnx has named
+It compares the scales of a bias row by row, where a Gemm may have one of (1, N). And of a bias that several layers read
+it gives a copy the name of the bias with a number behind, and looks for constants of that name alone: tf2onnx has named
 results of layers so, too, and one of them would be read in the other's place.
 """
 
@@ -14,7 +15,7 @@ _BIAS = 2  #: which input of a layer it is
 
 
 def own_biases(model: Any) -> None:
-    """Gives every layer of a float model a bias that no other reads. Computes the same."""
+    """Gives every layer of a float model a bias of one axis that no other reads. Computes the same."""
     graph = model.graph
     initial = {tensor.name: tensor for tensor in graph.initializer}
     names = {name for node in graph.node for name in (*node.input, *node.output)} | set(initial)
@@ -23,10 +24,15 @@ def own_biases(model: Any) -> None:
         if node.op_type not in _LAYERS or len(node.input) <= _BIAS or node.input[_BIAS] not in initial:
             continue
         name = node.input[_BIAS]
-        if name in taken:
+        dims = list(initial[name].dims)
+        row = node.op_type == "Gemm" and len(dims) == 2 and dims[0] == 1 < dims[1]
+        if name in taken or row:
             own = graph.initializer.add()
             own.CopyFrom(initial[name])
             own.name = next(new for k in itertools.count(1) if (new := f"{name}@{k}") not in names)
             node.input[_BIAS] = own.name
+            if row:
+                own.dims[:] = dims[1:]
             names.add(own.name)
-        taken.add(name)
+        else:
+            taken.add(name)
