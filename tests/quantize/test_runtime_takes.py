@@ -111,12 +111,12 @@ def test_losses_of_what_is_not_finite() -> None:
 
 
 def test_a_bias_that_layers_share_and_a_result_of_the_name_that_its_copy_would_get(tmp_path: Path) -> None:
-    """ONNX Runtime's quantiser calls the copy of ``b`` for the second layer ``b1``; tf2onnx calls results so, too."""
+    """ONNX Runtime's quantiser calls the copy of ``b`` for the second layer ``b0``; tf2onnx calls results so, too."""
     constants = {"w": normal(4, 3, 3, 3), "v": normal(4, 3, 3, 3, seed=2), "b": normal(4, seed=3)}
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], "one"),
-        helper.make_node("Conv", ["x", "v", "b"], ["b1"], "two"),
-        helper.make_node("Neg", ["b1"], ["n"], "negated"),
+        helper.make_node("Conv", ["x", "v", "b"], ["b0"], "two"),
+        helper.make_node("Neg", ["b0"], ["n"], "negated"),
         helper.make_node("Add", ["c", "n"], ["y"], "sum"),
     ]
     path = model(tmp_path / "float.onnx", nodes, [1, 3, 6, 6], constants)
