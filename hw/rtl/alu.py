@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.hw.rtl.alu_lane import AluLane
-from tilewright.hw.rtl.functions import any_of, none_of
+from tilewright.hw.rtl.functions import add, any_of, none_of
 from tilewright.hw.rtl.lane_control import LaneControl
 from tilewright.hw.rtl.layout import uop_view, view, widest_format
 from tilewright.hw.rtl.memory import ReadPort, WritePort
@@ -123,24 +123,31 @@ class Alu(Elaboratable):
         with m.If(self.issue):
             m.d.sync += [wrap_1.eq(wrap), table_1.eq(table), mode[0].word.eq(mode_0.word)]
         m.d.sync += mode[1].settle(mode[0])
-        for earlier, later in pairwise(mode[1:]):
-            m.d.sync += later.word.eq(earlier.word)
 
         # stage 1: micro-op address; stage 2: micro-op
         m.d.comb += [self.uop_enable.eq(seq.valid), self.uop_address.eq(seq.uop)]
         valid = delay(m, seq.valid, WRITE_STAGE - 1, "valid_from_1", reset=True)  # valid[k - 1]: stage k
+        for stage, (earlier, later) in enumerate(pairwise(mode[1:]), 3):
+            # a shift register's output is late; rounding and clamp wait for theirs in registers, which an enable makes
+            with m.If(valid[stage - 2] if stage in (14, 15) else Const(1)):
+                m.d.sync += later.word.eq(earlier.word)
         terms = {n: delay(m, o.term, 1, f"{n}_term_from_1")[1] for n, o in seq.operands.items()}
-        wrap_3 = delay(m, wrap_1, 2, "wrap_from_1")[2]
+        wraps = delay(m, wrap_1, 2, "wrap_from_1")
+        wrap_3 = wraps[2]
         uop = uop_view(Engine.ALU, self.uop_word, c)
 
         # stage 3: sums
         dst_3, src_3 = Signal(operand_bits, reset_less=True), Signal(operand_bits, reset_less=True)
         prm_3 = Signal(prm_bits(c), reset_less=True)
         m.d.sync += [
-            dst_3.eq(uop.dst + terms["dst"]), src_3.eq(uop.src + terms["src"]), prm_3.eq(uop.prm + terms["prm"]),
+            # the choice of the micro-op from its row is part of the sum
+            dst_3.eq(add(terms["dst"], uop.dst)), src_3.eq(add(terms["src"], uop.src)),
+            prm_3.eq(add(terms["prm"], uop.prm)),
         ]  # fmt: skip
         n = act_bits(c)
-        base_3, size_3 = wrap_3[:n], wrap_3[n : 2 * n]
+        base_3, size_3, wrap_2 = wrap_3[:n], wrap_3[n : 2 * n], wraps[1]
+        less_3 = Signal(n, reset_less=True)  # base less the size of what wraps
+        m.d.sync += less_3.eq(wrap_2[:n] - wrap_2[n : 2 * n] - 1)
         offset_3 = Mux(mode[2].requantize, dst_3, src_3)
 
         # stage 4: wrap; reads
@@ -149,7 +156,7 @@ class Alu(Elaboratable):
         prm_4 = Signal(prm_bits(c), reset_less=True)
         reads_src_4, reads_dst_4 = Signal(), Signal()
         m.d.sync += [
-            act_4.eq(offset_3 + Mux(offset_3 > size_3, base_3 - size_3 - 1, base_3)),
+            act_4.eq(add(offset_3[:n], Mux(offset_3 > size_3, less_3, base_3))),
             dst_4.eq(dst_3), src_4.eq(src_3), prm_4.eq(prm_3),
             reads_src_4.eq(valid[2] & wrap_3[2 * n]), reads_dst_4.eq(valid[2] & wrap_3[2 * n + 1]),
         ]  # fmt: skip

@@ -94,23 +94,27 @@ class AluLane(Elaboratable):
 
         # stages 13 and 14: shifts by multiples of 16, of 4, of 1, one bit more below than the result has
         sign_13 = word_13[-1]
-        by_16, below_16, beyond_16 = _shift(m, "by_16", word_13, shift_13[4:], 16, 48, 48, sign_13)
-        by_4, below_4, beyond_4 = _shift(m, "by_4", by_16, shift_13[2:4], 4, 36, 36, sign_13)
+        by_16, low_16, high_16 = _shift(m, "by_16", word_13, shift_13[4:], 16, 48, 48, sign_13)
+        by_4, low_4, high_4 = _shift(m, "by_4", by_16, shift_13[2:4], 4, 36, 36, sign_13)
+        below_16, beyond_16 = _below(low_16, shift_13[4:]), _beyond(high_16, shift_13[4:])
         word_14 = register("word_14", by_4, unsigned(36))
-        below_14 = register("below_14", below_16 | below_4, unsigned(1))
-        beyond_14 = register("beyond_14", beyond_16 | beyond_4, unsigned(1))
+        # of the shift by multiples of 4 the groups of bits are found here, and those that count in stage 14
+        below_14 = register("below_14", below_16, unsigned(1))
+        beyond_14 = register("beyond_14", beyond_16, unsigned(1))
+        low_14, high_14 = register("low_14", low_4, unsigned(3)), register("high_14", high_4, unsigned(3))
         sign_14 = register("sign_14", sign_13, unsigned(1))
         overflow_14 = register("overflow_14", overflow, unsigned(1))
         shift_14 = carry(shift_13, 14)
         now = mode(14)
-        word, below_1, beyond_1 = _shift(m, "by_1", word_14, shift_14[:2], 1, 33, 32, sign_14)
-        below = wire(m, "below", below_14 | below_1)
+        word, low_1, high_1 = _shift(m, "by_1", word_14, shift_14[:2], 1, 33, 32, sign_14)
+        below_4, beyond_4 = _below(low_14, shift_14[2:4]), _beyond(high_14, shift_14[2:4])
+        below = wire(m, "below", below_14 | below_4 | _below(low_1, shift_14[:2]))
         up = word[0] & now.rounds & (~now.to_even | below | word[1])
         # half is in the word already: a tie has no fraction
         halved = now.wide_to_even | (overflow_14 & now.to_even)
         clear = halved & ~word[0] & ~below & (shift_14 != 0)
         r_15 = register("r_15", Cat(word[1] & ~clear, word[2:]) + up)
-        beyond_15 = register("beyond_15", beyond_14 | beyond_1, unsigned(1))
+        beyond_15 = register("beyond_15", beyond_14 | beyond_4 | _beyond(high_1, shift_14[:2]), unsigned(1))
         sign_15 = carry(sign_14, 15)
 
         # stage 15: clamp around the zero point, or join with the old value
@@ -133,12 +137,23 @@ class AluLane(Elaboratable):
 def _shift(
     m: Module, name: str, word: Value, by: Value, step: int, width: int, fits: int, sign: Value
 ) -> tuple[Signal, Value, Value]:
-    """``width`` bits of a signed word shifted right by ``by``, two bits, times ``step``; whether a bit that is shifted
-    out is set; and whether bits from ``fits`` on are not all equal to the sign."""
+    """``width`` bits of a signed word shifted right by ``by``, two bits, times ``step``; of each ``step`` bits from
+    the lowest on that can be shifted out, whether one is set; and of each from ``fits`` on whether they are not all
+    equal to the sign."""
     padded = Cat(word, sign.replicate(3 * step + width))
     parts = [padded[step * k : step * k + width] for k in range(4)]
-    below = any_of((by > k) & word[step * k : step * k + step].any() for k in range(3))
+    low = Cat(word[step * k : step * k + step].any() for k in range(3))
     groups = [word[at : at + step] for at in range(fits, len(word), step)]
-    beyond = any_of((by <= k) & (bits != sign.replicate(len(bits))) for k, bits in enumerate(groups))
+    high = Cat(bits != sign.replicate(len(bits)) for bits in groups)
     shifted = Mux(by[1], Mux(by[0], parts[3], parts[2]), Mux(by[0], parts[1], parts[0]))
-    return wire(m, name, shifted), below, beyond
+    return wire(m, name, shifted), low, high
+
+
+def _below(low: Value, by: Value) -> Value:
+    """Whether a bit that is shifted out is set, of the groups that :func:`_shift` found."""
+    return any_of((by > k) & low[k] for k in range(len(low)))
+
+
+def _beyond(high: Value, by: Value) -> Value:
+    """Whether what is left from ``fits`` on are not all signs."""
+    return any_of((by <= k) & high[k] for k in range(len(high)))

@@ -122,15 +122,15 @@ class ExtentCheck(Elaboratable):
         span = Signal(len(f.rows) + len(f.stride), reset_less=True)
         length = Signal(len(f.offset) + 2, reset_less=True)
         offset = Signal.like(f.offset, reset_less=True)
-        segment = Signal.like(f.segment, reset_less=True)
+        limit, base = Signal(32, reset_less=True), Signal.like(self.base, reset_less=True)
         m.d.sync += [
-            span.eq(f.rows * f.stride), length.eq(f.offset + self.beats + 1),
-            offset.eq(f.offset), segment.eq(f.segment),
+            span.eq(f.rows * f.stride), length.eq(f.offset + self.beats + 1), offset.eq(f.offset),
+            limit.eq(Array(self.limits)[f.segment]), base.eq(Array(self.bases)[f.segment]),
         ]  # fmt: skip
         end = Signal(max(len(span), len(length)) + 1)
         m.d.comb += [
             end.eq(span + length),
-            self.outside.eq(end > Array(self.limits)[segment]),
-            self.base.eq(Array(self.bases)[segment] + offset),
+            self.outside.eq(end > limit),
+            self.base.eq(base + offset),
         ]
         return m

@@ -147,10 +147,16 @@ class ControlUnit(Elaboratable):
         self._completed = Signal(16)
         self._cycles = Signal(48)
         settled = Signal()
-        watchdog = Signal()  # the watchdog's cycle: found a cycle ahead
-        after = Signal.like(self.cycle)  # the cycle after this one
-        segment = Signal(range(self.config.segments))
+        # the watchdog's cycle: found a cycle ahead, and its parts two
+        watchdog, parts = Signal(), Signal(4)
+        after, beyond = Signal.like(self.cycle), Signal.like(self.cycle)  # the cycle after this one, and the next
+        segment, next_segment = Signal(range(self.config.segments)), Signal(range(self.config.segments))
+        stride = Signal(len(s["SEGMENT0_STRIDE"]), reset_less=True)  # of the segment
         aborting = Signal()
+        m.d.sync += [
+            segment.eq(next_segment),
+            stride.eq(choose([s[f"SEGMENT{k}_STRIDE"] for k in range(self.config.segments)], next_segment)),
+        ]
         m.d.comb += [
             self.irq.eq(self._done & s["INTERRUPT_ENABLE"]),
             self.halt.eq(aborting),
@@ -158,9 +164,11 @@ class ControlUnit(Elaboratable):
             self.counters.restart.eq(self.start),
         ]
         with m.If(self.start):
-            m.d.sync += [self.cycle.eq(1), after.eq(2), watchdog.eq(s["WATCHDOG"] == 1)]
+            m.d.sync += [self.cycle.eq(1), after.eq(2), beyond.eq(3), watchdog.eq(s["WATCHDOG"] == 1)]
+            m.d.sync += parts.eq(self._parts_equal(Const(2, len(after)), s["WATCHDOG"], len(parts)))
         with m.Elif(self.running):
-            m.d.sync += [self.cycle.eq(after), after.eq(after + 1), watchdog.eq(after == s["WATCHDOG"])]
+            m.d.sync += [self.cycle.eq(after), after.eq(beyond), beyond.eq(beyond + 1), watchdog.eq(parts.all())]
+            m.d.sync += parts.eq(self._parts_equal(beyond, s["WATCHDOG"], len(parts)))
         # the earliest instruction's fault wins, as program order says
         for k, (pulse, code, tag) in enumerate(self.faults):
             beaten = Cat(*[p & (t < tag) for p, _, t in self.faults[:k] + self.faults[k + 1 :]]).any()
@@ -204,7 +212,6 @@ class ControlUnit(Elaboratable):
                         self.fault_tag.eq((1 << TAG_BITS) - 1), aborting.eq(1),
                     ]  # fmt: skip
                     m.next = "DRAIN"
-                m.d.sync += segment.eq(0)
             with m.State("NEXT"):
                 with m.If(self._completed >= s["REPEAT"]):
                     m.d.comb += self.done.eq(1)
@@ -213,10 +220,9 @@ class ControlUnit(Elaboratable):
                 with m.Else():
                     m.next = "ADVANCE"
             with m.State("ADVANCE"):  # one segment a cycle, as all of them go around
-                strides = [s[f"SEGMENT{k}_STRIDE"] for k in range(self.config.segments)]
-                moved = self.bases[0] + choose(strides, segment)
+                moved = self.bases[0] + stride
                 m.d.sync += [base.eq(following) for base, following in zip(self.bases, [*self.bases[1:], moved])]
-                m.d.sync += segment.eq(segment + 1)
+                m.d.comb += next_segment.eq(segment + 1)
                 with m.If(segment == self.config.segments - 1):
                     m.next = "AGAIN"
             with m.State("AGAIN"):
@@ -238,6 +244,13 @@ class ControlUnit(Elaboratable):
             m.d.sync += under_way.eq(1)
         with m.Elif(self.done):
             m.d.sync += under_way.eq(0)
+
+    @staticmethod
+    def _parts_equal(a: Value, b: Value, parts: int) -> Value:
+        """Of each of so many parts of two values, as long as ``a``, whether they are equal."""
+        size = -(-len(a) // parts)
+        other = Cat(b, Const(0, max(0, len(a) - len(b))))
+        return Cat(a[at : at + size] == other[at : at + size] for at in range(0, len(a), size))
 
     # -- reading ---------------------------------------------------------------------------------------
 

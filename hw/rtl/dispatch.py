@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Signal
 
 from tilewright.config import Config
 from tilewright.hw.rtl.layout import engine_of, is_illegal, widest_format
@@ -35,29 +35,28 @@ class Dispatch(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         """Decode and check; enqueue."""
         m = Module()
-        valid, ready, bad = Signal(), Signal(), Signal(reset_less=True)
+        valid, sound = Signal(), Signal()  # an instruction stands here; and it decodes
         word = Signal(self.bits, reset_less=True)
         left, some_left = Signal(TAG_BITS), Signal()  # instructions not yet decoded
         for engine, queue in zip(Engine, self.queues):
             m.submodules[f"queue_{engine.name.lower()}"] = queue
             m.d.comb += [
-                queue.write.eq(self.dispatched & (self.engine == engine)),
+                queue.write.eq(sound & ~self.stop & (self.engine == engine) & ~queue.full),
                 queue.write_data.eq(Cat(word, self.tag)),
             ]
         m.d.comb += [
-            ready.eq(valid & ~self.stop),
-            self.illegal.eq(ready & bad),
-            self.dispatched.eq(ready & ~bad & ~Array([q.full for q in self.queues])[self.engine]),
+            self.illegal.eq(valid & ~sound & ~self.stop),
+            self.dispatched.eq(Cat(queue.write for queue in self.queues).any()),
             self.take.eq(self.valid & some_left & (~valid | self.dispatched)),
             self.idle.eq(~some_left & ~valid),
         ]
         with m.If(self.take):
             m.d.sync += [
                 valid.eq(1), word.eq(self.word[: self.bits]), self.engine.eq(engine_of(self.word, self.config)),
-                bad.eq(is_illegal(self.word, self.config)), left.eq(left - 1), some_left.eq(left != 1),
+                sound.eq(~is_illegal(self.word, self.config)), left.eq(left - 1), some_left.eq(left != 1),
             ]  # fmt: skip
         with m.Elif(self.dispatched):
-            m.d.sync += valid.eq(0)
+            m.d.sync += [valid.eq(0), sound.eq(0)]
         with m.If(self.dispatched):
             m.d.sync += self.tag.eq(self.tag + 1)
         with m.If(self.start):

@@ -71,12 +71,15 @@ class Fetch(Elaboratable):
             self.request_length.eq(length - 1),
         ]
         # grant and dispatch come late in their cycle: all that may follow is ready before
-        with m.If(self.granted & self.dispatched):
-            m.d.sync += spare.eq(spare + freed - after)
-        with m.Elif(self.granted):
-            m.d.sync += spare.eq(spare - after)
-        with m.Elif(self.dispatched):
-            m.d.sync += spare.eq(spare + freed)
+        # spare - after, not in the form of the other sums: Yosys would choose the operands of one adder instead
+        less = ~(~spare + after)
+        m.d.sync += spare.eq(
+            Mux(
+                self.granted,
+                Mux(self.dispatched, spare + freed - after, less),
+                Mux(self.dispatched, spare + freed, spare),
+            )
+        )
         if per_beat > 1:
             with m.If(self.dispatched):
                 m.d.sync += phase.eq(phase + per_word)

@@ -47,11 +47,13 @@ def wire(m: Module, name: str, value: Value) -> Signal:
 
 
 def add(a: Value, b: Value) -> Value:
-    """a + b modulo 2^n, of two values of n bits; only ``b`` may be more than a register, a LUT per bit holds it then.
+    """a + b modulo 2^n, of n bits and of at most as many; only ``b`` may be more than a register: a LUT per bit
+    holds it then.
 
     Yosys swaps the operands of a sum, but not those of a difference: 2 a - (2 ~b + 1) is 2 (a + b) + 1.
     """
-    return (Cat(Const(0, 1), a) - Cat(Const(1, 1), ~b))[1 : len(a) + 1]
+    wide = Cat(b, Const(0, len(a) - len(b)))
+    return (Cat(Const(0, 1), a) - Cat(Const(1, 1), ~wide))[1 : len(a) + 1]
 
 
 def merge(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
+from tilewright.hw.rtl.functions import any_of
 from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.hw.rtl.queue import Queue
 from tilewright.isa.registers import TAG_BITS
@@ -53,10 +54,11 @@ class LoadData(Elaboratable):
             entry = entry_bytes(c, Memory(index)) if index < len(Memory) else c.beat_bytes
             last_parts.append(max(1, entry // c.beat_bytes) - 1)
             cols_per_beat.append(max(1, c.beat_bytes // entry))
-        part = Signal.like(self.part)
+        part, part_end = Signal.like(self.part), Signal(reset_less=True)  # whether it is the entry's last
+        one_part = Signal(reset_less=True)
         per_beat, last_part = Signal(range(max(cols_per_beat) + 1), reset_less=True), Signal.like(part, reset_less=True)
         # facts that take long to find are found as a tile enters, and wait along with it
-        facts = len(per_beat) + len(last_part) + 2
+        facts = len(per_beat) + len(last_part) + 3
         m.submodules.tiles = tiles = Queue(width + TAG_BITS + facts, c.outstanding + 2)
         found = tiles.load_data[width + TAG_BITS :]
         word = tiles.head[:width]
@@ -79,10 +81,10 @@ class LoadData(Elaboratable):
         fill_end = Signal()  # ... FILL will be, after this slot
         next_row = Signal.like(offset)
         entering_cols_end, entering_more = Signal(), Signal()
-        entering_per_beat, entering_last_part = Signal.like(per_beat), Signal.like(last_part)
+        entering_counts = entering_per_beat, entering_last_part = Signal.like(per_beat), Signal.like(last_part)
         m.d.comb += [
-            entering_per_beat.eq(Mux(entering.opcode == Opcode.LOAD, Array(cols_per_beat)[entering.memory], 1)),
-            entering_last_part.eq(Mux(entering.opcode == Opcode.LOAD, Array(last_parts)[entering.memory], 0)),
+            entering_per_beat.eq(Mux(entering.opcode == Opcode.LOAD, _chosen(cols_per_beat, entering.memory), 1)),
+            entering_last_part.eq(Mux(entering.opcode == Opcode.LOAD, _chosen(last_parts, entering.memory), 0)),
             entering_cols_end.eq(entering.cols < entering_per_beat),
             entering_more.eq(
                 (entering.opcode != Opcode.LOAD)
@@ -92,10 +94,10 @@ class LoadData(Elaboratable):
             ),
             tiles.write.eq(self.issue),
             tiles.write_data.eq(
-                Cat(self.head, self.tag, entering_cols_end, entering_more, entering_per_beat, entering_last_part)
+                Cat(self.head, self.tag, entering_cols_end, entering_more, entering_last_part == 0, *entering_counts)
             ),
             step.eq(tiles.valid & (~is_load | self.beat_valid)),
-            entry_done.eq(part == last_part),
+            entry_done.eq(part_end),
             row_done.eq(entry_done & cols_end),
             tile_done.eq(step & Mux(is_wait, wait_end, row_done & rows_end)),
             tiles.pop.eq(tile_done),
@@ -106,7 +108,8 @@ class LoadData(Elaboratable):
         with m.If(step):
             m.d.sync += [
                 more_slots.eq(~is_load & ~Mux(is_wait, wait_left == 1, fill_end)),
-                part.eq(Mux(entry_done, 0, part + 1)), wait_left.eq(wait_left - 1), wait_end.eq(wait_left == 1),
+                part.eq(Mux(entry_done, 0, part + 1)), part_end.eq(one_part | (~entry_done & (part + 1 == last_part))),
+                wait_left.eq(wait_left - 1), wait_end.eq(wait_left == 1),
             ]  # fmt: skip
             with m.If(entry_done):
                 m.d.sync += [
@@ -120,7 +123,7 @@ class LoadData(Elaboratable):
                 ]  # fmt: skip
         with m.If(tiles.load):
             m.d.sync += [
-                Cat(cols_end, more_slots, per_beat, last_part).eq(found),
+                Cat(cols_end, more_slots, one_part, per_beat, last_part).eq(found), part_end.eq(found[2]),
                 is_load.eq(coming.opcode == Opcode.LOAD), is_wait.eq(coming.opcode == Opcode.WAIT),
                 part.eq(0), row_offset.eq(coming.sram), offset.eq(coming.sram),
                 rows_left.eq(coming.rows), rows_end.eq(coming.rows == 0),
@@ -134,7 +137,7 @@ class LoadData(Elaboratable):
         part_1 = Signal.like(part, reset_less=True)
         memory_1 = Signal.like(load.memory, reset_less=True)
         base_1 = Signal.like(load.wrap_base, reset_less=True)
-        size_1 = Signal.like(load.wrap_size, reset_less=True)
+        less_1 = Signal.like(base_1, reset_less=True)  # base less the size of what wraps
         wraps_1 = Signal(reset_less=True)
         fill_1 = Signal(reset_less=True)
         value_1 = Signal(32, reset_less=True)
@@ -144,13 +147,13 @@ class LoadData(Elaboratable):
         m.d.sync += [
             valid_1.eq(step & ~is_wait), done_1.eq(tile_done & is_load), slots_done_1.eq(tile_done & ~is_load),
             offset_1.eq(offset), part_1.eq(part), memory_1.eq(load.memory), base_1.eq(load.wrap_base),
-            size_1.eq(load.wrap_size), wraps_1.eq(offset > load.wrap_size), fill_1.eq(~is_load),
+            less_1.eq(load.wrap_base - load.wrap_size - 1), wraps_1.eq(offset > load.wrap_size), fill_1.eq(~is_load),
             value_1.eq(fill.value), data_1.eq(self.beat),
             note_1.eq(note),
         ]  # fmt: skip
         act_mask = memory_depth(c, Memory.ACT) - 1
         wrapped = Signal(bits_for(memory_depth(c, Memory.ACT)))
-        m.d.comb += wrapped.eq((offset_1 + Mux(wraps_1, base_1 - size_1 - 1, base_1)) & act_mask)
+        m.d.comb += wrapped.eq((offset_1 + Mux(wraps_1, less_1, base_1)) & act_mask)
 
         # stage a + 2: the write
         done_2 = Signal()
@@ -169,3 +172,9 @@ class LoadData(Elaboratable):
         ]
         m.d.comb += self.drained.eq(~(tiles.valid | done_1 | done_2 | slots_done_1 | self.retire))
         return m
+
+
+def _chosen(numbers: list[int], index: Value) -> Value:
+    """The number of an index, bit by bit: Yosys makes a ROM of an array, and moves the index's register behind it."""
+    bits = max(numbers).bit_length()
+    return Cat(any_of(index == k for k, number in enumerate(numbers) if number >> bit & 1) for bit in range(bits))

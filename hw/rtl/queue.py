@@ -25,20 +25,20 @@ class Queue(Elaboratable):
         self.load = Signal()
         self.load_data = Signal(width)
         self.count = Signal(range(depth + 1))
+        self.stored = Signal()  #: something stands behind the head (which is there whenever anything is)
+        self.behind = Signal()  #: ... or is written: what is popped now has a successor
 
     def elaborate(self, platform: object) -> Module:
         """Head register, then LUT RAM as a ring."""
         m = Module()
         m.submodules.ring = ring = AsyncRam(self.width, self.depth)
         first, last = Signal(range(self.depth)), Signal(range(self.depth))
-        stored = Signal()  # something stands behind the head (which is there whenever anything is)
         take = Signal()  # the head register is free at the end of this cycle
         m.d.comb += [
-            self.full.eq(self.count == self.depth),
-            stored.eq(self.count > 1),
             take.eq(self.pop | ~self.valid),
-            self.load.eq(take & (stored | self.write)),
-            self.load_data.eq(Mux(stored, ring.read_data, self.write_data)),
+            self.behind.eq(self.stored | self.write),
+            self.load.eq(take & self.behind),
+            self.load_data.eq(Mux(self.stored, ring.read_data, self.write_data)),
             ring.read_address.eq(first),
             ring.write_address.eq(last),
             ring.write_data.eq(self.write_data),
@@ -46,16 +46,19 @@ class Queue(Elaboratable):
             ring.write_enable.eq(self.write),
         ]
         wrap = self.depth - 1  # depth need not be a power of two
-        with m.If(take):
-            m.d.sync += self.valid.eq(self.load)
+        m.d.sync += self.valid.eq(self.behind | (self.valid & ~self.pop))
         with m.If(self.load):
             m.d.sync += self.head.eq(self.load_data)
-        with m.If(take & stored):
+        with m.If(take & self.stored):
             m.d.sync += first.eq(Mux(first == wrap, 0, first + 1))
-        with m.If(self.write & ~(take & ~stored)):
+        with m.If(self.write & ~(take & ~self.stored)):
             m.d.sync += last.eq(Mux(last == wrap, 0, last + 1))
         popped = Signal()
         m.d.comb += popped.eq(self.pop & self.valid)
-        with m.If(self.write != popped):
-            m.d.sync += self.count.eq(self.count + Mux(self.write, 1, -1))
+        with m.If(self.write != popped):  # ``stored`` and ``full`` are found a cycle ahead
+            m.d.sync += [
+                self.count.eq(self.count + Mux(self.write, 1, -1)),
+                self.stored.eq(Mux(self.write, self.valid, self.count > 2)),
+                self.full.eq(self.write & (self.count == self.depth - 1)),
+            ]
         return m

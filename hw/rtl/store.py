@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
 
 from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck
@@ -26,7 +26,8 @@ class Store(Elaboratable):
         self.config = config
         self.head = Signal(widest_format(config))
         self.tag = Signal(TAG_BITS)
-        self.issue, self.ready, self.drains, self.drained = Signal(), Signal(), Signal(), Signal()
+        self.issue, self.drains = Signal(), Signal()
+        self.ready, self.drained = Signal(init=1), Signal(init=1)
         self.read_enable = Signal()
         self.read_address = Signal(act_bits(config), reset_less=True)
         self.read_data = Signal(8 * config.act_unit_bytes)
@@ -64,20 +65,31 @@ class Store(Elaboratable):
             self.drains.eq(~is_store),
             self.beats.eq((fields.cols * self.parts) | (self.parts - 1)),
             wait_done.eq(waiting & wait_end),
-            self.ready.eq(~(bursts.setup | bursts.active | ahead.valid | self.fault) & (~waiting | wait_done)),
             bursts.begin.eq(self.issue & is_store), bursts.offset.eq(fields.offset), bursts.rows.eq(fields.rows),
             bursts.stride.eq(fields.stride), bursts.beats.eq(self.beats), bursts.first.eq(check.base),
             bursts.outside.eq(check.outside), bursts.step.eq(bursts.active & ~ahead.full),
             ahead.write.eq(bursts.step), ahead.write_data.eq(Cat(burst)), ahead.pop.eq(channel.step),
             Cat(channel.address, channel.length, channel.single, channel.final).eq(ahead.head),
-            channel.active.eq(ahead.valid),
+            channel.active.eq(ahead.valid), channel.behind.eq(ahead.behind),
         ]  # fmt: skip
         m.d.sync += [
             self.fault.eq(bursts.setup & check.outside), wait_left.eq(wait_left - 1), wait_end.eq(wait_left == 1),
         ]  # fmt: skip
+        # ``ready`` and ``drained`` are found a cycle ahead: issue hangs on them. A tile that has been set up goes on as
+        # bursts, or as the fault that the cycle after it takes
+        m.d.sync += [
+            self.ready.eq(
+                ~(bursts.setup | bursts.active | ahead.stored) & (~ahead.valid | channel.step)
+                & (~waiting | wait_end | (wait_left == 1))
+            ),
+            self.drained.eq(
+                ~(self.issue | bursts.setup | bursts.active | ahead.valid | (waiting & ~wait_end)) & channel.quiet
+            ),
+        ]  # fmt: skip
         with m.If(wait_done):
             m.d.sync += waiting.eq(0)
         with m.If(self.issue):
+            m.d.sync += self.ready.eq(~is_store & (wait.cycles == 0))
             m.d.sync += [
                 tile_note.eq(note), waiting.eq(~is_store), wait_left.eq(wait.cycles), wait_end.eq(wait.cycles == 0),
             ]  # fmt: skip
@@ -95,9 +107,6 @@ class Store(Elaboratable):
             Cat(self.retire_push, self.retire_trace, self.retire_tag).eq(
                 Mux(wait_done, tile_note, channel.retire_note)
             ),
-            self.drained.eq(
-                ~(bursts.setup | bursts.active | ahead.valid | channel.retire | waiting) & channel.quiet
-            ),
         ]  # fmt: skip
         return m
 
@@ -105,7 +114,7 @@ class Store(Elaboratable):
         """Addresses of the tile's units, a part (beat) a cycle, as fast as the buffer has room."""
         c = self.config
         offset_bits = len(fields.sram) + 1
-        size, base = Signal.like(fields.wrap_size, reset_less=True), Signal.like(fields.wrap_base, reset_less=True)
+        base = Signal.like(fields.wrap_base, reset_less=True)
         wrapped_base = Signal.like(base, reset_less=True)  # base less the size of what wraps
         row_step, col_step = (
             Signal.like(fields.sram_row, reset_less=True),
@@ -114,6 +123,9 @@ class Store(Elaboratable):
         # the next unit's offset, should it be of this row or of the next one, and whether it wraps
         next_col, next_row = Signal(offset_bits, reset_less=True), Signal(offset_bits, reset_less=True)
         col_wraps, row_wraps = Signal(reset_less=True), Signal(reset_less=True)
+        # of offsets, above which the step from there wraps: the sum need not be waited for
+        col_bound = Signal(signed(max(len(fields.wrap_size), len(col_step)) + 1), reset_less=True)
+        row_bound = Signal(signed(max(len(fields.wrap_size), len(row_step)) + 1), reset_less=True)
         cols, cols_left = Signal.like(fields.cols, reset_less=True), Signal.like(fields.cols, reset_less=True)
         rows_left = Signal.like(fields.rows, reset_less=True)
         cols_end, rows_end = Signal(reset_less=True), Signal(reset_less=True)  # it ends its row, the tile
@@ -136,25 +148,26 @@ class Store(Elaboratable):
         with m.If(unit_done):
             m.d.sync += [
                 self.read_address.eq(offset + Mux(Mux(cols_end, row_wraps, col_wraps), wrapped_base, base)),
-                next_col.eq(after_col), col_wraps.eq(after_col > size),
+                next_col.eq(after_col), col_wraps.eq(offset > col_bound),
                 cols_left.eq(cols_left - 1), cols_end.eq(cols_left == 1),
             ]  # fmt: skip
             with m.If(cols_end):
                 m.d.sync += [
-                    next_row.eq(after_row), row_wraps.eq(after_row > size), cols_left.eq(cols), cols_end.eq(cols == 0),
-                    rows_left.eq(rows_left - 1), rows_end.eq(rows_left == 1),
+                    next_row.eq(after_row), row_wraps.eq(next_row > row_bound), cols_left.eq(cols),
+                    cols_end.eq(cols == 0), rows_left.eq(rows_left - 1), rows_end.eq(rows_left == 1),
                 ]  # fmt: skip
                 with m.If(rows_end):
                     m.d.sync += walking.eq(0)
         first = fields.sram
         with m.If(self.issue):
             m.d.sync += [
-                walking.eq(is_store), size.eq(fields.wrap_size), base.eq(fields.wrap_base),
+                walking.eq(is_store), base.eq(fields.wrap_base),
                 wrapped_base.eq(fields.wrap_base - fields.wrap_size - 1),
                 self.read_address.eq(
                     first + Mux(first > fields.wrap_size, fields.wrap_base - fields.wrap_size - 1, fields.wrap_base)
                 ),
                 row_step.eq(fields.sram_row), col_step.eq(fields.sram_col),
+                col_bound.eq(fields.wrap_size - fields.sram_col), row_bound.eq(fields.wrap_size - fields.sram_row),
                 next_row.eq(first + fields.sram_row), row_wraps.eq(first + fields.sram_row > fields.wrap_size),
                 next_col.eq(first + fields.sram_col), col_wraps.eq(first + fields.sram_col > fields.wrap_size),
                 cols.eq(fields.cols), cols_left.eq(fields.cols), cols_end.eq(fields.cols == 0),

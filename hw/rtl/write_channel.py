@@ -15,16 +15,17 @@ class WriteChannel(Elaboratable):
     """A burst is opened with its first beat; address and data then go out, each at its own handshake.
 
     ``active``, ``address`` (in beats), ``length`` (less one), ``single`` (one beat), ``final`` (the tile's last),
-    ``note``: the burst to be written; ``step`` takes it. ``beat_valid``, ``beat``, ``beat_sent``: the data. ``halt``:
-    open no further burst. ``retire``, ``retire_note``: in the cycle after a tile's last response. ``limited``: only the
-    number of bursts in flight keeps the next from being opened. ``quiet``: no burst open, no response outstanding.
+    ``note``: the burst to be written; ``step`` takes it. ``behind``: another one is there then. ``beat_valid``,
+    ``beat``, ``beat_sent``: the data. ``halt``: open no further burst. ``retire``, ``retire_note``: in the cycle after
+    a tile's last response. ``limited``: only the number of bursts in flight keeps the next from being opened.
+    ``quiet``: no burst open, no response outstanding.
 
     A response may come before its burst's address is taken, as AXI3 allows, but not before its last beat.
     """
 
     def __init__(self, config: Config, note_bits: int) -> None:
         self.config = config
-        self.active, self.final, self.step = Signal(), Signal(), Signal()
+        self.active, self.behind, self.final, self.step = Signal(), Signal(), Signal(), Signal()
         self.address = Signal(DRAM_ADDRESS_BITS - bits_for(config.beat_bytes))
         self.length = Signal(range(config.burst_beats))
         self.single = Signal()
@@ -49,22 +50,27 @@ class WriteChannel(Elaboratable):
         flying = Signal(range(c.outstanding + 1))
         opened, opening, present = Signal(), Signal(), Signal()
         address_sent, data_sent, burst_done = Signal(), Signal(), Signal()
+        address_due, data_due = Signal(), Signal()  # of the open burst: it is not sent yet
+        address_done, data_done = Signal(), Signal()  # ... it has been sent with this cycle
+        may_open = Signal()  # a burst is there, none is open and the limit allows one more; found a cycle ahead
         sent = Signal(range(c.burst_beats + 1))
         begun, last = Signal(), Signal()  # a beat has been sent; the next one is the burst's last
-        wanted, full = Signal(), Signal()
+        wanted, full, next_full = Signal(), Signal(), Signal()
         m.submodules.responses = responses = Queue(1 + len(self.note), c.outstanding)
         m.d.comb += [
             wanted.eq(self.active & ~opened & self.beat_valid),
-            opening.eq(wanted & ~full & ~self.halt),
+            opening.eq(may_open & self.beat_valid & ~self.halt),
             present.eq(opened | opening),
-            self.awvalid.eq(present & ~address_sent),
+            self.awvalid.eq(address_due | opening),
             self.awaddr.eq(self.address << (DRAM_ADDRESS_BITS - len(self.address))),
             self.awlen.eq(self.length),
-            self.wvalid.eq(present & ~data_sent & self.beat_valid),
+            self.wvalid.eq((data_due | (may_open & ~self.halt)) & self.beat_valid),
             self.wdata.eq(self.beat),
             self.wlast.eq(Mux(begun, last, self.single)),
             self.beat_sent.eq(self.wvalid & self.wready),
-            burst_done.eq(present & (address_sent | self.awready) & (data_sent | (self.beat_sent & self.wlast))),
+            address_done.eq(address_sent | (self.awvalid & self.awready)),
+            data_done.eq(data_sent | (self.beat_sent & self.wlast)),
+            burst_done.eq(address_done & data_done),
             self.step.eq(burst_done),
             responses.write.eq(opening),
             responses.write_data[0].eq(self.final),
@@ -72,19 +78,20 @@ class WriteChannel(Elaboratable):
             responses.pop.eq(self.bvalid),
             self.error.eq(self.bvalid & self.bresp[1]),
             self.limited.eq(wanted & full),
+            next_full.eq(Mux(opening != self.bvalid, opening & (flying == c.outstanding - 1), full)),
             self.quiet.eq(~opened & (flying == 0)),
         ]
         m.d.sync += [
             opened.eq(present & ~burst_done),
-            address_sent.eq(present & ~burst_done & (address_sent | self.awready)),
-            data_sent.eq(present & ~burst_done & (data_sent | (self.beat_sent & self.wlast))),
+            address_sent.eq(address_done & ~data_done), address_due.eq(present & ~address_done),
+            data_sent.eq(data_done & ~address_done), data_due.eq(present & ~data_done),
+            may_open.eq(~next_full & Mux(burst_done, self.behind, ~present & (self.active | self.behind))),
+            full.eq(next_full),
             self.retire.eq(self.bvalid & responses.head[0]),
             self.retire_note.eq(responses.head[1:]),
-        ]
+        ]  # fmt: skip
         with m.If(opening != self.bvalid):
-            m.d.sync += [
-                flying.eq(flying + Mux(opening, 1, -1)), full.eq(opening & (flying == c.outstanding - 1)),
-            ]  # fmt: skip
+            m.d.sync += flying.eq(flying + Mux(opening, 1, -1))
         with m.If(self.beat_sent):
             m.d.sync += [
                 sent.eq(Mux(self.wlast, 0, sent + 1)), begun.eq(~self.wlast), last.eq(sent + 1 == self.length),

@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w", "last == |valid fell",
         "write_channel", "WriteChannel", ("store",),
-        "self.awvalid.eq(present & ~address_sent)", "self.awvalid.eq(present & ~address_sent & self.wready)",
+        "self.awvalid.eq(address_due | opening)", "self.awvalid.eq((address_due | opening) & self.wready)",
     ),
     Mutant(
         "a fault does not wait for bursts under way", "bench_axi", "an_error_response", "in flight after the end",
@@ -145,19 +145,19 @@ MUTANTS = (
         "nothing is outside its segment", "bench_faults", "a_fault_names_its_instruction/code=SEGMENT",
         "assert .outcome.fault",
         "bursts", "ExtentCheck", ("load", "store"),
-        "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(0)",
+        "self.outside.eq(end > limit)", "self.outside.eq(0)",
     ),
     Mutant(
         "a tile may end a beat behind its segment", "bench_faults", "a_segment_ends_with_its_last_beat",
         "assert .outcome.fault",
         "bursts", "ExtentCheck", ("load", "store"),
-        "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(end > Array(self.limits)[segment] + 1)",
+        "self.outside.eq(end > limit)", "self.outside.eq(end > limit + 1)",
     ),
     Mutant(
         "a segment's last beat is out of reach", "bench_faults", "a_segment_ends_with_its_last_beat",
         "assert outcome.fault is None",
         "bursts", "ExtentCheck", ("load", "store"),
-        "self.outside.eq(end > Array(self.limits)[segment])", "self.outside.eq(end >= Array(self.limits)[segment])",
+        "self.outside.eq(end > limit)", "self.outside.eq(end >= limit)",
     ),
     Mutant(
         "abort is ignored", "bench_faults", "a_hang_ends_by_abort", "bench.finish",

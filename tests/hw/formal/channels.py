@@ -31,6 +31,7 @@ def watch(proof: Proof, queue: OpenQueue, write: Signal, data: Signal, pop: Sign
     ring, place = queue.ring, Array([k % depth for k in range(2 * depth)])
     m.d.comb += [
         Assert(queue.valid == (queue.count != 0)),
+        Assert(queue.stored == (queue.count > 1)),
         Assert(ring.read_address < depth),
         Assert(ring.write_address == place[ring.read_address + Mux(queue.count == 0, 0, queue.count - 1)]),
     ]
@@ -117,6 +118,7 @@ def write_channel_proof(
     limit = config.outstanding
     inputs = (
         "active",
+        "behind",
         "address",
         "length",
         "single",
@@ -146,6 +148,9 @@ def write_channel_proof(
             Assume(~keeps_burst | (free["active"] & same_burst)),
             Assume(~keeps_beat | (free["beat_valid"] & unchanged["beat"])),
         ]
+    # what the queue of bursts promises
+    comes = Mux(channel.step, free["behind"], free["active"] | free["behind"])
+    m.d.comb += Assume(free["active"] == proof.before(comes, "came"))
     m.d.comb += [Assume(free["length"] < config.burst_beats), Assume(free["single"] == (free["length"] == 0))]
     unanswered = Signal(range(limit + 2))  # bursts whose data is complete
     m.d.sync += unanswered.eq(unanswered + data_done - free["bvalid"])
@@ -215,8 +220,11 @@ def write_channel_proof(
         Assert(inside["full"] == (sent == limit)),
         Assert(inside["begun"] == (inside["sent"] != 0)),
         Assert(~inside["begun"] | (inside["last"] == (inside["sent"] == free["length"]))),
+        Assert(inside["may_open"] == (free["active"] & ~inside["opened"] & ~inside["full"])),
         Assert(inside["data_sent"] == complete),
+        Assert(inside["data_due"] == (inside["opened"] & ~complete)),
         Assert(inside["address_sent"] == addresses),
+        Assert(inside["address_due"] == (inside["opened"] & ~inside["address_sent"])),
         Assert(~inside["opened"] | (free["active"] & keeps_burst)),
         Assert(inside["opened"] | ((addresses == 0) & (beats == 0) & ~complete)),
         Assert(~(inside["address_sent"] & inside["data_sent"])),

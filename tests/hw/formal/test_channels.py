@@ -55,18 +55,25 @@ def test_the_write_channel_keeps_the_rules(
 @pytest.mark.parametrize(
     "change",
     [
-        (" & ~address_sent", ""),  # the address is shown again
+        ("awvalid.eq(address_due | opening)", "awvalid.eq(present)"),  # the address is shown again
+        ("address_due.eq(present & ~address_done)", "address_due.eq(present & ~burst_done)"),
+        ("address_due.eq(present & ~address_done)", "address_due.eq(0)"),
+        ("data_due.eq(present & ~data_done)", "data_due.eq(present & ~burst_done)"),
+        ("data_due.eq(present & ~data_done)", "data_due.eq(0)"),
         ("last.eq(sent + 1 == self.length)", "last.eq(sent == self.length)"),
         ("Mux(begun, last, self.single)", "last"),  # of the burst before
         ("Mux(begun, last, self.single)", "Mux(begun, last, 0)"),
         ("Mux(begun, last, self.single)", "Mux(begun, 0, self.single)"),
-        ("present & ~data_sent & self.beat_valid", "present & self.beat_valid"),  # beats of the next burst
-        ("present & ~data_sent & self.beat_valid", "present & ~data_sent"),
-        ("wanted & ~full & ~self.halt", "wanted & ~self.halt"),
-        ("full.eq(opening & (flying == c.outstanding - 1))", "full.eq(opening & (flying == c.outstanding))"),
-        ("full.eq(opening & (flying == c.outstanding - 1))", "full.eq(flying == c.outstanding - 1)"),
-        (" & ~self.halt", ""),
-        ("present & (address_sent | self.awready) &", "present &"),  # a burst without an address
+        ("(data_due | (may_open & ~self.halt))", "present"),  # beats of the next burst
+        ("(data_due | (may_open & ~self.halt)) & self.beat_valid", "data_due | (may_open & ~self.halt)"),
+        ("may_open.eq(~next_full & ", "may_open.eq("),
+        ("Mux(burst_done, self.behind,", "Mux(burst_done, 1,"),
+        ("~present & (self.active | self.behind)", "self.active | self.behind"),
+        ("opening & (flying == c.outstanding - 1), full)", "opening & (flying == c.outstanding), full)"),
+        ("opening & (flying == c.outstanding - 1), full)", "flying == c.outstanding - 1, full)"),
+        ("self.beat_valid & ~self.halt)", "self.beat_valid)"),
+        ("may_open & ~self.halt))", "may_open))"),
+        ("burst_done.eq(address_done & data_done)", "burst_done.eq(data_done)"),  # a burst without an address
         ("flying.eq(flying + Mux(opening, 1, -1))", "flying.eq(flying + 1)"),
         ("self.retire.eq(self.bvalid & responses.head[0])", "self.retire.eq(responses.head[0])"),
         ("self.retire.eq(self.bvalid & responses.head[0])", "self.retire.eq(self.bvalid)"),

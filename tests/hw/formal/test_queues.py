@@ -52,6 +52,7 @@ def queue_proof(depth: int, legal: bool = True) -> Proof:
         Assert(count <= depth),
         Assert(queue.valid == (count != 0)),
         Assert(queue.full == (count == depth)),
+        Assert(queue.stored == (count > 1)),
         Assert(ring.read_address < depth),
         Assert(ring.write_address == position[ring.read_address + Mux(count == 0, 0, count - 1)]),
     ]
