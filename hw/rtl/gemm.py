@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.hw.rtl.array import MultiplierArray
-from tilewright.hw.rtl.functions import wire
+from tilewright.hw.rtl.functions import add, wire
 from tilewright.hw.rtl.layout import uop_view, view, widest_format
 from tilewright.hw.rtl.memory import ReadPort, WritePort
 from tilewright.hw.rtl.retire import RetireLine
@@ -90,17 +90,20 @@ class Gemm(Elaboratable):
         dst_3, wgt_3 = Signal(sizes["dst"], reset_less=True), Signal(sizes["wgt"], reset_less=True)
         src_3 = Signal(sizes["src"], reset_less=True)
         base_3, size_3 = Signal.like(wrap_base, reset_less=True), Signal.like(wrap_size, reset_less=True)
+        less_3 = Signal.like(wrap_base, reset_less=True)  # base less the size of what wraps
+        n = len(wrap_base)
         m.d.sync += [
             valid_3.eq(valid_2), emit_3.eq(emits_2), pair_3.eq(emits_2 & pair_2 if c.dsp_packing else 0),
             first_3.eq(first_2),
             window_3.eq(window_2), twin_3.eq(twin_2), accumulate_3.eq(uop.accumulate), dst_3.eq(uop.dst + terms["dst"]),
             src_3.eq(uop.src + terms["src"]), wgt_3.eq(uop.wgt + terms["wgt"]), Cat(base_3, size_3).eq(shape_2[:-3]),
+            less_3.eq(shape_2[:n] - shape_2[n : 2 * n] - 1),
         ]  # fmt: skip
 
         # stage 4: wrap; the act read. The second result of a pair takes the slot behind, in which nothing else emits.
         # From here on lists are indexed by stage - 4
         src_4 = Signal(act_bits(c), reset_less=True)
-        m.d.sync += src_4.eq(src_3 + Mux(src_3 > size_3, base_3 - size_3 - 1, base_3))
+        m.d.sync += src_4.eq(add(src_3[: len(src_4)], Mux(src_3 > size_3, less_3, base_3)))
         write_stage = 12 - 4
         valid = delay(m, self._next(m, valid_3, "valid_4", True), 3, "valid_from_4", reset=True)
         pair = delay(m, self._next(m, pair_3, "pair_4", True), 3, "pair_from_4", reset=True)

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
 
 from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck
+from tilewright.hw.rtl.functions import add
 from tilewright.hw.rtl.layout import view, widest_format
 from tilewright.hw.rtl.queue import Queue
 from tilewright.hw.rtl.write_channel import WriteChannel
@@ -163,8 +164,13 @@ class Store(Elaboratable):
             m.d.sync += [
                 walking.eq(is_store), base.eq(fields.wrap_base),
                 wrapped_base.eq(fields.wrap_base - fields.wrap_size - 1),
+                # both sums in forms that stay two, and the choice behind them
                 self.read_address.eq(
-                    first + Mux(first > fields.wrap_size, fields.wrap_base - fields.wrap_size - 1, fields.wrap_base)
+                    Mux(
+                        first > fields.wrap_size,
+                        first + fields.wrap_base + ~fields.wrap_size,
+                        add(first, fields.wrap_base),
+                    )
                 ),
                 row_step.eq(fields.sram_row), col_step.eq(fields.sram_col),
                 col_bound.eq(fields.wrap_size - fields.sram_col), row_bound.eq(fields.wrap_size - fields.sram_row),
