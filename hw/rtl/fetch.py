@@ -65,7 +65,6 @@ class Fetch(Elaboratable):
         tail, full_left = left[:shift], left[shift:]
         m.d.comb += [
             length.eq(Mux(more, longest, tail)),
-            after.eq(Mux(several, longest, Mux(more, tail, 0))),
             freed.eq((phase + per_word) // per_beat),
             self.request.eq(some & ~spare[-1] & ~self.stop),
             self.request_length.eq(length - 1),
@@ -86,6 +85,7 @@ class Fetch(Elaboratable):
         with m.If(self.granted):
             m.d.sync += [
                 left.eq(Mux(more, left - longest, 0)), several.eq(several & (full_left != 2)), more.eq(several),
+                after.eq(Mux(several & (full_left != 2), longest, Mux(several, tail, 0))),
                 some.eq(several | (more & (tail != 0))),
                 self.request_address.eq(self.request_address + longest),
             ]  # fmt: skip
@@ -131,15 +131,16 @@ class Fetch(Elaboratable):
             m.d.sync += last.eq(last + per_beat)
         beats = self.program_beats
         # found ahead, as ``program_beats`` stands since before ``start``: room beyond the first burst's, what there is
-        room, found = Signal.like(spare), Signal(3)
+        room, found, following = Signal.like(spare), Signal(3), Signal.like(after)
         two, one = beats[shift + 1 :].any(), beats[shift:].any()
         m.d.sync += [
             room.eq(Mux(one, c.fetch_beats - longest, c.fetch_beats - beats[:shift])),
             found.eq(Cat(two, one, beats.any())),
+            following.eq(Mux(two, longest, Mux(one, beats[:shift], 0))),
         ]
         with m.If(self.start):
             m.d.sync += [
-                left.eq(beats), Cat(several, more, some).eq(found), spare.eq(room),
+                left.eq(beats), Cat(several, more, some).eq(found), spare.eq(room), after.eq(following),
                 self.request_address.eq(self.program_address >> self.beat_shift),
                 first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0),
             ]  # fmt: skip

@@ -70,7 +70,8 @@ class WriteChannel(Elaboratable):
             self.beat_sent.eq(self.wvalid & self.wready),
             address_done.eq(address_sent | (self.awvalid & self.awready)),
             data_done.eq(data_sent | (self.beat_sent & self.wlast)),
-            burst_done.eq(address_done & data_done),
+            # data that is sent belongs to a burst that is open, so that its address is due or sent
+            burst_done.eq((address_sent | self.awready) & data_done),
             self.step.eq(burst_done),
             responses.write.eq(opening),
             responses.write_data[0].eq(self.final),

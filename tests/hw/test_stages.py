@@ -103,8 +103,6 @@ STAGES = (
           "self.write & (self.count == self.depth - 1)", "self.write & (self.count == self.depth)", "dispatch"),
     stage("a queue of commands forgets what is behind its head", "queue", "Queue",
           "Mux(self.write, self.valid, self.count > 2)", "self.write & self.valid", "dispatch"),
-    stage("what does not decode goes on", "dispatch", "Dispatch",
-          "sound.eq(~is_illegal(self.word, self.config))", "sound.eq(1)"),
     stage("the segment's limit is that of the instruction behind", "bursts", "ExtentCheck",
           "self.outside.eq(end > limit)", "self.outside.eq(end > Array(self.limits)[f.segment])", "load"),
     stage("the segment's base is that of the instruction behind", "bursts", "ExtentCheck",

@@ -148,6 +148,11 @@ MUTANTS = (
         "self.outside.eq(end > limit)", "self.outside.eq(0)",
     ),
     Mutant(
+        "what does not decode goes on", "bench_faults", "a_fault_names_its_instruction/code=ILLEGAL", ".",
+        "dispatch", "Dispatch", ("top",),
+        "sound.eq(~is_illegal(self.word, self.config))", "sound.eq(1)",
+    ),
+    Mutant(
         "a tile may end a beat behind its segment", "bench_faults", "a_segment_ends_with_its_last_beat",
         "assert .outcome.fault",
         "bursts", "ExtentCheck", ("load", "store"),

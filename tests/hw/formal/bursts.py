@@ -143,6 +143,8 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     with m.If(start):
         m.d.sync += [at.eq(base >> bits_for(config.beat_bytes)), left.eq(beats)]
     m.d.comb += [Assert(inside["left"] == left), Assert((left == 0) | (at & (config.burst_beats - 1) == 0))]
+    longest, next_left = config.burst_beats, Mux(left >= config.burst_beats, left - config.burst_beats, 0)
+    m.d.comb += Assert(inside["after"] == Mux(next_left >= longest, longest, next_left))
     for flag, beats_left in (("several", 2 * config.burst_beats), ("more", config.burst_beats), ("some", 1)):
         m.d.comb += Assert(inside[flag] == (left >= beats_left))
     with m.If(unit.request):
