@@ -50,9 +50,11 @@ class WriteChannel(Elaboratable):
         flying = Signal(range(c.outstanding + 1))
         opened, opening, present = Signal(), Signal(), Signal()
         address_sent, data_sent, burst_done = Signal(), Signal(), Signal()
-        address_due, data_due = Signal(), Signal()  # of the open burst: it is not sent yet
+        address_due = Signal()  # of the open burst: it is not sent yet
+        may_send = Signal()  # a beat, if one is there: of the open burst, or of the one that may be opened
         address_done, data_done = Signal(), Signal()  # ... it has been sent with this cycle
-        may_open = Signal()  # a burst is there, none is open and the limit allows one more; found a cycle ahead
+        # a burst is there, none is open and the limit allows one more; found a cycle ahead
+        may_open, next_may_open = Signal(), Signal()
         sent = Signal(range(c.burst_beats + 1))
         begun, last = Signal(), Signal()  # a beat has been sent; the next one is the burst's last
         wanted, full, next_full = Signal(), Signal(), Signal()
@@ -64,7 +66,7 @@ class WriteChannel(Elaboratable):
             self.awvalid.eq(address_due | opening),
             self.awaddr.eq(self.address << (DRAM_ADDRESS_BITS - len(self.address))),
             self.awlen.eq(self.length),
-            self.wvalid.eq((data_due | (may_open & ~self.halt)) & self.beat_valid),
+            self.wvalid.eq(may_send & self.beat_valid & (opened | ~self.halt)),
             self.wdata.eq(self.beat),
             self.wlast.eq(Mux(begun, last, self.single)),
             self.beat_sent.eq(self.wvalid & self.wready),
@@ -79,15 +81,15 @@ class WriteChannel(Elaboratable):
             responses.pop.eq(self.bvalid),
             self.error.eq(self.bvalid & self.bresp[1]),
             self.limited.eq(wanted & full),
+            next_may_open.eq(~next_full & Mux(burst_done, self.behind, ~present & (self.active | self.behind))),
             next_full.eq(Mux(opening != self.bvalid, opening & (flying == c.outstanding - 1), full)),
             self.quiet.eq(~opened & (flying == 0)),
         ]
         m.d.sync += [
             opened.eq(present & ~burst_done),
             address_sent.eq(address_done & ~data_done), address_due.eq(present & ~address_done),
-            data_sent.eq(data_done & ~address_done), data_due.eq(present & ~data_done),
-            may_open.eq(~next_full & Mux(burst_done, self.behind, ~present & (self.active | self.behind))),
-            full.eq(next_full),
+            data_sent.eq(data_done & ~address_done), full.eq(next_full),
+            may_open.eq(next_may_open), may_send.eq(next_may_open | (present & ~data_done)),
             self.retire.eq(self.bvalid & responses.head[0]),
             self.retire_note.eq(responses.head[1:]),
         ]  # fmt: skip

@@ -222,7 +222,7 @@ def write_channel_proof(
         Assert(~inside["begun"] | (inside["last"] == (inside["sent"] == free["length"]))),
         Assert(inside["may_open"] == (free["active"] & ~inside["opened"] & ~inside["full"])),
         Assert(inside["data_sent"] == complete),
-        Assert(inside["data_due"] == (inside["opened"] & ~complete)),
+        Assert(inside["may_send"] == (inside["may_open"] | (inside["opened"] & ~complete))),
         Assert(inside["address_sent"] == addresses),
         Assert(inside["address_due"] == (inside["opened"] & ~inside["address_sent"])),
         Assert(~inside["opened"] | (free["active"] & keeps_burst)),

@@ -58,21 +58,22 @@ def test_the_write_channel_keeps_the_rules(
         ("awvalid.eq(address_due | opening)", "awvalid.eq(present)"),  # the address is shown again
         ("address_due.eq(present & ~address_done)", "address_due.eq(present & ~burst_done)"),
         ("address_due.eq(present & ~address_done)", "address_due.eq(0)"),
-        ("data_due.eq(present & ~data_done)", "data_due.eq(present & ~burst_done)"),
-        ("data_due.eq(present & ~data_done)", "data_due.eq(0)"),
+        ("may_send.eq(next_may_open | (present & ~data_done))", "may_send.eq(next_may_open | (present & ~burst_done))"),
+        ("may_send.eq(next_may_open | (present & ~data_done))", "may_send.eq(next_may_open)"),
+        ("may_send.eq(next_may_open | ", "may_send.eq("),
         ("last.eq(sent + 1 == self.length)", "last.eq(sent == self.length)"),
         ("Mux(begun, last, self.single)", "last"),  # of the burst before
         ("Mux(begun, last, self.single)", "Mux(begun, last, 0)"),
         ("Mux(begun, last, self.single)", "Mux(begun, 0, self.single)"),
-        ("(data_due | (may_open & ~self.halt))", "present"),  # beats of the next burst
-        ("(data_due | (may_open & ~self.halt)) & self.beat_valid", "data_due | (may_open & ~self.halt)"),
-        ("may_open.eq(~next_full & ", "may_open.eq("),
+        ("may_send & self.beat_valid", "present & self.beat_valid"),  # beats of the next burst
+        ("may_send & self.beat_valid", "may_send"),
+        ("next_may_open.eq(~next_full & ", "next_may_open.eq("),
         ("Mux(burst_done, self.behind,", "Mux(burst_done, 1,"),
         ("~present & (self.active | self.behind)", "self.active | self.behind"),
         ("opening & (flying == c.outstanding - 1), full)", "opening & (flying == c.outstanding), full)"),
         ("opening & (flying == c.outstanding - 1), full)", "flying == c.outstanding - 1, full)"),
         ("self.beat_valid & ~self.halt)", "self.beat_valid)"),
-        ("may_open & ~self.halt))", "may_open))"),
+        ("(opened | ~self.halt)", "1"),
         ("(address_sent | self.awready) & data_done", "data_done"),  # a burst without an address
         ("flying.eq(flying + Mux(opening, 1, -1))", "flying.eq(flying + 1)"),
         ("self.retire.eq(self.bvalid & responses.head[0])", "self.retire.eq(responses.head[0])"),
