@@ -54,7 +54,8 @@ class WriteChannel(Elaboratable):
         may_send = Signal()  # a beat, if one is there: of the open burst, or of the one that may be opened
         address_done, data_done = Signal(), Signal()  # ... it has been sent with this cycle
         # a burst is there, none is open and the limit allows one more; found a cycle ahead
-        may_open, next_may_open = Signal(), Signal()
+        may_open, next_may_open, next_may_send = Signal(), Signal(), Signal()
+        follows, another = Signal(), Signal()  # a burst behind one that ends; any at all
         sent = Signal(range(c.burst_beats + 1))
         begun, last = Signal(), Signal()  # a beat has been sent; the next one is the burst's last
         wanted, full, next_full = Signal(), Signal(), Signal()
@@ -81,7 +82,11 @@ class WriteChannel(Elaboratable):
             responses.pop.eq(self.bvalid),
             self.error.eq(self.bvalid & self.bresp[1]),
             self.limited.eq(wanted & full),
-            next_may_open.eq(~next_full & Mux(burst_done, self.behind, ~present & (self.active | self.behind))),
+            # the end of the data comes last of all
+            next_may_open.eq(~next_full & Mux(data_done, follows, ~present & another)),
+            next_may_send.eq(Mux(data_done, ~next_full & follows, present | (~next_full & another))),
+            follows.eq((address_sent | self.awready) & self.behind),
+            another.eq(self.active | self.behind),
             next_full.eq(Mux(opening != self.bvalid, opening & (flying == c.outstanding - 1), full)),
             self.quiet.eq(~opened & (flying == 0)),
         ]
@@ -89,7 +94,7 @@ class WriteChannel(Elaboratable):
             opened.eq(present & ~burst_done),
             address_sent.eq(address_done & ~data_done), address_due.eq(present & ~address_done),
             data_sent.eq(data_done & ~address_done), full.eq(next_full),
-            may_open.eq(next_may_open), may_send.eq(next_may_open | (present & ~data_done)),
+            may_open.eq(next_may_open), may_send.eq(next_may_send),
             self.retire.eq(self.bvalid & responses.head[0]),
             self.retire_note.eq(responses.head[1:]),
         ]  # fmt: skip

@@ -58,9 +58,9 @@ def test_the_write_channel_keeps_the_rules(
         ("awvalid.eq(address_due | opening)", "awvalid.eq(present)"),  # the address is shown again
         ("address_due.eq(present & ~address_done)", "address_due.eq(present & ~burst_done)"),
         ("address_due.eq(present & ~address_done)", "address_due.eq(0)"),
-        ("may_send.eq(next_may_open | (present & ~data_done))", "may_send.eq(next_may_open | (present & ~burst_done))"),
-        ("may_send.eq(next_may_open | (present & ~data_done))", "may_send.eq(next_may_open)"),
-        ("may_send.eq(next_may_open | ", "may_send.eq("),
+        ("Mux(data_done, ~next_full & follows, present |", "Mux(burst_done, ~next_full & follows, present |"),
+        ("present | (~next_full & another)", "(~next_full & another)"),
+        ("~next_full & follows, present", "0, present"),
         ("last.eq(sent + 1 == self.length)", "last.eq(sent == self.length)"),
         ("Mux(begun, last, self.single)", "last"),  # of the burst before
         ("Mux(begun, last, self.single)", "Mux(begun, last, 0)"),
@@ -68,8 +68,9 @@ def test_the_write_channel_keeps_the_rules(
         ("may_send & self.beat_valid", "present & self.beat_valid"),  # beats of the next burst
         ("may_send & self.beat_valid", "may_send"),
         ("next_may_open.eq(~next_full & ", "next_may_open.eq("),
-        ("Mux(burst_done, self.behind,", "Mux(burst_done, 1,"),
-        ("~present & (self.active | self.behind)", "self.active | self.behind"),
+        ("follows, ~present & another", "1, ~present & another"),
+        ("follows, ~present & another", "follows, another"),
+        ("follows.eq((address_sent | self.awready) & ", "follows.eq("),
         ("opening & (flying == c.outstanding - 1), full)", "opening & (flying == c.outstanding), full)"),
         ("opening & (flying == c.outstanding - 1), full)", "flying == c.outstanding - 1, full)"),
         ("self.beat_valid & ~self.halt)", "self.beat_valid)"),
