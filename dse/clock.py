@@ -52,12 +52,13 @@ class ClockError(TilewrightError):
 
 def paths(config: Config, family: str) -> list[Path]:
     """The candidates for the longest path of a Config in a family."""
-    carry = Counter(carry_in=1, carry_chain=1, carry_out=1)
     found = [
-        Path("LOAD: a beat to the first slot of the next tile", Counter(ff_cq=1, lut=8, ff_control_su=1), 9),
-        Path("control: abort to STORE's burst registers", Counter(ff_cq=1, lut=8, ff_su=1), 9),
-        Path("LOAD: extent check", carry + Counter(dsp_m_cq=1, lut=4, ff_su=1), 6),
+        Path("LOAD: the tile behind to its end", Counter(ff_cq=1, lutram_read=1, lut=6, ff_su=1), 8),
+        Path("issue: what is below a fault", Counter(ff_cq=1, lut=6, carry_in=1, carry_chain=1, ff_su=1), 8),
+        Path("ALU: rounding mode to the multiplier's sum", Counter(srl_cq=1, lut=3, carry_in=1, dsp_add=1), 5),
     ]
+    if family == "xcup":  # kept designs of this family are mapped with one level more
+        found.append(Path("control: abort to STORE's burst registers", Counter(ff_cq=1, lut=8, ff_su=1), 9))
     if config.dsp_packing:
         # two weights become one operand: sums of one bit more than a weight, four to a carry cell
         blocks = -(-(config.weight_bits + 1) // 4)

@@ -78,19 +78,19 @@ class Store(Elaboratable):
         ]  # fmt: skip
         # ``ready`` and ``drained`` are found a cycle ahead: issue hangs on them. A tile that has been set up goes on as
         # bursts, or as the fault that the cycle after it takes
-        m.d.sync += [
-            self.ready.eq(
+        m.d.sync += self.drained.eq(
+            ~(self.issue | bursts.setup | bursts.active | ahead.valid | (waiting & ~wait_end)) & channel.quiet
+        )
+        with m.If(self.ready):
+            m.d.sync += self.ready.eq(~self.issue | (~is_store & (wait.cycles == 0)))
+        with m.Else():
+            m.d.sync += self.ready.eq(
                 ~(bursts.setup | bursts.active | ahead.stored) & (~ahead.valid | channel.step)
                 & (~waiting | wait_end | (wait_left == 1))
-            ),
-            self.drained.eq(
-                ~(self.issue | bursts.setup | bursts.active | ahead.valid | (waiting & ~wait_end)) & channel.quiet
-            ),
-        ]  # fmt: skip
+            )  # fmt: skip
         with m.If(wait_done):
             m.d.sync += waiting.eq(0)
         with m.If(self.issue):
-            m.d.sync += self.ready.eq(~is_store & (wait.cycles == 0))
             m.d.sync += [
                 tile_note.eq(note), waiting.eq(~is_store), wait_left.eq(wait.cycles), wait_end.eq(wait.cycles == 0),
             ]  # fmt: skip
