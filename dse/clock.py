@@ -57,8 +57,9 @@ def paths(config: Config, family: str) -> list[Path]:
         Path("issue: what is below a fault", Counter(ff_cq=1, lut=6, carry_in=1, carry_chain=1, ff_su=1), 8),
         Path("ALU: rounding mode to the multiplier's sum", Counter(srl_cq=1, lut=3, carry_in=1, dsp_add=1), 5),
     ]
-    if family == "xcup":  # kept designs of this family are mapped with one level more
-        found.append(Path("control: abort to STORE's burst registers", Counter(ff_cq=1, lut=8, ff_su=1), 9))
+    if family == "xc7" and config.act_unit_bytes > config.beat_bytes:  # a tile's beats are of its units and their parts
+        extent = Counter(ff_cq=1, lut=5, carry_in=1, carry_chain=5, carry_out=1, dsp_su=1)
+        found.append(Path("LOAD: beats of a tile to its extent", extent, 7))
     if config.dsp_packing:
         # two weights become one operand: sums of one bit more than a weight, four to a carry cell
         blocks = -(-(config.weight_bits + 1) // 4)

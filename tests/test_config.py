@@ -202,7 +202,7 @@ def test_presets_are_the_named_ones() -> None:
     assert default == Config().replace(axi_ports=2)
     assert (default.batch, default.block_in, default.block_out, default.weight_bits) == (1, 16, 16, 8)
     assert (default.act_bytes, default.wgt_bytes, default.acc_bytes) == (64 * KIB, 256 * KIB, 128 * KIB)
-    assert (default.axi_bits, default.clock_mhz, default.dram_latency) == (64, 95, 32)
+    assert (default.axi_bits, default.clock_mhz, default.dram_latency) == (64, 100, 32)
 
 
 def test_configs_are_frozen() -> None:

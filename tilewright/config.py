@@ -76,7 +76,7 @@ class Config:
     )  # fmt: skip
     # A clock that synthesis finds must not change the hardware it was found for: neither cycles nor Verilog hold it.
     clock_mhz: int = declared(
-        95, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False, cosmetic=True
+        100, "clock of the accelerator and its memory port", "MHz", 1, 1000, power_of_two=False, cosmetic=True
     )
     queue_depth: int = declared(32, "length of an engine's command queue", "instructions", 2, 256)
     token_depth: int = declared(
@@ -328,18 +328,18 @@ def _presets() -> dict[str, Config]:
     base = Config()
     zynq = base.replace(axi_ports=2)  # two of the four HP ports, for 21 LUTs
     mpsoc = base.replace(
-        axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=86
+        axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=106
     )
     return {
         "pynq-z2": zynq,
         "pynq-z1": zynq.replace(name="pynq-z1", board="pynq-z1"),
-        "ultra96": mpsoc.replace(name="ultra96", board="ultra96", clock_mhz=96),
+        "ultra96": mpsoc.replace(name="ultra96", board="ultra96"),
         "zcu104": mpsoc.replace(
             name="zcu104", board="zcu104", block_in=32, block_out=32,
             act_bytes=256 * KIB, wgt_bytes=512 * KIB, acc_bytes=256 * KIB,
         ),
         "kv260": mpsoc.replace(
-            name="kv260", board="kv260", block_in=16, block_out=32,
+            name="kv260", board="kv260", block_in=16, block_out=32, clock_mhz=96,
             # two banks: four of 1,024 bits each would take 30 of the part's 144 block RAMs more, for 0 to 4 % fewer
             act_bytes=128 * KIB, wgt_bytes=256 * KIB, acc_bytes=128 * KIB, acc_banks=2,
             # no network measured needs the 16 KiB of others, which would take three block RAMs more than there are
@@ -355,7 +355,7 @@ def _presets() -> dict[str, Config]:
             wgt_bytes=64 * KIB, acc_bytes=64 * KIB, dsp_packing=False,
         ),
         # 322 DSP slices: more than any XC7Z020 has, so it names no board
-        "vta-256": base.replace(name="vta-256", board="", dsp_packing=False, act_banks=8),
+        "vta-256": base.replace(name="vta-256", board="", dsp_packing=False, act_banks=8, clock_mhz=97),
     }  # fmt: skip
 
 
