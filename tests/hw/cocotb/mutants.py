@@ -132,7 +132,7 @@ MUTANTS = (
         "reach.eq(place + row_size)", "reach.eq(row_size)",
     ),
     Mutant(
-        "a write address is withdrawn", "bench_axi", "back_pressure_on_one_channel/channel=w", "last == |valid fell",
+        "a write address is withdrawn", "bench_axi", "random_latency_and_pauses_everywhere/chance=0.5", "valid fell",
         "write_channel", "WriteChannel", ("store",),
         "self.awvalid.eq(address_due | opening)", "self.awvalid.eq((address_due | opening) & self.wready)",
     ),
