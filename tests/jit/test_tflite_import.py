@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.jit.tflite_models import NONE, RELU, RELU6, SAME, VALID, TfliteBuilder, litert
 from tilewright.jit.importer import import_model
 from tilewright.jit.reference import evaluate
@@ -257,3 +258,22 @@ def test_two_outputs_of_which_one_is_also_read(tmp_path: Path) -> None:
     got = evaluate(model.graph, {model.inputs[0].name: value})
     for spec, wanted in zip(model.outputs, litert(path, [value]), strict=True):
         np.testing.assert_array_equal(got[spec.name], wanted)
+
+
+@pytest.mark.parametrize("given", [[1, 7, 7, 4, 0], [1, 7, 7, 4, 3], [1, 4]], ids=str)
+@pytest.mark.parametrize("stated", [[1, 7, 7, 0], [1, 7, 7, 4], [0], []], ids=str)
+@pytest.mark.parametrize("kind", ["QUANTIZE", "DEQUANTIZE", "ABS"])
+def test_a_result_has_the_shape_that_litert_finds(
+    kind: str, stated: list[int], given: list[int], tmp_path: Path
+) -> None:
+    """A file may state another shape of a result, and tensors without elements or axes."""
+    builder = TfliteBuilder()
+    real, stored = (None, 0, "float32"), (0.05, 3)
+    x = builder.tensor(given, *(real if kind == "QUANTIZE" else stored))
+    y = builder.op(kind, [x], builder.tensor(stated, *(real if kind == "DEQUANTIZE" else stored)))
+    path = builder.save(tmp_path / "model.tflite", [x], [y])
+    value = builder.rng.uniform(-100, 100, given).astype(builder.tensors[x]["dtype"])
+    got, _ = tw.compile(path, "tiny", cache=False).run(value)
+    wanted = litert(path, [value])[0]
+    np.testing.assert_array_equal(got, wanted)
+    assert got.shape == wanted.shape

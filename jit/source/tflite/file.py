@@ -91,11 +91,10 @@ class File:
         self._refuse_overwriting()
 
     def take_shapes(self, shapes: Mapping[int, tuple[int, ...]]) -> None:
-        """Shapes of what operators compute, as the interpreter finds them; what it does not know keeps the file's."""
+        """Shapes of what operators compute, as the interpreter finds them."""
         made = {t for op in self.operators for t in op.outputs}
         for index in made & shapes.keys():
-            if shapes[index] and all(d > 0 for d in shapes[index]):
-                self.tensors[index] = replace(self.tensors[index], shape=shapes[index])
+            self.tensors[index] = replace(self.tensors[index], shape=shapes[index])
 
     def _refuse_random(self) -> None:
         """Raise ModelError for operators that give other numbers each time; no two runs of such a model are equal."""

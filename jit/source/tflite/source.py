@@ -38,7 +38,10 @@ class TfliteSource(Source):
         super().__init__(path)
         self.file = File(path)
         try:
-            self.file.take_shapes(interpreters.litert_shapes(path.read_bytes(), str(path)))
+            prepared = interpreters.litert_shapes(path.read_bytes(), str(path))
+            # no axes, or one of none, may also say that it is not known before it runs
+            self._prepared = {t: shape for t, shape in prepared.items() if shape and all(d > 0 for d in shape)}
+            self.file.take_shapes(self._prepared)
             self._shapes = [self._tensor(i).shape for i in self.file.inputs]
             self.left_out = _other_signatures(self.file)
             self.batch = take_one_image(self.file)
@@ -229,7 +232,7 @@ class TfliteSource(Source):
         return FileTensor(tensor.name or f"tensor{tensor.index}", tensor.shape, tensor.dtype or "object", quantisation)
 
     def _run_shapes(self) -> dict[int, tuple[int, ...]]:
-        """Shapes that the file does not state, because an operator decides them when it runs: found by running."""
+        """Shapes that are known when it runs, because an operator decides them then: found by running."""
         made = [t for op in self.file.operators if op.index not in self.folded.operators for t in op.outputs]
         # what the file says behind a shape that is computed in it is a guess of its converter
         guessed = bool(self.folded.operators)
@@ -243,10 +246,8 @@ class TfliteSource(Source):
         return {t: value.shape for t, value in zip(unknown, values, strict=True)}
 
     def _is_known(self, index: int) -> bool:
-        shape = self._tensor(index).shape
         signature = self.file.model.subgraphs[0].tensors[index].shapeSignature
-        fixed = signature is None or all(int(d) >= 0 for d in list(signature)[1:])
-        return bool(shape) and all(d > 0 for d in shape) and fixed
+        return index in self._prepared and (signature is None or all(int(d) >= 0 for d in list(signature)[1:]))
 
 
 def _other_signatures(file: File) -> tuple[str, ...]:
