@@ -95,7 +95,10 @@ def softmax_by_table(
     places = 255 + np.asarray(x, np.int64) - x.max(axis=-1, keepdims=True)
     exponential = np.asarray(table, np.float32)[places]
     total = np.add.accumulate(exponential, axis=-1)[..., -1:]
-    share = np.rint(exponential * np.float32(factor) / total).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = np.rint(exponential * np.float32(factor) / total)
+    # what is beyond float32 becomes a byte of 0 where ONNX Runtime converts it on x86-64; other processors may differ
+    share = np.where(np.isfinite(share), share, 0).astype(np.int64)
     return (np.minimum(share + zero_point, 255) - 128).astype(np.int8)
 
 
