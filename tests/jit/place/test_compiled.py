@@ -45,12 +45,13 @@ def test_a_slow_cpu_leaves_the_greedy_placement(monkeypatch: pytest.MonkeyPatch)
     assert best.artifact.options["moved"] == greedy.artifact.options["moved"]
 
 
-@pytest.mark.parametrize("nanoseconds", [20_000, 10**9])
+@pytest.mark.parametrize("nanoseconds", [10_000, 10**9])
 @pytest.mark.parametrize("cores", [1, 2])
 def test_throughput_is_no_worse_than_greedy_and_the_integers_stay(
     monkeypatch: pytest.MonkeyPatch, cores: int, nanoseconds: int
 ) -> None:
-    # one port: with two the digits take less than the CPU's part, and there is nothing better than greedy to find
+    # one port and a CPU of 10 us: with two ports, or from 20 us on, two cores take less than the CPU's part, and
+    # there is nothing better than greedy to find
     one, times = CONFIG.replace(cores=cores, axi_ports=1), Fixed(nanoseconds)
     config = one.replace(dram_bandwidth=2 * one.beat_bytes)
     monkeypatch.setattr(placed, "HostTimes", lambda: times)
