@@ -6,9 +6,11 @@ Operators are placed (accelerator or host), and consecutive accelerator operator
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tilewright.config import Config
 from tilewright.isa.program import Program
@@ -20,9 +22,11 @@ from tilewright.jit.lower_bound import layer_macs
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
-from tilewright.jit.simplify import simplified
+from tilewright.jit.recurrent.program import is_recurrent
+from tilewright.jit.simplify import best_substitutions, simplified
 from tilewright.jit.split.steps import Split, cut_steps, graphs_of, join_steps
 from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
+from tilewright.jit.substitute import Substitution, Substitutions
 from tilewright.progress import Progress
 from tilewright.runtime.steps import (
     CastStep,
@@ -38,6 +42,10 @@ from tilewright.runtime.steps import (
     TensorSpec,
     TransposeStep,
 )
+from tilewright.sim import simulate_timing
+
+#: substitutions are compiled whose estimate is at most so many times that of the graph as it was
+WORTH = 0.998
 
 
 @dataclass
@@ -72,11 +80,12 @@ class CompiledGraph:
 @dataclass(frozen=True)
 class Options:
     """How to compile: ``keep_intermediates`` stores every operator's output; ``fast_host`` lets the interpreter use
-    kernels that may differ from its reference kernels by an LSB."""
+    kernels that may differ from its reference kernels by an LSB; ``substitutions``: None, those that pay."""
 
     keep_intermediates: bool = False
     fast_host: bool = False
     policies: tuple[Policy, ...] = POLICIES
+    substitutions: Substitutions | None = None
 
 
 Cut = Callable[[list[int], list[str], list[str]], tuple[bytes, str, bool]]
@@ -94,6 +103,7 @@ def compile_graph(
     remembered: dict[Hashable, ProvenProgram] | None = None,
     part_of: PartOf | None = None,
     split: Mapping[str, Split] | None = None,
+    substitutions: Substitutions | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a Config.
 
@@ -102,12 +112,13 @@ def compile_graph(
     state) of a stretch of :class:`~tilewright.jit.graph.Interpreted` operators. ``remembered`` keeps programs for
     further calls with graphs of the same file. ``part_of`` gives each operator's part: parts run in the order of their
     numbers, each as a stretch of its own; without it stretches are as large as dependencies allow. ``split``: stretches
-    that cores compute in pieces at the same time, by the name of their first operator.
+    that cores compute in pieces at the same time, by the name of their first operator. ``substitutions``: those to
+    make where they can be (:mod:`tilewright.jit.substitute`); without it each program gets those that make it faster.
     Raises :class:`NeedsHost` for operators of a model file that must be
     left to its interpreter, :class:`PlaceError` naming an operator that fits neither the accelerator nor a host step.
     """
     result = CompiledGraph(graph, config, [], [])
-    options = Options(keep_intermediates, fast_host, policies)
+    options = Options(keep_intermediates, fast_host, policies, substitutions)
     memory = {} if remembered is None else remembered
     for stage in _stages(graph, config, result, part_of):
         if stage.kind == "numpy":
@@ -300,7 +311,7 @@ def _programs(
         return [part]
     try:
         if _key(part) not in memory:
-            memory[_key(part)] = _reduced_program(part, config, options.policies, progress)
+            memory[_key(part)] = _fastest(part, config, options, progress)
         return [part]
     except FAILURES as error:
         if len(part.ops) == 1:
@@ -318,12 +329,48 @@ def _programs(
     ]
 
 
+def _fastest(part: Graph, config: Config, options: Options, progress: Progress | None) -> ProvenProgram:
+    """The part's program with the substitutions asked for, or of those estimated to pay and none the faster; where one
+    schedule alone is asked for, with none."""
+    compiled = partial(_reduced_program, part, config, options.policies, progress)
+    if options.substitutions is not None:
+        return compiled(options.substitutions)
+    plain, steps = compiled(()), promising(part, config) if options.policies == POLICIES else ()
+    if not steps:
+        return plain
+    try:
+        changed = compiled(steps)
+    except FAILURES as error:
+        return replace(plain, rejected=(*plain.rejected, described(error)))
+    return min(plain, changed, key=lambda made: simulate_timing(made.program).cycles)
+
+
+def promising(part: Graph, config: Config) -> Substitutions:
+    """The substitutions that are estimated to make a part's program faster, by as much as is worth compiling it."""
+    found = None if is_recurrent(part) else best_substitutions(part, config)
+    return found.steps if found is not None and found.cost <= WORTH * found.before else ()
+
+
+def paying(graph: Graph, config: Config) -> Substitutions:
+    """The substitutions that :func:`compile_graph` makes in a graph whose stretches are as large as can be."""
+    found: Substitutions = ()
+    for part in accelerator_graphs(graph, config):
+        if _moves_nothing(part) or not promising(part, config):
+            continue
+        with contextlib.suppress(*FAILURES):  # it becomes several programs, if any
+            kept = _fastest(part, config, Options(), None).program.meta["substitutions"]
+            found += tuple(Substitution(*names) for names in kept)
+    return found
+
+
 def _reduced_program(
-    part: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
+    part: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None, substitutions: Substitutions
 ) -> ProvenProgram:
     """The program of what the part's outputs need of it; its layers say what of each was dropped."""
-    small = simplified(part, config)
+    small = simplified(part, config, substitutions)
     best = best_program(small.graph, config, policies, progress)
+    here = {op.name for op in part.ops}
+    best.program.meta["substitutions"] = [list(made) for made in substitutions if made.operator in here]
     for layer, before, after in zip(best.program.meta["layers"], small.whole.ops, small.graph.ops, strict=True):
         saved = layer_macs(small.whole, before) - layer_macs(small.graph, after)
         layer |= {"macs_dropped": saved, "channels_dropped": small.dropped.get(before.name, {})}

@@ -15,6 +15,7 @@ from tilewright.jit.importer import ImportedModel, lower_source
 from tilewright.jit.source import Source
 from tilewright.jit.split.steps import Split
 from tilewright.jit.stages import PartOf
+from tilewright.jit.substitute import Substitutions
 from tilewright.progress import Progress
 from tilewright.runtime import interpreters
 
@@ -74,12 +75,14 @@ def compile_source(
     split: Mapping[str, Split] | None = None,
     remembered: dict[Hashable, Any] | None = None,
     kept: Set[int] = frozenset(),
+    substitutions: Substitutions | None = None,
 ) -> CompiledModel:
     """Compile every operator of a model file for a Config: any valid model gets a result.
 
     ``left``: operators, by position in the file, that the interpreter shall run though the accelerator would, and why;
-    ``kept``: those that stay on the accelerator though they are alone between the interpreter's; ``part_of``, ``split``
-    and ``remembered`` as :func:`compile_graph` takes them. Raises ModelError for a model without inputs.
+    ``kept``: those that stay on the accelerator though they are alone between the interpreter's; ``part_of``,
+    ``split``, ``remembered`` and ``substitutions`` as :func:`compile_graph` takes them. Raises ModelError for a model
+    without inputs.
     """
     moved: dict[int, str] = dict(left or {})
     remembered = {} if remembered is None else remembered
@@ -100,7 +103,7 @@ def compile_source(
         try:
             compiled = compile_graph(
                 model.graph, config, keep_intermediates=keep_intermediates, progress=progress, fast_host=fast_host,
-                cut=cut, remembered=remembered, part_of=part_of, split=split,
+                cut=cut, remembered=remembered, part_of=part_of, split=split, substitutions=substitutions,
             )  # fmt: skip
         except NeedsHost as refusal:
             new = {i: reason for i, reason in refusal.operators.items() if i not in moved}

@@ -1,5 +1,5 @@
 """What is left of a part of a network before it is planned: functions of one tensor are one table, pads are padding,
-and channels that nobody needs are gone. The same for all inputs."""
+operators are computed as they cost least, and channels that nobody needs are gone. The same for all inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import NamedTuple
 from tilewright.config import Config
 from tilewright.jit.channels import WIDEST_BLOCK, reduce_channels
 from tilewright.jit.composed import composed
+from tilewright.jit.cost.forms import Forms
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.pads import without_pads
+from tilewright.jit.substitute import Found, Substitutions, search, substituted
 
 
 class Simplified(NamedTuple):
@@ -24,14 +27,30 @@ class Simplified(NamedTuple):
     pads: Mapping[str, list[str]]
 
 
-def simplified(part: Graph, config: Config | None = None) -> Simplified:
-    """What is planned of a part on a Config; without one, what every Config can take."""
+def simplified(part: Graph, config: Config | None = None, substitutions: Substitutions = ()) -> Simplified:
+    """What is planned of a part on a Config, with these substitutions; without a Config, what every one can take."""
     whole, pads = without_pads(composed(part))
-    block = WIDEST_BLOCK if config is None else max(config.block_in, config.block_out)
-    reduced = reduce_channels(whole, block)
+    whole = substituted(whole, substitutions)
+    reduced = reduce_channels(whole, _block(config))
     return Simplified(whole, reduced.graph, reduced.dropped, pads)
 
 
-def of_fewer_operators(part: Graph) -> Graph:
+def of_fewer_operators(part: Graph, substitutions: Substitutions = ()) -> Graph:
     """The part with all its channels, as which :func:`simplified` would plan it."""
-    return without_pads(composed(part))[0]
+    return substituted(without_pads(composed(part))[0], substitutions)
+
+
+def best_substitutions(part: Graph, config: Config) -> Found | None:
+    """Those with which a part is estimated to take the fewest cycles on a Config; None where there are none."""
+
+    def cycles(graph: Graph) -> int | None:
+        try:
+            return Forms(reduce_channels(graph, _block(config)).graph).estimate(config).cycles
+        except PlaceError:
+            return None
+
+    return search(of_fewer_operators(part), cycles)
+
+
+def _block(config: Config | None) -> int:
+    return WIDEST_BLOCK if config is None else max(config.block_in, config.block_out)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
-from tilewright.jit.compiler import host_step, subgraph
+from tilewright.jit.compiler import host_step, paying, subgraph
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
@@ -86,6 +86,7 @@ class Costs:
     throughput. ``in_a_row``: the graph has so many ideals that operators are taken in their order in the file, each
     after the one before it. ``power``: for ``energies`` of parts beside their times.
     ``like``: costs of the same file for another number of the same cores, whose estimates are taken over.
+    ``substitutions``: those that pay in the network placed greedily, which all parts get.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Costs:
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
         self._estimates: dict[int, int | None] = {} if like is None else like._estimates
+        self.substitutions = paying(graph, config) if like is None else like.substitutions
         self._moved: dict[int, int] = {}
         self._graphs: dict[int, Graph | None] = {}
         made: dict[str, int] = {}
@@ -202,7 +204,7 @@ class Costs:
                 cycles = simulate_timing(program).cycles
                 count = partial(count_program, program, cycles)
             else:
-                found = Forms(of_fewer_operators(part)).estimate(self.config)
+                found = Forms(of_fewer_operators(part, self.substitutions)).estimate(self.config)
                 cycles, count = found.cycles, partial(count_estimated, found)
         except PlaceError:
             return None

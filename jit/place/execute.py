@@ -54,7 +54,7 @@ def compile_placed(
 
     return compile_source(
         source, costs.config, left=left, part_of=part_of, split=split, fast_host=fast_host, progress=progress,
-        remembered=remembered, kept=kept,
+        remembered=remembered, kept=kept, substitutions=costs.substitutions,
     )  # fmt: skip
 
 

@@ -125,7 +125,8 @@ class Splits:
 
     def _together(self, part: Part, largest: Graph, pieces: int) -> int:
         """Cycles of pieces side by side: they are alike but for their edges, so the largest stands for all."""
-        found, config = Forms(of_fewer_operators(largest)).estimate(self._config), self._config.replace(cores=pieces)
+        found = Forms(of_fewer_operators(largest, self._costs.substitutions)).estimate(self._config)
+        config = self._config.replace(cores=pieces)
         moved = (found.busy["LOAD"] + found.busy["STORE"]) * config.beat_bytes
         cycles = round(shared_interval(config, found.cycles, moved) * pieces)
         if self._costs.energies is not None:

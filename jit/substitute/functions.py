@@ -1,0 +1,109 @@
+"""Functions of single elements in another place: in the layer that makes what they read, in the operator that reads
+what they make, behind a pool."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.jit import graph as g
+from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
+from tilewright.jit.reference import result_of
+from tilewright.jit.substitute.rewrite import rewritten, sole_reader
+
+_LEAST, _MOST = -128, 127
+_ALL = np.arange(_LEAST, _MOST + 1).astype(np.int8)
+Values = NDArray[np.int8]  #: of a function, for -128 .. 127
+
+
+def clamp_in_layer(graph: g.Graph, op: g.Op) -> g.Graph | None:
+    """A constant added and a clamp, behind a layer that adds and clamps itself, are that layer's own.
+
+    ``clip(clip(r + z, lo, hi) + c, a, b) = clip(r + z + c, clip(lo + c, a, b), clip(hi + c, a, b))``.
+    """
+    f = _function(graph, op)
+    maker = None if f is None else graph.producer(op.inputs[0])
+    if f is None or maker is None or sole_reader(graph, op.inputs[0]) is not op:
+        return None
+    if isinstance(maker, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Pairwise, g.Resample)):
+        requant = _clamped(maker.requant, f)
+        if requant is None:
+            return None
+        return rewritten(graph, {maker.name: [replace(maker, requant=requant, output=op.output)], op.name: []})
+    if isinstance(maker, g.AvgPool2D):
+        requants = {count: _clamped(requant, f) for count, requant in maker.requants.items()}
+        known = {count: requant for count, requant in requants.items() if requant is not None}
+        if len(known) == len(requants):
+            return rewritten(graph, {maker.name: [replace(maker, requants=known, output=op.output)], op.name: []})
+    return None
+
+
+def table_where_read(graph: g.Graph, op: g.Op) -> g.Graph | None:
+    """A function whose result one sum, product, extreme or concatenation reads is the table of that operand."""
+    f = _function(graph, op)
+    reader = sole_reader(graph, op.output)
+    if f is None or reader is None:
+        return None
+    mine = [name == op.output for name in reader.inputs]
+    inputs = [op.inputs[0] if here else name for here, name in zip(mine, reader.inputs, strict=True)]
+    if isinstance(reader, g.Pairwise):
+        scales = (reader.scale_a, reader.scale_b)
+        a, b = (_after(f, scale) if here else scale for here, scale in zip(mine, scales, strict=True))
+        return rewritten(graph, {reader.name: [replace(reader, inputs=inputs, scale_a=a, scale_b=b)], op.name: []})
+    if isinstance(reader, g.Concat):
+        copied = (IDENTITY_SCALE, identity_requant(graph.tensors[op.output].shape[-1]))
+        parts = list(reader.parts)
+        for k, (here, part) in enumerate(zip(mine, reader.parts, strict=True)):
+            scale, requant = part or copied
+            parts[k] = (_after(f, scale), requant) if here else part
+        return rewritten(graph, {reader.name: [replace(reader, inputs=inputs, parts=parts)], op.name: []})
+    return None
+
+
+def function_behind_pool(graph: g.Graph, op: g.Op) -> g.Graph | None:
+    """A function that never falls, read by a maximum of windows, is looked up for the maxima alone."""
+    f = _function(graph, op)
+    pool = sole_reader(graph, op.output)
+    if f is None or not isinstance(pool, g.MaxPool2D) or (np.diff(f.astype(np.int32)) < 0).any():
+        return None
+    if any(pad >= size for pad, size in zip(pool.padding, 2 * pool.kernel, strict=True)):
+        return None  # a window may reach no element, whose maximum is none of the function's values
+    spec = graph.tensors[pool.output]
+    between = replace(spec, name=f"{spec.name}, before {op.name}")
+    first = replace(pool, inputs=op.inputs, output=between.name, lo=_LEAST, hi=_MOST)
+    second = g.Requantize(
+        name=op.name, inputs=[between.name], output=spec.name, source=op.source, covers=op.covers,
+        scale=_after(np.clip(f, pool.lo, pool.hi).astype(np.int8), IDENTITY_SCALE),
+        requant=identity_requant(spec.shape[-1]),
+    )  # fmt: skip
+    return rewritten(graph, {op.name: [], pool.name: [first, second]}, between)
+
+
+def _function(graph: g.Graph, op: g.Op) -> Values | None:
+    """The values of an operator that is one function of single elements; None of any other."""
+    if not isinstance(op, g.Requantize) or not op.requant.uniform:
+        return None
+    if graph.tensors[op.inputs[0]].shape != graph.tensors[op.output].shape:
+        return None
+    found: Values = result_of(replace(op, requant=op.requant.of(slice(0, 1))), _ALL[:, None])[:, 0]
+    return found
+
+
+def _after(f: Values, scale: g.Scale) -> g.Scale:
+    """The scale of what a function gives."""
+    values = f if scale.table is None else np.frombuffer(scale.table, np.int8)[f.view(np.uint8)]
+    return replace(scale, table=np.roll(values, _LEAST).tobytes())  # tables are in the order of x modulo 256
+
+
+def _clamped(requant: g.Requant, f: Values) -> g.Requant | None:
+    """A requantisation with a function behind it as one; None where that is more than a sum and a clamp."""
+    there = np.arange(requant.lo, requant.hi + 1)
+    seen = f[there - _LEAST].astype(np.int32)
+    rises = int(np.argmax(seen > seen[0]))  # where it leaves its least value; 0 if it never does
+    moved = int(seen[rises] - there[rises])
+    zero_point = requant.zero_point + moved
+    if not (np.clip(there + moved, seen[0], seen[-1]) == seen).all() or not _LEAST <= zero_point <= _MOST:
+        return None
+    return replace(requant, zero_point=zero_point, lo=int(seen[0]), hi=int(seen[-1]))
