@@ -231,16 +231,17 @@ class Evaluator:
     def layers(self, config: Config, options: CompilerOptions | None = None) -> dict[str, AnyEstimate]:
         """Per network: cycles, and what binds each layer. Raises :class:`PlaceError` naming network and layer."""
         found = {}
-        keep = options is not None and options.keep_intermediates
-        policies: tuple[Policy, ...] = SCHEDULES_TRIED
-        if options is not None and options.schedule != FASTEST:
-            policies = SCHEDULES[options.schedule]
+        options = options or CompilerOptions()
+        policies: tuple[Policy, ...] = SCHEDULES_TRIED if options.schedule == FASTEST else SCHEDULES[options.schedule]
         for network in self.networks:
             least = network.weight_reason(config)
             if least is not None:
                 raise PlaceError(f"{network.name}: {least}")
             try:
-                found[network.name] = network.estimate(config, policies, keep)
+                found[network.name] = network.estimate(config, policies, options.keep_intermediates)
+                if options.substitutions and options == CompilerOptions(substitutions=True):
+                    changed = network.substituted(config).estimate(config, policies)
+                    found[network.name] = min(found[network.name], changed, key=lambda estimate: estimate.cycles)
             except PlaceError as error:
                 raise PlaceError(f"{network.name}: {error}") from error
         return found

@@ -19,7 +19,7 @@ from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Recurrent
 from tilewright.jit.lower_bound import LowerBound, layer_bounds
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.simplify import simplified
+from tilewright.jit.simplify import best_substitutions, of_fewer_operators, simplified
 from tilewright.jit.weight_bits import WIDTHS, fits
 
 PART = ":"  #: between a model's name and the number of its part
@@ -94,6 +94,12 @@ class Network:
     def forms(self) -> Forms:
         """Those of what the accelerator takes of the graph, without the channels that nobody needs."""
         return Forms(simplified(accelerator_part(self.graph)).graph)
+
+    def substituted(self, config: Config) -> Network:
+        """The network with the substitutions that are estimated to pay on a Config."""
+        part = accelerator_part(self.graph)
+        found = best_substitutions(part, config)
+        return self if found is None else dataclasses.replace(self, graph=of_fewer_operators(part, found.steps))
 
     @cached_property
     def _kept(self) -> Forms:

@@ -28,7 +28,10 @@ def policy_name(policy: Policy) -> str:
 SCHEDULES: dict[str, tuple[Policy, ...]] = {FASTEST: POLICIES} | {policy_name(p): (p,) for p in POLICIES}
 
 #: option -> its legal values; networks that are larger than the chip follow a plan whatever ``schedule`` says
-LEGAL: dict[str, list[Any]] = {PREFIX + "schedule": list(SCHEDULES), PREFIX + "keep_intermediates": [False, True]}
+LEGAL: dict[str, list[Any]] = {
+    PREFIX + "schedule": list(SCHEDULES), PREFIX + "keep_intermediates": [False, True],
+    PREFIX + "substitutions": [False, True],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class CompilerOptions:
 
     schedule: str = FASTEST  #: a name of :data:`SCHEDULES`; seen by both fidelities
     keep_intermediates: bool = False  #: store every operator's output; seen by both fidelities
+    substitutions: bool = (
+        False  #: look for those that pay, at each point; for others at their defaults, seen by both fidelities
+    )
 
     @classmethod
     def of(cls, point: Mapping[str, Any]) -> CompilerOptions:
@@ -46,4 +52,7 @@ class CompilerOptions:
     def compile(self, graph: Graph, config: Config) -> CompiledGraph:
         """``compile_graph`` with these options. Raises :class:`PlaceError`."""
         policies = SCHEDULES[self.schedule]
-        return compile_graph(graph, config, keep_intermediates=self.keep_intermediates, policies=policies)
+        wanted = None if self.substitutions else ()
+        return compile_graph(
+            graph, config, keep_intermediates=self.keep_intermediates, policies=policies, substitutions=wanted
+        )

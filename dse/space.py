@@ -14,6 +14,7 @@ Beside the parameters of :class:`Config` a space may vary the compiler's options
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import tomllib
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.config import KIB, PARAMETERS, Config, ConfigError, load_config
-from tilewright.dse.options import FASTEST, LEGAL, PREFIX, CompilerOptions
+from tilewright.dse.options import LEGAL, PREFIX, CompilerOptions
 from tilewright.errors import TilewrightError
 
 Value = int | bool | str
@@ -109,7 +110,8 @@ def legal_values(parameter: str) -> list[Value]:
 
 def describe_parameters(base: Config) -> list[tuple[str, str, str, str]]:
     """One row per parameter: name, legal values, the base's value, what a sweep varies by default."""
-    values = {**base.to_dict(), PREFIX + "schedule": FASTEST, PREFIX + "keep_intermediates": False}
+    usual = {PREFIX + name: value for name, value in dataclasses.asdict(CompilerOptions()).items()}
+    values = {**base.to_dict(), **usual}
     return [
         (name, _shown(legal_values(name)), _text(values[name]), ", ".join(map(_text, DEFAULT_VARIED.get(name, ()))))
         for name in parameters()

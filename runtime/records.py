@@ -78,9 +78,11 @@ CompileOptions = Annotated[dict[str, Any], Holds(_Options)]
 
 
 def check_meta(program: Program, where: str) -> None:
-    """Raise :class:`SchemaError` unless a program's ``layers`` and ``instruction_layer`` belong to it."""
+    """Raise :class:`SchemaError` unless a program's ``layers`` and ``instruction_layer`` belong to it, and its
+    ``substitutions`` are pairs of words."""
     layers: Any = program.meta.get("layers") or []
     conform(tuple[Layer, ...], layers, f"{where}: layers")
+    conform(tuple[tuple[str, str], ...], program.meta.get("substitutions") or [], f"{where}: substitutions")
     owners = conform(tuple[int, ...], program.meta.get("instruction_layer") or [], f"{where}: instruction_layer")
     if owners and len(owners) != program.instruction_count:
         raise SchemaError(

@@ -30,6 +30,7 @@ from tilewright.jit.place.splits import Splits
 from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
 from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.source import Source
+from tilewright.jit.substitute import Substitutions
 from tilewright.progress import Progress, silent
 from tilewright.runtime import interpreters
 from tilewright.runtime.host_steps import run_host_step
@@ -99,7 +100,7 @@ class Costs:
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
         self._estimates: dict[int, int | None] = {} if like is None else like._estimates
-        self.substitutions = paying(graph, config) if like is None else like.substitutions
+        self.substitutions: Substitutions = paying(graph, config) if like is None else like.substitutions
         self._moved: dict[int, int] = {}
         self._graphs: dict[int, Graph | None] = {}
         made: dict[str, int] = {}

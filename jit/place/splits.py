@@ -24,6 +24,7 @@ from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.split.boxes import Box, Uncut
 from tilewright.jit.split.pieces import AXES, Known, Piece, needs_of, wanted_of
 from tilewright.jit.split.steps import Split, join_steps
+from tilewright.jit.substitute import Substitutions
 
 #: of the host for each program of a launch: registers, the wait for all (``docs/runtime.md`` has what was measured)
 LAUNCH_NANOSECONDS = 20_000
@@ -35,6 +36,7 @@ class Costs(Protocol):
     config: Config
     exchanges: bool
     energies: Energies | None
+    substitutions: Substitutions
 
     def part(self, mask: int) -> Graph | None: ...
 

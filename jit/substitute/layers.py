@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.jit import graph as g
 from tilewright.jit.reference import apply_requant
@@ -91,12 +91,9 @@ def _alike(a: g.Conv2D, b: g.Conv2D) -> bool:
 
 def _beside(a: g.Requant, b: g.Requant) -> g.Requant:
     """The requantisation of channels of one behind those of another."""
-    arrays = ("bias", "multiplier", "shift", "offset")
-    return replace(a, **{name: _together(getattr(a, name), getattr(b, name)) for name in arrays})
-
-
-def _together(a: NDArray[np.int32], b: NDArray[np.int32]) -> NDArray[np.int32]:
-    return np.concatenate([a, b])
+    names = ("bias", "multiplier", "shift", "offset")
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
+    return replace(a, **arrays)
 
 
 def _repeats(op: g.Resample) -> bool:

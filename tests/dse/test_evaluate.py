@@ -11,6 +11,7 @@ import pytest
 
 from tests.dse.networks import residual_network, small_network
 from tests.jit.onnx_models import QdqBuilder
+from tests.jit.substitute.drawn import side_by_side
 from tests.jit.test_large_networks import SMALL, inverted_residuals
 from tests.test_compiling import mixed_model
 from tilewright.config import PRESETS, Config
@@ -255,3 +256,14 @@ def test_lstms_cut_a_model_and_are_not_explored(tmp_path: Path) -> None:
     (part,) = load_networks(net.save(tmp_path / "more.tflite", [net.fully_connected(y, 4)]))
     assert [name for name, _ in part.host_ops] == ["op000_UNIDIRECTIONAL_SEQUENCE_LSTM"]
     assert Evaluator([part], None, ("latency",))(make_space(PRESETS["tiny"], {"prm_entries": 32}), {}).cycles
+
+
+def test_substitutions_are_seen_by_both_fidelities_where_they_are_opened() -> None:
+    space = make_space(Config(), {"compiler.substitutions": "all"})
+    evaluator = Evaluator([Network.of(side_by_side(), "two")], None, ("latency",))
+    points = {point["compiler.substitutions"]: point for point in space.points()}
+    for fidelity in (
+        lambda point: evaluator(space, point),
+        lambda point: evaluator.confirm(space.config(point), space.options(point)),
+    ):
+        assert fidelity(points[True]).values["latency"] < 0.95 * fidelity(points[False]).values["latency"]

@@ -93,6 +93,7 @@ def test_every_parameter_is_described() -> None:
         *PARAMETERS.keys() - {"name", "board", *NOT_EXPLORED},
         "compiler.schedule",
         "compiler.keep_intermediates",
+        "compiler.substitutions",
     }
     assert rows["block_in"] == ("4, 8, 16, 32, 64", "16", "8, 16, 32")
     assert rows["token_depth"][0] == "1 to 1023"

@@ -145,6 +145,8 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
         line(f"{here / everywhere:.1%} of {everywhere:,} MACs on the accelerator")
     if saved := dropped_macs(artifact):
         line(f"{saved:,} MACs left out: of channels that nobody reads, constant or equal ones")
+    for rule, operator in (made for program in artifact.programs for made in program.meta.get("substitutions") or ()):
+        line(f"substituted at {operator}: {rule.replace('_', ' ')}")
     if not programs:
         return
     for number, program in enumerate(artifact.programs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,15 @@ def drawn_for(rule: str, seed: int) -> g.Graph:
     if rng.random() < 0.1:  # what was to go is an output
         outputs.append(b.ops[int(rng.integers(0, len(b.ops)))].output)
     return b.graph(*dict.fromkeys(outputs))
+
+
+def side_by_side() -> g.Graph:
+    """Two layers whose results lie next to each other: as one they fill the array's channels."""
+    b = GraphBuilder(3, (9, 9, 16))
+    both = [b.conv("x", 8) for _ in range(2)]
+    first: Any = b.ops[0]
+    b.ops[1] = _changed(b.ops[1], requant=replace(first.requant, bias=first.requant.bias - 5))
+    return b.graph(b.conv(b.concat(*both, same=True), 16))
 
 
 def _clamp_in_layer(b: GraphBuilder, rng: np.random.Generator) -> str:
@@ -69,21 +79,26 @@ def _pointwise_ahead_of_repetition(b: GraphBuilder, rng: np.random.Generator) ->
     if rng.random() < 0.8:  # as it is, not scaled
         same = identity_requant(channels)
         offset = int(rng.integers(-3, 4))
-        b.ops[-1] = replace(b.ops[-1], offset=offset, requant=replace(same, bias=same.bias + np.int32(offset)))
+        b.ops[-1] = _changed(b.ops[-1], offset=offset, requant=replace(same, bias=same.bias + np.int32(offset)))
     return b.conv(wide, int(rng.integers(1, 20)), (1, 1), padding=(0, 0, 0, 0))
 
 
 def _layers_joined(b: GraphBuilder, rng: np.random.Generator) -> str:
     makers = [b.conv("x", int(rng.integers(1, 20))) for _ in range(int(rng.integers(2, 5)))]
-    first = b.ops[0].requant
-    for k, op in enumerate(b.ops):
+    layers: list[Any] = list(b.ops)
+    first = layers[0].requant
+    for k, op in enumerate(layers):
         if rng.random() < 0.8:
             alike = replace(op.requant, zero_point=first.zero_point, lo=first.lo, hi=first.hi)
-            b.ops[k] = replace(op, requant=alike)
+            b.ops[k] = _changed(op, requant=alike)
     order = [makers[k] for k in rng.permutation(len(makers))]
     if rng.random() < 0.2:
         order.append(order[0])
     return b.concat(*order, same=True)
+
+
+def _changed(op: g.Op, **fields: Any) -> g.Op:
+    return replace(op, **fields)
 
 
 def _function(b: GraphBuilder, x: str, rng: np.random.Generator, clamp: bool = False) -> str:
@@ -97,5 +112,5 @@ def _function(b: GraphBuilder, x: str, rng: np.random.Generator, clamp: bool = F
         values = rng.integers(-128, 128, 256)
         values = np.sort(values) if rng.random() < 0.5 else values
     table = np.roll(values.astype(np.int8), -128).tobytes()
-    b.ops[-1] = replace(b.ops[-1], scale=replace(IDENTITY_SCALE, table=table), requant=identity_requant(b.shape(x)[3]))
+    b.ops[-1] = _changed(b.ops[-1], scale=replace(IDENTITY_SCALE, table=table), requant=identity_requant(b.shape(x)[3]))
     return name

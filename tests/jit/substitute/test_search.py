@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact, run_compiled
-from tests.jit.substitute.drawn import drawn_for
+from tests.jit.substitute.drawn import drawn_for, side_by_side
 from tilewright.config import PRESETS
 from tilewright.jit import compiler
 from tilewright.jit import graph as g
@@ -84,15 +83,6 @@ def test_nothing_is_asked_where_nothing_can_be_done() -> None:
     b = GraphBuilder(0, (4, 4, 3))
     assert search(b.graph(b.conv(b.conv("x", 8), 8)), lambda changed: pytest.fail("asked")) is None
     assert search(depthwise_chain(1), lambda changed: None) is None
-
-
-def side_by_side() -> g.Graph:
-    """Two layers whose results lie next to each other: as one they fill the array's channels."""
-    b = GraphBuilder(3, (9, 9, 16))
-    both = [b.conv("x", 8) for _ in range(2)]
-    first = b.ops[0].requant
-    b.ops[1] = replace(b.ops[1], requant=replace(first, bias=first.bias - 5))
-    return b.graph(b.conv(b.concat(*both, same=True), 16))
 
 
 def test_the_compiler_takes_what_is_faster_and_the_integers_stay() -> None:
