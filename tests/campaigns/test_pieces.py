@@ -10,19 +10,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import coverage
 import numpy as np
 import pytest
 
+from tests.campaigns.devices import Held, differences
 from tests.campaigns.full_disk import OLD, judge
 from tests.campaigns.mutants import mutated
 from tests.campaigns.mutation import change, places, spliced, statement
 from tests.campaigns.reached import Reached
 from tests.conftest import HANG, REPOSITORY
+from tilewright.config import PRESETS
+from tilewright.fuzz.seeds import draw_network, recipe_inputs
 from tilewright.hw.verilated import design
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.isa.assembler import assemble
+from tilewright.runtime.device import open_device
 from tilewright.sim import array
 
 
@@ -112,3 +117,25 @@ def test_a_yosys_that_has_no_room_is_an_error_in_words(monkeypatch: pytest.Monke
             design._generated(design.Config(), True, 4)
         assert "\n" not in str(caught.value)
         assert ("File too large" in str(caught.value)) is (expected is ToolError)
+
+
+def test_a_device_that_gives_another_integer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, path, _ = draw_network("tflite", 8, "small", tmp_path)
+    devices = {"good": open_device("sim", PRESETS["tiny"]), "bad": open_device("sim", PRESETS["tiny"])}
+    read = devices["bad"].read_stack
+
+    def other(*arguments: Any) -> Any:
+        return read(*arguments) ^ 1
+
+    monkeypatch.setattr(devices["bad"], "read_stack", other)
+    assert list(differences(path, recipe_inputs(recipe, path), devices)) == ["bad"]
+
+
+def test_what_a_process_holds_more_of_is_noticed(tmp_path: Path) -> None:
+    before = Held(os.getpid())
+    assert not Held(os.getpid()).grown(before)
+    with (tmp_path / "file").open("w"):
+        assert Held(os.getpid()).grown(before)
+    after = Held(os.getpid())
+    after.memory = (2 * before.memory[0], before.memory[1])
+    assert after.grown(before)
