@@ -13,6 +13,7 @@ from tilewright.jit.compiler import CompiledGraph, accelerator_graphs, compile_g
 from tilewright.jit.graph import Graph
 from tilewright.jit.proof import Proof, prove
 from tilewright.jit.simplify import simplified
+from tilewright.jit.substitute import Substitution
 from tilewright.runtime.steps import PackStep, UnpackStep
 
 NO_PADDING = (0, 0, 0, 0)
@@ -149,7 +150,9 @@ def parts(compiled: CompiledGraph) -> list[Part]:
         unpacks = [s for s in compiled.steps if isinstance(s, UnpackStep) and s.program == number]
         outputs = [u.tensor for u in unpacks]
         graph = replace(graph, outputs=outputs)
-        found.append(Part(simplified(graph, compiled.config).graph, compiled.programs[number], packs, unpacks))
+        program = compiled.programs[number]
+        substitutions = tuple(Substitution(*names) for names in program.meta["substitutions"])
+        found.append(Part(simplified(graph, compiled.config, substitutions).graph, program, packs, unpacks))
     return found
 
 

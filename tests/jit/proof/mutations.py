@@ -14,7 +14,7 @@ import pytest
 
 from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import Memory
-from tilewright.jit import edges, graph, hazards, lower, tensors, writer
+from tilewright.jit import edges, graph, hazards, lower, lower_patches, tensors, writer
 from tilewright.jit.emitter import Emitter
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
 from tilewright.jit.layout import Buffer
@@ -280,11 +280,15 @@ no_tokens("act", Memory.ACT)
 
 # -- what the host packs and unpacks ---------------------------------------------------------------------
 
-mutation(lower, "PackStep", "another padding")(lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1}))
-mutation(lower, "PackStep", "padding turned")(
+mutation(lower_patches, "PackStep", "another padding")(
+    lambda old: lambda **f: old(**{**f, "pad_value": f["pad_value"] ^ 1})
+)
+mutation(lower_patches, "PackStep", "padding turned")(
     lambda old: lambda **f: old(**{**f, "padding": (f["padding"][2], f["padding"][3], *f["padding"][:2])})
 )
-mutation(lower, "PackStep", "lanes beyond the patch hold 1")(lambda old: lambda **f: old(**{**f, "channel_pad": 1}))
+mutation(lower_patches, "PackStep", "lanes beyond the patch hold 1")(
+    lambda old: lambda **f: old(**{**f, "channel_pad": 1})
+)
 mutation(tensors, "PackStep", "lanes beyond the channels hold 1")(
     lambda old: lambda **f: old(**{**f, "channel_pad": 1})
 )
