@@ -1,10 +1,11 @@
 """What splitting layers over input channels, with a reduction between cores, could save at best.
 
-``python -m bench.bench_reduction_split [--config zcu104] [--cores 2 4] MODEL ...``. Of each convolution of a network:
-the least cycles in which k cores can compute it if each takes rows of the result, some of its channels, or some of the
-input's channels. Counted are the array's cycles and what each core must load and store, the larger of them; for the
-last way the 32-bit sums that cores exchange through DRAM to add them up besides, and none of the waiting for each
-other. Prints for each network the cycles of the better of the first two ways, and how much of them the third saves.
+``python -m bench.bench_reduction_split [--config zcu104] [--cores 2 4] MODEL ...``. Of each convolution of a network,
+but for grouped and transposed ones: the least cycles in which k cores can compute it if each takes rows of the result,
+some of its channels, or some of the input's channels. Counted are the array's cycles and what each core must load and
+store, the larger of them; for the last way the 32-bit sums that cores exchange through DRAM to add them up besides, and
+none of the waiting for each other. Prints for each network the cycles of the better of the first two ways, and how much
+of them the third saves.
 """
 
 from __future__ import annotations
@@ -55,9 +56,8 @@ def main() -> None:
     for path in options.networks:
         graph = import_model(path).graph
         parts = [simplified(part, config).graph for part in accelerator_graphs(graph, config)]
-        layers = [
-            (op, part.tensors) for part in parts for op in part.ops if isinstance(op, g.Conv2D) and op.groups == 1
-        ]
+        convolutions = [(op, part.tensors) for part in parts for op in part.ops if isinstance(op, g.Conv2D)]
+        layers = [(op, tensors) for op, tensors in convolutions if op.groups == 1 and not op.transposed]
         for cores in options.cores:
             found = [least(op, tensors, config, cores) for op, tensors in layers]
             there = sum(min(f["rows"], f["outputs"]) for f in found)

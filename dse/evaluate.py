@@ -239,7 +239,7 @@ class Evaluator:
                 raise PlaceError(f"{network.name}: {least}")
             try:
                 found[network.name] = network.estimate(config, policies, options.keep_intermediates)
-                if options.substitutions and options == CompilerOptions(substitutions=True):
+                if options == CompilerOptions(substitutions=True):
                     changed = network.substituted(config).estimate(config, policies)
                     found[network.name] = min(found[network.name], changed, key=lambda estimate: estimate.cycles)
             except PlaceError as error:

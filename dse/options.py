@@ -40,9 +40,8 @@ class CompilerOptions:
 
     schedule: str = FASTEST  #: a name of :data:`SCHEDULES`; seen by both fidelities
     keep_intermediates: bool = False  #: store every operator's output; seen by both fidelities
-    substitutions: bool = (
-        False  #: look for those that pay, at each point; for others at their defaults, seen by both fidelities
-    )
+    #: look for those that pay, at each point, if the others have their defaults; seen by both fidelities
+    substitutions: bool = False
 
     @classmethod
     def of(cls, point: Mapping[str, Any]) -> CompilerOptions:

@@ -335,11 +335,16 @@ def _fastest(part: Graph, config: Config, options: Options, progress: Progress |
     compiled = partial(_reduced_program, part, config, options.policies, progress)
     if options.substitutions is not None:
         return compiled(options.substitutions)
-    plain, steps = compiled(()), promising(part, config) if options.policies == POLICIES else ()
-    if not steps:
+    return _faster(compiled, promising(part, config) if options.policies == POLICIES else ())
+
+
+def _faster(compiled: Callable[[Substitutions], ProvenProgram], substitutions: Substitutions) -> ProvenProgram:
+    """The faster of a program without substitutions and with them."""
+    plain = compiled(())
+    if not substitutions:
         return plain
     try:
-        changed = compiled(steps)
+        changed = compiled(substitutions)
     except FAILURES as error:
         return replace(plain, rejected=(*plain.rejected, described(error)))
     return min(plain, changed, key=lambda made: simulate_timing(made.program).cycles)
@@ -355,11 +360,12 @@ def paying(graph: Graph, config: Config) -> Substitutions:
     """The substitutions that :func:`compile_graph` makes in a graph whose stretches are as large as can be."""
     found: Substitutions = ()
     for part in accelerator_graphs(graph, config):
-        if _moves_nothing(part) or not promising(part, config):
+        steps = () if _moves_nothing(part) else promising(part, config)
+        if not steps:
             continue
         with contextlib.suppress(*FAILURES):  # it becomes several programs, if any
-            kept = _fastest(part, config, Options(), None).program.meta["substitutions"]
-            found += tuple(Substitution(*names) for names in kept)
+            best = _faster(partial(_reduced_program, part, config, POLICIES, None), steps)
+            found += tuple(Substitution(*names) for names in best.program.meta["substitutions"])
     return found
 
 

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit import graph as g
+from tilewright.jit.looked_up import VALUES, Table, is_function, look_up, table_of
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
-from tilewright.jit.reference import result_of
 from tilewright.jit.substitute.rewrite import rewritten, sole_reader
 
 _LEAST, _MOST = -128, 127
-_ALL = np.arange(_LEAST, _MOST + 1).astype(np.int8)
-Values = NDArray[np.int8]  #: of a function, for -128 .. 127
 
 
 def clamp_in_layer(graph: g.Graph, op: g.Op) -> g.Graph | None:
@@ -27,17 +25,8 @@ def clamp_in_layer(graph: g.Graph, op: g.Op) -> g.Graph | None:
     maker = None if f is None else graph.producer(op.inputs[0])
     if f is None or maker is None or sole_reader(graph, op.inputs[0]) is not op:
         return None
-    if isinstance(maker, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Pairwise, g.Resample)):
-        requant = _clamped(maker.requant, f)
-        if requant is None:
-            return None
-        return rewritten(graph, {maker.name: [replace(maker, requant=requant, output=op.output)], op.name: []})
-    if isinstance(maker, g.AvgPool2D):
-        requants = {count: _clamped(requant, f) for count, requant in maker.requants.items()}
-        known = {count: requant for count, requant in requants.items() if requant is not None}
-        if len(known) == len(requants):
-            return rewritten(graph, {maker.name: [replace(maker, requants=known, output=op.output)], op.name: []})
-    return None
+    made = _clamped_layer(maker, f)
+    return None if made is None else rewritten(graph, {maker.name: [replace(made, output=op.output)], op.name: []})
 
 
 def table_where_read(graph: g.Graph, op: g.Op) -> g.Graph | None:
@@ -66,41 +55,49 @@ def function_behind_pool(graph: g.Graph, op: g.Op) -> g.Graph | None:
     """A function that never falls, read by a maximum of windows, is looked up for the maxima alone."""
     f = _function(graph, op)
     pool = sole_reader(graph, op.output)
-    if f is None or not isinstance(pool, g.MaxPool2D) or (np.diff(f.astype(np.int32)) < 0).any():
+    if f is None or not isinstance(pool, g.MaxPool2D) or (np.diff(_rising(f)) < 0).any():
         return None
     if any(pad >= size for pad, size in zip(pool.padding, 2 * pool.kernel, strict=True)):
         return None  # a window may reach no element, whose maximum is none of the function's values
     spec = graph.tensors[pool.output]
     between = replace(spec, name=f"{spec.name}, before {op.name}")
     first = replace(pool, inputs=op.inputs, output=between.name, lo=_LEAST, hi=_MOST)
-    second = g.Requantize(
-        name=op.name, inputs=[between.name], output=spec.name, source=op.source, covers=op.covers,
-        scale=_after(np.clip(f, pool.lo, pool.hi).astype(np.int8), IDENTITY_SCALE),
-        requant=identity_requant(spec.shape[-1]),
-    )  # fmt: skip
+    second = look_up(graph, op, between.name, spec.name, np.clip(f, pool.lo, pool.hi).astype(np.int8))
     return rewritten(graph, {op.name: [], pool.name: [first, second]}, between)
 
 
-def _function(graph: g.Graph, op: g.Op) -> Values | None:
-    """The values of an operator that is one function of single elements; None of any other."""
-    if not isinstance(op, g.Requantize) or not op.requant.uniform:
-        return None
-    if graph.tensors[op.inputs[0]].shape != graph.tensors[op.output].shape:
-        return None
-    found: Values = result_of(replace(op, requant=op.requant.of(slice(0, 1))), _ALL[:, None])[:, 0]
-    return found
+def _function(graph: g.Graph, op: g.Op) -> Table | None:
+    """The table of an operator that is one function of single elements; None of any other."""
+    return table_of(op, [VALUES]) if isinstance(op, g.Requantize) and is_function(graph, op) else None
 
 
-def _after(f: Values, scale: g.Scale) -> g.Scale:
+def _after(f: Table, scale: g.Scale) -> g.Scale:
     """The scale of what a function gives."""
     values = f if scale.table is None else np.frombuffer(scale.table, np.int8)[f.view(np.uint8)]
-    return replace(scale, table=np.roll(values, _LEAST).tobytes())  # tables are in the order of x modulo 256
+    return replace(scale, table=values.tobytes())
 
 
-def _clamped(requant: g.Requant, f: Values) -> g.Requant | None:
+def _rising(f: Table) -> NDArray[np.int32]:
+    """What a function gives for -128 .. 127."""
+    return np.roll(f, _LEAST).astype(np.int32)
+
+
+def _clamped_layer(layer: g.Op, f: Table) -> g.Op | None:
+    """A layer with a function behind it as one; None where it does not requantise, or that is more than a clamp."""
+    if isinstance(layer, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Pairwise, g.Resample)):
+        requant = _clamped(layer.requant, f)
+        return None if requant is None else replace(layer, requant=requant)
+    if isinstance(layer, g.AvgPool2D):
+        clamped = {count: _clamped(requant, f) for count, requant in layer.requants.items()}
+        requants = {count: requant for count, requant in clamped.items() if requant is not None}
+        return replace(layer, requants=requants) if len(requants) == len(clamped) else None
+    return None
+
+
+def _clamped(requant: g.Requant, f: Table) -> g.Requant | None:
     """A requantisation with a function behind it as one; None where that is more than a sum and a clamp."""
     there = np.arange(requant.lo, requant.hi + 1)
-    seen = f[there - _LEAST].astype(np.int32)
+    seen = _rising(f)[there - _LEAST]
     rises = int(np.argmax(seen > seen[0]))  # where it leaves its least value; 0 if it never does
     moved = int(seen[rises] - there[rises])
     zero_point = requant.zero_point + moved

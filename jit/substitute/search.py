@@ -50,7 +50,10 @@ class Found(NamedTuple):
 def substituted(graph: Graph, steps: Substitutions) -> Graph:
     """The graph after those of the steps that can be taken: a part of a network may lack what others need."""
     for step in steps:
-        graph = _after(graph, step) or graph
+        for op in graph.ops:
+            if op.name == step.operator:
+                graph = RULES[step.rule](graph, op) or graph
+                break
     return graph
 
 
@@ -59,7 +62,7 @@ def search(graph: Graph, cost: Callable[[Graph], int | None], most: int = MOST_O
 
     ``cost``: of a graph, None where it cannot be. ``most``: operators of all graphs whose cost is asked for.
     """
-    if next(_steps(graph), None) is None:
+    if next(_next(graph), None) is None:
         return None
     left = most - len(graph.ops)
     before = cost(graph)
@@ -89,27 +92,17 @@ def search(graph: Graph, cost: Callable[[Graph], int | None], most: int = MOST_O
         if here > ALPHA * best.cost:
             break
         wins: Substitutions = ()
-        for step in list(_steps(graph)):
-            found = look((*steps, step), _taken(graph, step))
+        for step, changed in _next(graph):
+            found = look((*steps, step), changed)
             wins += (step,) if found is not None and found < here else ()
         if len(wins) > 1:
             look((*steps, *wins), substituted(graph, wins))
     return best
 
 
-def _steps(graph: Graph) -> Iterator[Substitution]:
-    """All that can be done to a graph."""
+def _next(graph: Graph) -> Iterator[tuple[Substitution, Graph]]:
+    """All that can be done to a graph, and what it is then."""
     for (name, rule), op in itertools.product(RULES.items(), graph.ops):
-        if rule(graph, op) is not None:
-            yield Substitution(name, op.name)
-
-
-def _after(graph: Graph, step: Substitution) -> Graph | None:
-    op = next((op for op in graph.ops if op.name == step.operator), None)
-    return None if op is None else RULES[step.rule](graph, op)
-
-
-def _taken(graph: Graph, step: Substitution) -> Graph:
-    changed = _after(graph, step)
-    assert changed is not None
-    return changed
+        changed = rule(graph, op)
+        if changed is not None:
+            yield Substitution(name, op.name), changed

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import socket
 import tempfile
 import threading
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import tilewright as tw
-from tests.campaigns.kills import TOKEN, served
+from tests.campaigns.kills import TOKEN, free_port, served
 from tests.campaigns.soak import resident
 from tests.runtime.board import open_board
 from tilewright.checking import reference_outputs
@@ -79,23 +78,19 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--first", type=int, default=500_000)
     options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     began, seed, wrong, counts = time.monotonic(), options.first, 0, Counter[str]()
     early: Held | None = None
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
         server = stack.enter_context(served(place, port))
-        assert server.stdout is not None
-        threading.Thread(target=server.stdout.read, daemon=True).start()  # what it logs
         os.environ["TILEWRIGHT_TOKEN"] = TOKEN
         devices: dict[str, Device] = {name: open_device(name, TINY) for name in ("sim", "rtl", "hls")}
         devices |= {"pynq": open_board(place), "server": open_device(f"pynq://localhost:{port}", TINY, wait=300)}
         while time.monotonic() - began < 60 * options.minutes:
             kind = FORMATS[seed % len(FORMATS)]
             recipe, path, _ = draw_network(kind, seed, "small", place)
-            inputs = [stack_[:IMAGES] for stack_ in recipe_inputs(recipe, path)]
+            inputs = [images[:IMAGES] for images in recipe_inputs(recipe, path)]
             try:
                 found = differences(path, inputs, devices)
             except TilewrightError as error:  # the reference's or the compiler's: for tilewright fuzz

@@ -164,10 +164,19 @@ def kill_fetch(kills: int, rng: random.Random) -> int:
     return wrong
 
 
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @contextlib.contextmanager
 def served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """``tilewright serve`` of the simulator, listening."""
+    """``tilewright serve`` of the simulator, listening; what it logs is read and forgotten."""
     process = start(folder, "serve", "--device", "sim", "--config", "tiny", "--port", str(port))
+    assert process.stdout is not None
+    threading.Thread(target=process.stdout.read, daemon=True).start()
     try:
         for _ in range(300):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -176,15 +185,12 @@ def served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def kill_serve(kills: int, rng: random.Random) -> int:
     """Kills of a server under a client: the client is told in a line, and the next server serves him."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    artifact, wrong = make_artifact(), 0
+    artifact, wrong, port = make_artifact(), 0, free_port()
     x = images(4)
     expected = reference(x)[1].reshape(4, 32)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.campaigns.kills import TOKEN, served
+from tests.campaigns.kills import TOKEN, free_port, served
 from tests.runtime.network import images, make_artifact, reference
 from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
@@ -121,12 +121,8 @@ def main() -> int:
     parser.add_argument("--good", type=int, default=4)
     parser.add_argument("--bad", type=int, default=6)
     options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place, served(Path(place), port) as server:
-        assert server.stdout is not None
-        threading.Thread(target=server.stdout.read, daemon=True).start()  # what it logs
         soak = Soak(port, 60 * options.minutes)
         threads = [threading.Thread(target=soak.good, args=(k,)) for k in range(options.good)]
         threads += [threading.Thread(target=soak.bad, args=(100 + k,)) for k in range(options.bad)]
