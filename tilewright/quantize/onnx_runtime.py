@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
+from tilewright.quantize.addends import separate_addends
 from tilewright.quantize.base import (
     Answer,
     Array,
@@ -32,6 +33,7 @@ from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.one_scale import one_scale
 from tilewright.quantize.provable import make_provable
 from tilewright.quantize.short_scales import shorten
+from tilewright.quantize.unrolled import unroll
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
@@ -112,6 +114,7 @@ class OnnxQuantiser(Quantiser):
             onnx.save(self.model, str(source))
             others = other_constants(self.model) if self.bits == 4 else set()
             exceptions = {name: [{"quant_type": QuantType.QInt8}] for name in others} | one_scale(self.model)
+            exceptions |= self._common_ranges(data, progress)
             try:
                 quantize_static(
                     source, target, _Reader(self.inputs, data, progress), quant_format=QuantFormat.QDQ,
@@ -128,6 +131,27 @@ class OnnxQuantiser(Quantiser):
             raise self._nothing()
         shorten(model)
         return make_provable(self.path, model.SerializeToString(), progress)
+
+    def _common_ranges(self, data: Sequence[Array], progress: Progress) -> dict[str, list[dict[str, Any]]]:
+        """For the quantiser's ``TensorQuantOverrides``: tensors that are alike have the range of all of them."""
+        if not self._alike:
+            return {}
+        run, count = self.tensors(None), data[0].shape[0]
+        zero = np.zeros((), np.float32)
+        lows: dict[str, Array] = {}
+        highs: dict[str, Array] = {}
+        for k in range(count):
+            progress("ranges of recurrent layers", k, count)
+            for name, value in run([x[k] for x in data]).items():
+                lows[name] = np.minimum(lows.get(name, zero), value.min())
+                highs[name] = np.maximum(highs.get(name, zero), value.max())
+        progress("ranges of recurrent layers", count, count)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for group in self._alike:
+            known = [name for name in group if name in lows]  # of those that preparing the model left
+            range_ = {"rmin": min(lows[n] for n in known), "rmax": max(highs[n] for n in known)} if known else {}
+            found |= {name: [range_] for name in known}
+        return found
 
     def _nothing(self) -> QuantizeError:
         return nothing_to_quantise(self.path, "ONNX Runtime", "ONNX Runtime's quantiser", self.layers)
@@ -176,11 +200,22 @@ class OnnxQuantiser(Quantiser):
             raise QuantizeError(f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}") from error
 
     def _prepared(self, model: Any) -> Any:
+        """With recurrent layers written out and sums apart from products, else as ONNX Runtime prepares it."""
+        import onnx
+
+        validate.ask_onnx_runtime(self.path, model)  # the quantiser's tools go on without, and print a traceback
+        model = self._preprocessed(model)
+        self._alike = unroll(model)
+        if self._alike:
+            model = self._preprocessed(model)
+        separate_addends(model)
+        return onnx.shape_inference.infer_shapes(model)
+
+    def _preprocessed(self, model: Any) -> Any:
         """With batch normalisations folded into convolutions and all shapes written down, as the quantiser needs it."""
         import onnx
         from onnxruntime.quantization.shape_inference import quant_pre_process
 
-        validate.ask_onnx_runtime(self.path, model)  # the quantiser's tools go on without, and print a traceback
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "float.onnx", Path(folder) / "prepared.onnx"
             try:
