@@ -61,6 +61,10 @@ def recurrent(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def check(model: Any) -> None:
+    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model, strict_mode=True), full_check=True)
+
+
 def results(model: Any, seed: int = 1) -> list[Any]:
     rng = np.random.default_rng(seed)
     x = {
@@ -90,7 +94,7 @@ def test_what_is_written_out_computes_the_same(
     expected = results(model)
     assert unroll(model)
     assert not {node.op_type for node in model.graph.node} & set(GATES)
-    onnx.checker.check_model(model, full_check=True)
+    check(model)
     for got, value in zip(results(model), expected, strict=True):
         assert got.shape == value.shape
         np.testing.assert_allclose(got, value, atol=2e-6)
@@ -123,6 +127,20 @@ def test_sequences_of_several_lengths_stay() -> None:
         assert bool(unroll(tried)) == written
 
 
+def test_layers_without_names() -> None:
+    model = recurrent("RNN")
+    model.graph.node[0].name = ""
+    second = model.graph.node.add()
+    second.CopyFrom(model.graph.node[0])
+    second.output[:] = ["y2", "h2"]
+    model.graph.output.append(helper.make_tensor_value_info("y2", 1, None))
+    expected = results(model)
+    assert unroll(model)
+    check(model)
+    for got, value in zip(results(model), expected, strict=True):
+        np.testing.assert_allclose(got, value, atol=2e-6)
+
+
 def test_steps_have_tensors_alike() -> None:
     model = recurrent("LSTM", steps=5)
     alike = unroll(model)
@@ -145,8 +163,9 @@ def test_addends_that_are_no_constants(beta: float) -> None:
     graph = helper.make_graph(nodes, "net", asked, made, [weights, bias])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     expected = results(model)
-    separate_addends(model)
-    onnx.checker.check_model(model, full_check=True)
+    assert separate_addends(model)
+    assert not separate_addends(model)
+    check(model)
     gemms = [node for node in model.graph.node if node.op_type == "Gemm"]
     assert [len(node.input) for node in gemms] == [2, 3]
     for got, value in zip(results(model), expected, strict=True):

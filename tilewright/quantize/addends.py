@@ -11,14 +11,14 @@ from typing import Any
 _ADDEND = 2  #: which input of a Gemm it is
 
 
-def separate_addends(model: Any) -> None:
-    """Every Gemm of a float model whose addend is no constant becomes a Gemm without one and an Add."""
+def separate_addends(model: Any) -> bool:
+    """Every Gemm of a float model whose addend is no constant becomes one without and an Add; whether any did."""
     import numpy as np
     from onnx import helper, numpy_helper
 
     constants = {t.name for t in model.graph.initializer}
     constants |= {n.output[0] for n in model.graph.node if n.op_type == "Constant"}
-    nodes = []
+    nodes: list[Any] = []
     for node in model.graph.node:
         nodes.append(node)
         if node.op_type != "Gemm" or len(node.input) <= _ADDEND or not node.input[_ADDEND]:
@@ -37,5 +37,7 @@ def separate_addends(model: Any) -> None:
         del node.input[_ADDEND:], node.attribute[:]
         node.attribute.extend(kept)
         node.output[0] = product
+    changed = len(nodes) > len(model.graph.node)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
+    return changed

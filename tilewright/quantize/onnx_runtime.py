@@ -208,8 +208,7 @@ class OnnxQuantiser(Quantiser):
         self._alike = unroll(model)
         if self._alike:
             model = self._preprocessed(model)
-        separate_addends(model)
-        return onnx.shape_inference.infer_shapes(model)
+        return onnx.shape_inference.infer_shapes(model) if separate_addends(model) else model
 
     def _preprocessed(self, model: Any) -> Any:
         """With batch normalisations folded into convolutions and all shapes written down, as the quantiser needs it."""

@@ -47,7 +47,7 @@ def unroll(model: Any) -> list[list[str]]:
         if layer is None:
             nodes.append(node)
             continue
-        writer = _Writer(model.graph, layer.name)
+        writer = _Writer(model.graph, node.name or next(filter(None, node.output)))
         _write(layer, writer)
         nodes += writer.nodes
         alike += writer.alike.values()
@@ -58,8 +58,6 @@ def unroll(model: Any) -> list[list[str]]:
         kept = [t for t in model.graph.initializer if t.name in read]
         del model.graph.initializer[:]
         model.graph.initializer.extend(kept)
-        del model.graph.value_info[:]
-        model.CopyFrom(onnx.shape_inference.infer_shapes(model, strict_mode=True))
     return alike
 
 
@@ -68,7 +66,6 @@ class _Layer:
     """A recurrent layer of T steps, D directions, B rows, I inputs and H units."""
 
     kind: str  #: LSTM, GRU or RNN
-    name: str
     x: str  #: (T, B, I)
     shape: tuple[int, int, int]
     w: Array  #: (D, gates * H, I)
@@ -112,7 +109,7 @@ def _read(node: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[s
     states = [ins.get(name, "") for name in ("initial_h", "initial_c")[: 2 if node.op_type == "LSTM" else 1]]
     zeros = {t for name, t in ins.items() if name in value and not value[name].any()}
     return _Layer(
-        node.op_type, node.name or node.output[0] or node.output[-1], ins["X"], shape, value["W"], value["R"],
+        node.op_type, ins["X"], shape, value["W"], value["R"],
         value.get("B", np.zeros((directions, 2 * _GATES[node.op_type] * units), np.float32)),
         tuple("" if t in zeros else t for t in states),
         {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction],
