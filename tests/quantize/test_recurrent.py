@@ -144,8 +144,10 @@ def test_layers_without_names() -> None:
 def test_steps_have_tensors_alike() -> None:
     model = recurrent("LSTM", steps=5)
     alike = unroll(model)
-    made = [t for node in model.graph.node for t in node.output]
-    assert all(len(group) == 5 and set(group) <= set(made) for group in alike)
+    made = {t for node in model.graph.node for t in node.output} | {"h0", "c0"}
+    assert all(set(group) <= made for group in alike)
+    assert [len(group) for group in alike if not {"h0", "c0"} & set(group)] == [5] * (len(alike) - 2)
+    assert [len(group) for group in alike if {"h0", "c0"} & set(group)] == [7, 7]
     assert len({t for group in alike for t in group}) == sum(map(len, alike))
 
 

@@ -7,6 +7,7 @@ quantises, and the accelerator has all of them. The products with the inputs of 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ MOST_STEPS = 64  #: of a layer that is written out: each costs some ten operator
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _FUNCTIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 _DEFAULTS = {"clip": 0.0, "input_forget": 0, "layout": 0}  #: options that are not written out otherwise
+_STATES = ("h", "c")
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
@@ -50,7 +52,7 @@ def unroll(model: Any) -> list[list[str]]:
         writer = _Writer(model.graph, node.name or next(filter(None, node.output)))
         _write(layer, writer)
         nodes += writer.nodes
-        alike += writer.alike.values()
+        alike += filter(None, writer.alike.values())
     if alike:
         del model.graph.node[:]
         model.graph.node.extend(nodes)
@@ -124,7 +126,7 @@ class _Writer:
         self._graph, self._prefix = graph, prefix
         self._step = (0, 0)
         self.nodes: list[Any] = []
-        self.alike: dict[tuple[int, str], list[str]] = {}
+        self.alike: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
 
     def enter(self, direction: int, step: int) -> None:
         """What is added next is of this step."""
@@ -166,7 +168,7 @@ class _Writer:
 
         self.nodes.append(helper.make_node(kind, list(inputs), outputs, name, **attributes))
         for k, output in enumerate(outputs if role else []):
-            self.alike.setdefault((self._step[0], f"{role}.{k}"), []).append(output)
+            self.alike[self._step[0], f"{role}.{k}"].append(output)
         return outputs
 
 
@@ -177,11 +179,12 @@ _Step = Callable[[list[str], list[str]], list[str]]
 def _write(layer: _Layer, op: _Writer) -> None:
     steps, rows, inputs = layer.shape
     x = op.shaped(layer.x, steps * rows, inputs)
-    histories, lasts = [], []
+    firsts, histories, lasts = [], [], []
     for d, backwards in enumerate(layer.backwards):
         sums, step = _CELLS[layer.kind](layer, d, op)
         parts = [op.split(one, [rows] * steps, 0) for one in sums(x)]
         states = [_initial(layer, op, state, d) for state in layer.states]
+        firsts.append(states)
         history = [""] * steps
         for t in reversed(range(steps)) if backwards else range(steps):
             op.enter(d, t)
@@ -190,6 +193,9 @@ def _write(layer: _Layer, op: _Writer) -> None:
         histories.append(history)
         lasts.append(states)
     directions, units = len(layer.backwards), layer.units
+    for state, read, role in zip(layer.states, zip(*firsts, strict=True), _STATES, strict=False):
+        if state:  # it may be one that the model has made
+            op.alike[0, f"{role}.0"] += [*op.alike.pop((1, f"{role}.0"), []), state, *read]
     everything, *finals = layer.results
     if everything:
         h = op.joined([op.joined([history[t] for history in histories], 1) for t in range(steps)], 0)
