@@ -141,6 +141,25 @@ def test_layers_without_names() -> None:
         np.testing.assert_allclose(got, value, atol=2e-6)
 
 
+def test_weights_that_a_branch_reads_too() -> None:
+    model = recurrent("RNN")
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(kind, ["W", "W"], [f"{name}_out"], f"{name}_op")], name, [],
+            [helper.make_tensor_value_info(f"{name}_out", 1, [1, 5, 6])],
+        )
+        for name, kind in (("then", "Add"), ("else", "Sub"))
+    }  # fmt: skip
+    condition = numpy_helper.from_array(np.array(True), "condition")
+    model.graph.initializer.append(condition)
+    model.graph.node.append(helper.make_node("If", ["condition"], ["chosen"], "if", **branches))
+    model.graph.output.append(helper.make_tensor_value_info("chosen", 1, [1, 5, 6]))
+    expected = results(model)
+    assert unroll(model)
+    for got, value in zip(results(model), expected, strict=True):
+        np.testing.assert_allclose(got, value, atol=2e-6)
+
+
 def test_steps_have_tensors_alike() -> None:
     model = recurrent("LSTM", steps=5)
     alike = unroll(model)

@@ -56,10 +56,6 @@ def unroll(model: Any) -> list[list[str]]:
     if alike:
         del model.graph.node[:]
         model.graph.node.extend(nodes)
-        read = {name for node in nodes for name in node.input}
-        kept = [t for t in model.graph.initializer if t.name in read]
-        del model.graph.initializer[:]
-        model.graph.initializer.extend(kept)
     return alike
 
 
