@@ -36,6 +36,8 @@ def unroll(model: Any) -> list[list[str]]:
     """
     import onnx
 
+    if not any(node.op_type in _GATES for node in model.graph.node):
+        return []
     inferred = onnx.shape_inference.infer_shapes(model).graph
     shapes = {
         value.name: tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
