@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 _ADDEND = 2  #: which input of a Gemm it is
 
 
 def separate_addends(model: Any) -> bool:
     """Every Gemm of a float model whose addend is no constant becomes one without and an Add; whether any did."""
-    import numpy as np
     from onnx import helper, numpy_helper
 
     constants = {t.name for t in model.graph.initializer}

@@ -213,9 +213,15 @@ def _initial(layer: _Layer, op: _Writer, state: str, d: int) -> str:
     return op.shaped(part, layer.shape[1], layer.units)
 
 
-def _sums(op: _Writer, x: str, weights: Array, bias: Array) -> str:
-    """``x`` (rows, n) by ``weights`` (m, n), and a bias (m)."""
-    return op("Gemm", x, op.constant(weights.T), op.constant(bias))
+def _of_inputs(layer: _Layer, d: int, op: _Writer, x: str, bias: Array | None = None) -> str:
+    """The inputs' share of all steps' sums, with ``bias`` or both of the layer's."""
+    both = layer.b[d].reshape(2, -1).sum(0) if bias is None else bias
+    return op("Gemm", x, op.constant(layer.w[d].T), op.constant(both))
+
+
+def _with_state(op: _Writer, given: str, h: str, r: str) -> str:
+    """A step's sums: the inputs' share and the state's, if there is one yet."""
+    return op("Add", op("Gemm", h, r, role="recurrent"), given, role="sum") if h else given
 
 
 def _lstm(layer: _Layer, d: int, op: _Writer) -> tuple[Callable[[str], list[str]], _Step]:
@@ -223,12 +229,11 @@ def _lstm(layer: _Layer, d: int, op: _Writer) -> tuple[Callable[[str], list[str]
     r = op.constant(layer.r[d].T)
 
     def sums(x: str) -> list[str]:
-        return [_sums(op, x, layer.w[d], layer.b[d].reshape(2, -1).sum(0))]
+        return [_of_inputs(layer, d, op, x)]
 
     def step(given: list[str], states: list[str]) -> list[str]:
         h, c = states
-        total = op("Add", op("Gemm", h, r, role="recurrent"), given[0], role="sum") if h else given[0]
-        gates, candidate = op.split(total, [3 * units, units], 1, "parts")
+        gates, candidate = op.split(_with_state(op, given[0], h, r), [3 * units, units], 1, "parts")
         i, o, f = op.split(op("Sigmoid", gates, role="gates"), [units] * 3, 1, "gate")
         new = op("Mul", i, op("Tanh", candidate, role="candidate"), role="new")
         c = op("Add", op("Mul", f, c, role="kept"), new, role="c") if c else new
@@ -247,7 +252,7 @@ def _gru(layer: _Layer, d: int, op: _Writer) -> tuple[Callable[[str], list[str]]
     r_candidate, inner_row = op.constant(layer.r[d][2 * units :].T), op.constant(inner[None])
 
     def sums(x: str) -> list[str]:
-        return op.split(_sums(op, x, layer.w[d], bias), [2 * units, units], 1)
+        return op.split(_of_inputs(layer, d, op, x, bias), [2 * units, units], 1)
 
     def step(given: list[str], states: list[str]) -> list[str]:
         (h,) = states
@@ -257,8 +262,8 @@ def _gru(layer: _Layer, d: int, op: _Writer) -> tuple[Callable[[str], list[str]]
             product = op("Gemm", h, r, r_bias, role="recurrent")
             both, recurrent = op.split(product, [2 * units, units], 1, "parts")
             gates = op("Add", both, gates, role="sum")
-        elif h:
-            gates = op("Add", op("Gemm", h, r, role="recurrent"), gates, role="sum")
+        else:
+            gates = _with_state(op, gates, h, r)
         z, reset = op.split(op("Sigmoid", gates, role="gates"), [units] * 2, 1, "gate")
         if recurrent:
             total = op("Add", op("Mul", reset, recurrent, role="reset"), total, role="total")
@@ -277,12 +282,11 @@ def _rnn(layer: _Layer, d: int, op: _Writer) -> tuple[Callable[[str], list[str]]
     r = op.constant(layer.r[d].T)
 
     def sums(x: str) -> list[str]:
-        return [_sums(op, x, layer.w[d], layer.b[d].reshape(2, -1).sum(0))]
+        return [_of_inputs(layer, d, op, x)]
 
     def step(given: list[str], states: list[str]) -> list[str]:
         (h,) = states
-        total = op("Add", op("Gemm", h, r, role="recurrent"), given[0], role="sum") if h else given[0]
-        return [op("Tanh", total, role="h")]
+        return [op("Tanh", _with_state(op, given[0], h, r), role="h")]
 
     return sums, step
 
