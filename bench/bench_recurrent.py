@@ -1,6 +1,7 @@
 """What a step of an int8 LSTM, GRU or SVDF takes: in LiteRT, and with all steps as one program on the accelerator.
 
-``python bench/bench_recurrent.py [--config pynq-z2 kv260 zcu104] [--json FILE]`` measures, for cells with as many
+``python bench/bench_recurrent.py [--config pynq-z2 kv260 zcu104] [--cells LSTM --units 256 --steps 150] [--json FILE]``
+measures, for cells with as many
 inputs as units, microseconds a step: LiteRT's CPU time on one thread, and the cycles of the compiler's program, whose
 results are LiteRT's, at the Config's clock: all cycles of 20 steps (a GRU's four, an SVDF's one), the first loads
 among them. An SVDF remembers ten inputs; LiteRT has no kernel for one whose state is int8.
@@ -13,7 +14,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -116,16 +117,19 @@ def main() -> int:
     parser = options_of(__doc__, config=None)
     parser.add_argument("--config", nargs="+", default=["pynq-z2", "kv260", "zcu104"])
     parser.add_argument("--cells", nargs="+", choices=list(CELLS), default=list(CELLS))
+    parser.add_argument("--units", nargs="+", type=int, help="instead of the table's")
+    parser.add_argument("--steps", type=int, help="instead of the table's")
     options = parser.parse_args()
     print(f"{machine()}; microseconds a step (times the bound), the array at the clock of each Config")
     print(f"{'cell':>5}{'units':>6}{'weights':>12}{'LiteRT':>9}" + "".join(f"{name:>20}" for name in options.config))
     rows = []
     for name in options.cells:
-        for units in CELLS[name].units:
-            rows.append(row := measure(name, CELLS[name], units, options.config))
+        cell = replace(CELLS[name], steps=options.steps or CELLS[name].steps)
+        for units in options.units or cell.units:
+            rows.append(row := measure(name, cell, units, options.config))
             cells = "".join(f"{chip['us']} ({chip['bound']})".rjust(20) for chip in row["chips"].values())
             print(f"{name:>5}{units:>6}{row['weight_bytes']:>12,}{row['litert_us'] or '-':>9}{cells}", flush=True)
-    keep_rows(options.json, rows, ("cell", "units"))
+    keep_rows(options.json, rows, ("cell", "units", "steps"))
     return 0
 
 

@@ -1,4 +1,11 @@
-"""All time steps of an LSTM as one program: states in act and acc, weights in wgt as far as they fit."""
+"""All time steps of an LSTM as one program: states in act and acc, weights in wgt as far as they fit.
+
+Steps come in turns, whose products with inputs (entry parts) are made at once, so that weights pass by once. With two
+buffers of sums those of the next turn are made a part at each step of this one, so that weights pass by as ALU works.
+The array and ALU do not work in one bank of acc at once: entry parts alone are scaled while the array multiplies by the
+hidden state. The output gate, which is not needed before, is computed with the function of cells: in instructions of
+fewer than :data:`~tilewright.isa.timing.ALU_DISTANCE` vectors ALU waits for itself.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +15,7 @@ import numpy as np
 
 from tilewright.config import Config
 from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import Uop
@@ -16,11 +24,13 @@ from tilewright.jit.recurrent.form import LayerWriter, RecurrentProgram
 from tilewright.jit.recurrent.ops import Lstm
 from tilewright.jit.recurrent.scaling import INT32, pieces_of, saturate, scale
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
-from tilewright.jit.recurrent.weights import Weights
+from tilewright.jit.recurrent.weights import Use, Weights
 from tilewright.jit.writer import INPUT, OUTPUT
+from tilewright.sim.timing import simulate_timing
 
-ORDER = (0, 1, 3, 2)  #: of gates: sigmoids first
-AHEAD = 4  #: of half of acc, what the entry parts of gates take that are made at once
+ORDER = (3, 0, 1, 2)  #: of gates: output, then input, forget and cell
+AHEAD = 4  #: of half of acc, what entry parts take that are scaled at once
+MOST_AHEAD = 16  #: steps of a turn at most, if each step's entry parts are scaled by themselves
 STATES = 4  #: hidden states that act holds: the last, the next, and those that STORE may still read
 TURNS = 2  #: of inputs that act holds, each for as many steps as entry parts are made at once
 
@@ -28,7 +38,7 @@ TURNS = 2  #: of inputs that act holds, each for as many steps as entry parts ar
 class LstmWriter(LayerWriter[Lstm]):
     """Of a graph that is a single :class:`~tilewright.jit.recurrent.ops.Lstm`."""
 
-    def __init__(self, graph: Graph, config: Config) -> None:
+    def __init__(self, graph: Graph, config: Config, buffers: int) -> None:
         super().__init__("an LSTM", graph, config)
         op, c, steps = self.op, self.c, self.steps
         if op.cell_bits not in (11, 12):
@@ -39,23 +49,39 @@ class LstmWriter(LayerWriter[Lstm]):
         n = self.n = self.vectors(op.units)  # hidden states are inputs
         self.widths = [-(-part.weight.shape[1] // c.block_in) for part, *_ in self.parts]
         self.pixel = self.widths[0] * c.in_units  #: units of an input
-        half, vectors = c.acc_units // 2, n * c.out_units
-        fitting = (c.act_units - (STATES + 3 * 4) * vectors) // (TURNS * self.pixel + 4 * vectors)
-        self.ahead = max(1, min(steps, half // AHEAD // (4 * vectors), fitting))
+        self.buffers = buffers  #: of sums of entry parts
+        self.ahead, self.group = self._turn()  #: steps of a turn, and those whose entry parts are scaled at once
+        half = c.acc_units // 2
         low, high = (self.places(k * half, k * half + half, c.out_units, "acc") for k in range(2))
-        self.gates, self.result = low.take(4 * n), low.take(4 * n)
-        self.entries, self.x = high.take(4 * n * self.ahead), high.take(4 * n * self.ahead)
-        low.take(max(0, self.entries.count - 8 * n))  # the gates' and what follows are scratch of the entries
+        self.gates, self.result = low.take(4 * n), low.take(4 * n * self.group).part(0, 4 * n)
+        self.entries = [high.take(4 * n * self.ahead) for _ in range(buffers)]
+        self.x = high.take(4 * n * self.group)
         self.biases = [high.take(4 * n) if any(p.bias.any() for p in parts) else None for parts in self.parts]
-        self.cell, self.cell_x = high.take(n), low.take(n)
+        self.cell = high.take(n)
         strips = self.places(0, c.act_units, c.out_units, "act")
         self.states = strips.take(STATES * n)
-        self.sign = strips.take(4 * n * self.ahead)
+        self.sign = strips.take(4 * n * self.group)
         self.quarters, self.top, self.index = (strips.take(4 * n) for _ in range(3))
-        # bytes of cells lie where nothing is while the function of cells, on n vectors, is computed
-        self.given, self.taken = ([s.part(k * n, k * n + n) for k in (1, 2)] for s in (self.quarters, self.index))
+        # bytes of cells lie where nothing is while the function of cells, on 2n vectors, is computed
+        self.given, self.taken = ([s.part(k * n, k * n + n) for k in (2, 3)] for s in (self.quarters, self.index))
         inputs = self.places(strips.take(0).first, c.act_units, 1, "act")  # behind what ALU writes, in whole vectors
         self.inputs = inputs.take(min(steps, TURNS * self.ahead) * self.pixel)
+
+    def _turn(self) -> tuple[int, int]:
+        """Steps of a turn, and those whose entry parts are scaled at once: all where a step's would leave ALU waiting
+        for itself."""
+        c, n, buffers = self.c, self.n, self.buffers
+        half, vectors = c.acc_units // 2 // c.out_units, n * c.out_units
+        room = half - n * (1 + 4 * sum(any(p.bias.any() for p in parts) for parts in self.parts))
+        together = 4 * n < ALU_DISTANCE
+        if together:
+            ahead = min(half // AHEAD // (4 * n), room // (4 * n * (buffers + 1)))
+            fitting = (c.act_units - (STATES + 3 * 4) * vectors) // (TURNS * self.pixel + 4 * vectors)
+        else:
+            ahead = min(MOST_AHEAD, (room - 4 * n) // (4 * n * buffers))
+            fitting = (c.act_units - (STATES + 4 * 4) * vectors) // (TURNS * self.pixel)
+        ahead = max(1, min(self.steps, ahead, fitting))
+        return ahead, ahead if together else 1
 
     def written(self) -> RecurrentProgram:
         """The program."""
@@ -63,14 +89,12 @@ class LstmWriter(LayerWriter[Lstm]):
         for parts, bias in zip(self.parts, self.biases, strict=True):
             if bias is not None:
                 w.load_acc(bias, np.concatenate([self.filled(part.bias, n) for part in parts]).astype(np.int32))
-        self._load(0)
+        for first in range(0, self.ahead * self.buffers, self.ahead):
+            self._load(first)
         entry, recurrent = (np.concatenate([self.blocks(part.weight, n) for part in parts]) for parts in self.parts)
-        self.weights = Weights(w, entry, recurrent, self.steps, self.ahead)
+        self.weights = Weights(w, entry, recurrent, [use for step in range(self.steps) for _, use in self._uses(step)])
         self._load_states(0)
         for step in range(self.steps):
-            if step % self.ahead == 0:
-                self._load(step + self.ahead)
-                self._entries(step, min(self.ahead, self.steps - step))
             self._step(step)
             self.move(w.store_tile, self._state(step, after=True), OUTPUT, int(self.order[step]) * n * c.out_units)
             if self._ends(step):
@@ -116,14 +140,42 @@ class LstmWriter(LayerWriter[Lstm]):
             place = first + (k * sequences + step // self.op.steps) * count
             self.move(move, Run(part.first, count, 1), segment, place)
 
-    def _sums(self, which: int, source: int, sums: Run) -> None:
-        """Products of inputs from ``source`` on, or of states, for each turn of ``sums``."""
-        c, blocks, bias = self.c, self.widths[which], self.biases[which]
-        if bias is not None:
-            self.w.alu(AluOp.MOV, sums, Run(bias.first, sums.count, c.out_units, sums.outer, 0))
-        for row, rows, place in self.weights.rows(which):
+    def _uses(self, step: int) -> list[tuple[int, Use]]:
+        """The products of a step in order, each with the step of whose input or hidden state on they are: entry parts
+        of this turn, if they were not made before; what the hidden state adds; some entry parts of the next turn."""
+        rows, place = 4 * self.n, step % self.ahead
+        uses = [(step, Use(1, 0, rows))]
+        if place == 0 and (step == 0 or self.buffers == 1):
+            uses.insert(0, (step, Use(0, 0, rows)))
+        first = step - place + self.ahead
+        if self.buffers > 1 and first < self.steps:
+            uses.append((first, Use(0, rows * place // self.ahead, rows * (place + 1) // self.ahead)))
+        return uses
+
+    def _entries(self, first: int, count: int) -> Run:
+        """Sums of the entry parts of some steps of a turn."""
+        turn, place = divmod(first, self.ahead)
+        begin = self.entries[turn % self.buffers].part(place * 4 * self.n, (place + count) * 4 * self.n).first
+        return Run(begin, 4 * self.n, self.c.out_units, count, 4 * self.n)
+
+    def _sums(self, step: int, use: Use) -> Run:
+        """Where the sums of products from this step on lie."""
+        return self.gates if use.which else self._entries(step, min(self.ahead, self.steps - step))
+
+    def _begin(self, step: int, use: Use) -> None:
+        """Give sums their biases."""
+        bias, sums = self.biases[use.which], self._sums(step, use).part(use.begin, use.end)
+        if bias is not None and sums.count:
+            first = bias.part(use.begin, use.end).first
+            self.w.alu(AluOp.MOV, sums, Run(first, sums.count, self.c.out_units, sums.outer, 0))
+
+    def _multiply(self, step: int, use: Use) -> None:
+        """Add the products with inputs, or with the hidden state, from this step on."""
+        c, blocks, sums = self.c, self.widths[use.which], self._sums(step, use)
+        source = self._state(step).first if use.which else self._input(step)
+        for row, rows, place in self.weights.rows(use):
             self.w.gemm(
-                self._uops(which), outer=rows, inner=sums.outer, dst=sums.first + row * c.out_units,
+                self._uops(use.which), outer=rows, inner=sums.outer, dst=sums.first + row * c.out_units,
                 dst_outer=c.out_units, dst_inner=sums.step * c.out_units, src=source, src_inner=blocks * c.in_units,
                 wgt=place, wgt_outer=blocks, wrap_base=0, wrap_size=c.act_units,
             )  # fmt: skip
@@ -140,28 +192,36 @@ class LstmWriter(LayerWriter[Lstm]):
         if which == 0:
             saturate(self.w, sums, max(p.most for p in pieces))
 
-    def _entries(self, first: int, count: int) -> None:
-        """The entry parts of some steps."""
-        sums = Run(self.entries.first, 4 * self.n, self.c.out_units, count, 4 * self.n)
-        self._sums(0, self._input(first), sums)
-        if first == 0 and self.weights.stay:  # else those that pass by are waited for more
-            self._prepare(sums)
-        self._scaled(0, sums, self.x, self.gates)
-
-    def _prepare(self, sums: Run) -> None:
+    def _prepare(self) -> None:
         """Load the constants of what follows while there is other work, not where each is waited for."""
         for part in self.w.pieces(self._uops(1)):
             self.w.resident(tuple(part))
         w, self.w = self.w, VectorWriter(self.c)
-        self._scaled(0, sums, self.x, self.gates)
+        self._scale_entries(0)
         for step in (0, self.steps - 1):
             self._cell(step)
         w.prepare(self.w.constants)
         self.w = w
 
     def _step(self, step: int) -> None:
-        self._sums(1, self._state(step).first, self.gates)
+        """A step: all biases first, as products that ALU's work is to hide wait for theirs."""
+        uses = self._uses(step)
+        for use in uses:
+            self._begin(*use)
+        for use in uses:
+            if use[1].which and step == 0 and self.weights.stay:  # else weights that pass by are waited for more
+                self._prepare()
+            self._multiply(*use)
+        if step % self.ahead == 0:  # inputs of this turn have been read
+            self._load(step + self.ahead * self.buffers)
+        if step % self.group == 0:
+            self._scale_entries(step)
         self._cell(step)
+
+    def _scale_entries(self, step: int) -> None:
+        """Entry parts of as many steps as are scaled at once."""
+        count = min(self.group, self.steps - step)
+        self._scaled(0, self._entries(step, count), self.x, self.result)
 
     def _cell(self, step: int) -> None:
         """A step from its recurrent sums on."""
@@ -171,18 +231,19 @@ class LstmWriter(LayerWriter[Lstm]):
             w.widen(self.cell, self.given[0], 256, combine=Combine.WRITE)
             w.widen(self.cell, self.given[1], 1, 128)
         self._scaled(1, gates, self.result, self.x)
-        w.alu(AluOp.ADD, gates, self.entries.part(step % self.ahead * 4 * n, (step % self.ahead + 1) * 4 * n))
+        w.alu(AluOp.ADD, gates, self._entries(step, 1))
         saturate(w, gates, INT32)
-        x = self.x.part(0, 4 * n)
-        activate(w, gates, Scratch(gates, self.result, x, *self._strips(4 * n)), 3 * n)
+        others = gates.part(n, 4 * n), self.result.part(n, 4 * n), self.x.part(0, 3 * n)
+        activate(w, others[0], Scratch(*others, *self._strips(3 * n)), 2 * n)
         if self._ends(step) and step + 1 < self.steps:
             self._load_states(step + 1)
         self._update()
         if self._ends(step):
             w.narrow(high, self.cell, 8, offset=-128)
-        hidden, output = x.part(n, 2 * n), self.result.part(2 * n, 3 * n)
-        scratch = Scratch(x.part(0, n), hidden, self.cell_x, *self._strips(n))
-        activate(w, self.cell, scratch, 0, 15 - self.op.cell_bits)
+        w.alu(AluOp.MOV, gates.part(n, 2 * n), self.cell)
+        last = gates.part(0, 2 * n), self.result.part(0, 2 * n), self.x.part(0, 2 * n)
+        activate(w, last[0], Scratch(*last, *self._strips(2 * n)), n, 15 - self.op.cell_bits)
+        output, hidden = self.result.part(0, n), self.result.part(n, 2 * n)
         w.alu(AluOp.MUL, hidden, output)
         if self._ends(step):
             w.widen(self.cell, high, -256)
@@ -196,7 +257,7 @@ class LstmWriter(LayerWriter[Lstm]):
     def _update(self) -> None:
         """The cell, from the gates."""
         w, n = self.w, self.n
-        entry, forget, fresh = (self.result.part(k * n, k * n + n) for k in (0, 1, 3))
+        entry, forget, fresh = (self.result.part(k * n, k * n + n) for k in (1, 2, 3))
         w.alu(AluOp.MUL, self.cell, forget)
         w.alu(AluOp.MUL, entry, fresh)
         signs = self._strips(2 * n)[0]
@@ -217,3 +278,16 @@ class LstmWriter(LayerWriter[Lstm]):
 
     def _strips(self, vectors: int) -> list[Run]:
         return [run.part(0, vectors) for run in (self.sign, self.quarters, self.top, self.index)]
+
+
+def lstm_program(graph: Graph, config: Config) -> RecurrentProgram:
+    """The fastest of the programs that fit, with one and two buffers of sums of entry parts.
+
+    Two hide more, but turns are shorter, so that weights that pass by do so more often.
+    """
+    programs = [LstmWriter(graph, config, 1).written()]
+    try:
+        programs.append(LstmWriter(graph, config, 2).written())
+    except PlaceError:
+        return programs[0]
+    return min(programs, key=lambda written: simulate_timing(written.program).cycles)

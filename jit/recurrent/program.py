@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.config import Config
 from tilewright.jit.graph import Graph, Recurrent
 from tilewright.jit.recurrent.form import RecurrentProgram
-from tilewright.jit.recurrent.lstm import LstmWriter
+from tilewright.jit.recurrent.lstm import lstm_program
 from tilewright.jit.recurrent.ops import Lstm
 from tilewright.jit.recurrent.svdf import SvdfWriter
 
@@ -20,5 +20,6 @@ def recurrent_program(graph: Graph, config: Config) -> RecurrentProgram:
 
     Raises PlaceError where something does not fit the chip or has no form there, and says what.
     """
-    writer = LstmWriter if isinstance(graph.ops[0], Lstm) else SvdfWriter
-    return writer(graph, config).written()
+    if isinstance(graph.ops[0], Lstm):
+        return lstm_program(graph, config)
+    return SvdfWriter(graph, config).written()

@@ -24,7 +24,7 @@ from tilewright.jit.recurrent.form import LayerWriter, RecurrentProgram
 from tilewright.jit.recurrent.ops import Svdf
 from tilewright.jit.recurrent.scaling import pieces_of, saturate, scale
 from tilewright.jit.recurrent.vectors import Run
-from tilewright.jit.recurrent.weights import Weights
+from tilewright.jit.recurrent.weights import Use, Weights
 from tilewright.jit.writer import INPUT, OUTPUT
 
 Number = TypeVar("Number", bound=np.generic)
@@ -67,7 +67,8 @@ class SvdfWriter(LayerWriter[Svdf]):
             w.load_acc(run, wrap_int32(values).astype(np.int32))
         feature = self.blocks(self._by_rank(op.feature.weight), self.filters)
         time = np.stack([self._over_time(*turn) for turn in self.turns])
-        self.weights = Weights(w, feature, time, self.steps, 1)
+        self.uses = Use(0, 0, len(feature)), Use(1, 0, len(time))
+        self.weights = Weights(w, feature, time, self.uses * self.steps)
         pixel = self.width * c.in_units
         for step in range(self.steps):
             self.move(w.load_tile, Run(self.input.first, pixel, 1), INPUT, step * pixel)
@@ -113,7 +114,7 @@ class SvdfWriter(LayerWriter[Svdf]):
         w, c, op, fresh = self.w, self.c, self.op, self.fresh
         w.alu(AluOp.MOV, fresh, self.biases[0])
         uops: list[Uop] = [(0, k * c.in_units, k, 1) for k in range(self.width)]
-        for row, rows, place in self.weights.rows(0):
+        for row, rows, place in self.weights.rows(self.uses[0]):
             w.gemm(
                 uops, outer=rows, inner=1, dst=fresh.first + row * c.out_units, dst_outer=c.out_units,
                 src=self.input.first, wgt=place, wgt_outer=self.width, wrap_base=0, wrap_size=c.act_units,
@@ -139,7 +140,7 @@ class SvdfWriter(LayerWriter[Svdf]):
             w.alu(AluOp.MOV, run, 0)
         w.alu(AluOp.MOV, total, self.biases[1])
         units, span = self.units * c.out_units, self.filters * c.out_units
-        for number, count, place in self.weights.rows(1):
+        for number, count, place in self.weights.rows(self.uses[1]):
             for turn, (digit, rank, first, last) in enumerate(self.turns[number : number + count]):
                 pushes: list[Uop] = [(-1, k * span, 0, 1) for k in range(last - first - 1)]
                 for level, plane in zip(self.levels[self.digits[digit][0] :], self.planes[::-1]):

@@ -37,7 +37,7 @@ COSTS: dict[str, str] = {
     "host": "on the host, in NumPy",
     "joined": "none",
     "svdf": "of BLOCK_OUT filters: ALU: 21 (state of int16) or 4 (int8); GEMM: ceil(IC / BLOCK_IN) + memory x (4 or 1)",
-    "recurrent": "a step of BLOCK_OUT units: ALU: 434 to 466, GEMM: 4 x ceil((IC + units) / BLOCK_IN)",
+    "recurrent": "a step of BLOCK_OUT units: ALU: 437 to 469, GEMM: 4 x ceil((IC + units) / BLOCK_IN)",
     "products": "GEMM: ceil(IC / BLOCK_IN); of two activations as much again for each zero point other than 0",
 }
 TFLITE: dict[str, str] = {
