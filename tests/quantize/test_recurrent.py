@@ -17,6 +17,7 @@ import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.quantize import quantize_file
 from tilewright.quantize.addends import separate_addends
+from tilewright.quantize.base import QuantizeError
 from tilewright.quantize.unrolled import MOST_STEPS, unroll
 from tilewright.runtime import interpreters
 
@@ -92,7 +93,7 @@ def test_what_is_written_out_computes_the_same(
     options = {"linear_before_reset": late} if kind == "GRU" else {}
     model = recurrent(kind, rows=rows, direction=direction, bias=bias, states=states, **options)
     expected = results(model)
-    assert unroll(model)
+    assert unroll(model).alike
     assert not {node.op_type for node in model.graph.node} & set(GATES)
     check(model)
     for got, value in zip(results(model), expected, strict=True):
@@ -101,19 +102,22 @@ def test_what_is_written_out_computes_the_same(
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
+    ("kind", "options", "why"),
     [
-        ("LSTM", {"steps": MOST_STEPS + 1}),
-        ("LSTM", {"clip": 3.0}),
-        ("LSTM", {"input_forget": 1}),
-        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}),
-        ("RNN", {"activations": ["Relu"]}),
+        ("LSTM", {"steps": MOST_STEPS + 1}, "65 steps, more than 64"),
+        ("LSTM", {"clip": 3.0}, "its clip is 3.0"),
+        ("LSTM", {"input_forget": 1}, "its input_forget is 1"),
+        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "its functions are hardsigmoid, tanh"),
+        ("RNN", {"activations": ["Relu"]}, "its functions are relu"),
     ],
 )
-def test_other_layers_stay(kind: str, options: dict[str, Any]) -> None:
+def test_other_layers_stay(kind: str, options: dict[str, Any], why: str) -> None:
     model = recurrent(kind, **options)
     before = model.SerializeToString()
-    assert unroll(model) == []
+    alike, (sentence,) = unroll(model)
+    assert alike == []
+    assert sentence.startswith(f"{kind} ")
+    assert why in sentence
     assert model.SerializeToString() == before
 
 
@@ -124,7 +128,7 @@ def test_sequences_of_several_lengths_stay() -> None:
         tried.CopyFrom(model)
         tried.graph.initializer.append(numpy_helper.from_array(np.array(lengths, np.int32), "lengths"))
         tried.graph.node[0].input[4] = "lengths"
-        assert bool(unroll(tried)) == written
+        assert bool(unroll(tried).alike) == written
 
 
 def test_layers_without_names() -> None:
@@ -135,10 +139,28 @@ def test_layers_without_names() -> None:
     second.output[:] = ["y2", "h2"]
     model.graph.output.append(helper.make_tensor_value_info("y2", 1, None))
     expected = results(model)
-    assert unroll(model)
+    assert unroll(model).alike
     check(model)
     for got, value in zip(results(model), expected, strict=True):
         np.testing.assert_allclose(got, value, atol=2e-6)
+
+
+def test_what_stays_is_said(tmp_path: Path) -> None:
+    model = recurrent("RNN", states="none")
+    other = model.graph.node.add()
+    other.CopyFrom(model.graph.node[0])
+    other.name = "relu"
+    other.output[:] = ["y2", "h2"]
+    other.attribute.append(helper.make_attribute("activations", ["Relu"]))
+    model.graph.output.append(helper.make_tensor_value_info("y2", 1, None))
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(3, 4, 1, 6)).astype(F))
+    onnx.save(model, tmp_path / "mixed.onnx")
+    (sentence,) = quantize_file(tmp_path / "mixed.onnx", tmp_path / "x.npy").stay
+    assert sentence == "RNN 'relu' stays in float32 on the CPU: its functions are relu, not tanh"
+    del model.graph.node[0], model.graph.output[:2]
+    onnx.save(model, tmp_path / "alone.onnx")
+    with pytest.raises(QuantizeError, match="the accelerator has nothing to do; RNN 'relu' stays in float32"):
+        quantize_file(tmp_path / "alone.onnx", tmp_path / "x.npy")
 
 
 def test_weights_that_a_branch_reads_too() -> None:
@@ -155,14 +177,14 @@ def test_weights_that_a_branch_reads_too() -> None:
     model.graph.node.append(helper.make_node("If", ["condition"], ["chosen"], "if", **branches))
     model.graph.output.append(helper.make_tensor_value_info("chosen", 1, [1, 5, 6]))
     expected = results(model)
-    assert unroll(model)
+    assert unroll(model).alike
     for got, value in zip(results(model), expected, strict=True):
         np.testing.assert_allclose(got, value, atol=2e-6)
 
 
 def test_steps_have_tensors_alike() -> None:
     model = recurrent("LSTM", steps=5)
-    alike = unroll(model)
+    alike = unroll(model).alike
     made = {t for node in model.graph.node for t in node.output} | {"h0", "c0"}
     assert all(set(group) <= made for group in alike)
     assert [len(group) for group in alike if not {"h0", "c0"} & set(group)] == [5] * (len(alike) - 2)

@@ -51,6 +51,8 @@ def quantize(
     result.save(output)
     print_losses(result, output_console(), None if all_layers else SHOWN)
     typer.echo(f"{output}: {len(result.content):,} bytes, ranges from {result.inputs:,} inputs")
+    for sentence in result.stay:
+        typer.echo(f"note: {sentence}")
     if result.accuracy is not None:
         before, after = result.accuracy
         typer.echo(f"accuracy  {before:.2%} before, {after:.2%} after")

@@ -42,6 +42,7 @@ class Quantiser(ABC):
     suffix: str  #: of the files that it writes
     inputs: list[TensorSpec]
     layers: list[Layer]
+    stay: Sequence[str] = ()  #: sentences: layers that stay in float32 for a reason of their own
 
     @abstractmethod
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
@@ -56,12 +57,14 @@ class Quantiser(ABC):
         """The float model's result, or that of the quantised one as its reference interpreter computes it."""
 
 
-def nothing_to_quantise(path: Path, runtime: str, quantiser: str, layers: Sequence[Layer]) -> QuantizeError:
-    """What is said of a model none of whose ``layers`` the quantiser takes."""
+def nothing_to_quantise(
+    path: Path, runtime: str, quantiser: str, layers: Sequence[Layer], stay: Sequence[str] = ()
+) -> QuantizeError:
+    """What is said of a model none of whose ``layers`` the quantiser takes, with what it has to ``stay`` for."""
     kinds = ", ".join(sorted({layer.kind for layer in layers})) or "none"
     return QuantizeError(
         f"{path}: nothing in it that {quantiser} takes (operators: {kinds}); run it in {runtime}, the accelerator has "
-        "nothing to do"
+        "nothing to do" + "".join(f"; {sentence}" for sentence in stay)
     )
 
 

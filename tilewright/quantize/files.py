@@ -51,7 +51,7 @@ def quantize_file(
             for form, what in ((None, "float accuracy"), (content, "quantised accuracy"))
         ]
         accuracy = shares[0], shares[1]
-    return Quantised(content, losses, count, accuracy)
+    return Quantised(content, losses, count, accuracy, tuple(quantiser.stay))
 
 
 def open_quantiser(path: Path, bits: int) -> Quantiser:

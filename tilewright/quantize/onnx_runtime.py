@@ -154,7 +154,7 @@ class OnnxQuantiser(Quantiser):
         return found
 
     def _nothing(self) -> QuantizeError:
-        return nothing_to_quantise(self.path, "ONNX Runtime", "ONNX Runtime's quantiser", self.layers)
+        return nothing_to_quantise(self.path, "ONNX Runtime", "ONNX Runtime's quantiser", self.layers, self.stay)
 
     def tensors(self, quantised: bytes | None) -> Tensors:
         import onnx
@@ -205,7 +205,7 @@ class OnnxQuantiser(Quantiser):
 
         validate.ask_onnx_runtime(self.path, model)  # the quantiser's tools go on without, and print a traceback
         model = self._preprocessed(model)
-        self._alike = unroll(model)
+        self._alike, self.stay = unroll(model)
         if self._alike:
             model = self._preprocessed(model)
         return onnx.shape_inference.infer_shapes(model) if separate_addends(model) else model

@@ -13,13 +13,15 @@ from tilewright.quantize.loss import LayerLoss
 class Quantised:
     """The quantised model file, what each layer lost (most first), and the shares of right answers before and after.
 
-    ``accuracy``: None without labels. ``inputs``: how many were seen.
+    ``accuracy``: None without labels. ``inputs``: how many were seen. ``stay``: sentences on layers that stay in
+    float32 for a reason of their own.
     """
 
     content: bytes
     layers: list[LayerLoss]
     inputs: int
     accuracy: tuple[float, float] | None = None
+    stay: tuple[str, ...] = ()
 
     def save(self, path: str | Path) -> None:
         """Write the model file; it appears whole or not at all."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,21 @@ _STATES = ("h", "c")
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
-def unroll(model: Any) -> list[list[str]]:
-    """Writes out the recurrent layers of a float model whose shapes are known.
+class Unrolled(NamedTuple):
+    """``alike``: tensors that stand for the same at each step, and so want the same scale. Then the steps' integers
+    mean the same, and the products with weights that all steps share are proven once. ``stay``: the layers that are not
+    written out, each with the reason, as a sentence."""
 
-    The result: tensors that stand for the same at each step, and so want the same scale. Then the steps' integers
-    mean the same, and the products with weights that all steps share are proven once.
+    alike: list[list[str]]
+    stay: list[str]
+
+
+class _StaysError(Exception):
+    """Why a layer is not written out."""
+
+
+def unroll(model: Any) -> Unrolled:
+    """Writes out the recurrent layers of a float model whose shapes are known.
 
     Other layers stay: those of more than :data:`MOST_STEPS` steps, of sequences of several lengths, with peepholes or
     functions of their own, or with weights that are no constants.
@@ -37,7 +47,7 @@ def unroll(model: Any) -> list[list[str]]:
     import onnx
 
     if not any(node.op_type in _GATES for node in model.graph.node):
-        return []
+        return Unrolled([], [])
     inferred = onnx.shape_inference.infer_shapes(model).graph
     shapes = {
         value.name: tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
@@ -46,19 +56,26 @@ def unroll(model: Any) -> list[list[str]]:
     constants = {t.name: t for t in model.graph.initializer}
     nodes: list[Any] = []
     alike: list[list[str]] = []
+    stay: list[str] = []
     for node in model.graph.node:
-        layer = _read(node, shapes, constants)
-        if layer is None:
+        if node.op_type not in _GATES or node.domain not in ("", "ai.onnx"):
             nodes.append(node)
             continue
-        writer = _Writer(model.graph, node.name or next(filter(None, node.output)))
+        name = node.name or next(filter(None, node.output))
+        try:
+            layer = _read(node, shapes, constants)
+        except _StaysError as why:
+            nodes.append(node)
+            stay.append(f"{node.op_type} {name!r} stays in float32 on the CPU: {why}")
+            continue
+        writer = _Writer(model.graph, name)
         _write(layer, writer)
         nodes += writer.nodes
         alike += filter(None, writer.alike.values())
     if alike:
         del model.graph.node[:]
         model.graph.node.extend(nodes)
-    return alike
+    return Unrolled(alike, stay)
 
 
 @dataclass(frozen=True)
@@ -81,30 +98,34 @@ class _Layer:
         return self.r.shape[-1]
 
 
-def _read(node: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Any]) -> _Layer | None:
+def _read(node: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Any]) -> _Layer:
     from onnx import helper, numpy_helper
 
-    if node.op_type not in _GATES or node.domain not in ("", "ai.onnx"):
-        return None
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    if any(given.get(name, value) != value for name, value in _DEFAULTS.items()):
-        return None
+    for name, usual in _DEFAULTS.items():
+        if given.get(name, usual) != usual:
+            raise _StaysError(f"its {name} is {given[name]}, not {usual}")
     direction = given.get("direction", b"forward").decode()
     directions = 2 if direction == "bidirectional" else 1
     functions = [f.decode().lower() for f in given.get("activations", [])]
     if functions not in ([], _FUNCTIONS[node.op_type] * directions):
-        return None
+        raise _StaysError(f"its functions are {', '.join(functions)}, not {', '.join(_FUNCTIONS[node.op_type])}")
     ins = dict(zip(_INPUTS, node.input, strict=False))
     shape = shapes.get(ins["X"], ())
-    if len(shape) != 3 or not all(shape) or shape[0] > MOST_STEPS or ins.get("P"):
-        return None
-    if any(ins.get(name) and ins[name] not in constants for name in ("W", "R", "B", "sequence_lens")):
-        return None
+    if len(shape) != 3 or not all(shape):
+        raise _StaysError("the shape of its input is not known; export the model with fixed sizes")
+    if shape[0] > MOST_STEPS:
+        raise _StaysError(f"{shape[0]} steps, more than {MOST_STEPS}; export the model for shorter sequences")
+    if ins.get("P"):
+        raise _StaysError("it has peepholes")
+    for name in ("W", "R", "B", "sequence_lens"):
+        if ins.get(name) and ins[name] not in constants:
+            raise _StaysError(f"its {name}, {ins[name]!r}, is no constant")
     value = {name: numpy_helper.to_array(constants[t]) for name, t in ins.items() if t in constants}
     if any(value[name].dtype != np.float32 for name in ("W", "R")):
-        return None
+        raise _StaysError(f"its weights are {value['W'].dtype} and {value['R'].dtype}, not float32")
     if "sequence_lens" in value and (value["sequence_lens"] != shape[0]).any():
-        return None
+        raise _StaysError("its sequences have several lengths")
     units = value["R"].shape[-1]
     states = [ins.get(name, "") for name in ("initial_h", "initial_c")[: 2 if node.op_type == "LSTM" else 1]]
     zeros = {t for name, t in ins.items() if name in value and not value[name].any()}
