@@ -233,16 +233,19 @@ class LstmWriter(LayerWriter[Lstm]):
         self._scaled(1, gates, self.result, self.x)
         w.alu(AluOp.ADD, gates, self._entries(step, 1))
         saturate(w, gates, INT32)
-        others = gates.part(n, 4 * n), self.result.part(n, 4 * n), self.x.part(0, 3 * n)
-        activate(w, others[0], Scratch(*others, *self._strips(3 * n)), 2 * n)
+        at_once = 4 * n <= ALU_DISTANCE  # then all gates take as long as three of them
+        first = 0 if at_once else n
+        others = gates.part(first, 4 * n), self.result.part(first, 4 * n), self.x.part(0, 4 * n - first)
+        activate(w, others[0], Scratch(*others, *self._strips(4 * n - first)), 3 * n - first)
         if self._ends(step) and step + 1 < self.steps:
             self._load_states(step + 1)
         self._update()
         if self._ends(step):
             w.narrow(high, self.cell, 8, offset=-128)
         w.alu(AluOp.MOV, gates.part(n, 2 * n), self.cell)
-        last = gates.part(0, 2 * n), self.result.part(0, 2 * n), self.x.part(0, 2 * n)
-        activate(w, last[0], Scratch(*last, *self._strips(2 * n)), n, 15 - self.op.cell_bits)
+        first = n - first
+        last = gates.part(first, 2 * n), self.result.part(first, 2 * n), self.x.part(0, 2 * n - first)
+        activate(w, last[0], Scratch(*last, *self._strips(2 * n - first)), n - first, 15 - self.op.cell_bits)
         output, hidden = self.result.part(0, n), self.result.part(n, 2 * n)
         w.alu(AluOp.MUL, hidden, output)
         if self._ends(step):
