@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -41,6 +42,11 @@ class Run:
         return {operand: self.first, f"{operand}_outer": self.step * self.span, f"{operand}_inner": self.span}
 
 
+def finish(work: Iterator[None]) -> None:
+    """Do all of it."""
+    deque(work, maxlen=0)
+
+
 class VectorWriter(InstructionWriter):
     """Instructions on runs of vectors. Two operands of a function lie in different banks, or it takes twice as long."""
 
@@ -49,6 +55,8 @@ class VectorWriter(InstructionWriter):
         self.vectors = 0  #: that ALU has issued
         self.constants: dict[Constant, None] = {}  #: in the order of their first use
         self._coming: list[Constant] = []
+        self._other: Iterator[None] = iter(())  #: work for other engines, written behind some of what follows
+        self._behind = self._issued = 0
         self._entries: dict[Constant, int] = {}
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
 
@@ -95,6 +103,14 @@ class VectorWriter(InstructionWriter):
         """Load these while other instructions run, some behind each: they are used in this order."""
         self._coming = [constant for constant in constants if constant not in self.constants]
 
+    def meanwhile(self, other: Iterator[None], behind: int) -> None:
+        """Write other work a piece at a time, each behind so many of the instructions that follow."""
+        self._other, self._behind, self._issued = other, behind, 0
+
+    def finish(self) -> None:
+        """Write what is left of it."""
+        finish(self._other)
+
     def load_acc(self, dst: Run, values: NDArray[np.int32]) -> None:
         """Constants (vectors, BLOCK_OUT) to accumulators."""
         data = values.astype("<i4").reshape(-1, 1, self.config.lanes).repeat(self.config.batch, axis=1)
@@ -106,6 +122,9 @@ class VectorWriter(InstructionWriter):
         for constant in self._coming[:AHEAD]:
             self._loaded(constant)
         del self._coming[:AHEAD]
+        self._issued += 1
+        if self._behind and self._issued % self._behind == 0:
+            next(self._other, None)
 
     def _banks(self, run: Run) -> set[int]:
         units = self.config.acc_bank_units

@@ -36,6 +36,11 @@ class Use:
     end: int
 
 
+def stay(config: Config, blocks: int) -> bool:
+    """Whether so many blocks are loaded once, and stay."""
+    return blocks <= config.wgt_entries
+
+
 class Weights:
     """Two sets of rows, ``entry`` and ``recurrent``, and the order in which a program uses them.
 
@@ -49,7 +54,7 @@ class Weights:
         loaded = loaded_at_once(w.config)
         self._turns = [max(1, loaded // rows.shape[1]) for rows in self._sets]
         self._slot = max(turn * rows.shape[1] for turn, rows in zip(self._turns, self._sets))
-        keep = free if everything <= free else max(0, free - max(RING, 2 * self._slot))
+        keep = free if stay(w.config, everything) else max(0, free - max(RING, 2 * self._slot))
         self.kept: list[int] = [0, 0]  #: rows of each set that stay
         self.first = [0, 0]  #: where they lie
         place = 0

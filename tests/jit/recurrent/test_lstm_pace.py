@@ -10,20 +10,18 @@ import pytest
 import tilewright as tw
 from tilewright.fuzz import TfliteNet
 
-UNITS = 256
 
-
-def cost(folder: Path, config: str, steps: int) -> tuple[int, dict[str, int]]:
+def cost(folder: Path, config: str, units: int, steps: int) -> tuple[int, dict[str, int]]:
     """Cycles of so many steps, and the least that each resource needs."""
     net = TfliteNet(seed=1)
-    path = net.save(folder / f"{steps}.tflite", [net.lstm(net.input((1, steps, UNITS)), UNITS)])
-    _, report = tw.compile(path, config, cache=False).run([np.zeros((1, steps, UNITS), np.int8)])
+    path = net.save(folder / f"{steps}.tflite", [net.lstm(net.input((1, steps, units)), units)])
+    _, report = tw.compile(path, config, cache=False).run([np.zeros((1, steps, units), np.int8)])
     return report.cycles, dict(report.lower_bounds)
 
 
-@pytest.mark.parametrize("config", ["pynq-z2", "kv260", "zcu104"])
-def test_a_step_is_near_its_bound(config: str, tmp_path: Path) -> None:
-    """Of the bus, or of the array and ALU, which take turns at the banks of acc."""
-    (few, little), (many, much) = (cost(tmp_path, config, steps) for steps in (12, 36))
-    more = {name: much[name] - little[name] for name in much}
-    assert max(more.values()) <= many - few <= 1.1 * max(more["read"], more["alu"] + more["array"])
+@pytest.mark.parametrize(("config", "units"), [("pynq-z2", 256), ("kv260", 256), ("zcu104", 256), ("pynq-z2", 512)])
+def test_a_step_is_near_its_bound(config: str, units: int, tmp_path: Path) -> None:
+    """Of the bus, of the array or of ALU."""
+    (few, little), (many, much) = (cost(tmp_path, config, units, steps) for steps in (12, 36))
+    bound = max(much[name] - little[name] for name in much)
+    assert bound <= many - few <= 1.15 * bound
