@@ -267,6 +267,8 @@ def test_the_roofline_stays_inside_its_frame(report: Report) -> None:
     for x, y in [*circles, *points]:
         assert 56 <= float(x) <= 740
         assert 16 <= float(y) <= 280
+    assert float(points[0][0]) == 56 or float(points[0][1]) == 280  # the roof begins at the frame
+    assert float(points[-1][0]) == 740
     without_work = Report(make_artifact(programs=()), "sim", 1, ())
     assert "<circle" not in roofline_svg(without_work.to_dict(), COLOURS)
 
@@ -292,3 +294,16 @@ def test_devices_without_events_still_get_a_report() -> None:
     assert len([e for e in trace_events(data, report.runs)["traceEvents"] if e["ph"] == "X"]) == 0
     console = Console(file=io.StringIO(), width=80)
     print_report(report, console)
+
+
+def test_the_roofline_has_a_line_and_a_number_for_every_power_of_ten(report: Report) -> None:
+    svg = roofline_svg(report.to_dict(), COLOURS)
+    lines = re.findall(r'class="axis" x1="([\d.]+)" x2="([\d.]+)" y1="([\d.]+)" y2="([\d.]+)"', svg)
+    upright = sorted(float(x1) for x1, x2, _, _ in lines if x1 == x2)
+    level = sorted(float(y1) for _, _, y1, y2 in lines if y1 == y2)
+    assert (upright[0], upright[-1]) == (56, 740)
+    assert (level[0], level[-1]) == (16, 280)
+    for places in (upright, level):
+        assert len({round(b - a) for a, b in itertools.pairwise(places)}) == 1
+    numbers = re.findall(r">([\d.e+-]+)</text>", svg)
+    assert len(numbers) == len(lines)
