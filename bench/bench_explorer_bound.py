@@ -1,9 +1,9 @@
 """What any design could gain: lower bounds of the MLPerf Tiny set over every array shape that a board's DSPs hold.
 
 ``python bench/bench_explorer_bound.py [--board NAME] [--config NAME|FILE] [--models DIR]``. A lower bound is what no
-schedule can beat, on memories of any size (``jit/lower_bound.py``): array cycles in whole blocks, and bytes over the
-bus. So the cycles of a Config over the least lower bound of all shapes are the most that a search at the same clock,
-weight width and bus can still gain, and no search is needed to know it.
+schedule can beat, on memories of any size (``jit/cost/lower_bound.py``): array cycles in whole blocks, and bytes over
+the bus. So the cycles of a Config over the least lower bound of all shapes are the most that a search at the same
+clock, weight width and bus can still gain, and no search is needed to know it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bench.common import models, options_of, write_json
 from tilewright.config import PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.dse.resources import limits, resources
 from tilewright.jit.compiler import accelerator_graphs
+from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower_bound import layer_bounds, network_bound
 from tilewright.jit.simplify import simplified
 from tilewright.terminal import ProgressReporter
 

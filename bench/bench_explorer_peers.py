@@ -39,7 +39,7 @@ from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.runtime.device import open_device
 from tilewright.sim import simulate_timing

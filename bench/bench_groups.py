@@ -14,7 +14,7 @@ from tilewright.config import Config, load_config
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.dense_weights import expand_groups
+from tilewright.jit.lower.dense_weights import expand_groups
 from tilewright.sim import initial_segments, simulate
 
 SIDE = 14

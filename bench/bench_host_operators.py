@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bench.common import machine, options_of, seconds, write_json
 from tilewright.config import Config, load_config
 from tilewright.fuzz import OnnxNet, TfliteNet
-from tilewright.jit.numbers import softmax_constants
+from tilewright.jit.numbers.scales import softmax_constants
 from tilewright.runtime import host, interpreters
 
 CALLS, ROUNDS = 20, 15

@@ -17,7 +17,7 @@ from tilewright.config import Config, load_config
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.importer import import_model
-from tilewright.jit.lowering import image_shape
+from tilewright.jit.lower.state import image_shape
 from tilewright.jit.simplify import simplified
 
 SUM_BYTES = 4  #: of a sum that is not requantised

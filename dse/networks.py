@@ -14,13 +14,13 @@ from tilewright.errors import TilewrightError
 from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
+from tilewright.jit.cost.lower_bound import LowerBound, layer_bounds
 from tilewright.jit.cost.tiles import AnyEstimate
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Recurrent
-from tilewright.jit.lower_bound import LowerBound, layer_bounds
+from tilewright.jit.kernels.weight_bits import WIDTHS, fits
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.simplify import best_substitutions, of_fewer_operators, simplified
-from tilewright.jit.weight_bits import WIDTHS, fits
 
 PART = ":"  #: between a model's name and the number of its part
 

@@ -15,8 +15,8 @@ from tilewright.dse.networks import Network
 from tilewright.dse.resources import limits, reported, uncertainty
 from tilewright.dse.search import Point, Search
 from tilewright.dse.whatif import advice, what_if
+from tilewright.jit.cost.lower_bound import network_bound
 from tilewright.jit.energy.model import sources, table_rows
-from tilewright.jit.lower_bound import network_bound
 from tilewright.progress import Progress, silent
 
 #: points beside the front that a page holds; of more, these many evenly chosen ones

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.jit.compiler import compile_graph
     from tilewright.jit.importer import import_model
-    from tilewright.jit.partition import partition_for_tilewright
-    from tilewright.jit.vm import relax_pipeline, tilewright_pipeline
+    from tilewright.jit.relax.partition import partition_for_tilewright
+    from tilewright.jit.relax.vm import relax_pipeline, tilewright_pipeline
 
 _HOMES = {
     "compile_graph": "tilewright.jit.compiler",
     "import_model": "tilewright.jit.importer",
-    "partition_for_tilewright": "tilewright.jit.partition",
-    "relax_pipeline": "tilewright.jit.vm",
-    "tilewright_pipeline": "tilewright.jit.vm",
+    "partition_for_tilewright": "tilewright.jit.relax.partition",
+    "relax_pipeline": "tilewright.jit.relax.vm",
+    "tilewright_pipeline": "tilewright.jit.relax.vm",
 }
 
 __all__ = ["compile_graph", "import_model", "partition_for_tilewright", "relax_pipeline", "tilewright_pipeline"]

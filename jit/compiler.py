@@ -15,11 +15,11 @@ from functools import partial
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
+from tilewright.jit.cost.lower_bound import layer_macs
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower import refusals
-from tilewright.jit.lower_bound import layer_macs
-from tilewright.jit.lowering import image_shape
+from tilewright.jit.lower.rules import refusals
+from tilewright.jit.lower.state import image_shape
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
 from tilewright.jit.recurrent.program import is_recurrent

@@ -11,16 +11,16 @@ from tilewright.config import Config, ConfigError
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.verifier import verify
-from tilewright.jit.actions import Action, ScheduleError
-from tilewright.jit.capacity import fit
 from tilewright.jit.cost.estimate import streams
+from tilewright.jit.cost.lower_bound import LowerBound, layer_bounds, network_bound
 from tilewright.jit.cost.slices import best_slices
-from tilewright.jit.edges import dram_layout, edges
-from tilewright.jit.emitter import Emitter
+from tilewright.jit.emit.edges import dram_layout, edges
+from tilewright.jit.emit.emitter import Emitter
+from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph
-from tilewright.jit.lower import lower
-from tilewright.jit.lower_bound import LowerBound, layer_bounds, network_bound
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
@@ -30,10 +30,10 @@ from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.proof import prove
 from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
-from tilewright.jit.schedule import Scheduler
-from tilewright.jit.tensors import Lowered
+from tilewright.jit.schedule.actions import Action, ScheduleError
+from tilewright.jit.schedule.capacity import fit
+from tilewright.jit.schedule.scheduler import Scheduler
 from tilewright.jit.tiled.program import TiledProgram
-from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.progress import Progress
 from tilewright.runtime.records import BOUND
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.channels.facts import Facts
 from tilewright.jit.graph import Conv2D
-from tilewright.jit.weight_bits import MOST_PARTS, WIDTHS, fits, weight_range
+from tilewright.jit.kernels.weight_bits import MOST_PARTS, WIDTHS, fits, weight_range
 
 _INT32 = np.iinfo(np.int32)
 

@@ -10,7 +10,7 @@ from tilewright.jit.cost.estimate import SCHEDULES
 from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.cost.tiles import AnyEstimate, fastest
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.plan.slicing import Sliced

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.graph import Requant, TensorSpec
-from tilewright.jit.layout import Buffer, units_for
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.layout import Buffer, units_for
 
 NO_ROW = 1 << 40  #: below every row that a task reads of an input that it does not read
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """Blocks of weights out of a tensor in DRAM, the form ``name`` (:class:`~tilewright.jit.blocked.Blocked`) of it:
+    """Blocks of weights out of a tensor in DRAM, its form ``name`` (:class:`~tilewright.jit.lower.blocked.Blocked`):
     of vectors of pixels [lo, hi) the blocks [block, block + blocks), one vector's behind another's."""
 
     name: str

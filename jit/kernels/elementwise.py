@@ -17,8 +17,8 @@ from tilewright.jit.kernels.base import (
     prm_entries,
     uniform_prm,
 )
-from tilewright.jit.layout import units_for
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.layout import units_for
 
 MULTIPLY_CYCLES = 2  #: of ALU for a vector: both operands lie in one bank of acc
 

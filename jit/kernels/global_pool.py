@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
-from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.layout import Buffer
 
 
 @dataclass(kw_only=True)

@@ -13,8 +13,8 @@ from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, prm_entries, uniform_prm
-from tilewright.jit.layout import units_for
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.layout import units_for
 
 Taps = tuple[tuple[int, int], ...]  #: (where it reads, weight) of one output row or column
 

@@ -20,8 +20,8 @@ from tilewright.isa.arithmetic import wrap_int32
 from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.kernels.base import Chunk, Emit, Lattice, Node, Task, Uop
 from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.layout import Buffer
 from tilewright.jit.plan import tables as t
+from tilewright.jit.plan.layout import Buffer
 
 
 class Phase(NamedTuple):

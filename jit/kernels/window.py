@@ -26,10 +26,10 @@ from tilewright.jit.kernels.base import (
     split_into,
 )
 from tilewright.jit.kernels.of_weights import of_weights
-from tilewright.jit.layout import Buffer
+from tilewright.jit.kernels.weight_bits import weight_parts
 from tilewright.jit.plan import strips
 from tilewright.jit.plan import tables as t
-from tilewright.jit.weight_bits import weight_parts
+from tilewright.jit.plan.layout import Buffer
 
 
 @dataclass(kw_only=True)

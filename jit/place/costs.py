@@ -16,17 +16,17 @@ from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
 from tilewright.jit.compiler import host_step, paying, subgraph
 from tilewright.jit.cost.forms import Forms
+from tilewright.jit.cost.lower_bound import useful_macs
 from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.layout import units_for
-from tilewright.jit.lower_bound import useful_macs
-from tilewright.jit.lowering import image_shape
+from tilewright.jit.lower.state import image_shape
 from tilewright.jit.place.energy import Energies, Power
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
 from tilewright.jit.place.problem import Part, PlacementError, Problem, members
 from tilewright.jit.place.splits import Splits
+from tilewright.jit.plan.layout import units_for
 from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
 from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.source import Source

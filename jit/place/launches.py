@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from tilewright.jit import graph as g
-from tilewright.jit.lower_patches import of_few_channels
+from tilewright.jit.lower.patches import of_few_channels
 from tilewright.jit.place.costs import Costs
 from tilewright.jit.place.problem import Part, Solution
 from tilewright.jit.place.splits import LAUNCH_NANOSECONDS

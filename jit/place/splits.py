@@ -12,12 +12,12 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.cost.forms import Forms
+from tilewright.jit.cost.lower_bound import nonzero, useful_macs
 from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.energy.actions import count_estimated
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, TensorSpec
-from tilewright.jit.lower_bound import nonzero, useful_macs
-from tilewright.jit.lowering import image_shape
+from tilewright.jit.lower.state import image_shape
 from tilewright.jit.place.energy import Energies
 from tilewright.jit.place.problem import UNBOUNDED, Part
 from tilewright.jit.simplify import of_fewer_operators

@@ -1,8 +1,8 @@
 """How many rows a ring must hold at least: the one rule, for whole networks and for groups of layers.
 
 The schedule keeps a row as long as a consumer reads it, until every producer has written it, and until STORE has
-taken it (:meth:`tilewright.jit.schedule.Scheduler`). A ring that holds the rows counted here lets its producers
-and all its consumers always advance.
+taken it (:meth:`tilewright.jit.schedule.scheduler.Scheduler`). A ring that holds the rows counted here lets its
+producers and all its consumers always advance.
 """
 
 from __future__ import annotations

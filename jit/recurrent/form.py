@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.program import Program, Segment, whole_pages
+from tilewright.jit.cost.lower_bound import LowerBound, layer_macs
+from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Recurrent
-from tilewright.jit.lower_bound import LowerBound, layer_macs
-from tilewright.jit.lowering import image_shape
+from tilewright.jit.lower.state import image_shape
 from tilewright.jit.recurrent.state import with_states
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
-from tilewright.jit.writer import INPUT, OUTPUT
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
 
 MOST_STEPS = 1 << 10  #: of a program: up to 160 instructions each, which take as many milliseconds to prove

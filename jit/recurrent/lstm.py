@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import Uop
@@ -29,7 +30,6 @@ from tilewright.jit.recurrent.ops import Lstm
 from tilewright.jit.recurrent.scaling import INT32, pieces_of, saturate, scale
 from tilewright.jit.recurrent.vectors import Run, VectorWriter, finish
 from tilewright.jit.recurrent.weights import Use, Weights, stay
-from tilewright.jit.writer import INPUT, OUTPUT
 from tilewright.sim.timing import simulate_timing
 
 ORDER = (3, 0, 1, 2)  #: of gates: output, then input, forget and cell

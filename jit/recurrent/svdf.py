@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.functions import AluOp, Rounding
+from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.base import Uop
 from tilewright.jit.recurrent.form import LayerWriter, RecurrentProgram
@@ -25,7 +26,6 @@ from tilewright.jit.recurrent.ops import Svdf
 from tilewright.jit.recurrent.scaling import pieces_of, saturate, scale
 from tilewright.jit.recurrent.vectors import Run
 from tilewright.jit.recurrent.weights import Use, Weights
-from tilewright.jit.writer import INPUT, OUTPUT
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -15,9 +15,9 @@ from tilewright.config import Config
 from tilewright.isa.arithmetic import rescale
 from tilewright.isa.functions import AluOp, Combine, Rounding
 from tilewright.isa.spec import Memory, Opcode
+from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.base import uniform_prm
-from tilewright.jit.writer import InstructionWriter
 
 Constant = tuple[int, int, int, int] | bytes  #: an entry of prm (bias, multiplier, offset, shift), or a table
 AHEAD = 4  #: constants that are loaded ahead with an instruction

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
-from tilewright.jit.numbers import NotRepresentable
+from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.runtime.interpreters import InterpreterError
 
 if TYPE_CHECKING:

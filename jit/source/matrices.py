@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Quantisation
-from tilewright.jit.frontend.layers.matmul import Side
+from tilewright.jit.layers.builder import Quantisation
+from tilewright.jit.layers.matmul import Side
 from tilewright.jit.source.values import FileTensor, Values
 
 

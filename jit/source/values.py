@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
-from tilewright.jit.frontend.builder import GraphBuilder, Operand, Quantisation, nhwc
 from tilewright.jit.graph import Constant, Graph, HostCast, Interpreted, Op, Reshape, Transpose
+from tilewright.jit.layers.builder import GraphBuilder, Operand, Quantisation, nhwc
 from tilewright.runtime.step_base import DTYPES
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Op, TensorSpec
-from tilewright.jit.lowering import image_shape
+from tilewright.jit.lower.state import image_shape
 from tilewright.jit.plan.slicing import PER_CHANNEL, of_channels
 
 Rows = tuple[int, int]  #: from the first to before the second

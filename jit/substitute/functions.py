@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit import graph as g
-from tilewright.jit.looked_up import VALUES, Table, is_function, look_up, table_of
-from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
+from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
+from tilewright.jit.substitute.looked_up import VALUES, Table, is_function, look_up, table_of
 from tilewright.jit.substitute.rewrite import rewritten, sole_reader
 
 _LEAST, _MOST = -128, 127

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.spec import STRIDE_BITS
+from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.kernels.base import Lattice
 from tilewright.jit.tiled.geometry import Patch, Tile
-from tilewright.jit.writer import InstructionWriter
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.config import Config
+from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.tiled.dram import Mover, Stored
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer
 from tilewright.jit.tiled.loads import Lane, Loads, Wanted
@@ -20,7 +21,6 @@ from tilewright.jit.tiled.resample import ResampleLayer
 from tilewright.jit.tiled.steps import Items, Order, Step
 from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.tiled.work import Place, Worker, count_runs
-from tilewright.jit.writer import InstructionWriter
 
 
 class _Waiting(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.jit.emit.writer import WEIGHTS_OF_LOAD, InstructionWriter
 from tilewright.jit.graph import Scale
 from tilewright.jit.kernels.base import uniform_prm
 from tilewright.jit.tiled.dram import Mover, Stored
@@ -19,7 +20,6 @@ from tilewright.jit.tiled.residency import Residency, Wanted
 from tilewright.jit.tiled.steps import Item, Items, Step
 from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.tiled.work import Worker
-from tilewright.jit.writer import WEIGHTS_OF_LOAD, InstructionWriter
 
 _CACHED = 128  #: pieces whose weights are kept ready made
 

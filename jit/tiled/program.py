@@ -9,16 +9,16 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.isa.program import PAGE, Program, Segment, whole_pages
+from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
-from tilewright.jit.tensors import Lowered
+from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.tiled.chains import Chain
 from tilewright.jit.tiled.cost import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
 from tilewright.jit.tiled.shapes import chain_shape, tiled_forms
 from tilewright.jit.tiled.steps import Items, Order
-from tilewright.jit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 
 _ROUNDS = 4  #: of asking who runs beside whom
 _SIDE_SHARE = 4  #: of the banks of act, one in so many is for layers that ALU runs beside others

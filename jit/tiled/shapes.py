@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.jit.tensors import Lowered
+from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.tiled.build import tiled_layers
 from tilewright.jit.tiled.chains import Chain, chains_of
 from tilewright.jit.tiled.judge import LayerShape

@@ -11,13 +11,13 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
 from tilewright.isa.spec import Combine
+from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.kernels.base import Uop
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
 from tilewright.jit.tiled.resample import Turn
 from tilewright.jit.tiled.steps import Part
 from tilewright.jit.tiled.windows import WindowLayer
-from tilewright.jit.writer import InstructionWriter
 
 
 class Place(NamedTuple):

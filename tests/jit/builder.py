@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
-from tilewright.jit.numbers import IDENTITY_SCALE, exact_shift, identity_requant
+from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant
 
 
 class GraphBuilder:

@@ -17,7 +17,8 @@ from tilewright.jit.cost.estimate import Estimate, grouped
 from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.places import Placed, placed_plan
@@ -26,7 +27,6 @@ from tilewright.jit.plan.policy import PLANNED
 from tilewright.jit.plan.slicing import finer_slices, slice_graph
 from tilewright.jit.programs import _Forms, _program
 from tilewright.jit.reference import evaluate
-from tilewright.jit.tensors import Lowered
 from tilewright.sim import simulate_timing
 
 TINY = PRESETS["tiny"]

@@ -11,11 +11,11 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.onnx_models import QdqBuilder
 from tests.jit.tflite_models import TfliteBuilder
 from tilewright.config import Config
+from tilewright.jit.emit.writer import pack_weights
 from tilewright.jit.errors import ModelError, PlaceError, Unsupported
-from tilewright.jit.frontend.layers.scaling import _within_int32
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower import MOST_BYTES, refusals
-from tilewright.jit.writer import pack_weights
+from tilewright.jit.layers.scaling import _within_int32
+from tilewright.jit.lower.rules import MOST_BYTES, refusals
 from tilewright.runtime.step_base import MOST_ELEMENTS
 
 

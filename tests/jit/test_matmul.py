@@ -11,12 +11,12 @@ from tilewright.config import PRESETS
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.lower_bound import layer_bounds
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.matmul import int8_terms
-from tilewright.jit.lower import lower
-from tilewright.jit.lower_bound import layer_bounds
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.token_rows import folds, parts
 from tilewright.jit.reference import evaluate
-from tilewright.jit.token_rows import folds, parts
 
 PYNQ = PRESETS["pynq-z2"]
 ZERO_POINTS = (0, 0, 5, -7, -128, -127, 127)

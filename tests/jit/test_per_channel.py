@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import add_table
-from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Layer, Operand, Output, Quantisation
-from tilewright.jit.frontend.layers.per_channel import function
+from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Layer, Operand, Output, Quantisation
+from tilewright.jit.layers.per_channel import function
+from tilewright.jit.numbers.float_tables import add_table
 from tilewright.jit.reference import evaluate
 
 F = np.float32

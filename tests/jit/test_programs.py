@@ -18,10 +18,10 @@ from tilewright.jit import programs
 from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.cost.estimate import SCHEDULES, streaming
 from tilewright.jit.cost.forms import Forms
+from tilewright.jit.emit.hazards import HazardTracker
 from tilewright.jit.graph import Graph
-from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.tiled.program import TiledProgram
 

@@ -11,7 +11,7 @@ from tests.jit.random_graphs import random_config
 from tilewright.config import PRESETS
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels.resample import ResampleNode, Run, _runs
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
 from tilewright.jit.tiled.geometry import Tile
 from tilewright.jit.tiled.resample import ResampleLayer
 from tilewright.jit.tiled.shapes import tiled_forms

@@ -16,11 +16,11 @@ from tilewright.isa.codec import Instruction, decode
 from tilewright.isa.spec import Engine, Memory, Opcode, token_bit
 from tilewright.isa.uops import Block
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.emit.hazards import HazardTracker
+from tilewright.jit.emit.tokens import bound_tokens
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
-from tilewright.jit.hazards import HazardTracker
 from tilewright.jit.tiled.residency import Residency, Wanted
-from tilewright.jit.tokens import bound_tokens
 
 TINY = PRESETS["tiny"]
 #: every memory at its least for blocks of 4 x 4

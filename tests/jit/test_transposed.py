@@ -14,12 +14,12 @@ from tilewright.config import PRESETS
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import estimate
+from tilewright.jit.cost.lower_bound import layer_bounds, layer_macs
 from tilewright.jit.energy.actions import count_program
 from tilewright.jit.errors import ProofError
 from tilewright.jit.kernels import transposed
-from tilewright.jit.lower import lower
-from tilewright.jit.lower_bound import layer_bounds, layer_macs
-from tilewright.jit.numbers import identity_requant
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.reference import evaluate
 from tilewright.jit.split.boxes import Box, Uncut, restricted
 from tilewright.sim import initial_segments, simulate

@@ -15,8 +15,8 @@ from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.cases import EXACT, case_inputs, check_case
 from tilewright.fuzz.tensors import Tensor
 from tilewright.jit import graph as g
-from tilewright.jit.frontend.layers.windows import meeting
 from tilewright.jit.importer import import_model
+from tilewright.jit.layers.windows import meeting
 
 
 def met(size: int, taps: range, stride: int, dilation: int, before: int, positions: int) -> list[list[int]]:

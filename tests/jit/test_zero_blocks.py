@@ -16,7 +16,7 @@ from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
 from tilewright.jit.plan.planner import Plan, Planner
 from tilewright.jit.plan.policy import PLANNED
 

@@ -21,7 +21,7 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.lower_bound import layer_bounds, network_bound
+from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
 from tilewright.runtime.activity import layer_of_instruction
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Events

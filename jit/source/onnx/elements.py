@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand
-from tilewright.jit.frontend.layers import moves
+from tilewright.jit.layers import moves
+from tilewright.jit.layers.builder import Operand
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.site import Site
 from tilewright.runtime import interpreters

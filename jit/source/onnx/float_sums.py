@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights
-from tilewright.jit.frontend.layers import pairwise
 from tilewright.jit.graph import Maximum
-from tilewright.jit.numbers import reachable
+from tilewright.jit.layers import pairwise
+from tilewright.jit.layers.builder import Operand, Output, Quantisation, Weights
+from tilewright.jit.numbers.scales import reachable
 from tilewright.jit.source.onnx.site import Site
 
 METHOD = "ONNX Runtime adds in float32 here, in an order of its own; exact sums on the accelerator"

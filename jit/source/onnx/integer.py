@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Output, Quantisation, Weights
+from tilewright.jit.layers.builder import Output, Quantisation, Weights
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.jit.frontend.builder import GraphBuilder
 from tilewright.jit.graph import Reshape
+from tilewright.jit.layers.builder import GraphBuilder
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.values import FileTensor

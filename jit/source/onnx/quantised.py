@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import add_table, multiply_table
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation, Weights, nhwc
-from tilewright.jit.frontend.layers import elementwise, moves, pairwise, pool
-from tilewright.jit.frontend.layers.matmul import Side, matmul
-from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import TableSoftmax
+from tilewright.jit.layers import elementwise, moves, pairwise, pool
+from tilewright.jit.layers.builder import Operand, Output, Quantisation, Weights, nhwc
+from tilewright.jit.layers.matmul import Side, matmul
+from tilewright.jit.layers.pool import Window
+from tilewright.jit.numbers.float_tables import add_table, multiply_table
 from tilewright.jit.source.matrices import beside_channels, side
 from tilewright.jit.source.onnx import elements, reduce, resize
 from tilewright.jit.source.onnx.cut import cut

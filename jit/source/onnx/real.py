@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise, pool
+from tilewright.jit.layers import elementwise, pool
+from tilewright.jit.layers.builder import Operand, Output, Quantisation
 from tilewright.jit.source.onnx import elements, integer, quantised, reduce, resize
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node

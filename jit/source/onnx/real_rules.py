@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import float_pair_table
-from tilewright.jit.frontend.builder import Operand, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise, pairwise
 from tilewright.jit.graph import Maximum, Minimum
+from tilewright.jit.layers import elementwise, pairwise
+from tilewright.jit.layers.builder import Operand, Output, Quantisation
+from tilewright.jit.numbers.float_tables import float_pair_table
 from tilewright.jit.source.onnx import elements, quantised, reduce, resize
 from tilewright.jit.source.onnx.float_sums import Finish, FloatSums, finished
 from tilewright.jit.source.onnx.prepared import Node

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand, Output
-from tilewright.jit.frontend.layers import pool
+from tilewright.jit.layers import pool
+from tilewright.jit.layers.builder import Operand, Output
 from tilewright.jit.source.onnx import elements
 from tilewright.jit.source.onnx.site import Site
 

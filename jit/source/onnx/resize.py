@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.float_scaling import Tuned, tune
-from tilewright.jit.frontend.builder import Operand, Output
-from tilewright.jit.frontend.layers.scaling import tuned_requant
 from tilewright.jit.graph import Add, Requant, Resample
-from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
+from tilewright.jit.layers.builder import Operand, Output
+from tilewright.jit.layers.scaling import tuned_requant
+from tilewright.jit.numbers.float_scaling import Tuned, tune
+from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
 from tilewright.jit.reference import apply_requant, resampled
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.prepared import Node

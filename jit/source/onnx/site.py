@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation
+from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation
 from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.values import PreparedValues
 

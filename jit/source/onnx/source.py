@@ -12,9 +12,9 @@ import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.frontend.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
-from tilewright.jit.frontend.layers import elementwise, per_channel
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
+from tilewright.jit.layers import elementwise, per_channel
+from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import functions, quantised, validate

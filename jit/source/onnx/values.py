@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand, Quantisation
 from tilewright.jit.graph import HostCast
+from tilewright.jit.layers.builder import Operand, Quantisation
 from tilewright.jit.source.matrices import beside_channels, heads_in_channels
 from tilewright.jit.source.values import FileTensor, Values
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation, Weights
-from tilewright.jit.frontend.layers.weighted import convolution, dense
 from tilewright.jit.graph import Reshape
+from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, Weights
+from tilewright.jit.layers.weighted import convolution, dense
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site, window_padding, window_steps
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
-from tilewright.jit.frontend.builder import Quantisation
+from tilewright.jit.layers.builder import Quantisation
 from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
 from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, text, vector

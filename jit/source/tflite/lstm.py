@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.numbers import quantize_multiplier
+from tilewright.jit.numbers.scales import quantize_multiplier
 from tilewright.jit.recurrent.ops import Lstm, Sums
 from tilewright.jit.source.tflite.file import Tensor
 from tilewright.jit.source.tflite.site import Site

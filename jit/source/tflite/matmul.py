@@ -8,9 +8,9 @@ import numpy as np
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Weights
-from tilewright.jit.frontend.layers.matmul import Side, matmul
-from tilewright.jit.frontend.layers.weighted import dense
+from tilewright.jit.layers.builder import Weights
+from tilewright.jit.layers.matmul import Side, matmul
+from tilewright.jit.layers.weighted import dense
 from tilewright.jit.source.matrices import beside_channels, heads_in_channels, side
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View

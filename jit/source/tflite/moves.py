@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand, nhwc
-from tilewright.jit.frontend.layers.moves import Positions, by_axis, choose, join, moved
+from tilewright.jit.layers.builder import Operand, nhwc
+from tilewright.jit.layers.moves import Positions, by_axis, choose, join, moved
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import nhwc
-from tilewright.jit.frontend.layers import pairwise
 from tilewright.jit.graph import Maximum, Minimum
+from tilewright.jit.layers import pairwise
+from tilewright.jit.layers.builder import nhwc
 from tilewright.jit.source.tflite import tables
 from tilewright.jit.source.tflite.site import Site
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand
-from tilewright.jit.frontend.layers import pool
-from tilewright.jit.numbers import make_requant, mean_requant
+from tilewright.jit.layers import pool
+from tilewright.jit.layers.builder import Operand
+from tilewright.jit.numbers.scales import make_requant, mean_requant
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import View
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Operand
-from tilewright.jit.frontend.layers.weighted import convolution
 from tilewright.jit.graph import Requant, Resample
-from tilewright.jit.numbers import identity_requant
+from tilewright.jit.layers.builder import Operand
+from tilewright.jit.layers.weighted import convolution
+from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.reference import apply_requant, resampled
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import NONE, Site

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.float_tables import Term, fit
-from tilewright.jit.frontend.builder import Operand, Output
-from tilewright.jit.frontend.layers import elementwise, pool
-from tilewright.jit.frontend.layers.moves import choose, join
-from tilewright.jit.frontend.layers.pool import Window
 from tilewright.jit.graph import Concat, Requant, Requantize, Reshape, Scale
-from tilewright.jit.numbers import NotRepresentable
+from tilewright.jit.layers import elementwise, pool
+from tilewright.jit.layers.builder import Operand, Output
+from tilewright.jit.layers.moves import choose, join
+from tilewright.jit.layers.pool import Window
+from tilewright.jit.numbers.float_tables import Term, fit
+from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
 from tilewright.jit.source.tflite.lstm import lstm
 from tilewright.jit.source.tflite.matmul import batch_matmul, product_of_rows

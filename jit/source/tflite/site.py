@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import Layer, Operand, Output, Quantisation, nhwc
-from tilewright.jit.numbers import quantize_value
+from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, nhwc
+from tilewright.jit.numbers.scales import quantize_value
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.values import Values
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.frontend.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
+from tilewright.jit.layers.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import TFLITE, count_macs
 from tilewright.jit.source.sizes import refuse_huge

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.numbers import quantize_multiplier
+from tilewright.jit.numbers.scales import quantize_multiplier
 from tilewright.jit.recurrent.ops import Sums, Svdf
 from tilewright.jit.recurrent.scaling import bound_of
 from tilewright.jit.source.tflite.file import Tensor

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.layers.elementwise import looked_up
+from tilewright.jit.layers.elementwise import looked_up
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.runtime import interpreters

@@ -14,7 +14,7 @@ from tests.jit.builder import GraphBuilder
 from tilewright.cli.compile import print_artifact
 from tilewright.config import PRESETS
 from tilewright.jit import graph as g
-from tilewright.jit.region import compile_region
+from tilewright.jit.relax.region import compile_region
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.jit.kernels.base import Node
-from tilewright.jit.layout import Buffer
+from tilewright.jit.plan.layout import Buffer
 
 
 def open_rows(node: Node) -> int:

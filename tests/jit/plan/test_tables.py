@@ -13,14 +13,14 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.plan import naive
 from tilewright.config import PRESETS, Config
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower import lower
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.buffers import bind_buffers, room_for
 from tilewright.jit.plan.planner import Plan, Planner
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.plan.rings import window_rows
-from tilewright.jit.tensors import Lowered
 
 CONFIGS = [
     PRESETS["pynq-z2"], PRESETS["tiny"], PRESETS["vta-64"],

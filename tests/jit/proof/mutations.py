@@ -14,13 +14,17 @@ import pytest
 
 from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import Memory
-from tilewright.jit import edges, graph, hazards, lower, lower_patches, tensors, writer
-from tilewright.jit.emitter import Emitter
+from tilewright.jit import graph
+from tilewright.jit.emit import edges, hazards, writer
+from tilewright.jit.emit.emitter import Emitter
+from tilewright.jit.emit.uops import Resident
+from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
-from tilewright.jit.layout import Buffer
-from tilewright.jit.schedule import Scheduler
-from tilewright.jit.uops import Resident
-from tilewright.jit.writer import InstructionWriter
+from tilewright.jit.lower import patches as lower_patches
+from tilewright.jit.lower import rules as lower
+from tilewright.jit.lower import tensors
+from tilewright.jit.plan.layout import Buffer
+from tilewright.jit.schedule.scheduler import Scheduler
 
 Replace = Callable[[Any], Any]
 

@@ -12,7 +12,7 @@ from tests.jit.builder import GraphBuilder
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.errors import Unfollowed
-from tilewright.jit.numbers import identity_requant
+from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.proof.algebra import P
 from tilewright.jit.proof.elements import residues
 from tilewright.jit.proof.graph_side import evaluate_elements

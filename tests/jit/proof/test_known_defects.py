@@ -29,7 +29,7 @@ from tilewright.jit.plan.policy import PLANNED, POLICIES
 from tilewright.jit.plan.refusal import Refusal
 from tilewright.jit.proof import Proof
 from tilewright.jit.reference import evaluate
-from tilewright.jit.schedule import Scheduler
+from tilewright.jit.schedule.scheduler import Scheduler
 from tilewright.sim import simulate_timing
 
 #: (height, width, channels in, between, out) of pairs of 3x3 convolutions, and the first row that Config() gets wrong

@@ -29,10 +29,10 @@ from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify
 from tilewright.jit import programs
+from tilewright.jit.emit.writer import OUTPUT
 from tilewright.jit.errors import PlaceError, ProofError
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.writer import OUTPUT
 
 NAMES = ("tiny", "pynq-z2", "vta-64", "vta-256", "ultra96", "zcu104")
 NETWORKS = ["autoencoder_toycar", "dscnn_keywords", "resnet8_cifar10", "mobilenet_person"]

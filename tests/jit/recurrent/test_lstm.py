@@ -19,6 +19,7 @@ from tilewright.isa.arithmetic import Rounding, scale_round
 from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify
 from tilewright.jit.compiler import subgraph
+from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Interpreted, TensorSpec
 from tilewright.jit.importer import import_model
@@ -31,7 +32,6 @@ from tilewright.jit.recurrent.reference import lstm, lstm_on, scaled
 from tilewright.jit.recurrent.scaling import bound_of, cut, pieces_of, scale
 from tilewright.jit.recurrent.state import joined, parted
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
-from tilewright.jit.writer import INPUT, OUTPUT
 from tilewright.runtime import interpreters
 from tilewright.sim import Functional, initial_segments
 from tilewright.verification.differential import Bench

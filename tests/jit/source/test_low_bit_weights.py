@@ -17,8 +17,8 @@ from tilewright.checking import reference_outputs
 from tilewright.fuzz.flatbuffer import NARROW, packed
 from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Conv2D, Interpreted
+from tilewright.jit.kernels.weight_bits import MOST_PARTS, weight_parts, weight_range
 from tilewright.jit.source.tflite.file import unpacked
-from tilewright.jit.weight_bits import MOST_PARTS, weight_parts, weight_range
 
 STEPS = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
 CONVS = {"CONV_2D": "Conv2DOptions", "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions"}

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.jit.source.onnx_nets import F, NetBuilder
-from tilewright.jit.float_scaling import float_output, thresholds
-from tilewright.jit.float_tables import Term, add_table, fit, float_pair_table, requantize_table
+from tilewright.jit.numbers.float_scaling import float_output, thresholds
+from tilewright.jit.numbers.float_tables import Term, add_table, fit, float_pair_table, requantize_table
 from tilewright.runtime import interpreters
 
 CONTRIB = "com.microsoft"

@@ -10,7 +10,7 @@ import pytest
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds, run
 from tests.jit.source.test_onnx_arithmetic import ALL, CONTRIB, ran
-from tilewright.jit.float_tables import multiply_table
+from tilewright.jit.numbers.float_tables import multiply_table
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.jit.builder import GraphBuilder
 from tilewright.jit import graph as g
-from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
+from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
 
 
 def drawn_for(rule: str, seed: int) -> g.Graph:

@@ -13,7 +13,7 @@ from tests.jit.channels.test_shown import shown
 from tests.jit.substitute.drawn import side_by_side
 from tilewright.config import PRESETS
 from tilewright.jit.reference import evaluate
-from tilewright.jit.region import compile_region
+from tilewright.jit.relax.region import compile_region
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.records import check_meta
 from tilewright.schema import SchemaError

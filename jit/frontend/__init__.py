@@ -1,1 +1,0 @@
-"""The door for Relax modules: what of them Tilewright claims, and its integer graph."""

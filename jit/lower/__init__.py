@@ -1,0 +1,1 @@
+"""From operators of the graph to nodes over plain tensors: one rule for each kind of operator."""

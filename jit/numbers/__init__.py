@@ -1,0 +1,1 @@
+"""From the scales of a model file to integers: multipliers, shifts, folded biases and tables."""

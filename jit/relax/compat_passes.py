@@ -1,0 +1,154 @@
+"""Passes over Relax, and the packed functions it calls: a part of :mod:`tilewright.jit.relax.compat`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.relax.transform import FuseOpsByPattern, FusionPattern, MergeCompositeFunctions
+
+from tilewright.jit.relax.compat import (
+    Binding,
+    Expr,
+    Pattern,
+    Var,
+    bindings,
+    call_like,
+    callee,
+    fields,
+    functions,
+    is_call,
+    is_global,
+    is_tuple,
+    is_tuple_item,
+    is_var,
+    result,
+)
+
+#: (variable, matched expression, bindings of the match) -> whether to accept it
+Check = Callable[[Var, Expr, Mapping[Var, Expr]], bool]
+
+
+Fusion = tuple[str, Pattern, Check]
+
+
+def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion]) -> IRModule:
+    """FuseOpsByPattern with constants bound."""
+
+    def wrap(check: Check) -> Callable[[Any], bool]:
+        def checked(context: Any) -> bool:
+            root, bound = context.matched_expr, dict(context.matched_bindings.items())
+            var = next((v for v, value in bound.items() if value.same_as(root)), None)
+            return var is not None and check(var, root, bound)
+
+        return checked
+
+    fusion = [FusionPattern(name, pattern, {"root": pattern}, wrap(check)) for name, pattern, check in patterns]
+    return FuseOpsByPattern(fusion, bind_constants=True)(mod)
+
+
+def merge_composites(mod: IRModule) -> IRModule:
+    """MergeCompositeFunctions: neighbouring composites become one region function."""
+    return MergeCompositeFunctions()(mod)
+
+
+def rename_functions(mod: IRModule, names: Mapping[str, str]) -> IRModule:
+    """The module with some functions under other names; ``names``: old -> new."""
+    moved: dict[str, Any] = {}
+
+    def visit(rewriter: Rewriter, binding: Binding) -> Expr:
+        value = rewriter.rebuild(binding.value)
+        target = callee(value)
+        if target is not None and is_global(target):
+            old = str(target.name_hint)
+            if old not in names:
+                return rewriter.emit(value, binding.name)
+            if old not in moved:
+                moved[old] = rewriter.builder.add_func(_unnamed(mod[target]), names[old])
+            value = call_like(relax.Call(moved[old], value.args), value.args)
+        return rewriter.emit(value, binding.name)
+
+    return Rewriter(mod, [gv for gv, _ in functions(mod) if str(gv.name_hint) in names]).run(visit)
+
+
+def _unnamed(function: Expr) -> Expr:
+    """A function without its global symbol, so that it may take the name it is added under."""
+    return function.without_attr("global_symbol")
+
+
+class Rewriter:
+    """Rebuilds ``main``, a straight-line function, binding by binding, keeping variable names.
+
+    Unlike TVM's mutators it never merges equal expressions.
+    """
+
+    def __init__(self, mod: IRModule, without: Iterable[Any] = ()) -> None:
+        """Rewrites ``main`` of ``mod``; its other functions stay, but for the GlobalVars in ``without``."""
+        self.function = mod["main"]
+        dropped = {str(gv.name_hint) for gv in without} | {"main"}
+        others = {gv: f for gv, f in mod.functions_items() if str(gv.name_hint) not in dropped}
+        self.builder = relax.BlockBuilder(IRModule(others))
+        self.mapping: dict[Var, Expr] = {}
+
+    def lookup(self, expr: Expr) -> Expr:
+        """``expr`` with its variables replaced by their new values."""
+        if is_var(expr):
+            return self.mapping.get(expr, expr)
+        if is_tuple(expr):
+            return relax.Tuple([self.lookup(field) for field in fields(expr)])
+        if is_tuple_item(expr):
+            return relax.TupleGetItem(self.lookup(expr.tuple_value), expr.index)
+        return expr
+
+    def rebuild(self, value: Expr) -> Expr:
+        """``value`` with its variables replaced."""
+        if is_call(value):
+            return call_like(value, [self.lookup(a) for a in value.args])
+        return self.lookup(value)
+
+    def emit(self, value: Expr, name: str = "") -> Expr:
+        return self.builder.emit(value, name_hint=name)
+
+    def run(self, visit: Callable[[Rewriter, Binding], Expr], finish: Callable[[Expr], Expr] | None = None) -> IRModule:
+        """A module whose ``main`` is the function with ``visit(self, binding)`` bound in place of each value.
+
+        ``finish`` turns the old result into the new one, where looking up its variables is not enough.
+        """
+        function = self.function
+        with self.builder.function("main", list(function.params)):
+            with self.builder.dataflow():
+                for binding in bindings(function):
+                    self.mapping[binding.var] = visit(self, binding)
+                value = result(function)
+                output = self.builder.emit_output(finish(value) if finish else self.lookup(value))
+            self.builder.emit_func_output(output)
+        mod = self.builder.get()
+        attrs = {str(k): v for k, v in (function.attrs or {}).items() if str(k) not in ("global_symbol", "params")}
+        if attrs:
+            mod["main"] = mod["main"].with_attrs(attrs)
+        return mod
+
+
+def packed_call(name: str, args: Sequence[Expr], like: Expr) -> Expr:
+    """``call_dps_packed`` of a packed function whose results have the types of the call ``like``."""
+    ty = like.ty
+    outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
+    return relax.op.call_dps_packed(name, relax.Tuple(list(args)), out_ty=outputs)
+
+
+def module_pass(transform: Callable[[IRModule], IRModule], name: str) -> Any:
+    """A TVM module pass."""
+    return tvm.transform.module_pass(lambda mod, context: transform(mod), opt_level=0, name=name)
+
+
+def before_default_pipeline(first: Any) -> Any:
+    """A Relax pipeline that runs ``first`` and then what ``relax.build`` runs by default."""
+
+    def transform(mod: IRModule) -> IRModule:
+        target = tvm.target.Target.current(allow_none=True) or tvm.target.Target("llvm")
+        return relax.get_default_pipeline(target)(first(mod))
+
+    return module_pass(transform, "TilewrightThenDefault")

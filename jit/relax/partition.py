@@ -1,0 +1,93 @@
+"""Partitioning: which parts of a Relax module Tilewright takes, as functions of their own."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+from tilewright.config import Config, load_config
+from tilewright.jit.errors import FloatModule
+from tilewright.jit.graph import Graph
+from tilewright.jit.relax import compat, compat_passes
+from tilewright.jit.relax.extract import batch_of, extract, region_semantics
+from tilewright.jit.relax.layout import to_nhwc
+from tilewright.jit.relax.passes import unshare_dequantize
+from tilewright.jit.relax.patterns import table
+from tilewright.jit.relax.region import refusal
+from tilewright.jit.relax.site import BATCH_ATTRIBUTE, LITERT, ONNX_RUNTIME, SEMANTICS_ATTRIBUTE
+
+_QUANTISED = ("relax.quantize", "relax.dequantize")
+CODEGEN = "tilewright"  #: the ``Codegen`` attribute of regions, and the prefix of composites
+
+
+def fuse(mod: Any, config: Config | None = None) -> Any:
+    """``mod`` with every form of the pattern table grouped into a composite.
+
+    With a ``config``, operators that its memories cannot hold are left out.
+    """
+    semantics = compat.attribute(mod["main"], SEMANTICS_ATTRIBUTE) or LITERT
+    mod = unshare_dequantize(to_nhwc(mod))
+    refuse = None if config is None else partial(refusal, config=config)
+    return compat_passes.fuse_by_pattern(mod, table(semantics, refuse, batch_of(mod["main"])))
+
+
+def merge(fused: Any) -> Any:
+    """Neighbouring composites merged into regions, each a function with ``Codegen`` = ``tilewright``."""
+    semantics = compat.attribute(fused["main"], SEMANTICS_ATTRIBUTE) or LITERT
+    mod = compat_passes.merge_composites(fused)
+    called = (compat.callee(b.value) for b in compat.bindings(mod["main"]))
+    found = regions(mod)
+    order = [str(gv.name_hint) for gv in called if gv is not None and compat.is_global(gv)]
+    names = {old: f"{CODEGEN}_{i}" for i, old in enumerate(name for name in order if name in found)}
+    mod = compat_passes.rename_functions(mod, names)
+    for gv, function in compat.functions(mod):
+        if compat.attribute(function, "Codegen") == CODEGEN:
+            function = compat.with_attribute(function, BATCH_ATTRIBUTE, str(batch_of(fused["main"])))
+            mod[gv] = compat.with_attribute(function, SEMANTICS_ATTRIBUTE, semantics)
+    return mod
+
+
+def partition_for_tilewright(mod: Any, config: Config | str | None = None, semantics: str | None = None) -> Any:
+    """The module with what Tilewright can compute exactly moved into region functions.
+
+    ``mod``: a Relax module with quantised (QDQ) operators, as the importers give it, before FoldConstant or
+    LegalizeOps. Operators that no pattern claims stay in ``main``, and with a ``config`` (object, preset name or TOML
+    file) those that its memories cannot hold.
+    ``semantics``: whose integers to reproduce, ``litert`` (the default) or ``onnxruntime``.
+    Warns with :class:`FloatModule` of a module without quantised operators, of which there is nothing to move.
+    """
+    if semantics not in (None, LITERT, ONNX_RUNTIME):
+        raise ValueError(f"semantics {semantics!r}; {LITERT!r} or {ONNX_RUNTIME!r}")
+    if semantics is not None:
+        mod = compat.with_main_attribute(mod, SEMANTICS_ATTRIBUTE, semantics)
+    if not any(compat.op_name(b.value) in _QUANTISED for b in compat.bindings(mod["main"])):
+        warnings.warn(
+            "the module is not quantised: all of it stays with TVM on the CPU; quantise the model first, for instance "
+            "with `tilewright quantize`, and import the result",
+            FloatModule,
+            stacklevel=2,
+        )
+    mod = compat.with_main_attribute(mod, BATCH_ATTRIBUTE, str(_batch(mod)))
+    return merge(fuse(mod, config=None if config is None else load_config(config)))
+
+
+def regions(mod: Any) -> dict[str, Any]:
+    """The region functions of a partitioned module by name."""
+    return {
+        str(gv.name_hint): function
+        for gv, function in compat.functions(mod)
+        if compat.attribute(function, "Codegen") == CODEGEN
+    }
+
+
+def region_to_graph(function: Any, name: str = "region") -> Graph:
+    """The integer graph of a region function of :func:`partition_for_tilewright`; of a batch, that of one image."""
+    return extract(function, name, region_semantics(function), batch_of(function))
+
+
+def _batch(mod: Any) -> int:
+    """The leading dimension that all of main's inputs have, of which one is an image; 1 where there is none."""
+    shapes = [compat.shape(var) for var in mod["main"].params if compat.is_tensor(var)]
+    sizes = {shape[0] if shape else 1 for shape in shapes}
+    return sizes.pop() if len(sizes) == 1 and any(len(shape) == 4 for shape in shapes) else 1

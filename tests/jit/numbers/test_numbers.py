@@ -1,0 +1,219 @@
+"""The constants behind the integers: against gemmlowp's two steps, brute force, and ONNX Runtime itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.jit.onnx_models import onnx_runtime
+from tilewright.isa.arithmetic import rescale, scale_round, wrap_int32
+from tilewright.isa.functions import Rounding
+from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Layer, Operand, Output, Quantisation
+from tilewright.jit.layers.elementwise import element_wise
+from tilewright.jit.numbers.float_scaling import float_output, thresholds, tune
+from tilewright.jit.numbers.float_tables import Term, add_table, fit, requantize_table
+from tilewright.jit.numbers.scales import (
+    NotRepresentable,
+    average_requant,
+    exact_shift,
+    make_requant,
+    quantize_multiplier,
+    reachable,
+    softmax_constants,
+)
+from tilewright.jit.reference import apply_requant, apply_scale
+from tilewright.runtime.host import doubling_high_mul, rounding_divide_by_pot, softmax_int8
+
+scales_below_one = st.floats(2.0**-31, 0.999, allow_nan=False).map(float)
+int32s = st.integers(-(1 << 31), (1 << 31) - 1)
+
+
+@given(scales_below_one, st.lists(int32s, min_size=1, max_size=50))
+def test_double_rounding_is_one_shift(scale: float, values: list[int]) -> None:
+    """SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT, equal one multiplication and shift."""
+    multiplier, shift = quantize_multiplier(scale)
+    acc = np.array(values, np.int64)
+    two_steps = rounding_divide_by_pot(doubling_high_mul(acc, multiplier), shift - 31)
+    np.testing.assert_array_equal(scale_round(acc, multiplier, shift, 0, Rounding.DOUBLE), two_steps)
+
+
+@given(scales_below_one)
+def test_multiplier_is_the_nearest(scale: float) -> None:
+    multiplier, shift = quantize_multiplier(scale)
+    assert 1 << 30 <= multiplier < 1 << 31
+    assert abs(multiplier - scale * 2.0**shift) <= 0.5
+
+
+@pytest.mark.parametrize(
+    "scale,pair",
+    [
+        (0.0, (0, 31)),
+        (0.5, (1 << 30, 31)),
+        (1.0, (1 << 30, 30)),
+        (2.0**-32, (1 << 30, 62)),
+        (2.0**-33, (0, 31)),
+        (1 - 2.0**-40, (1 << 30, 30)),
+    ],
+)
+def test_multiplier_at_the_edges(scale: float, pair: tuple[int, int]) -> None:
+    assert quantize_multiplier(scale) == pair
+
+
+def test_scales_of_one_and_more_need_proof_of_room() -> None:
+    with pytest.raises(NotRepresentable, match="overflow"):
+        make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0)
+    make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0, reach=255)
+    with pytest.raises(NotRepresentable, match="overflow"):
+        make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0, reach=1 << 30)
+    with pytest.raises(NotRepresentable):
+        quantize_multiplier(float("inf"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 15, 25, 49, 64, 125, 256, 1024])
+def test_average_reciprocal_is_division(count: int) -> None:
+    requant = average_requant(count, 1, -128, 127)
+    sums = np.arange(-128 * count, 127 * count + 1)
+    wanted = [int(abs(s) / count + 0.5) * (1 if s > 0 else -1) for s in sums.tolist()]
+    got = scale_round(sums, int(requant.multiplier[0]), int(requant.shift[0]), 0, Rounding.SINGLE)
+    np.testing.assert_array_equal(got, wanted)
+
+
+@given(st.integers(-128, 127))
+def test_exact_shift_subtracts_the_zero_point(zero_point: int) -> None:
+    x = np.arange(-128, 128)
+    scale = exact_shift(zero_point)
+    got = rescale(x, scale.bias, scale.multiplier, scale.shift, 0, Rounding.SINGLE)
+    np.testing.assert_array_equal(got, x - zero_point)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_reachable_range_is_attained(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(-128, 128, (5, 3)).astype(np.int8)
+    low, high = reachable(weight, np.array([7, -3, 0]))
+    x = np.where(weight.astype(int) > 0, 127, -128)
+    np.testing.assert_array_equal((x * weight).sum(axis=0) + [7, -3, 0], high)
+    x = np.where(weight.astype(int) > 0, -128, 127)
+    np.testing.assert_array_equal((x * weight).sum(axis=0) + [7, -3, 0], low)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(2.0**-12, 0.4).map(np.float32),
+    st.integers(-128, 127),
+    st.integers(-60000, 0),
+    st.integers(1, 60000),
+    st.sampled_from([(-128, 127), (-20, 90), (127, 127)]),
+)
+def test_tuned_constants_against_brute_force(
+    scale: np.float32, zero_point: int, low: int, high: int, clamp: tuple[int, int]
+) -> None:
+    """Every accumulator in the range: where the proof says exact, all are; elsewhere the bound and fraction hold."""
+    tuned = tune([scale], np.array([low]), np.array([high]), zero_point, *clamp)
+    acc = np.arange(low, high + 1, dtype=np.int64)
+    ours = np.clip(scale_round(acc, tuned.multiplier, tuned.shift, tuned.offset, tuned.rounding) + zero_point, *clamp)
+    difference = np.abs(ours - float_output(acc, scale, zero_point, *clamp))
+    if tuned.exact[0]:
+        assert not difference.any()
+    else:
+        assert difference.max() == tuned.bound
+        assert (difference != 0).mean() <= tuned.worst * (1 + 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(2.0**-26, 2.0**-4).map(np.float32), st.integers(-128, 127), st.integers(8, 30))
+def test_thresholds_are_the_steps(scale: np.float32, zero_point: int, bits: int) -> None:
+    low, high = np.array([-(1 << bits)]), np.array([1 << bits])
+    table = thresholds(np.array([scale]), low, high, zero_point, -128, 127)[0]
+    level = np.arange(-127, 128)
+    inside = (table > low) & (table <= high)
+    assert (float_output(table, scale, zero_point, -128, 127) >= level)[inside].all()
+    assert (float_output(table - 1, scale, zero_point, -128, 127) < level)[inside].all()
+
+
+@settings(max_examples=25, deadline=None)
+@example(0.14375431814143214, 0.11378632511092845, 0.14766761270651899, 4096)  # ties decided ahead of the zero point
+@given(st.floats(0.004, 0.2), st.floats(0.004, 0.2), st.floats(0.004, 0.2), st.integers(0, 2**32 - 1))
+def test_fitted_addition_reports_what_it_misses(a: float, b: float, c: float, seed: int) -> None:
+    zero_points = tuple(int(z) for z in np.random.default_rng(seed).integers(-128, 128, 3))
+    wanted = add_table((a, b, c), (zero_points[0], zero_points[1], zero_points[2]))
+    fitted = fit(wanted, (Term(a / c, zero_points[0]), Term(b / c, zero_points[1])), zero_points[2], -128, 127, 1)
+    x = np.arange(-128, 128)
+    left, right = (rescale(x, s.bias, s.multiplier, s.shift, s.offset, Rounding.SINGLE) for s in fitted.scales)
+    total = left[:, None].astype(np.int64) + right[None, :]
+    requant = fitted.requant
+    biased = wrap_int32(total + requant.bias)
+    got = scale_round(biased, requant.multiplier, requant.shift, requant.offset, requant.rounding) + requant.zero_point
+    assert int((np.clip(got, -128, 127) != np.clip(wanted, -128, 127)).sum()) == fitted.wrong
+    assert fitted.bound <= 1
+
+
+def _element_wise(path: Path, operator: str | None, parameters: list[tuple[float, int]], shape: list[int]) -> Path:
+    """DequantizeLinear of each input, the operator (none: the first input alone), QuantizeLinear to the last."""
+    constants, nodes, names = [], [], []
+    for i, (scale, zero_point) in enumerate(parameters):
+        constants.append(numpy_helper.from_array(np.asarray(scale, np.float32), f"s{i}"))
+        constants.append(numpy_helper.from_array(np.asarray(zero_point, np.int8), f"z{i}"))
+    for i in range(len(parameters) - 1):
+        nodes.append(helper.make_node("DequantizeLinear", [f"x{i}", f"s{i}", f"z{i}"], [f"f{i}"]))
+        names.append(f"x{i}")
+    last = len(parameters) - 1
+    result = "f0"
+    if operator:
+        nodes.append(helper.make_node(operator, [f"f{i}" for i in range(last)], ["r"]))
+        result = "r"
+    nodes.append(helper.make_node("QuantizeLinear", [result, f"s{last}", f"z{last}"], ["y"]))
+    info = [helper.make_tensor_value_info(name, TensorProto.INT8, shape) for name in [*names, "y"]]
+    graph = helper.make_graph(nodes, "g", info[:-1], info[-1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return path
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tables_are_onnx_runtimes(seed: int, tmp_path: Path) -> None:
+    """All 65,536 pairs through QLinearAdd, all 256 values through a change of scale."""
+    rng = np.random.default_rng(seed)
+    s = [float(np.float32(v)) for v in rng.uniform(0.005, 0.1, 3)]
+    z = [int(v) for v in rng.integers(-128, 128, 3)]
+    x = np.arange(-128, 128).astype(np.int8)
+    a, b = np.meshgrid(x, x, indexing="ij")
+    path = _element_wise(tmp_path / "add.onnx", "Add", list(zip(s, z)), [1, 1, 256, 256])
+    (wanted,) = onnx_runtime(path, {"x0": a[None, None], "x1": b[None, None]})
+    table = add_table((s[0], s[1], s[2]), (z[0], z[1], z[2]))
+    np.testing.assert_array_equal(np.clip(table, -128, 127), wanted[0, 0])
+    path = _element_wise(tmp_path / "scale.onnx", None, [(s[0], z[0]), (s[1], z[1])], [1, 256])
+    (wanted,) = onnx_runtime(path, {"x0": x[None]})
+    np.testing.assert_array_equal(np.clip(requantize_table(s[0], z[0], s[1], z[1]), -128, 127), wanted[0])
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.001, 1.0), st.integers(2, 1001))
+def test_softmax_is_a_softmax(seed: int, scale: float, size: int) -> None:
+    x = np.random.default_rng(seed).integers(-128, 128, (2, size)).astype(np.int8)
+    got = softmax_int8(x, *softmax_constants(scale)).astype(np.float64)
+    real = np.exp((x - x.max(axis=1, keepdims=True).astype(np.float64)) * float(np.float32(scale)))
+    wanted = np.clip(256 * real / real.sum(axis=1, keepdims=True) - 128, -128, 127)
+    assert np.abs(got - wanted).max() <= 1
+
+
+def test_requantisation_is_exact_for_any_scales() -> None:
+    """By constants where some give all 256 results, else by a table."""
+    tables = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        odd, powers = np.exp(rng.uniform(-12, 5, 2)), 2.0 ** rng.integers(-6, 3, 2) * rng.choice([1, 0.5, 0.3, 3], 2)
+        a, y = (float(np.float32(v)) for v in (odd if seed % 3 else powers))
+        i, j, low = int(rng.integers(-128, 128)), int(rng.integers(-128, 128)), int(rng.integers(-128, 0))
+        builder = GraphBuilder(ONNX_RUNTIME)
+        x = Operand(builder.declare("x", (1, 1, 256, 1)), (1, 1, 256, 1), Quantisation(a, i))
+        scale, requant = element_wise(Layer(builder, "y"), x, Output(Quantisation(y, j), low, 100))
+        got = apply_requant(apply_scale(np.arange(-128, 128).astype(np.int8), scale), requant)
+        np.testing.assert_array_equal(got, np.clip(requantize_table(a, i, y, j), low, 100))
+        assert all(layer.proven for layer in builder.exactness)
+        tables += scale.table is not None
+    assert 0 < tables < 40
