@@ -139,16 +139,19 @@ def timeline() -> str:
     assert run.activity is not None
     scale, left = 660 / run.activity.cycles, 70
     parts = []
+    began: dict[tuple[Engine, int], float] = {}  # when an engine first works for a layer
     for line, engine in enumerate(Engine):
         parts.append(text(10, 40 + 40 * line, engine.name, bold=True))
         members, begin, end = run.activity.spans(engine)
         for owner, b, e in zip(run.activity.layer[members], begin, end, strict=True):
+            began.setdefault((engine, int(owner)), float(b))
             x, w = left + float(b) * scale, max(1.0, float(e - b) * scale)
             parts.append(
                 f'<rect x="{x:.1f}" y="{22 + 40 * line}" width="{w:.1f}" height="26" fill="{COLOURS[owner]}"/>'
             )
-    for k, mark in enumerate("ABCDE"):
-        x = left + (0, 447, 1124, 1480, 1921)[k] * scale
+    seen = [(Engine.LOAD, 1), (Engine.GEMM, 1), (Engine.GEMM, 2), (Engine.STORE, len(run.layers) - 1)]
+    for mark, cycle in zip("ABCDE", [0.0, *(began[each] for each in seen)], strict=True):
+        x = left + cycle * scale
         parts.append(f'<line x1="{x:.1f}" y1="16" x2="{x:.1f}" y2="178" stroke="{DARK}" stroke-dasharray="3 3"/>')
         parts.append(text(x - 4, 12, mark, bold=True))
     for k, layer in enumerate(run.layers):

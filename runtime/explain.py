@@ -47,7 +47,14 @@ def _array(layer: Layer, causes: Mapping[str, int], config: Config) -> str:
         )
     if causes["padding"] > 0.02 * cycles:
         reasons += _idle_lanes(layer, config)
-        if (spare := works - causes["half-pace"] - layer["array_cycles"]) > 0.02 * cycles:
+        spare = works - causes["half-pace"] - layer["array_cycles"]
+        if (empty := min(spare, _empty_vectors(layer, config))) > 0:
+            reasons.append(
+                f"{empty:,} cycles go to output channels that are not there: {layer['weight_shape'][0]} are stored as "
+                f"whole blocks of block_in = {config.block_in}, and all of those are computed"
+            )
+            spare -= empty
+        if spare > 0.02 * cycles:
             reasons.append(f"{spare:,} cycles are more than the layer needs: filling windows, or rows done twice")
     return f"{_at_work(layer, causes)}{': ' if reasons else ''}{'; '.join(reasons)}."
 
@@ -84,12 +91,27 @@ def _idle_lanes(layer: Layer, config: Config) -> list[str]:
     return found
 
 
+def _empty_vectors(layer: Layer, config: Config) -> int:
+    """Array cycles of a dense layer's output vectors that hold no channel: tensors are stored in whole blocks of both
+    BLOCK_IN and BLOCK_OUT."""
+    weight = layer.get("weight_shape", ())
+    if len(weight) != 4:
+        return 0
+    block, needed = max(config.block_in, config.block_out), -(-weight[0] // config.block_out)
+    return int(layer["array_cycles"] * (-(-weight[0] // block) * block // config.block_out - needed) // needed)
+
+
 def _share(count: int, block: int) -> float:
     return count / max(1, -(-count // block) * block)
 
 
 def _bytes(layer: Layer, config: Config, key: str, verb: str) -> str:
     size = layer[key]
+    if not size:
+        return (
+            f"It has nothing of its own to {verb}: it waits for what other layers share with it, or for a tensor that "
+            "goes through DRAM because the chip cannot hold it until it is used last."
+        )
     return (
         f"It must {verb} {size:,} bytes, {-(-size // config.beat_bytes):,} cycles of a bus of {config.beat_bytes} "
         f"bytes; its array work takes {layer['array_cycles']:,} cycles."

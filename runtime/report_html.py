@@ -44,7 +44,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}: Tilewright report</title><style>{css}</style></head><body>
 <h1>{title}</h1>
-<p>Device {html.escape(data["device"])}, {data["inferences"]} inferences, {data["clock_mhz"]} MHz,
+<p>Device {html.escape(data["device"])}, {counted(data["inferences"], "inference")}, {data["clock_mhz"]} MHz,
 config {data["config_fingerprint"]}. All cycles, bytes and times are those of one inference.</p>
 {tiles(_totals(data))}
 {_summary(data)}
@@ -92,6 +92,11 @@ def render_small(data: dict[str, Any]) -> str:
     return f"<div><b>{title}</b><br>{tiles}{f'<table>{head}{rows}</table>' if rows else ''}</div>"
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: ``1 core``, ``2 cores``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def legend() -> str:
     """What each colour of a bar means."""
     parts = (
@@ -115,7 +120,7 @@ def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
             (f"{data['pack_ms'] + data['unpack_ms']:.3f} ms", "packing and unpacking, here"),
             (f"{data['cpu_ms']:.3f} ms", "operators on the CPU, here"),
             (f"{data['with_host_per_second']:,.0f}", "inferences a second"),
-            (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {data['cores']} cores"),
+            (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {counted(data['cores'], 'core')}"),
             (f"{data['cycles']:,}", "cycles"),
             (f"{data['lower_bound_ratio']:.2f}x", "cycles / lower bound"),
             (f"{data['utilization']:.1%}", f"useful of {data['array_macs_per_cycle']} MACs/cycle"),
@@ -177,15 +182,16 @@ def _table(data: dict[str, Any]) -> str:
     head = (
         "<tr><th>layer</th><th>shapes</th>"
         + "".join(f'<th class="n">{t}</th>' for t in ("cycles", "lower bound", "ratio", "MACs", "utilisation"))
-        + "<th>bound</th><th>cycles by cause</th><th>why</th></tr>"
+        + "<th>bound</th><th>cycles by cause</th></tr>"
     )
     return head + "".join(_row(layer, most) for layer in layers)
 
 
 def _row(layer: dict[str, Any], most: int) -> str:
-    name = f"<tr>{_named(layer)}<td>{_shapes(layer)}</td>"
+    """A layer's numbers, and under them the reason as wide as the table: a last column would leave narrow windows."""
+    name = f"<tr>{_named(layer)}<td class='shapes'>{_shapes(layer)}</td>"
     if layer["cycles"] is None:
-        return name + f'<td class="n">-</td>{"<td></td>" * 7}</tr>'
+        return name + f'<td class="n">-</td>{"<td></td>" * 6}</tr>'
     numbers = (
         f"{layer['cycles']:,}", f"{layer['lower_bound_cycles']:,}",
         f"{layer['lower_bound_ratio']:.2f}" if layer["lower_bound_cycles"] else "-",
@@ -193,9 +199,8 @@ def _row(layer: dict[str, Any], most: int) -> str:
     )  # fmt: skip
     cells = "".join(f'<td class="n">{n}</td>' for n in numbers)
     bar = _bar(layer["cycles_by_cause"], 100 * layer["cycles"] / max(1, most))
-    return (
-        name + cells + f'<td>{layer["bound"]}</td><td>{bar}</td><td class="wrap">{html.escape(layer["why"])}</td></tr>'
-    )
+    why = f'<tr class="why"><td colspan="9">{html.escape(layer["why"])}</td></tr>'
+    return f"{name}{cells}<td>{layer['bound']}</td><td>{bar}</td></tr>{why}"
 
 
 def _shapes(layer: dict[str, Any]) -> str:

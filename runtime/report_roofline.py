@@ -39,11 +39,12 @@ def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
     ridge = peak / beat
     low = max(10.0 ** x_range[0], 10.0 ** y_range[0] / beat)
     corners = [(low, low * beat), (ridge, float(peak)), (10.0 ** x_range[1], float(peak))]
+    middle = math.sqrt(low * ridge)  # of the slope, to whose right its words stand
     path = " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in corners)
     parts.append(f'<polyline class="roof" points="{path}"/>')
     parts.append(
         f'<text x="{_WIDTH - _RIGHT}" y="{place_y(peak) - 5:.1f}" text-anchor="end">array: {peak} MACs/cycle</text>'
-        f'<text x="{place_x(low) + 8:.1f}" y="{place_y(low * beat) - 8:.1f}">bus: {beat} B/cycle</text>'
+        f'<text x="{place_x(middle) + 10:.1f}" y="{place_y(middle * beat) + 14:.1f}">bus: {beat} B/cycle</text>'
         f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle">MACs per byte that must cross the bus</text>'
         f'<text x="14" y="{_TOP - 4}">MACs/cycle</text>'
     )

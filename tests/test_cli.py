@@ -22,9 +22,10 @@ from tests.runtime.network import images, make_artifact, reference
 from tilewright import cache, checking, compiling, terminal
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
-from tilewright.files import CACHE_VARIABLE
+from tilewright.files import CACHE_VARIABLE, FileError
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tilewright.runtime.report import Report
 
 
 class Shell:
@@ -230,6 +231,19 @@ def test_outputs_that_cannot_be_written_are_found_before_the_run(
     if os.geteuid() != 0:
         Path("locked").mkdir(mode=0o500)
         assert "locked/y: cannot be written: permission denied" in shell.fails("run", toy, option, "locked/y")
+
+
+def test_a_disk_that_is_full_at_the_last_output_leaves_none(
+    shell: Shell, artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Any, path: Path) -> None:
+        raise FileError(f"{path}: cannot be written: no space left on device")
+
+    monkeypatch.setattr(Report, "save_html", full)
+    before = sorted(os.listdir())
+    outputs = ("--output", "y.npy", "--report", "r.json", "--trace", "t.json", "--html", "r.html")
+    assert "r.html: cannot be written: no space left on device" in shell.fails("run", artifact, *outputs)
+    assert sorted(os.listdir()) == before
 
 
 def test_names_that_do_not_exist_are_one_line_each(shell: Shell, toy: Path, artifact: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from docs import generated
+from docs import generated, pictures
 from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -46,6 +47,13 @@ def test_every_page_is_on_the_site() -> None:
 def test_every_picture_is_shown() -> None:
     shown = set(re.findall(r"pictures/(\w+)\.svg", "".join(path.read_text() for path in DOCS.glob("*.md"))))
     assert shown == {path.stem for path in (DOCS / "pictures").iterdir()}
+
+
+@pytest.mark.parametrize("draw", [pictures.blocks, pictures.tokens, pictures.ring, pictures.timeline])
+def test_pictures_are_what_their_script_draws_today(draw: Callable[[], str]) -> None:
+    """The timeline is a run of the digits: what the page reads aloud of it is in the kept picture."""
+    kept = (DOCS / "pictures" / f"{draw.__name__}.svg").read_text()
+    assert draw() == kept, "python docs/pictures.py"
 
 
 def test_every_command_has_an_example() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pwd
@@ -29,8 +30,10 @@ from tilewright.files import (
     cache_root,
     check_writable,
     read_bytes,
+    together,
     write_atomic,
     write_files,
+    write_with,
 )
 from tilewright.sim import compiled
 
@@ -129,6 +132,33 @@ def test_files_that_belong_together_are_written_together(tmp_path: Path) -> None
         write_files(tmp_path, {"y": "new", "a/x/below": "impossible"})
     assert (tmp_path / "y").read_bytes() == b"2"
     assert not [p for p in tmp_path.rglob("*") if p.name.endswith(PART)]
+
+
+def test_what_is_written_together_appears_at_once_or_not_at_all(tmp_path: Path) -> None:
+    kept, new, link = tmp_path / "kept", tmp_path / "new", tmp_path / "link"
+    kept.write_text("old")
+    link.symlink_to(kept)
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(FileError, match=r"b: cannot be written: no space left on device"), together():  # noqa: PT012
+        write_atomic(link, "lost")
+        write_atomic(new, "lost")
+        assert kept.read_text() == "old"
+        write_with(tmp_path / "b", full)
+    assert kept.read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["kept", "link"]
+    with together():
+        write_atomic(new, "first")
+        write_atomic(link, "changed")
+        write_atomic(new, "second")
+    assert (kept.read_text(), new.read_text(), link.is_symlink()) == ("changed", "second", True)
+    with pytest.raises(FileError, match="kept"), together():
+        write_atomic(kept / "below", "impossible")
+    write_atomic(kept, "by itself")
+    assert kept.read_text() == "by itself"
+    assert sorted(os.listdir(tmp_path)) == ["kept", "link", "new"]
 
 
 def test_what_killed_writers_have_left_is_swept(tmp_path: Path) -> None:

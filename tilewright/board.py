@@ -14,7 +14,7 @@ from tilewright import __version__
 from tilewright.arrays import load_array, save_outputs
 from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
-from tilewright.files import check_writable
+from tilewright.files import check_writable, together
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
@@ -109,10 +109,11 @@ def _run(arguments: list[str]) -> int:
         y, report = Executable(artifact, device).run(x)
     finally:
         device.close()
-    if options.output is not None:
-        save_outputs(options.output, y)
-    if options.report is not None:
-        report.save_json(options.report)
+    with together():
+        if options.output is not None:
+            save_outputs(options.output, y)
+        if options.report is not None:
+            report.save_json(options.report)
     print(_summary(report))
     return 0
 

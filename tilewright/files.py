@@ -8,7 +8,8 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +18,9 @@ from tilewright.errors import TilewrightError
 PART = ".tilewright-part"  #: how files end that are being written
 ABANDONED_SECONDS = 3600.0  #: age at which nobody writes them any more
 CACHE_VARIABLE = "TILEWRIGHT_CACHE"
+
+#: temporary files by what they will replace, where several are written together
+_together: ContextVar[dict[Path, str] | None] = ContextVar("_together", default=None)
 
 
 class FileError(TilewrightError):
@@ -108,14 +112,41 @@ def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
             return
         target = _linked(target)
         name = _filled(target, write)
-        try:
-            os.replace(name, target)
-        except BaseException:
-            _remove(name)
-            raise
-        sweep(target.parent)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
+    waiting = _together.get()
+    if waiting is None:
+        _move({target: name})
+    else:
+        _remove(waiting.pop(target, ""))
+        waiting[target] = name
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """What is written in here appears at its end; if anything in here fails, no file is there or changed."""
+    waiting: dict[Path, str] = {}
+    before = _together.set(waiting)
+    try:
+        yield
+        _move(waiting)
+    finally:
+        _together.reset(before)
+        for name in waiting.values():
+            _remove(name)
+
+
+def _move(filled: Mapping[Path, str]) -> None:
+    """Temporary files to what they replace; none is left."""
+    for target, name in filled.items():
+        try:
+            os.replace(name, target)
+        except OSError as error:
+            raise FileError(f"{target}: cannot be written: {_reason(error)}") from error
+        finally:
+            _remove(name)
+    for folder in {target.parent for target in filled}:
+        sweep(folder)
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
@@ -123,22 +154,12 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
 
     Returns their paths. Raises :class:`FileError`.
     """
-    made: dict[Path, str] = {}
-    try:
-        for name, content in files.items():
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            data = content.encode() if isinstance(content, str) else content
-            made[target] = _filled(target, lambda stream, data=data: stream.write(data))  # type: ignore[misc]
-        for target, name in made.items():
-            os.replace(name, target)
-    except OSError as error:
-        raise FileError(f"{folder}: cannot be written: {_reason(error)}") from error
-    finally:
-        for name in made.values():
-            _remove(name)
-    sweep(folder)
-    return list(made)
+    paths = [folder / name for name in files]
+    with together():
+        for target, content in zip(paths, files.values(), strict=True):
+            make_directory(target.parent)
+            write_atomic(target, content)
+    return paths
 
 
 def sweep(folder: Path) -> None:

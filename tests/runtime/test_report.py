@@ -221,7 +221,10 @@ def test_the_page_names_layers_as_the_model_does_with_shapes_reasons_and_bars_to
     assert ">conv/Relu<br><small>conv CONV_2D</small>" in page
     assert "2x4x3 &rarr; 2x4x4<br><small>weights 4x1x1x3</small>" in page
     assert reason in page
-    assert all(layer["why"] in page for layer in (conv, scale))
+    # under its layer, as wide as the table: a last column of sentences left windows of 1300 pixels
+    for layer in (conv, scale):
+        assert f'</tr><tr class="why"><td colspan="9">{layer["why"]}</td></tr>' in page
+    assert page.count("<th", page.index("<th>layer"), page.index("</tr>", page.index("<th>layer"))) == 9
     widths = [float(width) for width in re.findall(r'class="bar"><div style="width:([\d.]+)%', page)]
     most = max(conv["cycles"], scale["cycles"])
     assert widths == pytest.approx([100, 100 * conv["cycles"] / most, 100 * scale["cycles"] / most], abs=0.01)

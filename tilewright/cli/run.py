@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.arrays import load_array, load_arrays, save_outputs
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
-from tilewright.files import check_directory_writable, check_writable, read_bytes
+from tilewright.files import check_directory_writable, check_writable, read_bytes, together
 from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
@@ -68,15 +68,16 @@ class Outputs:
             check_directory_writable(self.intermediates)
 
     def write(self, y: Any, report: Report) -> None:
-        """Write all that was asked for."""
-        if self.output is not None:
-            save_outputs(self.output, y)
-        if self.report is not None:
-            report.save_json(self.report)
-        if self.trace is not None:
-            report.save_trace(self.trace)
-        if self.html is not None:
-            report.save_html(self.html)
+        """Write all that was asked for, or nothing."""
+        with together():
+            if self.output is not None:
+                save_outputs(self.output, y)
+            if self.report is not None:
+                report.save_json(self.report)
+            if self.trace is not None:
+                report.save_trace(self.trace)
+            if self.html is not None:
+                report.save_html(self.html)
 
 
 def run(

@@ -111,6 +111,23 @@ def test_memory_is_bounded() -> None:
         assert running.is_well()
 
 
+def test_memory_is_that_of_all_segments_of_all_allocations() -> None:
+    """No segment is too large by itself, nor is one allocation; together they are, to the byte."""
+    program = make_program()
+    whole = sum(segment.size for segment in program.segments)
+    assert max(segment.size for segment in program.segments) < whole - 1
+    for limit, fit in ((whole - 1, 0), (whole, 1), (2 * whole - 1, 1), (2 * whole, 2)):
+        with serving(limits=Limits(memory_bytes=limit)) as running:
+            device = running.client()
+            held = [device.allocate(program, 1) for _ in range(fit)]
+            with pytest.raises(DeviceError, match=f"{(fit + 1) * whole} bytes of segments asked for, .* gives {limit}"):
+                device.allocate(program, 1)
+            for allocation in held:
+                device.release(allocation)
+            if fit:
+                device.release(device.allocate(program, 1))
+
+
 def test_a_container_that_unpacks_to_more_than_allowed_is_refused() -> None:
     program = make_program()
     first = program.segments[0]
