@@ -14,7 +14,8 @@ RETIRE_DEPTH = 4  #: dispatch looks at every retire stream in every cycle
 
 
 def shapes(config: Config) -> dict[str, Any]:
-    """All that the join is handed."""
+    """All that the join is handed. Raises :class:`ConfigError` for several cores."""
+    config.check_one_core("the joined HLS design")
     return {
         "memories": memory_shapes(config),
         "streams": stream_shapes(config),

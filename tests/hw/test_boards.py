@@ -75,7 +75,7 @@ def test_more_cores_than_memory_ports_are_refused(tmp_path: Path, board: str) ->
 
 
 def test_kernels_of_several_cores_are_refused(shells: None, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cores = 2: the HLS design has one core"):
+    with pytest.raises(ConfigError, match="cores = 2: the joined HLS design has one core"):
         write_project(load_board("pynq-z2"), PRESETS["pynq-z2"].replace(cores=2), "hls", tmp_path)
 
 
