@@ -29,8 +29,7 @@ def open_device(name: str, config: Config, **options: Any) -> Device:
     """The device called ``name`` for ``config``. Raises :class:`DeviceError` naming what exists.
 
     A name with ``://`` is the address of another machine's device (``pynq://HOST``, ``tilewright.runtime.remote``).
-    ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's. Raises :class:`ConfigError`
-    for several cores on the ``hls`` device.
+    ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's.
     """
     check_device(name)
     if "://" in name:

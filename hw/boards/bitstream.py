@@ -37,7 +37,7 @@ def build_bitstream(
     report(f"{folder}: sources of config {config.name} for {board.title}, from {source}")
     if hls is not None:
         run_tool(hls, folder, folder / "hls.log", report)
-        run_tool([sys.executable, "hls/join.py", "hls"], folder, folder / "join.log", report)
+        run_tool([sys.executable, "-m", "hls.join", "hls"], folder, folder / "join.log", report)
     command = [vivado, "-mode", "batch", "-nojournal", "-log", "vivado.log", "-source", "tcl/build.tcl", "-tclargs"]
     try:
         run_tool([*command, str(jobs)], folder, folder / "build.log", report)

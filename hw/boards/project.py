@@ -13,7 +13,7 @@ from tilewright.files import write_files
 from tilewright.hw import hls
 from tilewright.hw.boards.board import HERE, Board, BoardError
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.hls.join import KERNELS, MASTERS, of_port
+from tilewright.hw.hls.join import KERNELS, MASTERS, master
 from tilewright.hw.hls.shapes import shapes
 from tilewright.hw.rtl.axi3_ports import AXI3, LITE
 from tilewright.hw.rtl.ports import masters, outer_name
@@ -64,7 +64,8 @@ def design_settings(board: Board, config: Config, source: Source, ila: bool = Fa
 def _ports(config: Config, source: Source) -> list[list[str]]:
     """The masters at each memory port of the PS, from the first port on."""
     if source == "hls":
-        return [[of_port(master, port) for master in MASTERS.values()] for port in range(config.axi_ports)]
+        ports = config.memory_ports
+        return [[master(kernel, port, ports) for kernel in MASTERS] for port in range(ports)]
     own = masters(config)
     if config.cores > 1:
         own = [outer_name(prefix, core, config) for core in range(config.cores) for prefix in own]
@@ -128,7 +129,7 @@ def _build_sh(source: Source) -> str:
         steps = [
             "if command -v vitis-run >/dev/null; then vitis-run --mode hls --tcl tcl/hls.tcl",
             "else vitis_hls -f tcl/hls.tcl; fi",
-            "python3 hls/join.py hls",
+            "python3 -m hls.join hls",
             *steps,
         ]
     return "\n".join([
@@ -146,16 +147,17 @@ def _rtl_files(config: Config, control_axi: int) -> dict[str, str]:
 
 
 def _hls_files(config: Config) -> dict[str, str]:
-    from tilewright.hw.hls.control import control_verilog
+    from tilewright.hw.hls.control import control_verilog, window_verilog
     from tilewright.hw.rtl.primitives import primitive_sources
 
     root = Path(hls.__file__).parent
     return {
         **{f"hls/kernels/{path.name}": path.read_text() for path in sorted((root / "kernels").glob("*.[ch]pp"))},
         "hls/tilewright_config.h": config_header(config),
-        "hls/join.py": (root / "join.py").read_text(),
+        **{f"hls/{name}": (root / name).read_text() for name in ("join.py", "kernel_ports.py")},
         "hls/shapes.json": json.dumps(shapes(config), indent=1) + "\n",
         "rtl/tilewright_control.v": control_verilog(config),
+        **({"rtl/tilewright_window.v": window_verilog(config)} if config.cores > 1 else {}),
         **{f"rtl/{name}": primitive_sources()[name] for name in ("tw_ram.v", "tw_ram_async.v")},
         "rtl/tw_stream.v": (root / "verilog" / "tw_stream.v").read_text(),
     }

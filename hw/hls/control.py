@@ -8,25 +8,28 @@ stay at 0: from outside, a kernel does not show what it waits for.
 from __future__ import annotations
 
 from amaranth.back import verilog
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, ResetInserter, Signal
 from amaranth.hdl._ir import PortDirection
 
 from tilewright.config import Config
+from tilewright.hw.hls.shapes import bell_streams
 from tilewright.hw.rtl.control import ControlUnit
-from tilewright.hw.rtl.ports import Port, host_ports
+from tilewright.hw.rtl.cores import Window
+from tilewright.hw.rtl.ports import BELLS, Port, host_ports, inner_ports
 from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS, FaultCode
-from tilewright.isa.spec import Engine, bits_for
+from tilewright.isa.spec import Engine, bits_for, core_bits
 
-MODULE = "tilewright_control"
+MODULE, WINDOW = "tilewright_control", "tilewright_window"
 RESET_CYCLES = 16  #: HLS kernels want their reset for some cycles
 SILENT_CYCLES = 256  #: a bus without any transaction for so long belongs to kernels that wait, or have ended
 
 
 def control_ports(config: Config) -> list[Port]:
-    """AXI4-Lite slave and interrupt as in the RTL; the dispatch kernel's ports; what is seen of bus and commands."""
+    """Registers, interrupt and doorbells as a core of the RTL has them; the dispatch kernel's ports; what is seen of
+    bus and commands; the kernels' streams for doorbells."""
     beat_bits = DRAM_ADDRESS_BITS - bits_for(config.beat_bytes)
     return [
-        *host_ports(config),
+        *inner_ports(config),
         Port("kernel_rst_n", "out", 1, "reset of all kernels and streams"),
         Port("gate", "out", 1, "no address or write beat may pass: the kernels are about to be reset"),
         Port("ap_start", "out", 1), Port("ap_ready", "in", 1), Port("ap_done", "in", 1),
@@ -39,7 +42,37 @@ def control_ports(config: Config) -> list[Port]:
         Port("bus_busy", "in", 1, "a transaction is offered or under way"),
         Port("bus_error", "in", 1, "a response says so"),
         Port("fetch_beat", "in", 1), Port("load_beat", "in", 1), Port("store_beat", "in", 1),
+        *bell_streams(config),
     ]  # fmt: skip
+
+
+class Listener(Elaboratable):
+    """Takes doorbells for one WAIT after another, as dispatch tells of them, and says to LOAD when it has.
+
+    ``there``, ``taken``: as a core's ports ``bell_there`` and ``bell_hear``. What was taken is off the count in the
+    second cycle after it (``hw/rtl/doorbells.py``), and nothing is looked at before.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.there, self.taken = Signal(core_bits(config)), Signal(core_bits(config))
+        self.asked, self.valid, self.ready = Signal(core_bits(config)), Signal(), Signal()
+        self.heard, self.known = Signal(), Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        """``asked`` with valid and ready; ``heard`` until it is ``known``."""
+        m = Module()
+        with m.FSM():
+            with m.State("LOOK"):  # noqa: SIM117
+                with m.If(self.valid & ~(self.asked & ~self.there).any()):
+                    m.d.comb += [self.ready.eq(1), self.taken.eq(self.asked)]
+                    m.next = "TELL"
+            with m.State("TELL"):
+                m.d.comb += self.heard.eq(1)
+                with m.If(self.known):
+                    m.next = "REST"
+            with m.State("REST"):
+                m.next = "LOOK"
+        return m
 
 
 class HlsControl(Elaboratable):
@@ -55,7 +88,7 @@ class HlsControl(Elaboratable):
         m = Module()
         m.submodules.control = unit = self.unit
         p = self.port
-        for port in host_ports(self.config):  # what the unit has none of is 0
+        for port in inner_ports(self.config):  # what the unit has none of is 0
             inner = getattr(unit.port, port.name.removeprefix("s_axil_"), None)
             if inner is not None:
                 m.d.comb += inner.eq(p[port.name]) if port.direction == "in" else p[port.name].eq(inner)
@@ -67,6 +100,8 @@ class HlsControl(Elaboratable):
             p["limits"].eq(Cat(*unit.limits)), unit.bus_error.eq(p["bus_error"]),
         ]  # fmt: skip
         self._run(m)
+        if self.config.cores > 1:
+            self._bells(m)
         counters = unit.counters
         m.d.comb += [
             *[counters.cause[e]["INSTRUCTIONS"].eq(p["commands_taken"][int(e)]) for e in Engine],
@@ -103,10 +138,34 @@ class HlsControl(Elaboratable):
         pulse, tag = unit.add_fault(FaultCode.SEGMENT, "kernel")
         m.d.comb += [pulse.eq(p["fault_valid"] & p["fault"][0]), tag.eq(p["fault"][1:])]
 
+    def _bells(self, m: Module) -> None:
+        """Both ways between the kernels' streams and the doorbells of the design; with them what is heard is reset."""
+        p, listener = self.port, Listener(self.config)
+        m.submodules.listener = ResetInserter(~p["kernel_rst_n"])(listener)
+        m.d.comb += [
+            listener.there.eq(p[f"{BELLS}there"]), p[f"{BELLS}hear"].eq(listener.taken),
+            listener.asked.eq(p["hear_TDATA"]), listener.valid.eq(p["hear_TVALID"]),
+            p["hear_TREADY"].eq(listener.ready), listener.known.eq(p["heard_TREADY"]),
+            p["heard_TVALID"].eq(listener.heard), p["heard_TDATA"].eq(1), p["ring_TREADY"].eq(1),
+            p[f"{BELLS}ring"].eq(Mux(p["ring_TVALID"], p["ring_TDATA"], 0)),
+        ]  # fmt: skip
+
 
 def control_verilog(config: Config) -> str:
     """The Verilog of ``tilewright_control``."""
     top = HlsControl(config)
+    return _verilog(MODULE, top, [(top.port[p.name], p.direction) for p in control_ports(config)])
+
+
+def window_verilog(config: Config) -> str:
+    """The Verilog of ``tilewright_window``: what stands between several cores, as in the RTL."""
+    top = Window(config)
+    ports = [(top.port[p.name], p.direction) for p in host_ports(config)]
+    back = {"in": "out", "out": "in"}
+    ports += [(own[p.name], back[p.direction]) for own in top.cores for p in inner_ports(config)]
+    return _verilog(WINDOW, top, ports)
+
+
+def _verilog(name: str, top: Elaboratable, ports: list[tuple[Signal, str]]) -> str:
     directions = {"in": PortDirection.Input, "out": PortDirection.Output}
-    declared = {p.name: (top.port[p.name], directions[p.direction]) for p in control_ports(config)}
-    return verilog.convert(top, name=MODULE, ports=declared)
+    return str(verilog.convert(top, name=name, ports={s.name: (s, directions[way]) for s, way in ports}))

@@ -72,6 +72,8 @@ def constants(config: Config) -> dict[str, int]:
         "FUNCTION_BITS": spec.bits_for(len(AluOp)),
         "COMBINE_BITS": spec.bits_for(len(Combine)),
         "ROUNDING_BITS": spec.bits_for(len(Rounding)),
+        "CORES": c.cores,
+        "CORE_BITS": max(spec.core_bits(c), 1),
         "SEGMENTS": c.segments,
         "INSTRUCTION_BITS": spec.instruction_width(c),
         "INSTRUCTION_BYTES": spec.instruction_width(c) // 8,
@@ -83,8 +85,7 @@ def constants(config: Config) -> dict[str, int]:
 
 
 def config_header(config: Config) -> str:
-    """The text of ``tilewright_config.h`` for a Config. Raises :class:`ConfigError` for several cores."""
-    config.check_one_core("the HLS design")
+    """The text of ``tilewright_config.h`` for a Config."""
     lines = [
         f"// Generated for config {config.name}, fingerprint {config.fingerprint}; do not edit.",
         "#pragma once",
@@ -97,6 +98,7 @@ def config_header(config: Config) -> str:
         f"#define TW_QUEUE_DEPTH {config.queue_depth}",
         f"#define TW_FETCH_BEATS {config.fetch_beats}",
         f"#define TW_AXI_PORTS {config.axi_ports}",
+        f"#define TW_CORES {config.cores}",
         "",
         *(f"static const int {name} = {value};" for name, value in constants(config).items()),
         "",

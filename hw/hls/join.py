@@ -1,6 +1,7 @@
-"""The top module of the HLS design: five kernels' Verilog, joined with streams, memories and the control unit.
+"""The top module of the HLS design: five kernels' Verilog, joined with streams, memories and the control unit; of
+several cores that many times.
 
-``python3 join.py FOLDER`` reads ``shapes.json`` and each kernel's Verilog in FOLDER, as Vitis HLS has written
+``python3 -m hls.join FOLDER`` reads ``shapes.json`` and each kernel's Verilog in FOLDER, as Vitis HLS has written
 it, and writes ``../rtl/tilewright.v`` with the kernels beside it. The kernels' ports are taken from their Verilog
 and not assumed, as the tool chooses some of them, such as the number of ports of a memory (UG1399, "Port-Level
 I/O Protocols"). Standard library only: it runs where the tools are, without Tilewright.
@@ -8,23 +9,22 @@ I/O Protocols"). Standard library only: it runs where the tools are, without Til
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
-import operator
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .kernel_ports import JoinError, Kernel, Signal, memory_ports, parse_ports
+
 KERNELS = ("dispatch", "load", "gemm", "alu", "store")
 ENGINES = KERNELS[1:]
-#: the AXI masters of the joined design by kernel; :func:`of_port` numbers those of a second memory port
-MASTERS = {"dispatch": "m_axi_fetch", "load": "m_axi_load", "store": "m_axi_store"}
+#: what the kernels with AXI masters do there
+MASTERS = {"dispatch": "fetch", "load": "load", "store": "store"}
 KERNEL_BUS = "m_axi_gmem"  #: what the tool calls a kernel's master: the bundle's name is in the pragma
+TOP, CORE = "tilewright", "tilewright_core"
 
 #: dispatch's ports that the control unit is wired to: kernel's name -> control's name
 CONTROL = {
@@ -37,96 +37,19 @@ SHALLOW = 64  #: memories of so few rows stand in LUT RAM: a block RAM would be 
 #: channels of a master that the gate closes, by their valid
 GATED = ("AW", "W", "AR")
 
-_OPERATORS: Mapping[type, Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
-}  # fmt: skip
+
+def master(kernel: str, port: int, ports: int) -> str:
+    """A kernel's AXI master at one of so many memory ports: ``m_axi_load``, of several ``m_axi_0_load``."""
+    return f"m_axi_{MASTERS[kernel]}" if ports == 1 else f"m_axi_{port}_{MASTERS[kernel]}"
 
 
-class JoinError(Exception):
-    """A kernel's ports are not what the shapes ask for; the message names kernel and port."""
-
-
-def of_port(name: str, port: int) -> str:
-    """A master, or a kernel's bundle, of a memory port: ``m_axi_load``, ``m_axi_load1``."""
-    return f"{name}{port or ''}"
-
-
-@dataclass(frozen=True)
-class Signal:
-    """A port of a kernel."""
-
-    name: str
-    output: bool
-    width: int
-
-
-@dataclass
-class Kernel:
-    """A kernel's ports; ``left``: those that nothing has been connected to yet."""
-
-    name: str
-    ports: dict[str, Signal]
-    wires: dict[str, str] = field(default_factory=dict)
-
-    def find(self, port: str) -> Signal:
-        """A port by name. Raises :class:`JoinError` if there is none."""
-        if port not in self.ports:
-            raise JoinError(f"kernel {self.name}: has no port {port}")
-        return self.ports[port]
-
-    def connect(self, port: str, wire: str, width: int, output: bool) -> None:
-        """Name the wire of a port. Raises :class:`JoinError` if the port is not of that kind."""
-        found = self.find(port)
-        if (found.width, found.output) != (width, output):
-            way = "an output" if output else "an input"
-            raise JoinError(f"kernel {self.name}: port {port} has {found.width} bits, {width} and {way} are expected")
-        self.wires[port] = wire
-
-
-def parse_ports(text: str, module: str) -> dict[str, Signal]:
-    """The ports of a module in Verilog as Vitis HLS writes it: names in the header, declarations below."""
-    start = re.search(rf"^module\s+{re.escape(module)}\b", text, re.MULTILINE)
-    if start is None:
-        raise JoinError(f"module {module}: is not in its file")
-    body = text[start.end() : text.index("endmodule", start.end())]
-    names: dict[str, int] = {}
-    for name, value in re.findall(r"^\s*parameter\s+(\w+)\s*=\s*([^;]+);", body, re.MULTILINE):
-        try:
-            names[name] = _integer(value, names)
-        except (JoinError, SyntaxError):
-            continue  # states of a machine and the like, in based literals: no width depends on them
-    ports = {}
-    for way, _, high, low, name in re.findall(
-        r"^\s*(input|output)\s+(?:reg\s+|wire\s+)?(\[\s*([^:\]]+):\s*([^\]]+)\])?\s*(\w+)\s*;", body, re.MULTILINE
-    ):
-        width = _integer(high, names) - _integer(low, names) + 1 if high else 1
-        ports[name] = Signal(name, way == "output", width)
-    if not ports:
-        raise JoinError(f"module {module}: no ports found")
-    return ports
-
-
-def _integer(text: str, names: Mapping[str, int]) -> int:
-    """The value of a constant expression of integers, names, + - * / and brackets."""
-
-    def value(node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return node.value
-        if isinstance(node, ast.Name) and node.id in names:
-            return names[node.id]
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return int(_OPERATORS[type(node.op)](value(node.left), value(node.right)))
-        raise JoinError(f"{text.strip()}: not a constant expression that is understood")
-
-    return value(ast.parse(text.strip(), mode="eval").body)
-
-
-class Top:
-    """Collects the lines of the top module."""
+class Core:
+    """Collects the lines of a core, which alone is the whole design."""
 
     def __init__(self, shapes: dict[str, Any], kernels: dict[str, Kernel]) -> None:
         self.shapes, self.kernels = shapes, kernels
-        self.ports: list[str] = []
+        self.unit = Kernel("control", {n: Signal(n, way == "output", width) for n, way, width in shapes["told"]})
+        self.ports: list[tuple[str, str, int]] = []
         self.lines: list[str] = []
         self.control: dict[str, str] = {"kernel_rst_n": "kernel_rst_n"}
         self.port("input", "clk", 1)
@@ -137,14 +60,14 @@ class Top:
 
     def port(self, way: str, name: str, width: int) -> None:
         """Declare a port of the module, ``way`` "input" or "output"."""
-        self.ports.append(f"{way} wire {_bits(width)}{name}")
+        self.ports.append((way, name, width))
 
     def wire(self, name: str, width: int, value: str = "") -> str:
         """Declare a wire; returns its name."""
         self.lines.append(f"    wire {_bits(width)}{name}{f' = {value}' if value else ''};")
         return name
 
-    def text(self) -> str:
+    def text(self, module: str) -> str:
         """The whole module."""
         self.wire("kernel_rst_n", 1)
         self.wire("gate", 1)
@@ -161,11 +84,7 @@ class Top:
         taken = [f"{e}_commands_valid & {e}_commands_ready" for e in reversed(ENGINES)]
         self.control["commands_taken"] = self.wire("commands_taken", len(ENGINES), "{" + ", ".join(taken) + "}")
         self._instances()
-        header = ",\n    ".join(self.ports)
-        return (
-            "// Generated by join.py from the kernels' Verilog; do not edit.\n"
-            f"module tilewright (\n    {header}\n);\n" + "\n".join(self.lines) + "\nendmodule\n"
-        )
+        return _module(module, self.ports, self.lines)
 
     def _dispatch(self) -> None:
         kernel = self.kernels["dispatch"]
@@ -177,7 +96,7 @@ class Top:
 
     def _stream(self, stream: dict[str, Any]) -> None:
         (source, out_port), (target, in_port) = stream["from"], stream["to"]
-        sender, receiver = self.kernels[source], self.kernels[target]
+        sender, receiver = ({**self.kernels, "control": self.unit}[name] for name in (source, target))
         name, width, depth = f"{target}_{in_port}", sender.find(f"{out_port}_TDATA").width, stream["depth"]
         for kernel, port, side, output in (
             (sender, out_port, "in", True), (receiver, in_port, "", False),
@@ -270,18 +189,16 @@ class Top:
         busy: list[str] = []
         errors: list[str] = []
         for number in range(self.shapes["axi_ports"]):
-            for kernel, master in MASTERS.items():
-                bus = of_port(master, number)
-                self._bus(self.kernels[kernel], f"{of_port(KERNEL_BUS, number)}_", bus)
+            for kernel in MASTERS:
+                bus = master(kernel, number, self.shapes["axi_ports"])
+                self._bus(self.kernels[kernel], f"{KERNEL_BUS}{number or ''}_", bus)
                 self._count(bus, busy, errors)
         self.control["bus_busy"] = self.wire("bus_busy", 1, " | ".join(busy))
         self.control["bus_error"] = self.wire("bus_error", 1, " | ".join(errors))
-        for seen, expression in (  # of two ports each has a word of every beat
-            ("fetch_beat", "m_axi_fetch_rvalid & m_axi_fetch_rready"),
-            ("load_beat", "m_axi_load_rvalid & m_axi_load_rready"),
-            ("store_beat", "m_axi_store_wvalid & m_axi_store_wready"),
-        ):
-            self.control[seen] = self.wire(seen, 1, expression)
+        for kernel, channel in (("dispatch", "r"), ("load", "r"), ("store", "w")):
+            bus = master(kernel, 0, self.shapes["axi_ports"])  # of two ports each has a word of every beat
+            seen = f"{MASTERS[kernel]}_beat"
+            self.control[seen] = self.wire(seen, 1, f"{bus}_{channel}valid & {bus}_{channel}ready")
 
     def _bus(self, kernel: Kernel, prefix: str, bus: str) -> None:
         """Bring a kernel's master out as ``bus``."""
@@ -327,30 +244,40 @@ class Top:
             if left:
                 raise JoinError(f"kernel {kernel.name}: port {left[0]} is not known: nothing to connect it to")
             self.lines += _instance(f"tilewright_{kernel.name}", kernel.name, kernel.wires)
-        self.lines += _instance("tilewright_control", "control", self.control)
+        self.lines += _instance("tilewright_control", "control", self.control | self.unit.wires)
 
 
-def memory_ports(kernel: Kernel, argument: str, dims: Sequence[int]) -> dict[tuple[int, ...], tuple[str, list[str]]]:
-    """The RAM ports of an array argument: index of bank and slice -> (prefix of the names, sides ``"0"``, ``"1"``).
+def several(core: Core) -> str:
+    """The top module of several cores: their memory ports go straight outside, all else to what stands between them."""
+    shapes = core.shapes
+    cores, each = shapes["cores"], shapes["axi_ports"]
+    ports = [("input", "clk", 1), ("input", "rst", 1), *((way, name, width) for name, way, width in shapes["host"])]
+    inner = {name for name, *_ in shapes["control"]}
+    window = {name: name for _, name, _ in ports}
+    lines: list[str] = []
+    for c in range(cores):
+        outer = {f"{master(kernel, n, each)}_": f"{master(kernel, c * each + n, cores * each)}_"
+                 for kernel in MASTERS for n in range(each)}  # fmt: skip
+        wires = {"clk": "clk", "rst": "rst"}
+        for way, name, width in core.ports:
+            if name in inner:
+                wires[name] = f"core_{c}_{name}"
+                window[wires[name]] = wires[name]
+                lines.append(f"    wire {_bits(width)}{wires[name]};")
+            elif name not in wires:
+                bus = next(prefix for prefix in outer if name.startswith(prefix))
+                wires[name] = outer[bus] + name.removeprefix(bus)
+                ports.append((way, wires[name], width))
+        lines += _instance(CORE, f"core_{c}", wires)
+    lines += _instance("tilewright_window", "window", window)
+    return _module(TOP, ports, lines)
 
-    A dimension of size 1 may be left out of the names.
-    """
-    pattern = re.compile(rf"({re.escape(argument)}((?:_\d+)*))_address([01])")
-    groups: dict[tuple[int, ...], tuple[str, list[str]]] = {}
-    for name in kernel.ports:
-        if match := pattern.fullmatch(name):
-            index = tuple(map(int, match.group(2).split("_")[1:]))
-            groups.setdefault(index, (match.group(1), []))[1].append(match.group(3))
-    expected = list(itertools.product(*(range(n) for n in dims)))
-    short = {tuple(i for i, n in zip(index, dims) if n > 1): index for index in expected}
-    full = {index: places for index, places in groups.items() if index in set(expected)}
-    if len(full) == len(expected) == len(groups):
-        return full
-    if set(groups) == set(short):
-        return {short[index]: places for index, places in groups.items()}
-    raise JoinError(
-        f"kernel {kernel.name}: array {argument} has {len(groups)} memory ports, {len(expected)} are expected "
-        f"({' x '.join(map(str, dims)) or 'one'}); was it partitioned as its pragmas ask?"
+
+def _module(name: str, ports: Sequence[tuple[str, str, int]], lines: Sequence[str]) -> str:
+    header = ",\n    ".join(f"{way} wire {_bits(width)}{port}" for way, port, width in ports)
+    return (
+        "// Generated by join.py from the kernels' Verilog; do not edit.\n"
+        f"module {name} (\n    {header}\n);\n" + "\n".join(lines) + "\nendmodule\n"
     )
 
 
@@ -373,9 +300,16 @@ def _instance(module: str, name: str, wires: Mapping[str, str]) -> Iterator[str]
 
 
 def join_kernels(shapes: dict[str, Any], texts: Mapping[str, str]) -> str:
-    """The top module's Verilog; ``texts``: Verilog with the module ``tilewright_NAME`` of each kernel."""
+    """The top module's Verilog, and of several cores a core's behind it.
+
+    ``texts``: Verilog with the module ``tilewright_NAME`` of each kernel.
+    """
     kernels = {name: Kernel(name, parse_ports(texts[name], f"tilewright_{name}")) for name in KERNELS}
-    return Top(shapes, kernels).text()
+    core = Core(shapes, kernels)
+    if shapes["cores"] == 1:
+        return core.text(TOP)
+    text = core.text(CORE)  # first: its ports follow from the kernels'
+    return several(core) + text
 
 
 def main(folder: Path) -> None:

@@ -3,14 +3,15 @@ whole design's. ``join.py`` is handed this as JSON."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.config import Config
 from tilewright.hw.hls.header import constants
-from tilewright.hw.rtl.ports import host_ports
-from tilewright.isa.spec import Engine, others
+from tilewright.hw.rtl.ports import Port, host_ports, inner_ports
+from tilewright.isa.spec import Engine, core_bits, others
 
 RETIRE_DEPTH = 4  #: dispatch looks at every retire stream in every cycle
+BELL_DEPTH = 2  #: the control unit takes a ring at once, and LOAD one answer after another
 
 
 def shapes(config: Config) -> dict[str, Any]:
@@ -19,8 +20,32 @@ def shapes(config: Config) -> dict[str, Any]:
         "memories": memory_shapes(config),
         "streams": stream_shapes(config),
         "axi_ports": config.axi_ports,
-        "control": [(p.name, f"{p.direction}put", p.width) for p in host_ports(config)],
+        "cores": config.cores,
+        "host": _declared(host_ports(config)),
+        "control": _declared(inner_ports(config)),
+        "told": _declared(bell_streams(config)),
     }
+
+
+def _declared(ports: list[Port]) -> list[tuple[str, str, int]]:
+    return [(p.name, f"{p.direction}put", p.width) for p in ports]
+
+
+def bell_streams(config: Config) -> list[Port]:
+    """The control unit's ends of the streams with dispatch, LOAD and STORE, where there are doorbells; whole bytes."""
+    if config.cores == 1:
+        return []
+    return [
+        *_stream("hear", "in", core_bits(config)),
+        *_stream("heard", "out", 1),
+        *_stream("ring", "in", core_bits(config)),
+    ]
+
+
+def _stream(name: str, way: Literal["in", "out"], bits: int) -> list[Port]:
+    back: Literal["in", "out"] = "in" if way == "out" else "out"
+    data = Port(f"{name}_TDATA", way, -(-bits // 8) * 8)
+    return [data, Port(f"{name}_TVALID", way, 1), Port(f"{name}_TREADY", back, 1)]
 
 
 def memory_shapes(config: Config) -> list[dict[str, Any]]:
@@ -65,4 +90,10 @@ def stream_shapes(config: Config) -> list[dict[str, Any]]:
         for other in others(engine):
             target = other.name.lower()
             found.append({"from": [name, f"to_{target}"], "to": [target, f"from_{name}"], "depth": tokens})
+    if config.cores > 1:  # as many WAITs may be told of as LOAD's queue holds
+        found += [
+            {"from": ["dispatch", "hear"], "to": ["control", "hear"], "depth": config.queue_depth},
+            {"from": ["control", "heard"], "to": ["load", "heard"], "depth": BELL_DEPTH},
+            {"from": ["store", "ring"], "to": ["control", "ring"], "depth": BELL_DEPTH},
+        ]
     return found

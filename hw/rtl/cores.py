@@ -1,4 +1,7 @@
-"""The top module of a design with several cores: each core as it is alone, one register window, one interrupt."""
+"""The top module of a design with several cores: each core as it is alone, one register window, one interrupt.
+
+What stands between the cores (:class:`Window`) does not know what is in them: the HLS design has the same.
+"""
 
 from __future__ import annotations
 
@@ -6,48 +9,65 @@ from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module
 
 from tilewright.config import Config
 from tilewright.hw.rtl.doorbells import Doorbells
-from tilewright.hw.rtl.ports import EVENTS, MASTER, core_ports, outer_name, ports
+from tilewright.hw.rtl.ports import core_ports, host_ports, inner_ports, outer_name, ports
 from tilewright.isa.registers import ADDRESS_BITS, SHARED
 
 CORE = "tilewright_core"  #: the module that is there ``cores`` times
 
 
 class Cores(Elaboratable):
-    """Instances of :data:`CORE`, and who of them a register access is for.
+    """Instances of :data:`CORE`, and what stands between them.
 
     ``port[name]``: the signals of :func:`tilewright.hw.rtl.ports.ports`. ``events``: whether the cores have theirs.
     """
 
     def __init__(self, config: Config, events: bool) -> None:
-        self.config = config
-        self.port = {p.name: Signal(p.width, name=p.name) for p in ports(config)}
+        self.config, self.window = config, Window(config)
+        self.port = {p.name: Signal(p.width, name=p.name) for p in ports(config)} | self.window.port
         self._inner = [p for p in core_ports(config) if events or not p.is_event]
 
     def elaborate(self, platform: object) -> Module:
-        """Memory ports and events go straight outside; accesses to registers through :meth:`_write`, :meth:`_read`."""
+        """Memory ports and events go straight outside, all else to the window."""
         m = Module()
-        cores = [self._core(m, c) for c in range(self.config.cores)]
+        m.submodules.window = self.window
+        for number, own in enumerate(self.window.cores):
+            wires: dict[str, Value] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+            for p in self._inner:
+                outer = own.get(p.name)
+                wire = self.port[outer_name(p.name, number, self.config)] if outer is None else outer
+                wires[f"{p.direction[0]}_{p.name}"] = wire
+            m.submodules[f"core_{number}"] = Instance(CORE, **wires)
+        return m
+
+
+class Window(Elaboratable):
+    """Who of the cores a register access is for, what they have together, their interrupts and doorbells.
+
+    ``port[name]``: the signals of :func:`tilewright.hw.rtl.ports.host_ports`. ``cores[c][name]``: those of core c's
+    :func:`tilewright.hw.rtl.ports.inner_ports`.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.port = {p.name: Signal(p.width, name=p.name) for p in host_ports(config)}
+        self.cores = [
+            {p.name: Signal(p.width, name=f"core_{c}_{p.name}") for p in inner_ports(config)}
+            for c in range(config.cores)
+        ]
+
+    def elaborate(self, platform: object) -> Module:
+        """Accesses to registers through :meth:`_write`, :meth:`_read`."""
+        m = Module()
+        cores = self.cores
         m.d.comb += self.port["irq"].eq(Cat(core["irq"] for core in cores).any())
         m.submodules.doorbells = self.bells = bells = Doorbells(len(cores))
         for core, ring, hear, there in zip(cores, bells.ring, bells.hear, bells.there):
             m.d.comb += [ring.eq(core["bell_ring"]), hear.eq(core["bell_hear"]), core["bell_there"].eq(there)]
+            for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
+                m.d.comb += core[f"s_axil_{name}"].eq(self.port[f"s_axil_{name}"][: len(core[f"s_axil_{name}"])])
         self._write(m, cores)
         self._read(m, cores)
         return m
-
-    def _core(self, m: Module, number: int) -> dict[str, Signal]:
-        """Place a core; returns those of its ports that do not go straight outside."""
-        own: dict[str, Signal] = {}
-        wires: dict[str, Value] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
-        for p in self._inner:
-            if not p.name.startswith((MASTER, EVENTS)):
-                own[p.name] = wires[f"{p.direction[0]}_{p.name}"] = Signal(p.width, name=f"core_{number}_{p.name}")
-            else:
-                wires[f"{p.direction[0]}_{p.name}"] = self.port[outer_name(p.name, number, self.config)]
-        m.submodules[f"core_{number}"] = Instance(CORE, **wires)
-        for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
-            m.d.comb += own[f"s_axil_{name}"].eq(self.port[f"s_axil_{name}"][: len(own[f"s_axil_{name}"])])
-        return own
 
     # One access in each direction is under way at a time. What is for no core is answered here.
 

@@ -48,7 +48,7 @@ def ports(config: Config) -> list[Port]:
     if config.cores == 1:
         return inner
     wide = {f"s_axil_{channel}addr": window_bits(config) for channel in ("aw", "ar")}
-    shared = [p for p in inner if not p.name.startswith((MASTER, EVENTS, BELLS))]
+    shared = [p for p in inner_ports(config) if not p.name.startswith(BELLS)]
     return [
         *(replace(p, width=wide.get(p.name, p.width), doc=p.doc and "level: that of any core") for p in shared),
         *(
@@ -61,6 +61,11 @@ def ports(config: Config) -> list[Port]:
 def host_ports(config: Config) -> list[Port]:
     """Of the top module's what the processor sees: the AXI4-Lite slave and the interrupt."""
     return [p for p in ports(config) if p.name.startswith("s_axil_") or p.name == "irq"]
+
+
+def inner_ports(config: Config) -> list[Port]:
+    """Of a core's ports what does not go straight outside where there are several: registers, interrupt, doorbells."""
+    return [p for p in core_ports(config) if not p.name.startswith((MASTER, EVENTS))]
 
 
 def outer_name(name: str, core: int, config: Config) -> str:

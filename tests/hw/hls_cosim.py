@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from tests.hw.tcl.netlist import kernel_verilog
 from tilewright.config import Config
 from tilewright.hw.hls.build import HERE, ap_types
-from tilewright.hw.hls.control import control_verilog
+from tilewright.hw.hls.control import control_verilog, window_verilog
 from tilewright.hw.hls.header import config_header
-from tilewright.hw.hls.join import KERNELS, join_kernels, parse_ports
+from tilewright.hw.hls.join import KERNELS, MASTERS, join_kernels, master
+from tilewright.hw.hls.kernel_ports import parse_ports
 from tilewright.hw.hls.shapes import memory_shapes, shapes
 from tilewright.hw.rtl.primitives import primitive_sources
 from tilewright.hw.verilated.build import RUNTIME, runtime_objects
@@ -62,8 +63,8 @@ def shell(kernel: str, packed: list[Field]) -> str:
     return "\n".join([*lines, "endmodule"]) + "\n"
 
 
-def fields_header(packed: dict[str, list[Field]]) -> str:
-    """C++ tables of the kernels' ports."""
+def fields_header(packed: dict[str, list[Field]], config: Config) -> str:
+    """C++ tables of the kernels' ports, core after core, and a list of the design's AXI masters."""
     lines = ["struct Row { const char *name; int at, bits; bool output; };"]
     lines.append(
         "struct Shell { const uint32_t *inputs; uint32_t *outputs; int output_words, count; const Row *rows; };"
@@ -72,14 +73,18 @@ def fields_header(packed: dict[str, list[Field]]) -> str:
         body = ", ".join(f'{{"{name}", {at}, {bits}, {str(out).lower()}}}' for name, at, bits, out in rows)
         lines.append(f"static const Row ROWS_{kernel}[] = {{{body}}};")
     lines += ["inline Shell shell_of(Vjoined &top, int kernel) {", "    auto *r = top.rootp;", "    switch (kernel) {"]
-    for number, (kernel, rows) in enumerate(packed.items()):
-        path = f"r->tilewright__DOT__{kernel}__DOT__"
+    whole = [(core, kernel, rows) for core in range(config.cores) for kernel, rows in packed.items()]
+    for number, (core, kernel, rows) in enumerate(whole):
+        path = f"r->tilewright__DOT__{f'core_{core}__DOT__' if config.cores > 1 else ''}{kernel}__DOT__"
         words = -(-max(at + bits for _, at, bits, out in rows if out) // 32)
-        label = "default" if number == len(packed) - 1 else f"case {number}"
+        label = "default" if number == len(whole) - 1 else f"case {number}"
         lines.append(
             f"    {label}: return {{&{path}inputs[0], &{path}outputs[0], {words}, {len(rows)}, ROWS_{kernel}}};"
         )
-    return "\n".join([*lines, "    }", "}"]) + "\n"
+    ports = config.memory_ports
+    buses = [master(kernel, port, ports) for port in range(ports) for kernel in MASTERS]
+    masters = " ".join(f"each({number}, {bus})" for number, bus in enumerate(buses))
+    return "\n".join([*lines, "    }", "}", f"#define TW_MASTERS(each) {masters}"]) + "\n"
 
 
 def build(config: Config, folder: Path, flags: tuple[str, ...] = ()) -> Path:
@@ -89,6 +94,7 @@ def build(config: Config, folder: Path, flags: tuple[str, ...] = ()) -> Path:
     sources = {
         "tilewright.v": join_kernels(shapes(config), texts),
         "tilewright_control.v": control_verilog(config),
+        **({"tilewright_window.v": window_verilog(config)} if config.cores > 1 else {}),
         "tw_stream.v": (HERE / "verilog" / "tw_stream.v").read_text(),
         **{name: primitive_sources()[name] for name in ("tw_ram.v", "tw_ram_async.v")},
         **{f"tilewright_{kernel}.v": text for kernel, text in texts.items()},
@@ -96,10 +102,10 @@ def build(config: Config, folder: Path, flags: tuple[str, ...] = ()) -> Path:
     for name, text in sources.items():
         (folder / name).write_text(text)
     (folder / "tilewright_config.h").write_text(config_header(config))
-    (folder / "fields.hpp").write_text(fields_header(packed))
+    (folder / "fields.hpp").write_text(fields_header(packed, config))
     verilator(
         ["--cc", "--top-module", "tilewright", "--prefix", "Vjoined", "--Mdir", "generated", "-Wno-fatal", "-Wno-lint",
-         "--x-assign", "fast", "-O3", *sources], folder,
+         "--flatten", "--x-assign", "fast", "-O3", *sources], folder,
     )  # fmt: skip
     root = verilator_root() / "include"
     include = [

@@ -9,7 +9,7 @@ import pytest
 
 from tests.hw.tcl.netlist import write_netlists
 from tests.hw.tcl.shells import TOP, hls, join, python_tclsh, vivado
-from tilewright.config import PRESETS, ConfigError
+from tilewright.config import PRESETS
 from tilewright.hw.boards import project
 from tilewright.hw.boards.board import BoardError, board_names, load_board
 from tilewright.hw.boards.project import Source, write_project
@@ -74,11 +74,6 @@ def test_more_cores_than_memory_ports_are_refused(tmp_path: Path, board: str) ->
         write_project(load_board(board), config.replace(cores=most + 1), "rtl", tmp_path)
 
 
-def test_kernels_of_several_cores_are_refused(shells: None, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cores = 2: the HLS design has one core"):
-        write_project(load_board("pynq-z2"), PRESETS["pynq-z2"].replace(cores=2), "hls", tmp_path)
-
-
 def kept_strategy(folder: Path) -> str:
     facts = dict(line.split(maxsplit=1) for line in (folder / "out" / "facts.txt").read_text().splitlines())
     return facts["strategy"]
@@ -128,12 +123,16 @@ def test_the_generator_leaves_events_out_for_boards() -> None:
     assert set(outputs[0]) - set(outputs[1]) == {p.name for p in ports(PRESETS["tiny"]) if p.is_event}
 
 
-@pytest.mark.parametrize(("board", "axi_ports"), [*((board, 1) for board in BOARDS), ("pynq-z2", 2)])
-def test_hls_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: str, axi_ports: int) -> None:
+@pytest.mark.parametrize(
+    ("board", "cores", "axi_ports"),
+    [*((board, 1, 1) for board in BOARDS), ("pynq-z2", 1, 2), ("zcu104", 4, 1), ("pynq-z2", 2, 2)],
+)
+def test_hls_scripts_execute(tclsh: str, shells: None, tmp_path: Path, board: str, cores: int, axi_ports: int) -> None:
     folder, netlists = tmp_path / "build", tmp_path / "netlists"
-    config = PRESETS[board].replace(axi_ports=axi_ports)
+    config = PRESETS[board].replace(cores=cores, axi_ports=axi_ports)
     write_project(load_board(board), config, "hls", folder)
-    used = [f"{{{{m_axi_fetch{k}}} {{m_axi_load{k}}} {{m_axi_store{k}}}}}" for k in ("", "1")[:axi_ports]]
+    numbers = [""] if cores * axi_ports == 1 else [f"{k}_" for k in range(cores * axi_ports)]
+    used = [f"{{{{m_axi_{k}fetch}} {{m_axi_{k}load}} {{m_axi_{k}store}}}}" for k in numbers]
     assert f"ports              {{{' '.join(used)}}}" in (folder / "design.tcl").read_text()
     write_netlists(config, netlists)
     done = hls(tclsh, folder, netlists)

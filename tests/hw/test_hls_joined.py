@@ -27,7 +27,6 @@ from tilewright.verification.random_program import random_program, random_segmen
 
 pytestmark = pytest.mark.slow
 PAGE = 4096
-REGISTERS = offsets(TINY)
 START, ACKNOWLEDGE = 1 << Control.START, 1 << Control.ACKNOWLEDGE
 LIMIT = 20_000_000  #: cycles
 DRAM_BYTES = 1 << 21
@@ -47,26 +46,36 @@ def pages(size: int) -> int:
 
 
 class Board:
-    """What a driver does: lay out DRAM, write the registers, start, wait, read."""
+    """What a driver does: lay out DRAM, write the registers, start, wait, read.
 
-    def __init__(self, library: Path, config: Config = TINY) -> None:
-        self.config, self.order = config, DramOrder(config)
-        self.dram = np.zeros(DRAM_BYTES, np.uint8)
-        self.design = Joined(library, self.dram)
+    ``beside``: the board of another core of the same design, whose shared segments are there at the same place.
+    """
+
+    def __init__(self, library: Path, config: Config = TINY, core: int = 0, beside: Board | None = None) -> None:
+        self.config, self.order, self.registers = config, DramOrder(config), offsets(config, core)
+        self.dram = np.zeros(DRAM_BYTES, np.uint8) if beside is None else beside.dram
+        self.design = Joined(library, self.dram) if beside is None else beside.design
+        self.shared: dict[str, tuple[int, int]] = {} if beside is None else beside.shared
+        self.begin = core * DRAM_BYTES // config.cores
         self.places: list[tuple[int, int]] = []
 
     def prepare(self, program: Program, repeats: list[Segments]) -> None:
         """Program, and the segments of each inference; every segment has a copy for each."""
-        self.places, end = [], pages(len(program.instructions))
-        self.order.write(self.dram, 0, np.frombuffer(program.instructions, np.uint8))
+        self.places, end = [], self.begin + pages(len(program.instructions))
+        self.order.write(self.dram, self.begin, np.frombuffer(program.instructions, np.uint8))
         for number, spec in enumerate(program.segments):
+            if spec.kind == "shared" and self.shared.setdefault(spec.name, (end, spec.size))[0] != end:
+                self.places.append(self.shared[spec.name])
+                continue
             self.places.append((end, spec.size))
             for contents in repeats:
                 self.order.write(self.dram, end, contents[number])
                 end += pages(spec.size)
-        assert end <= DRAM_BYTES
+        assert end <= self.begin + DRAM_BYTES // self.config.cores
         beats = -(-len(program.instructions) // self.config.beat_bytes)
-        self.set(PROGRAM_LOW=0, PROGRAM_BEATS=beats, PROGRAM_INSTRUCTIONS=len(program.table()), REPEAT=len(repeats))
+        self.set(
+            PROGRAM_LOW=self.begin, PROGRAM_BEATS=beats, PROGRAM_INSTRUCTIONS=len(program.table()), REPEAT=len(repeats)
+        )
         self.set(INTERRUPT_ENABLE=1)
         for number, (first, size) in enumerate(self.places):
             at = f"SEGMENT{number}_"
@@ -75,10 +84,10 @@ class Board:
 
     def set(self, **values: int) -> None:
         for name, value in values.items():
-            self.design.write(REGISTERS[name], value)
+            self.design.write(self.registers[name], value)
 
     def get(self, name: str) -> int:
-        return self.design.read(REGISTERS[name])
+        return self.design.read(self.registers[name])
 
     def run(self) -> None:
         self.set(CONTROL=START)

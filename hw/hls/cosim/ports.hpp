@@ -115,5 +115,6 @@ typedef cosim::Memory<ap_uint<UOP_ALU_BITS>, UOP_ALU_BITS, 0> uop_alu_memory;
 typedef cosim::Stream<COMMAND_BITS> command_stream;
 typedef cosim::Stream<1> token_stream;
 typedef cosim::Stream<1 + TAG_BITS> retire_stream;
+typedef cosim::Stream<CORE_BITS> bell_stream;
 typedef cosim::Bus dram_reader;
 typedef cosim::Bus dram_writer;

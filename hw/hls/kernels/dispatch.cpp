@@ -42,6 +42,10 @@ static void prepare(DispatchState &state, const SegmentTable &segments) {
     state.command = make_command(word, segments.base[segment % SEGMENTS], segments.limit[segment % SEGMENTS], state.prepared);
     state.prepared = state.prepared + 1;
     state.pending = true;
+#if TW_CORES > 1
+    const bool waits = state.engine == ENGINE_LOAD && decode_Header(word).opcode == OPCODE_WAIT;
+    state.hear = waits ? decode_WaitFields(word).hear : core_mask(0);
+#endif
 }
 
 DispatchState start_dispatch() {
@@ -53,13 +57,14 @@ DispatchState start_dispatch() {
     state.pending = state.faulted = false;
     state.engine = 0;
     state.command = 0;
+    state.hear = 0;
     state.beats = 0;
     return state;
 }
 
-bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const SegmentTable &segments,
-                   beat_stream &fetched, command_stream &load, command_stream &gemm, command_stream &alu,
-                   command_stream &store, retire_stream &load_retired, retire_stream &gemm_retired,
+bool dispatch_step(DispatchState &state, TW_BELLS(bell_stream &hear) ap_uint<TAG_BITS> instructions,
+                   const SegmentTable &segments, beat_stream &fetched, command_stream &load, command_stream &gemm,
+                   command_stream &alu, command_stream &store, retire_stream &load_retired, retire_stream &gemm_retired,
                    retire_stream &alu_retired, retire_stream &store_retired) {
 #pragma HLS INLINE
     // Nothing here blocks: were dispatch to wait for a full queue, nobody would empty the retire streams.
@@ -67,6 +72,12 @@ bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const S
     note_retired(state, gemm_retired);
     note_retired(state, alu_retired);
     note_retired(state, store_retired);
+#if TW_CORES > 1
+    if (state.hear != 0) {  // told ahead of the WAIT itself
+        if (hear.write_nb(state.hear)) state.hear = 0;
+        return state.faulted;
+    }
+#endif
     if (state.pending) {
         bool sent;
         switch (int(state.engine)) {
@@ -90,8 +101,8 @@ bool dispatch_step(DispatchState &state, ap_uint<TAG_BITS> instructions, const S
     return state.faulted || state.retired == instructions;
 }
 
-static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases bases, segment_limits limits,
-                beat_stream &fetched, command_stream &load,
+static void run(TW_BELLS(bell_stream &hear) ap_uint<TAG_BITS> instructions, ap_uint<32> beats,
+                segment_bases bases, segment_limits limits, beat_stream &fetched, command_stream &load,
                 command_stream &gemm, command_stream &alu, command_stream &store, retire_stream &load_retired,
                 retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired,
                 ap_uint<1 + TAG_BITS> &fault) {
@@ -106,8 +117,8 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases
         segments.limit[k] = limits.range(LIMIT_BITS * (k + 1) - 1, LIMIT_BITS * k);
     }
     DispatchState state = start_dispatch();
-    while (!dispatch_step(state, instructions, segments, fetched, load, gemm, alu, store, load_retired, gemm_retired,
-                          alu_retired, store_retired)) {
+    while (!dispatch_step(state, TW_BELLS(hear) instructions, segments, fetched, load, gemm, alu, store,
+                          load_retired, gemm_retired, alu_retired, store_retired)) {
 // No II is asked for: the wide shift of the buffer may take the cycles that the clock wants.
 #pragma HLS PIPELINE
     }
@@ -120,9 +131,9 @@ static void run(ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases
 // Started once per inference by the control unit, which holds the registers (hls/control.py) and keeps all
 // arguments stable until ap_done; `fault` holds bit 0: ended with a segment fault, above it the instruction's
 // index. After a fault engines may hang in a wait for tokens: the control unit resets all kernels.
-void tilewright_dispatch(TW_READ_DRAM, dram_address program_address, ap_uint<TAG_BITS> instructions,
-                         ap_uint<32> beats, segment_bases bases, segment_limits limits, ap_uint<1 + TAG_BITS> &fault,
-                         command_stream &load, command_stream &gemm,
+void tilewright_dispatch(TW_READ_DRAM, TW_BELLS(bell_stream &hear) dram_address program_address,
+                         ap_uint<TAG_BITS> instructions, ap_uint<32> beats, segment_bases bases,
+                         segment_limits limits, ap_uint<1 + TAG_BITS> &fault, command_stream &load, command_stream &gemm,
                          command_stream &alu, command_stream &store, retire_stream &load_retired,
                          retire_stream &gemm_retired, retire_stream &alu_retired, retire_stream &store_retired) {
 // offset=off: addresses are absolute, and so are those of LOAD and STORE.
@@ -137,6 +148,9 @@ void tilewright_dispatch(TW_READ_DRAM, dram_address program_address, ap_uint<TAG
 #pragma HLS INTERFACE ap_none port=limits
 #pragma HLS INTERFACE ap_vld port=fault
 #pragma HLS INTERFACE ap_ctrl_hs port=return
+#if TW_CORES > 1
+#pragma HLS INTERFACE axis port=hear
+#endif
 #pragma HLS INTERFACE axis port=load
 #pragma HLS INTERFACE axis port=gemm
 #pragma HLS INTERFACE axis port=alu
@@ -150,6 +164,6 @@ void tilewright_dispatch(TW_READ_DRAM, dram_address program_address, ap_uint<TAG
 // As deep as the Config's fetch FIFO: instructions are there before the engines ask for them.
 TW_PRAGMA(HLS STREAM variable=fetched depth=TW_FETCH_BEATS)
     fetch(TW_DRAM, program_address, beats, fetched);
-    run(instructions, beats, bases, limits, fetched, load, gemm, alu, store, load_retired, gemm_retired, alu_retired,
-        store_retired, fault);
+    run(TW_BELLS(hear) instructions, beats, bases, limits, fetched, load, gemm, alu, store, load_retired, gemm_retired,
+        alu_retired, store_retired, fault);
 }

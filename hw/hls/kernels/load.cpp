@@ -175,12 +175,24 @@ static token_mask fill(const FillFields f, token_mask push, act_memory act, acc_
     return push;
 }
 
-void tilewright_load(command_stream &commands, retire_stream &retired, token_stream &from_gemm,
-                     token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
+#if TW_CORES > 1
+// Wait for the doorbells of a WAIT; returns its push mask when they have been heard.
+static token_mask hear_bells(token_stream &heard, const WaitFields f, token_mask push) {
+#pragma HLS INLINE off
+    if (f.hear != 0) heard.read();
+    return push;
+}
+#endif
+
+void tilewright_load(TW_BELLS(token_stream &heard) command_stream &commands, retire_stream &retired,
+                     token_stream &from_gemm, token_stream &from_alu, token_stream &from_store, token_stream &to_gemm,
                      token_stream &to_alu, token_stream &to_store, TW_READ_DRAM, act_memory act,
                      wgt_memory wgt, acc_memory acc, prm_memory prm, table_memory tables, uop_gemm_memory uops_gemm,
                      uop_alu_memory uops_alu) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
+#if TW_CORES > 1
+#pragma HLS INTERFACE axis port=heard
+#endif
 #pragma HLS INTERFACE axis port=commands
 #pragma HLS INTERFACE axis port=retired
 #pragma HLS INTERFACE axis port=from_gemm
@@ -226,6 +238,10 @@ void tilewright_load(command_stream &commands, retire_stream &retired, token_str
             push = transfer(TW_DRAM, command_base(now.command), f, push, act, wgt, acc, prm, tables, uops_gemm, uops_alu);
     } else if (now.header.opcode == OPCODE_FILL) {
         push = fill(decode_FillFields(now.word), push, act, acc);
+#if TW_CORES > 1
+    } else if (now.header.opcode == OPCODE_WAIT) {
+        push = hear_bells(heard, decode_WaitFields(now.word), push);
+#endif
     }
     finish(now.command, push, fault, to_gemm, to_alu, to_store, retired);
 }

@@ -54,10 +54,22 @@ static token_mask transfer(const StoreFields f, dram_address base, token_mask pu
     return push;
 }
 
-void tilewright_store(command_stream &commands, retire_stream &retired, token_stream &from_load,
-                      token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
+#if TW_CORES > 1
+// Ring the doorbells of a WAIT; returns its push mask when that is done. What was stored before has been answered.
+static token_mask ring_bells(bell_stream &ring, const WaitFields f, token_mask push) {
+#pragma HLS INLINE off
+    if (f.ring != 0) ring.write(f.ring);
+    return push;
+}
+#endif
+
+void tilewright_store(TW_BELLS(bell_stream &ring) command_stream &commands, retire_stream &retired,
+                      token_stream &from_load, token_stream &from_gemm, token_stream &from_alu, token_stream &to_load,
                       token_stream &to_gemm, token_stream &to_alu, TW_WRITE_DRAM, act_memory act) {
 #pragma HLS INTERFACE ap_ctrl_none port=return
+#if TW_CORES > 1
+#pragma HLS INTERFACE axis port=ring
+#endif
 #pragma HLS INTERFACE axis port=commands
 #pragma HLS INTERFACE axis port=retired
 #pragma HLS INTERFACE axis port=from_load
@@ -82,6 +94,10 @@ void tilewright_store(command_stream &commands, retire_stream &retired, token_st
         const StoreFields f = decode_StoreFields(now.word);
         fault = outside(f.offset, f.rows, f.stride, unsigned(f.cols) * ACT_PARTS, command_limit(now.command));
         if (!fault) push = transfer(f, command_base(now.command), push, act, TW_DRAM);
+#if TW_CORES > 1
+    } else if (now.header.opcode == OPCODE_WAIT) {
+        push = ring_bells(ring, decode_WaitFields(now.word), push);
+#endif
     }
     finish(now.command, push, fault, to_load, to_gemm, to_alu, retired);
 }

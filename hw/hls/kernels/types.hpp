@@ -29,6 +29,7 @@ typedef ap_uint<ACT_ADDRESS_BITS + 1> act_offset;  // within a wrap region, befo
 typedef ap_uint<ACC_ADDRESS_BITS> acc_address;
 typedef ap_int<WEIGHT_BITS> weight_t;
 typedef ap_uint<3> token_mask;
+typedef ap_uint<CORE_BITS> core_mask;  // bit c: core c
 
 // An instruction, base and limit of the segment that it names (only dispatch knows the segment table), and
 // its index in the program, from the low bits up.
@@ -43,6 +44,7 @@ typedef hls::stream<beat_t> beat_stream;
 typedef hls::stream<command_t> command_stream;
 typedef hls::stream<ap_uint<1> > token_stream;
 typedef hls::stream<retire_t> retire_stream;
+typedef hls::stream<core_mask> bell_stream;
 typedef const word_t *dram_reader;
 typedef word_t *dram_writer;
 

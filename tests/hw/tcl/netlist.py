@@ -39,6 +39,7 @@ _DRAM = {"TW_READ_DRAM", "TW_WRITE_DRAM"}
 def signature(config: Config, kernel: str) -> tuple[list[str], dict[str, tuple[str, str]]]:
     """Arguments of a kernel's top function; mode and bundle (or "") of each from its INTERFACE pragmas."""
     text = (HLS / "kernels" / f"{kernel}.cpp").read_text()
+    text = re.sub(r"TW_BELLS\((.*?)\)", r"\1," if config.cores > 1 else "", text)
     match = re.search(rf"^void tilewright_{kernel}\(([^)]*)\)", text, re.MULTILINE)
     assert match is not None
     arguments = []
@@ -65,8 +66,10 @@ def kernel_ports(config: Config, kernel: str, read_ports: int = 2) -> Ports:
     for name in arguments:
         mode, bundle = modes[name]
         if mode == "axis":
-            bits = 1 + TAG_BITS if name.endswith("retired") else 1 if re.match("to_|from_", name) else command
-            out = name.startswith("to_") or name == "retired" or (kernel == "dispatch" and "retired" not in name)
+            bits = 1 + TAG_BITS if name.endswith("retired") else 1 if re.match("to_|from_|heard", name) else command
+            if name in ("hear", "ring"):
+                bits = c["CORE_BITS"]
+            out = re.match("to_|retired|ring", name) or (kernel == "dispatch" and "retired" not in name)
             flow, back = ("output", "input") if out else ("input", "output")
             ports += [(flow, f"[{-(-bits // 8) * 8 - 1}:0]", f"{name}_TDATA"), (flow, "", f"{name}_TVALID"),
                       (back, "", f"{name}_TREADY")]  # fmt: skip

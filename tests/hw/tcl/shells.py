@@ -51,5 +51,5 @@ def hls(tclsh: str, folder: Path, netlists: Path) -> subprocess.CompletedProcess
 
 
 def join(folder: Path) -> None:
-    done = subprocess.run([sys.executable, "hls/join.py", "hls"], cwd=folder, text=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-m", "hls.join", "hls"], cwd=folder, text=True, capture_output=True)
     assert (done.returncode, done.stderr) == (0, "")
