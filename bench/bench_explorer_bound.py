@@ -16,10 +16,10 @@ import tilewright as tw
 from bench.common import models, options_of, write_json
 from tilewright.config import PARAMETERS, PRESETS, Config, ConfigError, load_config
 from tilewright.dse.resources import limits, resources
-from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
+from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.simplify import simplified
 from tilewright.terminal import ProgressReporter
 

@@ -21,10 +21,10 @@ import numpy as np
 from bench.common import machine, seconds
 from tilewright.config import PRESETS, Config
 from tilewright.isa.registers import ID_VALUE, Status, offsets
-from tilewright.runtime import selftest_programs as programs
 from tilewright.runtime.pynq.interrupt import InterruptLine
 from tilewright.runtime.pynq.manifest import Manifest
 from tilewright.runtime.pynq_device import PynqDevice
+from tilewright.runtime.selftest import programs
 
 LIMIT_SECONDS = 50e-6
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from bench.common import options_of, write_json
 from tilewright.config import Config, load_config
 from tilewright.jit import graph as g
-from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower.state import image_shape
+from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.simplify import simplified
 
 SUM_BYTES = 4  #: of a sum that is not requantised

@@ -26,7 +26,7 @@ from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.runtime.device import Device, open_device
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 CAUSES = ("load", "store", "alu", "fetch", "latency")
 CONFIGS = ("pynq-z2", "vta-64", "vta-256", "ultra96")  #: what ``--all`` runs

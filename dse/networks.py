@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.jit.compiler import accelerator_graphs, accelerator_part
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.lower_bound import LowerBound, layer_bounds
@@ -20,6 +19,7 @@ from tilewright.jit.graph import Conv2D, DepthwiseConv2D, Graph, Recurrent
 from tilewright.jit.kernels.weight_bits import WIDTHS, fits
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
+from tilewright.jit.sides import accelerator_graphs, accelerator_part
 from tilewright.jit.simplify import best_substitutions, of_fewer_operators, simplified
 
 PART = ":"  #: between a model's name and the number of its part

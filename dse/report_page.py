@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.dse.evaluate import OBJECTIVES
 from tilewright.errors import TilewrightError
-from tilewright.runtime.report_html import script_json, tiles
+from tilewright.runtime.report.html import script_json, tiles
 
 
 class PageError(TilewrightError):

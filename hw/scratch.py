@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-KINDS = ("build-", "yosys-")
+PREFIX = "build-"
 GRACE_SECONDS = 60  #: a folder younger than this may be one that its maker has not locked yet
 
 
 @contextmanager
-def scratch(folder: Path, kind: str = "build-") -> Iterator[Path]:
+def scratch(folder: Path) -> Iterator[Path]:
     """A new folder in ``folder``, removed at the end; those that killed builds left there are removed first."""
     sweep(folder)
-    with tempfile.TemporaryDirectory(prefix=kind, dir=folder) as name:
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=folder) as name:
         held = os.open(name, os.O_RDONLY)  # the kernel ends the lock with the process, however it ends
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ def scratch(folder: Path, kind: str = "build-") -> Iterator[Path]:
 
 def sweep(folder: Path) -> None:
     """Remove the folders of builds that are no more."""
-    for path in (path for kind in KINDS for path in folder.glob(f"{kind}*")):
+    for path in folder.glob(f"{PREFIX}*"):
         with suppress(OSError):  # another process sweeps too
             held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

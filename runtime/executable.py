@@ -28,7 +28,7 @@ from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.records import BOUND
-from tilewright.runtime.report import Report, Steady, build_report, sum_timings
+from tilewright.runtime.report.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
 

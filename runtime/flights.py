@@ -21,7 +21,7 @@ from tilewright.runtime.flow import check_form
 from tilewright.runtime.host_steps import Environment, run_host_step
 from tilewright.runtime.interpreter_step import reset_interpreter
 from tilewright.runtime.interpreters import Interpreter
-from tilewright.runtime.report import Timings
+from tilewright.runtime.report.report import Timings
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, TensorSpec, UnpackStep, form_of
 from tilewright.runtime.stream import Kept, reset_states
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from tilewright.runtime.device_base import Device
     from tilewright.runtime.executable import Executable
-    from tilewright.runtime.report import Report
+    from tilewright.runtime.report.report import Report
 
 _LIMIT = 16  #: artifacts kept ready to run
 _loaded: OrderedDict[tuple[str, str], Executable] = OrderedDict()

@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers
 from tilewright.runtime.interpreters import Interpreter
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 _LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -32,8 +32,8 @@ FACE_RANK = 9
 
 #: What runs on a board starts here; it and all it imports on loading need nothing but these packages.
 BOARD_ENTRIES = (
-    "tilewright.board", "tilewright.runtime", "tilewright.runtime.executable", "tilewright.runtime.remote.command",
-    "tilewright.runtime.pynq_device", "tilewright.runtime.selftest", "tilewright.isa.verifier",
+    "tilewright.board", "tilewright.runtime", "tilewright.runtime.executable", "tilewright.runtime.serve",
+    "tilewright.runtime.pynq_device", "tilewright.runtime.selftest.command", "tilewright.isa.verifier",
 )  # fmt: skip
 BOARD_PACKAGES = {"numpy"}
 BOARD_LAZY_PACKAGES = {
@@ -144,16 +144,21 @@ def board_violations(root: Path, entries: tuple[str, ...] = BOARD_ENTRIES) -> li
     return found
 
 
-def import_circle(root: Path) -> list[str]:
-    """Modules that import each other in a circle, the first one again at the end; [] if there is none.
+def room_of(module: str) -> str:
+    """The folder of a part that a module stands in: ``tilewright.jit.plan`` for ``tilewright.jit.plan.cut``."""
+    return ".".join(module.split(".")[:3])
+
+
+def import_circle(root: Path, of: Callable[[str], str] = str) -> list[str]:
+    """Modules, or what they are ``of``, that import each other in a circle, the first one again at the end, else [].
 
     Imports inside functions and for type checking alone count: a circle is one whenever it is closed.
     """
     modules = module_files(root)
-    graph = {
-        name: {known_module(item.target, modules) for item in imports_of(name, file)} - {name, None}
-        for name, file in modules.items()
-    }
+    graph: dict[str, set[str]] = {of(name): set() for name in modules}
+    for name, file in modules.items():
+        known = {known_module(item.target, modules) for item in imports_of(name, file)} - {None}
+        graph[of(name)] |= {of(str(target)) for target in known} - {of(name)}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -167,6 +172,10 @@ def test_imports_go_downwards():
 
 def test_no_modules_import_each_other_in_a_circle():
     assert import_circle(ROOT) == []
+
+
+def test_no_rooms_import_each_other_in_a_circle():
+    assert import_circle(ROOT, room_of) == []
 
 
 def test_the_board_part_needs_only_numpy():
@@ -210,6 +219,18 @@ def test_a_circle_of_imports_is_caught(tree, inside):
     circle = import_circle(tree)
     assert circle[0] == circle[-1]
     assert set(circle) == {"tilewright.jit.a", "tilewright.jit.b", "tilewright.jit.emit"}
+
+
+def test_a_circle_of_rooms_is_caught(tree):
+    for room, source in (
+        ("plan/a", ""),
+        ("plan/b", "from tilewright.jit.cost import c"),
+        ("cost/c", "from tilewright.jit.plan import a"),
+    ):
+        (tree / "jit" / room).parent.mkdir(exist_ok=True)
+        (tree / "jit" / f"{room}.py").write_text(source + "\n")
+    assert import_circle(tree) == []
+    assert set(import_circle(tree, room_of)) == {"tilewright.jit.plan", "tilewright.jit.cost"}
 
 
 @pytest.mark.parametrize(

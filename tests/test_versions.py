@@ -22,9 +22,9 @@ from packaging.utils import canonicalize_name
 import tilewright as tw
 from tests.conftest import REPOSITORY
 from tests.runtime.network import images, make_artifact
-from tilewright.runtime import report
 from tilewright.runtime.artifact import FORMAT_VERSION, ArtifactError
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.report import report
 
 KEPT = sorted((REPOSITORY / "tests" / "runtime" / "kept").glob("*.twa"))
 #: keys of the report's format 2: more may come, none may go

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.errors import TilewrightError
     from tilewright.exploring import Exploration, explore
     from tilewright.runtime.executable import Executable, load
-    from tilewright.runtime.report import Report
+    from tilewright.runtime.report.report import Report
 
 __version__ = "0.1.0"
 
@@ -42,7 +42,7 @@ _HOMES = {
     "Config": "tilewright.config",
     "Executable": "tilewright.runtime.executable",
     "Exploration": "tilewright.exploring",
-    "Report": "tilewright.runtime.report",
+    "Report": "tilewright.runtime.report.report",
     "TilewrightError": "tilewright.errors",
     "compile": "tilewright.compiling",
     "explore": "tilewright.exploring",

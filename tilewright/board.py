@@ -18,7 +18,7 @@ from tilewright.files import check_writable, together
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 __all__ = ["EXTRAS", "main", "needs"]
 
@@ -124,13 +124,13 @@ def _summary(report: Report) -> str:
 
 
 def _serve(arguments: list[str]) -> int:
-    from tilewright.runtime.remote.command import main as serve
+    from tilewright.runtime.serve import main as serve
 
     return serve(arguments)
 
 
 def _selftest(arguments: list[str]) -> int:
-    from tilewright.runtime.selftest import main as selftest
+    from tilewright.runtime.selftest.command import main as selftest
 
     return selftest(arguments)
 

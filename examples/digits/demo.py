@@ -27,8 +27,8 @@ from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
 from tilewright.isa.spec import Engine
 from tilewright.runtime.activity import Activity
-from tilewright.runtime.report import Report
-from tilewright.runtime.report_console import print_report
+from tilewright.runtime.report.console import print_report
+from tilewright.runtime.report.report import Report
 
 HERE = Path(__file__).resolve().parent
 SHADES = " ▁▂▃▄▅▆▇█"  #: a cell's height is the share of its cycles in which the engine works

@@ -22,6 +22,7 @@ from tilewright.hw.yosys import run_yosys
 TOP = "tilewright"
 #: what packing and placing leave of the netlist's clock; seen where a design was packed with an open tool
 PACKED = 0.8
+KEPT_PATHS = 6  #: of the worst paths, one for each pair of units: a report lies in every installation
 #: pads and clock buffers belong to the board; values at power-up stand in the way of removing registers
 SCRIPT = """\
 read_verilog -sv {files}
@@ -65,7 +66,7 @@ def whole_report(config: Config) -> dict[str, Any]:
         "inverters": cells["INV"],
         "ns": timing.ns,
         "mhz": round(packed_mhz(timing.judged), 1),
-        "paths": [asdict(path) for path in timing.paths],
+        "paths": [asdict(path) for path in timing.paths[:KEPT_PATHS]],
     }
 
 
@@ -90,10 +91,10 @@ def table(reports: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def path_table(report: Mapping[str, Any], count: int = 6) -> str:
-    """The worst paths of a report as a Markdown table, one per pair of units."""
+def path_table(report: Mapping[str, Any]) -> str:
+    """The worst paths of a report as a Markdown table."""
     lines = [f"| from | to | ns at {JUDGED} | ns in cells | nets | levels | carries | ends at |", "|---" * 8 + "|"]
-    for path in report["paths"][:count]:
+    for path in report["paths"]:
         units = f"{path['from_unit']}: `{path['start']}` | {path['to_unit']}"
         numbers = f"{path['ns']:.2f} | {path['logic']:.2f} | {path['nets']} | {path['levels']} | {path['carries']}"
         lines.append(f"| {units} | {numbers} | `{path['end']}` |")

@@ -36,8 +36,9 @@ from tilewright.jit.emit.hazards import HazardTracker
 from tilewright.jit.emit.uops import Resident, UopCache
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Uop, split_evenly
+from tilewright.jit.kernels.base import Uop
 from tilewright.jit.kernels.weight_bits import require_fit
+from tilewright.jit.plan.ranges import split_evenly
 
 CONSTANTS, INPUT, OUTPUT, SCRATCH = 0, 1, 2, 3  #: segment numbers
 WEIGHTS_OF_LOAD = 64  #: blocks of weights of one LOAD: long enough for the bus, short enough to start early

@@ -20,6 +20,7 @@ from tilewright.config import Config
 from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer, units_for
+from tilewright.jit.plan.ranges import split_evenly
 
 NO_ROW = 1 << 40  #: below every row that a task reads of an input that it does not read
 
@@ -283,13 +284,3 @@ def prm_entries(requant: Requant, config: Config, vectors: int) -> NDArray[np.in
 def uniform_prm(bias: int, multiplier: int, offset: int, shift: int, config: Config) -> NDArray[np.int32]:
     """One prm entry (1, BLOCK_OUT, 4) with the same constants in every lane."""
     return np.tile(np.array([bias, multiplier, offset, shift], np.int64).astype(np.int32), (1, config.block_out, 1))
-
-
-def split_evenly(count: int, limit: int) -> list[tuple[int, int]]:
-    """``[lo, hi)`` ranges that cover ``count`` in the fewest pieces of at most ``limit``, sizes near equal."""
-    return split_into(count, -(-count // max(1, limit)))
-
-
-def split_into(count: int, pieces: int) -> list[tuple[int, int]]:
-    """``[lo, hi)`` ranges that cover ``count`` in so many pieces, sizes near equal."""
-    return list(pairwise(count * i // pieces for i in range(pieces + 1)))

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries, split_evenly
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
 from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.runs import Run, block_places, runs_of
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.cut import STREAM_ENTRIES
 from tilewright.jit.plan.layout import Buffer
+from tilewright.jit.plan.ranges import split_evenly
 
 #: cycles that an instruction more must save, and how many times the micro-ops of all blocks a layer may take for it
 GEMM_COST, MOST_UOPS = 8, 4

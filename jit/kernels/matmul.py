@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, Streamed, Task, Uop, split_evenly, uniform_prm
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Streamed, Task, Uop, uniform_prm
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer
+from tilewright.jit.plan.ranges import split_evenly
 
 #: cycles of ALU that adds accumulators of one bank, for a vector
 ADD_CYCLES = 2

@@ -16,20 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import (
-    Chunk,
-    Emit,
-    Node,
-    Task,
-    Uop,
-    prm_entries,
-    split_into,
-)
+from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
 from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.weight_bits import weight_parts
 from tilewright.jit.plan import strips
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer
+from tilewright.jit.plan.ranges import split_into
 
 
 @dataclass(kw_only=True)

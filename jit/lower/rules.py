@@ -30,10 +30,10 @@ from tilewright.jit.kernels.transposed import TransposedNode, written_out
 from tilewright.jit.kernels.weight_bits import fits, weight_parts
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.lower.blocked import Blocked
+from tilewright.jit.lower.concat import lower_concat
 from tilewright.jit.lower.dense_weights import diagonal, expand_groups, side_by_side
 from tilewright.jit.lower.matmul import lower_matmul
 from tilewright.jit.lower.patches import lower_patches, packs_patches
-from tilewright.jit.lower.select import select
 from tilewright.jit.lower.state import image_shape
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.lower.token_rows import folded, folds
@@ -237,7 +237,7 @@ class _Lowering:
         ]
         out = self.output(op)
         requant = identity_requant(out.shape[3], op.lo, op.hi)
-        self._elementwise(op, op.inputs, out, terms, requant, strides=op.strides, pad=op.padding, pad_constant=-128)
+        self.elementwise(op, op.inputs, out, terms, requant, strides=op.strides, pad=op.padding, pad_constant=-128)
 
     def pairwise(self, op: g.Pairwise) -> None:
         out, (height, width) = self.output(op), self.spec(op.inputs[1]).shape[1:3]
@@ -245,21 +245,21 @@ class _Lowering:
         terms = [
             Term(0, op.scale_a, Combine.WRITE), Term(1, op.scale_b, _JOINS.get(type(op), Combine.WRITE), moves=moves)
         ]  # fmt: skip
-        self._elementwise(op, op.inputs, out, terms, op.requant, product=isinstance(op, g.Multiply))
+        self.elementwise(op, op.inputs, out, terms, op.requant, product=isinstance(op, g.Multiply))
 
     def requantize(self, op: g.Requantize) -> None:
-        self._elementwise(op, op.inputs, self.output(op), [Term(0, op.scale, Combine.WRITE)], op.requant)
+        self.elementwise(op, op.inputs, self.output(op), [Term(0, op.scale, Combine.WRITE)], op.requant)
 
     def pad(self, op: g.Pad) -> None:
         out = self.output(op)
         term = Term(0, IDENTITY_SCALE, Combine.WRITE, -op.padding[0], -op.padding[1])
-        self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), pad=op.padding,
+        self.elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), pad=op.padding,
                           pad_constant=op.pad_value)  # fmt: skip
 
     def slice(self, op: g.Slice) -> None:
         out = self.output(op)
         term = Term(0, IDENTITY_SCALE, Combine.WRITE, *op.begin)
-        self._elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), strides=op.strides)
+        self.elementwise(op, op.inputs, out, [term], identity_requant(out.shape[3]), strides=op.strides)
 
     def resample(self, op: g.Resample) -> None:
         self.nodes.append(
@@ -270,64 +270,7 @@ class _Lowering:
             )
         )  # fmt: skip
 
-    def concat(self, op: g.Concat) -> None:
-        """Part by part into whole vectors of the output; by selection where a part would start inside of one."""
-        out = self.output(op)
-        block = max(self.config.block_in, self.config.block_out)
-        if any(self.spec(name).shape[3] % block for name in op.inputs[:-1]):
-            self._select(op)
-            return
-        first = 0
-        for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
-            channels = self.spec(name).shape[3]
-            if part is None and self.joined and self._join(op, name, first // self.config.lanes):
-                first += channels
-                continue
-            scale, requant = part if part is not None else (IDENTITY_SCALE, identity_requant(channels))
-            self._elementwise(
-                op, [name], out, [Term(0, scale, Combine.WRITE)], requant, suffix=f".{k}", channels=channels,
-                first_unit=first // self.config.lanes,
-            )  # fmt: skip
-            first += channels
-
-    def _join(self, op: g.Concat, name: str, unit: int) -> bool:
-        """Let what makes a part of a concatenation write it in place; False where somebody else needs the part."""
-        makers = [node for node in self.nodes if node.output == name]
-        alone = self.graph.consumers(name) == [op] and op.inputs.count(name) == 1 and name not in self.graph.outputs
-        sliced = any(name in parts for parts in self.sliced.parts.values())
-        if not makers or not alone or sliced or any(name in node.inputs for node in self.nodes):
-            return False
-        if any(node.lattice.pixels > 1 for node in makers):  # which lie side by side
-            return False
-        for node in makers:
-            node.output = op.output
-            node.first_unit += unit
-        return True
-
-    def _select(self, op: g.Concat) -> None:
-        """A 1x1 convolution with a single 1 for each output channel; parts of other scales are rescaled before."""
-        inputs: list[str] = []
-        columns: list[int] = []
-        first = 0
-        for k, (name, part) in enumerate(zip(op.inputs, op.parts, strict=True)):
-            shape = self.spec(name).shape
-            tensor = self.resolve(name)
-            if part is not None:
-                tensor = f"{op.output}.{k}"
-                self.specs[tensor] = TensorSpec(tensor, shape, "int8")
-                self.nodes.append(
-                    ElementwiseNode(
-                        name=f"{op.name}.{k}", layer=self.layer, config=self.config, inputs=[self.resolve(name)],
-                        output=tensor, out=self.specs[tensor], terms=[Term(0, part[0], Combine.WRITE)],
-                        requant=part[1], channels=shape[3],
-                    )
-                )  # fmt: skip
-            inputs.append(tensor)
-            columns += range(first, first + shape[3])
-            first += units_for(shape[3], self.config) * self.config.lanes
-        select(self, op.name, inputs, op.output, columns)
-
-    def _elementwise(
+    def elementwise(
         self, op: Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
         channels: int = 0, **extra: Any,
     ) -> None:  # fmt: skip
@@ -385,7 +328,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.Pad: _Lowering.pad,
     g.Slice: _Lowering.slice,
     g.Resample: _Lowering.resample,
-    g.Concat: _Lowering.concat,
+    g.Concat: lower_concat,
     g.Reshape: _Lowering.reshape,
 }
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import Graph, TensorSpec
+from tilewright.jit.graph import Graph, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node
+from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.blocked import Blocked
+from tilewright.jit.plan.slicing import Sliced
 from tilewright.runtime.steps import PackStep
 
 
@@ -33,9 +35,16 @@ class Lowering(Protocol):
     specs: dict[str, TensorSpec]
     packs: dict[str, PackStep]
     blocked: dict[str, Blocked]
+    sliced: Sliced
+    joined: bool
 
     def resolve(self, name: str) -> str: ...
 
     def spec(self, name: str) -> TensorSpec: ...
 
     def output(self, op: g.Op) -> TensorSpec: ...
+
+    def elementwise(
+        self, op: g.Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
+        channels: int = 0, **extra: Any,
+    ) -> None: ...  # fmt: skip

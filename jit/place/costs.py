@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.channels import reduce_channels
-from tilewright.jit.compiler import host_step, paying, subgraph
+from tilewright.jit.compiler import paying
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.lower_bound import useful_macs
 from tilewright.jit.energy.actions import Counts, count_estimated, count_program
@@ -28,6 +28,7 @@ from tilewright.jit.place.problem import Part, PlacementError, Problem, members
 from tilewright.jit.place.splits import Splits
 from tilewright.jit.plan.layout import units_for
 from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
+from tilewright.jit.sides import host_step, subgraph
 from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.source import Source
 from tilewright.jit.substitute import Substitutions

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Literal
 
 from tilewright.config import Config
-from tilewright.jit.compiler import places
 from tilewright.jit.errors import NeedsHost
 from tilewright.jit.importer import lower_source
 from tilewright.jit.place.costs import Costs, file_times
@@ -17,6 +16,7 @@ from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.launches import around, launches
 from tilewright.jit.place.problem import Part, PlacementError, Solution, joined
 from tilewright.jit.place.solve import best_latency, best_pipeline, best_side_by_side, next_best
+from tilewright.jit.sides import places
 from tilewright.jit.source import Source
 from tilewright.jit.stages import stages
 from tilewright.progress import Progress, silent

@@ -102,7 +102,7 @@ _ZERO = np.zeros(1, np.int64)
 _NOTHING = _Front(_ZERO, _ZERO, [], _ZERO, _ZERO)
 
 
-def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset(), threads: int = 1) -> Solution:
+def best_pipeline(problem: Problem, cores: int, threads: int = 1) -> Solution:
     """The least time from one result to the next where each part has its own cores; as :func:`best_side_by_side`."""
     # of each ideal and number of cores: the labels of which none is better than another in both times
     fronts: dict[tuple[int, int], list[_Label]] = {(0, 0): [_START]}
@@ -115,9 +115,8 @@ def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset
             front = fronts[ideal, used] = _undominated(front)
             for v, time in _next_on_cpu(problem, ideal):
                 part = Part(1 << v, 0)
-                if part not in forbidden:
-                    made = (_Label(label.core, label.cpu + time, part, label) for label in front)
-                    fronts.setdefault((ideal | part.operators, used), []).extend(made)
+                made = (_Label(label.core, label.cpu + time, part, label) for label in front)
+                fronts.setdefault((ideal | part.operators, used), []).extend(made)
             if used == cores:
                 continue
             for larger in found:
@@ -126,10 +125,9 @@ def best_pipeline(problem: Problem, cores: int, forbidden: Set[Part] = frozenset
                 moved = problem.moved(larger & ~ideal)
                 for replicas in range(1, cores - used + 1):
                     part = Part(larger & ~ideal, replicas)
-                    if part not in forbidden:
-                        time = -(-(whole - moved) // replicas)
-                        made = (_Label(max(label.core, time), label.cpu + moved, part, label) for label in front)
-                        fronts.setdefault((larger, used + replicas), []).extend(made)
+                    time = -(-(whole - moved) // replicas)
+                    made = (_Label(max(label.core, time), label.cpu + moved, part, label) for label in front)
+                    fronts.setdefault((larger, used + replicas), []).extend(made)
     ends = [label for used in range(cores + 1) for label in fronts.get((problem.everything, used), [])]
     return _solution(ends, lambda label: max(label.core, -(-label.cpu // threads)))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from tilewright.jit.kernels.base import Node
 from tilewright.jit.plan.tables import Table
 
 
@@ -28,8 +27,24 @@ class NetworkTables:
     tensor_names: tuple[str, ...]
 
 
+class Layer(Protocol):
+    """What tables say of a node (:class:`~tilewright.jit.kernels.base.Node`)."""
+
+    name: str
+    layer: int
+    output: str
+
+    def extents(self) -> tuple[int, ...]: ...
+
+    def reads(self, index: int) -> tuple[int, int, int]: ...
+
+    def padding(self, index: int) -> tuple[int, int, int, int]: ...
+
+    def every(self, index: int) -> int: ...
+
+
 def network_tables(
-    nodes: Sequence[Node], inputs: Sequence[Sequence[str]], tensors: Mapping[str, tuple[int, int, int]],
+    nodes: Sequence[Layer], inputs: Sequence[Sequence[str]], tensors: Mapping[str, tuple[int, int, int]],
     outputs: Sequence[str],
 ) -> NetworkTables:  # fmt: skip
     """The tables of nodes in topological order, which read the tensors ``inputs``.

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.kernels.base import split_evenly
 from tilewright.jit.plan.cut import tallest_strip
 from tilewright.jit.plan.layout import units_for
+from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.plan.strips import has_twins, strip_form, strips_cycles
 from tilewright.jit.plan.tables import C_ACT, C_BLOCK_IN, C_EMITS, Table, config_table
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.jit.kernels.base import split_evenly
+from tilewright.jit.plan.ranges import split_evenly
 
 
 class Cut(NamedTuple):

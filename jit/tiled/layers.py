@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Node, prm_entries, split_evenly
+from tilewright.jit.kernels.base import Node, prm_entries
 from tilewright.jit.kernels.elementwise import MULTIPLY_CYCLES, Term
+from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.blocks import Blocks
 from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Tile, Window

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.kernels.base import split_evenly
+from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.tiled.chains import Chain
 from tilewright.jit.tiled.cost import Chosen
 from tilewright.jit.tiled.geometry import Patch, Piece, Tile, tiles_of

@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.kernels.base import Uop, split_evenly
+from tilewright.jit.kernels.base import Uop
 from tilewright.jit.kernels.window import WindowNode
+from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Window
 from tilewright.jit.tiled.layers import TiledLayer

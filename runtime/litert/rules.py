@@ -1,4 +1,4 @@
-"""What LiteRT's kernels take without looking, beside types: shapes, numbers of constants and options, scales.
+"""What LiteRT's kernels take without looking, beside types and scales: shapes, numbers of constants and options.
 
 A rule says what is wrong with an operator, or nothing. It passes where it cannot know: shapes that only LiteRT's own
 preparation tells are looked at after that, numbers that are computed while the model runs are not seen at all.
@@ -15,9 +15,7 @@ import numpy as np
 from tilewright.runtime.litert.model import Operator
 
 Rule = Callable[[Operator], str]
-_WIDE_SUM = 512
 _MOST = 8  #: dimensions of what is broadcast
-_MOST_MULTIPLIER = 1.0 - 2.0**-32
 
 
 def rank(position: int, low: int, high: int) -> Rule:
@@ -39,7 +37,7 @@ def filled(position: int, *axes: int) -> Rule:
     def rule(op: Operator) -> str:
         shape = op.shape(position)
         sizes = [] if shape is None else [shape[a] for a in axes if a < len(shape)] if axes else shape
-        return f"input {position} has the shape {_list(shape)}, and is read as if none was 0" if 0 in sizes else ""
+        return f"input {position} has the shape {said(shape)}, and is read as if none was 0" if 0 in sizes else ""
 
     return rule
 
@@ -49,7 +47,7 @@ def same_shape(op: Operator) -> str:
     x, y = op.shape(0), op.shape(1)
     if x is None or y is None or x == y:
         return ""
-    return f"inputs 0 and 1 have the shapes {_list(x)} and {_list(y)}; LiteRT's kernel takes them for one"
+    return f"inputs 0 and 1 have the shapes {said(x)} and {said(y)}; LiteRT's kernel takes them for one"
 
 
 def broadcast(op: Operator) -> str:
@@ -163,7 +161,7 @@ def strided(op: Operator) -> str:
     if given is None:
         return ""
     if any(count is not None and count != (given,) for count in counts):
-        return f"bounds and strides of the shapes {', '.join(_list(c) for c in counts)}; LiteRT takes them for equal"
+        return f"bounds and strides of the shapes {', '.join(said(c) for c in counts)}; LiteRT takes them for equal"
     bits = [k for k in range(min(given, 31)) if op.option("ellipsisMask") >> k & 1]
     if len(bits) > 1:
         return f"the option ellipsisMask has {len(bits)} ellipses; LiteRT's kernel takes one"
@@ -227,7 +225,7 @@ def diagonal(op: Operator) -> str:
     least = math.prod(x[:-2]) * min(x[-2:])
     if math.prod(given) >= least:
         return ""
-    return f"input 1 has the shape {_list(given)}; LiteRT's kernel reads {least} elements"
+    return f"input 1 has the shape {said(given)}; LiteRT's kernel reads {least} elements"
 
 
 def recurrent(op: Operator) -> str:
@@ -236,14 +234,14 @@ def recurrent(op: Operator) -> str:
     for k in (2, 6):
         units = shapes[k - 1]
         if shapes[k] is not None and units and shapes[k] != (units[0], units[0]):
-            return f"input {k} has the shape {_list(shapes[k])}; LiteRT's kernel reads {units[0]} x {units[0]} elements"
+            return f"input {k} has the shape {said(shapes[k])}; LiteRT's kernel reads {units[0]} x {units[0]} elements"
     x, beside = shapes[0], shapes[9] if len(shapes) == 12 else None
     given, cells = shapes[10:12], [shapes[1], shapes[5]]
     if x is None or beside is None or not all(given) or not all(cells):
         return ""
     fits = [w == (u[0], beside[-1]) for w, u in zip(given, cells) if u is not None]
     sound = len(beside) == 3 and beside[:2] == x[:2] and all(fits)
-    return "" if sound else f"input 9 has the shape {_list(beside)}, which does not fit the other inputs"
+    return "" if sound else f"input 9 has the shape {said(beside)}, which does not fit the other inputs"
 
 
 def anchored(op: Operator) -> str:
@@ -251,7 +249,7 @@ def anchored(op: Operator) -> str:
     boxes, anchors = op.shape(0), op.shape(2)
     if boxes is None or anchors is None or (len(boxes) == 3 and anchors == (boxes[1], 4)):
         return ""
-    return f"input 2 has the shape {_list(anchors)}; LiteRT's kernel reads four numbers for each box of {_list(boxes)}"
+    return f"input 2 has the shape {said(anchors)}; LiteRT's kernel reads four numbers for each box of {said(boxes)}"
 
 
 def kept_rank(op: Operator) -> str:
@@ -264,104 +262,6 @@ def intermediates(op: Operator) -> str:
     if op.type(0) == "int8" and min(op.intermediates, default=-1) < 0:
         return "an intermediate tensor is left out, which LiteRT's kernel does not expect"
     return ""
-
-
-# -- scales --------------------------------------------------------------------------------------------
-
-
-def hybrid(axis: int) -> Rule:
-    """Weights of fewer bits than what they weigh: a scale for each output channel where the kernel reads as many."""
-
-    def rule(op: Operator) -> str:
-        weights = op.inputs[1] if len(op.inputs) > 1 else None
-        data = 2 if op.kind == "TRANSPOSE_CONV" else 0
-        if weights is None or weights.shape is None or weights.type == "float32" or op.type(data) != "float32":
-            return ""
-        x, shape = op.shape(data), weights.shape
-        count = weights.scales.size
-        groups = op.kind == "CONV_2D" and x is not None and len(x) == 4 and len(shape) == 4 and x[3] != shape[3]
-        if count > 1 and weights.axis != axis:
-            return f"input 1 has scales along axis {weights.axis}; LiteRT's kernel takes them along axis {axis}"
-        if groups and (count < 2 or len(set(weights.scales.tolist())) < 2):
-            return "groups of float32 channels with weights of one scale, for which LiteRT has no memory"
-        if op.kind == "DEPTHWISE_CONV_2D" and len(shape) == 4 and count != shape[3]:
-            return f"input 1 has {count} scales; LiteRT's kernel reads {shape[3]}"
-        return ""
-
-    return rule
-
-
-def per_channel(op: Operator) -> str:
-    """QUANTIZE and DEQUANTIZE: as many scales as channels, and some elements."""
-    for operand in (*op.inputs[:1], *op.outputs[:1]):
-        if operand is None or operand.scales.size < 2 or operand.shape is None:
-            continue
-        sizes = dict(enumerate(operand.shape))
-        if sizes.get(operand.axis) != operand.scales.size or 0 in operand.shape:
-            return f"{operand.name} has {operand.scales.size} scales for the shape {_list(operand.shape)}"
-    return ""
-
-
-def sum_scales(shift: int, bits: Sequence[str], *, square: bool = False, larger: bool = False) -> Rule:
-    """Sums of scaled integers: LiteRT ends the process where a multiplier is not between 0 and 1.
-
-    ``square``: of differences. ``larger``: multipliers above 1 have a way of their own.
-    """
-
-    def rule(op: Operator) -> str:
-        x, y, made = *op.inputs[:2], op.outputs[0]
-        if x is None or y is None or made is None or made.type not in bits:
-            return ""
-        if made.type == "int16" and op.kind == "ADD" and not x.scales.size:
-            return ""
-        left = 15 if made.type == "int16" else shift
-        twice = 2 * max(x.scale, y.scale)
-        divisor = float(np.float32(1 << left) * np.float32(made.scale))
-        result = (twice * twice if square else twice) / divisor if divisor else math.inf
-        sound = min(x.scale, y.scale) > 0 and (0 < result <= _MOST_MULTIPLIER or (larger and result > 1))
-        scales = f"{x.scale:g} and {y.scale:g}, {made.scale:g} of the result"
-        return "" if sound else f"the scales {scales}, at which LiteRT ends the process"
-
-    return rule
-
-
-def compared(*types: str) -> Rule:
-    """Comparisons of scaled integers: LiteRT ends the process at the scales 0 and 1."""
-
-    def rule(op: Operator) -> str:
-        for operand in op.inputs:
-            if operand is None or op.type(0) not in types or (op.type(0) == "int16" and not operand.scales.size):
-                continue
-            if operand.scale in (0.0, 1.0):
-                return f"{operand.name} has the scale {operand.scale:g}, at which LiteRT ends the process"
-        return ""
-
-    return rule
-
-
-def exponents(op: Operator) -> str:
-    """SOFTMAX and LOG_SOFTMAX of 8 bits: LiteRT ends the process where the scale is too small for its fixed point."""
-    x = op.inputs[0]
-    if x is None or x.type not in ("int8", "uint8"):
-        return ""
-    beta = float(np.float32(op.option("beta"))) if op.kind == "SOFTMAX" else 1.0
-    sound = beta * x.scale * (1 << 26) > 1.0
-    return "" if sound else f"the scale {x.scale:g} and beta {beta:g}, at which LiteRT ends the process"
-
-
-def wide_sum(op: Operator) -> str:
-    """SOFTMAX of 8 bits, reference kernel: a sum of exponentials of 512 and more asks for a shift by 32 and more."""
-    x, shape = op.inputs[0], op.shape(0)
-    if x is None or x.type not in ("int8", "uint8") or (shape and shape[-1] < _WIDE_SUM):
-        return ""
-    return f"a sum of {_WIDE_SUM} exponentials and more ends LiteRT's reference kernel"
-
-
-def scaled16(op: Operator) -> str:
-    """Functions of int16 have tables only where there are scales."""
-    x = op.inputs[0]
-    unscaled = x is not None and x.type == "int16" and not x.scales.size
-    return "input 0 is int16 without a scale, for which LiteRT's kernel has no table" if unscaled else ""
 
 
 def whole_bytes(op: Operator) -> str:
@@ -389,7 +289,7 @@ def one_handle(op: Operator) -> str:
     made = op.outputs[0] if op.outputs else None
     if made is None or math.prod(made.shape or ()) == 1:
         return ""
-    return f"output 0 has the shape {_list(made.shape)}, and is one number"
+    return f"output 0 has the shape {said(made.shape)}, and is one number"
 
 
 def single(position: int) -> Rule:
@@ -399,10 +299,11 @@ def single(position: int) -> Rule:
         operand = op.inputs[position] if position < len(op.inputs) else None
         if operand is None or operand.shape is None or math.prod(operand.shape) == 1:
             return ""
-        return f"input {position} has the shape {_list(operand.shape)}, and is one number"
+        return f"input {position} has the shape {said(operand.shape)}, and is one number"
 
     return rule
 
 
-def _list(shape: Sequence[int] | None) -> str:
+def said(shape: Sequence[int] | None) -> str:
+    """A shape as it is said."""
     return "unknown" if shape is None else str(list(shape))

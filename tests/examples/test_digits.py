@@ -17,7 +17,7 @@ import tilewright as tw
 from examples.digits import demo, train
 from tilewright.checking import reference_outputs
 from tilewright.isa.spec import Engine
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 DIGITS = Path(demo.__file__).parent
 LEAST_ACCURACY = 0.97

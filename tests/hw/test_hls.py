@@ -35,8 +35,8 @@ from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.runtime.device import DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.hls_device import HlsDevice
-from tilewright.runtime.report_console import print_report
-from tilewright.runtime.report_html import render_html
+from tilewright.runtime.report.console import print_report
+from tilewright.runtime.report.html import render_html
 from tilewright.sim import simulate
 from tilewright.verification.random_program import random_config, random_program, random_segments
 

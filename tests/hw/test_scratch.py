@@ -40,7 +40,7 @@ def test_killed_builds_are_swept_and_others_left(tmp_path: Path, monkeypatch: py
     assert held.exists(), "it is under way"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    fresh = tmp_path / "yosys-fresh"
+    fresh = tmp_path / "build-fresh"
     fresh.mkdir()
     with scratch.scratch(tmp_path) as place:
         assert not held.exists()

@@ -15,7 +15,6 @@ from tilewright.isa.codec import EncodingError, Instruction
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory, Opcode, instruction_width
 from tilewright.jit import programs
-from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.cost.estimate import SCHEDULES, streaming
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.emit.hazards import HazardTracker
@@ -23,6 +22,7 @@ from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.plan.planner import Planner
+from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.tiled.program import TiledProgram
 
 PYNQ = PRESETS["pynq-z2"]

@@ -12,9 +12,9 @@ from tests.jit.execute import run_compiled
 from tilewright.config import PRESETS
 from tilewright.jit import compiler
 from tilewright.jit import graph as g
-from tilewright.jit.compiler import accelerator_graphs
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.reference import evaluate
+from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.stages import idle_islands, stages
 
 

@@ -20,8 +20,8 @@ from tilewright.isa.container import dump
 from tilewright.runtime.artifact import Artifact, ArtifactError
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.random_inputs import random_inputs
-from tilewright.runtime.report_console import print_report
-from tilewright.runtime.report_html import render_html
+from tilewright.runtime.report.console import print_report
+from tilewright.runtime.report.html import render_html
 from tilewright.runtime.steps import (
     CastStep,
     ConstantStep,

@@ -14,7 +14,7 @@ ENTRIES = (
     "tilewright.isa.verifier",
     "tilewright.runtime.executable",
     "tilewright.runtime.pynq_device",
-    "tilewright.runtime.selftest",
+    "tilewright.runtime.selftest.command",
 )
 
 #: what Python 3.11 added to the standard library, as far as somebody might import it

@@ -25,10 +25,10 @@ from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
 from tilewright.runtime.activity import layer_of_instruction
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Events
-from tilewright.runtime.report import Report
-from tilewright.runtime.report_html import COLOURS
-from tilewright.runtime.report_roofline import roofline_svg
-from tilewright.runtime.report_run import ProgramRun, needs
+from tilewright.runtime.report.html import COLOURS
+from tilewright.runtime.report.report import Report
+from tilewright.runtime.report.roofline import roofline_svg
+from tilewright.runtime.report.run import ProgramRun, needs
 from tilewright.sim import simulate_timing
 
 CONFIGS = [PRESETS["tiny"], PRESETS["pynq-z2"], PRESETS["zcu104"]]

@@ -119,7 +119,7 @@ def test_the_board_side_imports_only_numpy() -> None:
     import subprocess
 
     code = (
-        "import sys, tilewright, tilewright.isa, tilewright.runtime.executable, tilewright.runtime.report_trace\n"
+        "import sys, tilewright, tilewright.isa, tilewright.runtime.executable, tilewright.runtime.report.trace\n"
         "bad = {'tvm', 'numba', 'rich', 'typer', 'onnx', 'tflite'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(bad)) or 0)"
     )

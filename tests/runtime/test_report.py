@@ -21,13 +21,13 @@ from tilewright.runtime.activity import Activity, count_traffic, layer_of_instru
 from tilewright.runtime.attribution import CAUSES, attribute, bound
 from tilewright.runtime.device import Counters, Events
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.report import Report, Timings
-from tilewright.runtime.report_console import print_report
-from tilewright.runtime.report_html import COLOURS, _joined, render_html, timeline_data
-from tilewright.runtime.report_memory import COLUMNS, memory_pictures
-from tilewright.runtime.report_roofline import roofline_svg
-from tilewright.runtime.report_run import ProgramRun
-from tilewright.runtime.report_trace import trace_events
+from tilewright.runtime.report.console import print_report
+from tilewright.runtime.report.html import COLOURS, _joined, render_html, timeline_data
+from tilewright.runtime.report.memory import COLUMNS, memory_pictures
+from tilewright.runtime.report.report import Report, Timings
+from tilewright.runtime.report.roofline import roofline_svg
+from tilewright.runtime.report.run import ProgramRun
+from tilewright.runtime.report.trace import trace_events
 from tilewright.sim import simulate_timing
 
 
@@ -249,7 +249,7 @@ def test_the_memories_show_who_holds_them_from_writing_to_last_use(report: Repor
 def test_long_timelines_join_what_nobody_could_tell_apart(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     data = report.to_dict()
     whole = timeline_data(data, report.runs)["tracks"]
-    monkeypatch.setattr("tilewright.runtime.report_html.MOST_SPANS", 2)
+    monkeypatch.setattr("tilewright.runtime.report.html.MOST_SPANS", 2)
     joined = timeline_data(data, report.runs)["tracks"]
     assert sum(len(track["spans"]) for track in joined) < sum(len(track["spans"]) for track in whole)
     for before, after in zip(whole, joined, strict=True):

@@ -6,7 +6,7 @@ from itertools import product
 
 from tilewright.isa.effects import ORIGIN, Access
 from tilewright.isa.spec import Memory
-from tilewright.runtime.report_memory import _ranges
+from tilewright.runtime.report.memory import _ranges
 
 
 def test_runs_of_addresses_are_where_they_lie_behind_the_end_of_a_ring_too() -> None:

@@ -20,20 +20,20 @@ from tests.runtime.network import TINY, images, make_artifact
 from tilewright.cli.app import main as command
 from tilewright.hw.verilated.facade import Facade
 from tilewright.hw.verilated.model import Disturbance
-from tilewright.runtime import selftest_programs as programs
 from tilewright.runtime.device import open_device
 from tilewright.runtime.pynq_device import PynqDevice
-from tilewright.runtime.selftest import main, selftest
-from tilewright.runtime.selftest_checks import CHECKS, Bench, Finding, check_artifact, check_clock, run_checks
-from tilewright.runtime.selftest_diagnosis import HALF_PORT, NOT_FLUSHED, slow_port, wrong_bytes
+from tilewright.runtime.selftest import programs
+from tilewright.runtime.selftest.checks import CHECKS, Bench, Finding, check_artifact, check_clock, run_checks
+from tilewright.runtime.selftest.command import main, selftest
+from tilewright.runtime.selftest.diagnosis import HALF_PORT, NOT_FLUSHED, slow_port, wrong_bytes
 
 
 @pytest.fixture
 def facade(toolchain: None, monkeypatch: pytest.MonkeyPatch) -> Facade:
-    monkeypatch.setattr("tilewright.runtime.selftest_checks.IRQ_SECONDS", 0.2)
+    monkeypatch.setattr("tilewright.runtime.selftest.checks.IRQ_SECONDS", 0.2)
     monkeypatch.setattr("tilewright.runtime.pynq_device.INTERRUPT_SECONDS", 0.1)
     monkeypatch.setattr("tilewright.runtime.pynq.board.SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr("tilewright.runtime.selftest_checks.IRQ_CYCLES", 2000)
+    monkeypatch.setattr("tilewright.runtime.selftest.checks.IRQ_CYCLES", 2000)
     return Facade(TINY)
 
 
@@ -113,13 +113,13 @@ def test_the_clock_is_measured(
 ) -> None:
     """Simulated hardware has some clock too, if its seconds are believed."""
     monkeypatch.setattr(facade, "simulated", False)
-    monkeypatch.setattr("tilewright.runtime.selftest_checks.CLOCK_CYCLES", 100)
-    monkeypatch.setattr("tilewright.runtime.selftest_checks.CLOCK_INFERENCES", 3)
+    monkeypatch.setattr("tilewright.runtime.selftest.checks.CLOCK_CYCLES", 100)
+    monkeypatch.setattr("tilewright.runtime.selftest.checks.CLOCK_INFERENCES", 3)
     overlay = write_overlay(tmp_path, clock_mhz=clock)
     finding = check_clock(Bench(PynqDevice(TINY, overlay, pynq=facade)))
     assert finding.ok is False
     assert message in finding.detail
-    monkeypatch.setattr("tilewright.runtime.selftest_checks.CLOCK_TOLERANCE", 1e12)
+    monkeypatch.setattr("tilewright.runtime.selftest.checks.CLOCK_TOLERANCE", 1e12)
     assert check_clock(Bench(PynqDevice(TINY, overlay, pynq=facade))).ok
 
 
@@ -188,9 +188,8 @@ def test_it_runs_with_numpy_alone(tmp_path: Path) -> None:
     from tests.test_layering import ONLY_NUMPY
 
     overlay = write_overlay(tmp_path)
-    code = (
-        f"{ONLY_NUMPY}\nfrom tilewright.runtime.selftest import main; sys.exit(main(['--overlay', {str(overlay)!r}]))"
-    )
+    run = f"sys.exit(main(['--overlay', {str(overlay)!r}]))"
+    code = f"{ONLY_NUMPY}\nfrom tilewright.runtime.selftest.command import main; {run}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FAIL  overlay         pynq device: the pynq package is not available here" in done.stdout

@@ -10,8 +10,8 @@ import pytest
 from tilewright.config import PRESETS, Config
 from tilewright.isa.verifier import verify
 from tilewright.isa.verify.errors import VerifyError
-from tilewright.runtime import selftest_programs as programs
 from tilewright.runtime.device import open_device
+from tilewright.runtime.selftest import programs
 
 CASES = {
     "fill": programs.fill_and_store,

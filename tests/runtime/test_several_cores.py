@@ -29,7 +29,7 @@ from tilewright.runtime.pynq.manifest import Manifest, OverlayError
 from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.rtl_device import RtlDevice
 from tilewright.runtime.segments import shares
-from tilewright.runtime.selftest_checks import Bench, run_checks
+from tilewright.runtime.selftest.checks import Bench, run_checks
 from tilewright.runtime.steps import LaunchStep
 
 TWO = TINY.replace(cores=2)

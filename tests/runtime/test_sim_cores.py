@@ -14,7 +14,7 @@ from tests.runtime.network import TINY, images, make_artifact, make_program
 from tilewright.jit.compiler import compile_graph
 from tilewright.runtime.device import DeviceFault
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.report_console import print_report
+from tilewright.runtime.report.console import print_report
 from tilewright.runtime.sim_device import SimDevice
 from tilewright.sim import Functional, Run, functional, initial_segments, simulate_cores
 

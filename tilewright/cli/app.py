@@ -74,7 +74,7 @@ for _group, _help, _members in GROUPS:
 @app.command(context_settings=PASS_ON, add_help_option=False)
 def serve(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
     """Let other machines run programs on this accelerator."""
-    from tilewright.runtime.remote.command import main
+    from tilewright.runtime.serve import main
 
     raise typer.Exit(main(arguments or []))
 
@@ -82,7 +82,7 @@ def serve(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = 
 @app.command(context_settings=PASS_ON, add_help_option=False)
 def selftest(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
     """Check board, overlay and driver, and say what is wrong."""
-    from tilewright.runtime.selftest import main
+    from tilewright.runtime.selftest.command import main
 
     raise typer.Exit(main(arguments or []))
 

@@ -23,7 +23,7 @@ from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
 from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.random_inputs import random_inputs
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 DEFAULT_CONFIG = "pynq-z2"
 
@@ -137,7 +137,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a model or an artifact; report cycles layer by layer."""
-    from tilewright.runtime.report_console import print_report
+    from tilewright.runtime.report.console import print_report
     from tilewright.terminal import ProgressReporter, output_console
 
     files = Outputs(output, report, trace, html, keep_intermediates)

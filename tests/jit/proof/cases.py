@@ -9,9 +9,10 @@ from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.compiler import CompiledGraph, accelerator_graphs, compile_graph
+from tilewright.jit.compiler import CompiledGraph, compile_graph
 from tilewright.jit.graph import Graph
 from tilewright.jit.proof import Proof, prove
+from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.simplify import simplified
 from tilewright.jit.substitute import Substitution
 from tilewright.runtime.steps import PackStep, UnpackStep

@@ -18,7 +18,6 @@ from tilewright.fuzz import TfliteNet
 from tilewright.isa.arithmetic import Rounding, scale_round
 from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify
-from tilewright.jit.compiler import subgraph
 from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Interpreted, TensorSpec
@@ -32,6 +31,7 @@ from tilewright.jit.recurrent.reference import lstm, lstm_on, scaled
 from tilewright.jit.recurrent.scaling import bound_of, cut, pieces_of, scale
 from tilewright.jit.recurrent.state import joined, parted
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
+from tilewright.jit.sides import subgraph
 from tilewright.runtime import interpreters
 from tilewright.sim import Functional, initial_segments
 from tilewright.verification.differential import Bench

@@ -19,7 +19,6 @@ from tilewright.config import PRESETS
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.isa.verifier import verify
-from tilewright.jit.compiler import subgraph
 from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Graph, Interpreted
@@ -31,6 +30,7 @@ from tilewright.jit.recurrent.ops import Svdf
 from tilewright.jit.recurrent.program import recurrent_program
 from tilewright.jit.recurrent.reference import scaled, svdf
 from tilewright.jit.recurrent.state import joined
+from tilewright.jit.sides import subgraph
 from tilewright.sim import Functional, initial_segments
 from tilewright.verification.differential import Bench
 

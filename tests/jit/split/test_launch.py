@@ -19,7 +19,7 @@ from tilewright.jit.split.steps import Split
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device_base import Device
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 from tilewright.runtime.sim_device import SimDevice
 from tilewright.runtime.steps import JoinStep, LaunchStep
 from tilewright.sim import simulate_timing

@@ -17,7 +17,7 @@ from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device_base import Counters, DeviceError
 from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.remote.server import Server
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 from tilewright.runtime.sim_device import SimDevice
 
 GRAPH = residual(24)

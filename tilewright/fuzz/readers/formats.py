@@ -39,7 +39,7 @@ from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.remote.frames import MAGIC as FRAME
 from tilewright.runtime.remote.frames import PREFIX, Channel
 from tilewright.runtime.remote.session import Programs, Session
-from tilewright.runtime.report_html import render_html
+from tilewright.runtime.report.html import render_html
 from tilewright.runtime.sim_device import SimDevice
 
 TINY = PRESETS["tiny"]

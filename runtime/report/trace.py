@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.runtime.report_run import TRACKS, ProgramRun, recorded_layers, spans
+from tilewright.runtime.report.run import TRACKS, ProgramRun, recorded_layers, spans
 
 _PROCESS = 1
 

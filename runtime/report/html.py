@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from tilewright.runtime.report_memory import COLUMNS, memory_pictures
-from tilewright.runtime.report_roofline import roofline_svg
-from tilewright.runtime.report_run import TRACKS, ProgramRun, recorded_layers, spans
+from tilewright.runtime.report.memory import COLUMNS, memory_pictures
+from tilewright.runtime.report.roofline import roofline_svg
+from tilewright.runtime.report.run import TRACKS, ProgramRun, recorded_layers, spans
 
 COLOURS = {
     "compute": "#2e9e5b", "padding": "#9bc53d", "half-pace": "#5f8f00", "load": "#e0a21b", "store": "#c2682a",

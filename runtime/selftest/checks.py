@@ -14,11 +14,10 @@ from tilewright.config import Config
 from tilewright.isa.program import PAGE, Program
 from tilewright.isa.registers import ID_VALUE, Status, register_map
 from tilewright.isa.spec import Engine
-from tilewright.runtime import selftest_diagnosis as diagnosis
-from tilewright.runtime import selftest_programs as programs
 from tilewright.runtime.device_base import Counters, Device, DeviceError, DeviceFault
 from tilewright.runtime.pynq.registers import Registers
-from tilewright.runtime.selftest_programs import INPUT, OUTPUT, Bytes, Case
+from tilewright.runtime.selftest import diagnosis, programs
+from tilewright.runtime.selftest.programs import INPUT, OUTPUT, Bytes, Case
 
 RATE_SHARE = 0.8  #: of the reachable bandwidth, at least
 IRQ_CYCLES = 20_000  #: of the program whose end is waited for

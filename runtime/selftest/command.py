@@ -1,6 +1,7 @@
 """``tilewright selftest``: is this board, this overlay and this driver in order, and if not, what is wrong?
 
-Needs NumPy and, on a board, pynq; ``python -m tilewright.runtime.selftest`` runs it where nothing else is installed.
+Needs NumPy and, on a board, pynq; ``python -m tilewright.runtime.selftest.command`` runs it where nothing else is
+installed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError, find_overlay
 from tilewright.runtime.pynq_device import PynqDevice
-from tilewright.runtime.selftest_checks import Bench, Finding, check_artifact, run_checks
+from tilewright.runtime.selftest.checks import Bench, Finding, check_artifact, run_checks
 
 LAUNCH_SECONDS = 600.0  #: that a launch of the simulated hardware may take
 MARKS = {True: "ok", False: "FAIL", None: "--"}

@@ -15,10 +15,10 @@ from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_stateful, placed_macs, unproven
 from tilewright.runtime.device_base import Counters
-from tilewright.runtime.report_html import render_html, render_small
-from tilewright.runtime.report_layers import layer_entry, program_layers, ratio
-from tilewright.runtime.report_run import ProgramRun, launches
-from tilewright.runtime.report_trace import trace_events
+from tilewright.runtime.report.html import render_html, render_small
+from tilewright.runtime.report.layers import layer_entry, program_layers, ratio
+from tilewright.runtime.report.run import ProgramRun, launches
+from tilewright.runtime.report.trace import trace_events
 from tilewright.runtime.steps import LaunchStep
 
 #: reasons to leave an operator to the CPU that quantising it takes away

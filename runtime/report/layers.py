@@ -7,9 +7,9 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.runtime.attribution import bound
-from tilewright.runtime.explain import why
 from tilewright.runtime.records import BOUND
-from tilewright.runtime.report_run import ProgramRun, needs
+from tilewright.runtime.report.explain import why
+from tilewright.runtime.report.run import ProgramRun, needs
 
 
 def program_layers(run: ProgramRun, config: Config) -> list[dict[str, Any]]:

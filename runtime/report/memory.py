@@ -11,7 +11,7 @@ from tilewright.isa.codec import rows_of
 from tilewright.isa.effects import Access, effects
 from tilewright.isa.spec import Memory, entry_bytes, memory_depth
 from tilewright.isa.uops import UopMemories
-from tilewright.runtime.report_run import ProgramRun
+from tilewright.runtime.report.run import ProgramRun
 
 COLUMNS = 600  #: steps of time
 #: rows of each memory's picture

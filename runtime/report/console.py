@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 _COLOURS = {
     "compute": "green", "padding": "magenta", "half-pace": "magenta", "load": "yellow", "store": "yellow",
