@@ -7,6 +7,7 @@ import itertools
 import logging
 import pickle
 import queue
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,29 @@ _CONNECT_SECONDS = 30
 _WORKER_SECONDS = 180  #: a worker imports all of the compiler, which takes a minute where others keep the machine busy
 _LOOK_SECONDS = 5.0  #: how often to look whether there still is a cluster while nothing arrives
 _LONELY_LOOKS = _WORKER_SECONDS // 5  #: looks that find no worker before giving up
+
+
+_clusters: set[int] = set()  #: local ones that are there
+_script: dict[str, Any] = {}  #: what their workers would find the script of this process by
+
+
+def _hide_script(cluster: int) -> None:
+    """A process that is spawned runs the script that asked for it once more, down to the call that is not behind
+    ``if __name__ == "__main__":`` and asks again. Workers need nothing of it: while there are some it has no file."""
+    main = vars(sys.modules["__main__"])
+    if not _clusters:
+        _script.update((name, main[name]) for name in ("__file__", "__spec__") if name in main)
+        main.update(dict.fromkeys(_script))
+    _clusters.add(cluster)
+
+
+def _show_script(cluster: int) -> None:
+    """The last cluster is gone."""
+    if cluster in _clusters:
+        _clusters.remove(cluster)
+        if not _clusters:
+            vars(sys.modules["__main__"]).update(_script)
+            _script.clear()
 
 
 @dataclass
@@ -49,12 +73,17 @@ class Cluster:
         self.names = (f"tilewright-{number}" for number in itertools.count())
         self._local = None
         if scheduler is None:
-            # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
-            with dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
-                self._local = LocalCluster(
-                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
-                    silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},
-                )  # fmt: skip
+            _hide_script(id(self))
+            try:
+                # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
+                with dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
+                    self._local = LocalCluster(
+                        n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},
+                    )  # fmt: skip
+            except BaseException:
+                _show_script(id(self))
+                raise
         try:
             self.client = Client(self._local or scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
@@ -77,6 +106,7 @@ class Cluster:
         self.client.close()
         if self._local is not None:
             self._local.close()
+        _show_script(id(self))
 
     def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], chunk: int) -> Iterator[list[Result]]:
         """Outcomes as they arrive, ``chunk`` points to a message.

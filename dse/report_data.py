@@ -86,7 +86,8 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "board": evaluator.unfit(config),
         "clock_model": dataclasses.asdict(clock.estimate(config, board)),
         "modules": {
-            name: {kind: round(2 * n) / 2 for kind, n in found.items()} for name, found in used.modules.items()
+            name: {kind: round(2 * n) / 2 if kind == "bram36" else round(n) for kind, n in found.items()}
+            for name, found in used.modules.items()
         },
         "synthesis": _synthesis(point, config),
         "layers": {

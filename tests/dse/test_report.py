@@ -100,6 +100,7 @@ def test_every_point_of_the_front_explains_itself(tmp_path: Path) -> None:
     assert {layer["bound"] for layer in row["layers"][NAME]} <= {"array", "alu", "bus"}
     assert row["metrics"].keys() >= {"latency", "throughput", "energy", "area", "dsp", "bram", "lut", "ff"}
     assert sum(m.get("dsp", 0) for m in row["modules"].values()) == row["metrics"]["dsp"]
+    assert all(type(n) is int for m in row["modules"].values() for kind, n in m.items() if kind != "bram36")
     assert sum(row["energy"][NAME].values()) == pytest.approx(row["metrics"]["energy"], rel=1e-3)
     assert row["clock_model"]["low"] <= row["clock_model"]["mhz"] <= row["clock_model"]["high"]
     assert {w["parameter"] for w in row["what_if"]} >= {"act_bytes", "wgt_bytes", "axi_bits", "block_in", "dsp_packing"}

@@ -180,6 +180,21 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
         make_pool(-1)
 
 
+def test_a_script_without_a_guard_is_not_run_by_its_workers(tmp_path: Path) -> None:
+    """Spawned processes import their parent's script: workers that need nothing of it leave it alone."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from tilewright.dse.cluster import Cluster\n"
+        "print('once', flush=True)\n"
+        "cluster = Cluster(1)\n"
+        "print(cluster.workers(), cluster.client.submit(abs, -7).result())\n"
+        "cluster.close()\n"
+        "print(__file__)\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, timeout=HANG)
+    assert done.stdout.splitlines() == ["once", "1 7", str(script)], done.stderr
+
+
 def test_workers_start_only_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fake:
         seconds_per_point = None
