@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules, reduce
+from tilewright.jit.source.onnx.units import PASSIVE
 from tilewright.jit.source.tflite import dilation, moves, rules, tables
 from tilewright.pages import write
 
@@ -41,7 +42,7 @@ COSTS: dict[str, str] = {
     "products": "GEMM: ceil(IC / BLOCK_IN); of two activations as much again for each zero point other than 0",
 }
 TFLITE: dict[str, str] = {
-    **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), "table"),
+    **dict.fromkeys((*tables.FUNCTIONS, *tables.OF_A_NUMBER), "table"),
     **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), "table"),
     **dict.fromkeys(moves.RULES, "move"),
     **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), "block"),
@@ -72,12 +73,20 @@ ONNX: dict[str, str] = {
     "MaxPool": "window", "QLinearSoftmax": "host",
 }  # fmt: skip
 
+#: names of the schema for what no file has as an operator
+_NO_OPERATORS = ("DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")
+_VERSIONS = (1, 2, 3)  #: the least version of an operator that LiteRT knows is one of them
+#: of ONNX, what is part of the operators around it
+_FREE = {*PASSIVE, "Clip", "DequantizeLinear", "QuantizeLinear", "Relu"}
+
 
 def blocks() -> dict[str, list[str]]:
     """What of the page is generated, by name, as lines of Markdown. Raises KeyError for a rule without a cost."""
     return {
         "tflite": list(_tflite()),
+        "other tflite": list(_other_tflite()),
         "onnx": list(_onnx()),
+        "other onnx": list(_other_onnx()),
     }
 
 
@@ -103,6 +112,52 @@ def _onnx() -> Iterator[str]:
     yield from _rows(
         (name, COSTS[ONNX[name]], ", ".join(form for form in forms if name in forms[form])) for name in names
     )
+
+
+def _other_tflite() -> Iterator[str]:
+    """The operators of TFLite's schema that are not in the table, by whether LiteRT has a kernel."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    codes = {name: code for name, code in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
+    others = sorted(codes.keys() - TFLITE.keys() - {"CUSTOM", *_NO_OPERATORS})
+    known = {name for name in others if _litert_has(codes[name])}
+    yield f"**On the CPU, in LiteRT**: {', '.join(name for name in others if name in known)}."
+    yield ""
+    yield f"**Not at all**, for LiteRT has no kernel: {', '.join(name for name in others if name not in known)}."
+
+
+def _other_onnx() -> Iterator[str]:
+    """The operators of ONNX that are not in the table, by whether they take cycles."""
+    from onnx import defs
+
+    names = {schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain}
+    yield f"**Without cycles, on the accelerator**: {', '.join(sorted(_FREE))}."
+    yield ""
+    yield f"**On the CPU, in ONNX Runtime**: {', '.join(sorted(names - ONNX.keys() - {*_FREE}))}."
+
+
+def _litert_has(code: int) -> bool:
+    """Whether LiteRT, with its reference kernels or its others, loads a file that names this operator."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    for version in _VERSIONS:
+        model, kind, graph = schema.ModelT(), schema.OperatorCodeT(), schema.SubGraphT()
+        kind.builtinCode, kind.deprecatedBuiltinCode, kind.version = code, min(code, 127), version
+        graph.tensors, graph.inputs, graph.outputs, graph.operators = [], [], [], []
+        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [kind], [graph], [schema.BufferT()]
+        builder = flatbuffers.Builder(256)
+        builder.Finish(model.Pack(builder), b"TFL3")
+        for kernels in (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+            try:
+                Interpreter(model_content=bytes(builder.Output()), experimental_op_resolver_type=kernels)
+            except ValueError as error:
+                if "Didn't find op" not in str(error):
+                    raise
+            else:
+                return True
+    return False
 
 
 def _rows(operators: Iterable[tuple[str, str, str]]) -> Iterator[str]:

@@ -224,3 +224,21 @@ def test_artifact_intermediates_and_bytes(tmp_path: Path) -> None:
     assert kept[-1] == (1, *wanted.shape[1:])
     assert all(shape[:2] == (1, BATCH) for shape in kept)
     assert open_source(path).batch == BATCH
+
+
+def test_tflite_moves_and_transposed_convolutions(tmp_path: Path) -> None:
+    """Parts of channels, blocks of pixels, and an operator that is told the shape of its result, the batch in it."""
+    net = TfliteNet(seed=8)
+    parts = net.split(net.conv(net.input((BATCH, 6, 6, 4)), 8, padding="same"), 2)
+    y = net.transpose_conv(net.add(*parts), 4, padding="same")
+    y = net.conv(net.depth_to_space(net.space_to_depth(y)), 3)
+    exe = compared(net.save(tmp_path / "m.tflite", [y, net.transpose_conv(y, 4)]))
+    assert exe.artifact.batch == BATCH
+    assert set(places(exe).values()) == {"accelerator"}
+
+
+def test_tflite_parts_of_the_batch(tmp_path: Path) -> None:
+    net = TfliteNet(seed=9)
+    parts = net.split(net.conv(net.input((BATCH, 6, 6, 4)), 4, padding="same"), BATCH, axis=0)
+    exe = compared(net.save(tmp_path / "m.tflite", parts))
+    assert exe.artifact.batch == 1

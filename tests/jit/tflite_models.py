@@ -18,7 +18,8 @@ from tilewright.runtime.litert.beyond import has_beyond
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
 _FIRST_VERSION = (
-    "DEPTH_TO_SPACE", "ELU", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "SQUEEZE",
+    "DEPTH_TO_SPACE", "ELU", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "RELU_0_TO_1",
+    "NEG", "SQUEEZE",
 )  # fmt: skip
 _CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0, "int4": 17, "int2": 19}
 

@@ -69,7 +69,7 @@ class Layers(TfliteBase):
             size = n * s if padding == "same" else (n - 1) * s + max(k, s)
             least = (n - 1) * s + (1 if padding == "same" else k)
             sizes.append(min(max(size + extra, least), least + s - 1))
-        shape = (1, sizes[0], sizes[1], channels)
+        shape = (x.shape[0], *sizes, channels)
         weight, fields = (channels, *kernels, x.shape[3]), self._window(stride, padding)
         return self._layer("TRANSPOSE_CONV", "TransposeConvOptions", x, shape, weight, 0, fields, **layer)
 

@@ -18,10 +18,11 @@ from tilewright.runtime import interpreters
 
 #: results that have the shape of what is read, and of each element of it make one of theirs
 KINDS = (
-    "Abs", "Add", "BatchNormalization", "Ceil", "Celu", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu", "Floor",
-    "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow",
-    "QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu",
-    "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tanh", "ThresholdedRelu",
+    "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "Ceil", "Celu", "Cos",
+    "Cosh", "Div", "Elu", "Erf", "Exp", "FastGelu", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log",
+    "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul",
+    "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Softplus", "Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
 _BESIDE = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity")
 _TURNS = 4  #: positions at which each value is tried

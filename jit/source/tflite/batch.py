@@ -16,7 +16,8 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.source.tflite.file import File, Operator
 
 #: operators on images, without which the accelerator has forms for a batch already: rows of matrices
-_IMAGES = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+_IMAGES = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D", "TRANSPOSE_CONV")
+_SHAPES = {"RESHAPE": 1, "TRANSPOSE_CONV": 0}  #: operators that are told their result's shape: by which operand
 
 
 def take_one_image(file: File) -> int:
@@ -36,7 +37,7 @@ def take_one_image(file: File) -> int:
     for index in batched:
         file.tensors[index] = replace(file.tensors[index], shape=(1, *file.tensors[index].shape[1:]))
     for op in file.operators:
-        if op.kind == "RESHAPE" and op.outputs[0] in batched:
+        if op.kind in _SHAPES and op.outputs[0] in batched:
             _set_shape(file, op)
     return batch
 
@@ -51,7 +52,7 @@ def _batched(file: File, batch: int) -> set[int]:
                 counts |= set(op.outputs)
             continue
         rule = _RULES.get(op.kind)
-        if rule is None or (op.kind != "RESHAPE" and any(t in counts for t in op.inputs)):
+        if rule is None or (op.kind not in _SHAPES and any(t in counts for t in op.inputs)):
             raise Unsupported(f"{op.kind} may look across the batch")
         rule(file, op, found)
         for index in op.outputs:
@@ -62,27 +63,29 @@ def _batched(file: File, batch: int) -> set[int]:
 
 
 def _set_shape(file: File, op: Operator) -> None:
-    """The shape that a RESHAPE of one image gives: in its options, and as a constant of its own."""
+    """The shape that an operator is told, of one image: in the options of a RESHAPE, and as a constant of its own."""
     shape = [1, *file.tensors[op.outputs[0]].shape[1:]]
     main = file.model.subgraphs[0]
     stored = main.operators[op.index]
-    if stored.builtinOptions is not None:
+    if op.kind == "RESHAPE" and stored.builtinOptions is not None:
         stored.builtinOptions = copy.copy(stored.builtinOptions)
         stored.builtinOptions.newShape = shape
-    if len(op.inputs) < 2:
+    if len(op.inputs) <= _SHAPES[op.kind]:
         return
+    told = op.inputs[_SHAPES[op.kind]]
     values = np.array(shape, np.int32)
     buffer = copy.copy(file.model.buffers[0])
     buffer.data = values.view(np.uint8)
     file.model.buffers.append(buffer)
-    tensor = copy.copy(main.tensors[op.inputs[1]])
+    tensor = copy.copy(main.tensors[told])
     tensor.buffer, tensor.shape, tensor.shapeSignature = len(file.model.buffers) - 1, [len(shape)], None
     main.tensors.append(tensor)
     number = len(main.tensors) - 1
-    old = file.tensors[op.inputs[1]]
+    old = file.tensors[told]
     file.tensors.append(replace(old, index=number, shape=(len(shape),), data=values, name=f"{old.name}_{number}"))
-    stored.inputs = [op.inputs[0], number]
-    file.operators[op.index] = replace(op, inputs=(op.inputs[0], number), options=stored.builtinOptions)
+    inputs = tuple(number if position == _SHAPES[op.kind] else index for position, index in enumerate(op.inputs))
+    stored.inputs = list(inputs)
+    file.operators[op.index] = replace(op, inputs=inputs, options=stored.builtinOptions)
 
 
 # -- rules: raise Unsupported where the batch may mix ----------------------------------------------------------
@@ -155,14 +158,28 @@ def _pad(file: File, op: Operator, found: set[int]) -> None:
     _require(_constant(file, op.inputs[1])[:2] == [0, 0])
 
 
+def _transpose_conv(file: File, op: Operator, found: set[int]) -> None:
+    _require(op.inputs[2] in found and not any(t in found for t in (*op.inputs[:2], *op.inputs[3:])))
+
+
+def _split(file: File, op: Operator, found: set[int]) -> None:
+    """(axis, x) of a SPLIT, (x, sizes, axis) of a SPLIT_V."""
+    x, axis = (op.inputs[1], op.inputs[0]) if op.kind == "SPLIT" else (op.inputs[0], op.inputs[2])
+    _require(x in found and not any(t in found for t in op.inputs if t != x))
+    _away(_constant(file, axis), len(file.tensors[x].shape))
+
+
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(
-        ("ABS", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "ELU", "EXP", "HARD_SWISH",
-         "LEAKY_RELU", "LOGISTIC", "MAX_POOL_2D", "NEG", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1",
+        ("ABS", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "DEQUANTIZE", "ELU", "EXP", "GELU",
+         "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "MAX_POOL_2D", "NEG", "QUANTIZE", "RELU", "RELU6",
+         "RELU_0_TO_1", "RELU_N1_TO_1", "SPACE_TO_DEPTH",
          "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SQRT", "SQUARE", "TANH"),
         _only_first,
     ),
-    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "PRELU"), _joined),
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "PRELU",
+                     "SQUARED_DIFFERENCE"), _joined),
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), _split),
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"), _over),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), _along_last),
     **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), _pad),
@@ -170,4 +187,5 @@ _RULES: dict[str, Rule] = {
     "FULLY_CONNECTED": _dense,
     "SQUEEZE": _squeeze,
     "TRANSPOSE": _transpose,
+    "TRANSPOSE_CONV": _transpose_conv,
 }  # fmt: skip

@@ -167,7 +167,7 @@ def softmax(site: Site) -> str:
 
 
 RULES: dict[str, Callable[[Site], str | Sequence[str | View | Rearranged]]] = {
-    **dict.fromkeys((*tables.FUNCTIONS, "SQUARED_DIFFERENCE"), tables.table),
+    **dict.fromkeys((*tables.FUNCTIONS, *tables.OF_A_NUMBER), tables.table),
     **pairwise.RULES,
     **moves.RULES,
     **reduce.RULES,

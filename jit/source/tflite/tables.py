@@ -12,7 +12,11 @@ from tilewright.jit.source.tflite.site import Site
 from tilewright.runtime import interpreters
 
 #: of one tensor; those that the reference kernels have of int8, or LiteRT's only ones
-FUNCTIONS = ("ABS", "ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RSQRT", "SQRT", "TANH")
+FUNCTIONS = (
+    "ABS", "ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "NEG", "RELU_0_TO_1", "RSQRT", "SQRT",
+    "TANH",
+)  # fmt: skip
+OF_A_NUMBER = ("DIV", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE")  #: of a tensor and a constant number
 
 
 def varying(site: Site) -> int:

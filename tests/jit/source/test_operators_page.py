@@ -19,7 +19,7 @@ from tilewright.jit.source.onnx import reduce as onnx_reduce
 from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks
 from tilewright.jit.source.tflite import dilation, moves, pairwise, reduce
 from tilewright.jit.source.tflite.rules import RULES
-from tilewright.jit.source.tflite.tables import FUNCTIONS
+from tilewright.jit.source.tflite.tables import FUNCTIONS, OF_A_NUMBER
 
 SHAPE = [1, 6, 6, 8]
 
@@ -36,7 +36,7 @@ def apply(b: TfliteBuilder, kind: str, x: int) -> int:
         return b.op(kind, [x, slopes], same)
     if kind in pairwise.RULES:
         return b.op(kind, [x, conv(b, x, 8, SHAPE, 0.09)], same, OPTIONS.get(kind, ""))
-    if kind == "SQUARED_DIFFERENCE":
+    if kind in OF_A_NUMBER:
         return b.op(kind, [x, b.tensor([1], 0.09, 4, data=np.array([37], np.int8))], same, OPTIONS.get(kind, ""))
     if kind.startswith("RESIZE"):
         size = b.constant(np.array([12, 12], np.int32))

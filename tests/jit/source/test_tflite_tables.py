@@ -11,13 +11,15 @@ import pytest
 import tilewright as tw
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import TfliteBuilder, litert
-from tilewright.jit.source.tflite.tables import FUNCTIONS
+from tilewright.jit.source.tflite.tables import FUNCTIONS, OF_A_NUMBER
 
 FIXED = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}  #: scale and zero point that LiteRT asks for
 OPTIONS = {
     "LEAKY_RELU": "LeakyReluOptions", "HARD_SWISH": "HardSwishOptions", "ADD": "AddOptions", "MUL": "MulOptions",
-    "SUB": "SubOptions", "GELU": "GeluOptions",
+    "SUB": "SubOptions", "GELU": "GeluOptions", "DIV": "DivOptions",
 }  # fmt: skip
+
+DIVIDES = {"DIV", "FLOOR_DIV", "FLOOR_MOD"}  #: LiteRT ends a model that divides by zero
 
 
 def function(b: TfliteBuilder, kind: str, x: int, dtype: str = "int8") -> int:
@@ -56,8 +58,11 @@ def test_all_values(kind: str, dtype: str, size: int, tmp_path: Path) -> None:
         np.testing.assert_array_equal(exe.run(given)[0], litert(path, [given])[0])
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("kind", ["ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"])
+@pytest.mark.parametrize(
+    ("kind", "swapped"),
+    [(kind, swapped) for kind in ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB", *OF_A_NUMBER) for swapped in (False, True)
+     if not swapped or kind not in DIVIDES],
+)  # fmt: skip
 def test_a_tensor_and_a_number(kind: str, swapped: bool, tmp_path: Path) -> None:
     b = TfliteBuilder(seed=4)
     x = b.tensor([1, 6, 6, 4], 0.04, -3)
