@@ -34,6 +34,7 @@ from tilewright.jit.layout import units_for
 from tilewright.jit.lower_matmul import lower_matmul
 from tilewright.jit.lower_patches import lower_patches, packs_patches
 from tilewright.jit.lower_select import select
+from tilewright.jit.lower_sums import lower_partial_sums, lower_total
 from tilewright.jit.lowering import image_shape
 from tilewright.jit.numbers import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.slicing import Sliced
@@ -380,6 +381,8 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.AvgPool2D: _Lowering.average_pool,
     g.MaxPool2D: _Lowering.max_pool,
     g.MatMul: lower_matmul,
+    g.PartialSums: lower_partial_sums,
+    g.Total: lower_total,
     **dict.fromkeys((g.Add, g.Multiply, g.Maximum, g.Minimum), _Lowering.pairwise),
     g.Requantize: _Lowering.requantize,
     g.Pad: _Lowering.pad,
