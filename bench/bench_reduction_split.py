@@ -1,74 +1,107 @@
-"""What splitting layers over input channels, with a reduction between cores, could save at best.
+"""What splitting convolutions over their input channels gains, with sums that cores exchange and add up.
 
-``python -m bench.bench_reduction_split [--config zcu104] [--cores 2 4] MODEL ...``. Of each convolution of a network,
-but for grouped and transposed ones: the least cycles in which k cores can compute it if each takes rows of the result,
-some of its channels, or some of the input's channels. Counted are the array's cycles and what each core must load and
-store, the larger of them; for the last way the 32-bit sums that cores exchange through DRAM to add them up besides, and
-none of the waiting for each other. Prints for each network the cycles of the better of the first two ways, and how much
-of them the third saves.
+``python -m bench.bench_reduction_split [--config zcu104] [--cores 2 4] [MODEL ...]``. Of single layers, ``--layers`` or
+those of :data:`LAYERS`: cycles on so many cores that share them by rows or by channels of the result, or by input
+channels, as one launch on the simulator, without the host. Of each network likewise the launches of the placement for
+latency whose parts exchange, as planned without sums to add up and with them, and of how many parts they are.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bench.common import options_of, write_json
 from tilewright.config import Config, load_config
-from tilewright.jit import graph as g
-from tilewright.jit.importer import import_model
-from tilewright.jit.lower.state import image_shape
-from tilewright.jit.sides import accelerator_graphs
-from tilewright.jit.simplify import simplified
+from tilewright.isa.functions import Rounding
+from tilewright.isa.program import Program
+from tilewright.jit.compiler import compile_graph
+from tilewright.jit.graph import Conv2D, Graph, Requant, TensorSpec
+from tilewright.jit.place.exchange import exchanged, launch_cycles
+from tilewright.jit.place.execute import compile_placed
+from tilewright.jit.place.placed import exchanges, place_source
+from tilewright.jit.place.solve import best_latency
+from tilewright.jit.source import Source, open_source
+from tilewright.jit.split.linked import linked
+from tilewright.jit.split.steps import WAYS, Split, Way
+from tilewright.runtime.steps import LaunchStep, Step
 
-SUM_BYTES = 4  #: of a sum that is not requantised
+#: pixels of a side, input channels, results, kernel: shapes of DenseNet, ResNet, MobileNet, dense layers
+LAYERS = (
+    "7x128->32x3", "14x128->32x3", "28x128->32x3", "7x512->128x1", "7x1024->128x1", "7x512->32x1", "1x2048->32x1",
+    "1x1024->64x1", "7x512->64x3", "7x960->160x1",
+)  # fmt: skip
 
 
-def least(op: g.Conv2D, tensors: dict[str, g.TensorSpec], config: Config, cores: int) -> dict[str, float]:
-    """Cycles of a layer on so many cores at least, by what they take of it: ``rows``, ``outputs`` or ``inputs``."""
-    (_, height, width, channels), (_, rows, columns, results) = (
-        image_shape(tensors[name].shape) for name in (op.inputs[0], op.output)
+def layer(text: str) -> Graph:
+    """A convolution of random weights, its padding such that the result has as many pixels. Raises ValueError."""
+    found = re.fullmatch(r"(\d+)x(\d+)->(\d+)x(\d+)", text)
+    if found is None:
+        raise ValueError(f"{text}: must be PIXELSxCHANNELS->RESULTSxKERNEL")
+    size, channels, results, kernel = map(int, found.groups())
+    weight = np.random.default_rng(0).integers(-127, 128, (results, kernel, kernel, channels)).astype(np.int8)
+    zero, one = np.zeros(results, np.int32), np.ones(results, np.int32)
+    requant = Requant(zero, one << 30, one * 44, zero, Rounding.DOUBLE, 0)
+    before, after = (kernel - 1) // 2, kernel // 2
+    op = Conv2D(
+        name="conv", inputs=["x"], output="y", weight=weight, requant=requant, padding=(before, before, after, after)
     )
-    taps = op.weight.shape[1] * op.weight.shape[2]
-    blocks_in, blocks_out = -(-channels // config.block_in), -(-results // config.block_out)
-    image, result, block = height * width * channels, rows * columns * results, config.block_in * config.block_out
-    others = (cores - 1) / cores
+    tensors = {
+        "x": TensorSpec("x", (1, size, size, channels), "int8"), "y": TensorSpec("y", (1, size, size, results), "int8")
+    }  # fmt: skip
+    return Graph("layer", ["x"], ["y"], tensors, [op])
 
-    def cycles(rows: int, blocks_out: int, blocks_in: int, read: float, exchanged: float = 0.0) -> float:
-        blocks = taps * blocks_in * blocks_out
-        array = rows * columns * blocks * block / config.array_macs
-        loaded = blocks * block * config.weight_bits / 8 + read + exchanged
-        return max(array, loaded / config.beat_bytes, (result / cores + exchanged) / config.beat_bytes)
 
-    return {
-        "rows": cycles(-(-rows // cores), blocks_out, blocks_in, image / cores),
-        "outputs": cycles(rows, -(-blocks_out // cores), blocks_in, image),
-        "inputs": cycles(rows, blocks_out, -(-blocks_in // cores), image / cores, SUM_BYTES * result * others),
-    }
+def cycles_of(steps: list[Step], programs: list[Program], config: Config) -> int:
+    """Of all launches, one after another."""
+    launched = [step.programs for step in steps if isinstance(step, LaunchStep)]
+    return sum(launch_cycles(config, [programs[number] for number in together]) for together in launched)
+
+
+def layer_cycles(graph: Graph, config: Config, way: Way) -> int:
+    """Cycles of a layer that all cores share; of one core where they cannot."""
+    made = compile_graph(graph, config, split={graph.ops[0].name: Split(config.cores, way)})
+    return cycles_of(*linked(made.steps, made.programs, [graph.tensors[n] for n in graph.outputs], config), config)
+
+
+def network_rows(source: Source, config: Config) -> list[dict[str, Any]]:
+    """Cycles of the launches of a network without sums to add up and with them."""
+    placed, rows = place_source(source, config, "latency"), []
+    for reduces in (False, True):
+        with exchanges(placed.costs, reduces):
+            solution = best_latency(placed.costs.problem)
+        made, _ = exchanged(placed.costs, compile_placed(source, placed, solution))
+        cycles = cycles_of(made.compiled.steps, made.compiled.programs, config)
+        parts = sum(part.way == "inputs" for part in solution.parts)
+        rows.append({"reduces": reduces, "cycles": cycles, "parts": parts})
+    return rows
 
 
 def main() -> None:
-    """Count and print."""
+    """Measure and print."""
     parser = options_of(__doc__, config="zcu104")
-    parser.add_argument("networks", nargs="+", type=Path, metavar="MODEL")
+    parser.add_argument("networks", nargs="*", type=Path, metavar="MODEL")
     parser.add_argument("--cores", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--layers", nargs="*", default=LAYERS, metavar="PIXELSxCHANNELS->RESULTSxKERNEL")
     options = parser.parse_args()
-    config, rows = load_config(options.config), []
-    for path in options.networks:
-        graph = import_model(path).graph
-        parts = [simplified(part, config).graph for part in accelerator_graphs(graph, config)]
-        convolutions = [(op, part.tensors) for part in parts for op in part.ops if isinstance(op, g.Conv2D)]
-        layers = [(op, tensors) for op, tensors in convolutions if op.groups == 1 and not op.transposed]
+    config, rows = load_config(options.config), list[dict[str, Any]]()
+    for text in options.layers:
         for cores in options.cores:
-            found = [least(op, tensors, config, cores) for op, tensors in layers]
-            there = sum(min(f["rows"], f["outputs"]) for f in found)
-            saved = [min(f["rows"], f["outputs"]) - f["inputs"] for f in found]
-            wins = [cycles for cycles in saved if cycles > 0]
-            rows.append(
-                {"network": path.stem, "cores": cores, "cycles": there, "saved": sum(wins), "layers": len(wins)}
-            )
+            found = {way: layer_cycles(layer(text), config.replace(cores=cores), way) for way in WAYS}
+            rows.append({"layer": text, "cores": cores, **found})
+            saved = 1 - found["inputs"] / min(found["rows"], found["channels"])
+            print(f"{text:16} {cores} cores  {'  '.join(f'{w} {c:7,}' for w, c in found.items())}  {saved:+6.1%}")
+    for path in options.networks:
+        source = open_source(path)
+        for cores in options.cores:
+            without, those = network_rows(source, config.replace(cores=cores))
+            rows.append({"network": path.stem, "cores": cores, "without": without, "with": those})
             print(
-                f"{path.stem}, {cores} cores of {config.name}: {there:,.0f} cycles; {len(wins)} of {len(found)} layers "
-                f"could gain {sum(wins):,.0f} together, {sum(wins) / there:.2%}"
+                f"{path.stem}  {cores} cores  {without['cycles']:,} cycles, with {those['parts']} parts by input "
+                f"channels {those['cycles']:,}, {1 - those['cycles'] / without['cycles']:+.1%}"
             )
     write_json(options.json, rows)
 

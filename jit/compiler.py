@@ -23,7 +23,7 @@ from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_prog
 from tilewright.jit.recurrent.program import is_recurrent
 from tilewright.jit.sides import accelerator_graphs, host_step, stages_and_placement, subgraph
 from tilewright.jit.simplify import best_substitutions, simplified
-from tilewright.jit.split.steps import Split, cut_steps, graphs_of, join_steps
+from tilewright.jit.split.steps import Round, Split, cut_steps, join_steps
 from tilewright.jit.stages import PartOf
 from tilewright.jit.substitute import Substitution, Substitutions
 from tilewright.progress import Progress
@@ -119,18 +119,18 @@ def compile_graph(
             _interpret(graph, stage.ops, cut, options, result)
         else:
             whole, how = subgraph(graph, stage.ops, keep_intermediates), (split or {}).get(stage.ops[0].name)
-            pieces = [] if how is None else how.pieces(whole, config.lanes)
-            result.steps += cut_steps(whole, pieces)
-            stretches = [_programs(part, config, options, memory, progress) for part in graphs_of(whole, pieces)]
-            if pieces and all(len(parts) == 1 and not _moves_nothing(parts[0]) for parts in stretches):
-                _launch([memory[_key(part)] for (part,) in stretches], result)
-            else:
-                for part in itertools.chain(*stretches):
-                    if _moves_nothing(part):
-                        result.steps += [host_step(part, op) for op in part.ops]
-                    else:
-                        _launch([memory[_key(part)]], result)
-            result.steps += join_steps(whole, pieces)
+            compiled = partial(_programs, config=config, options=options, memory=memory, progress=progress)
+            for made, stretches in _rounds(whole, how, config, compiled):
+                result.steps += cut_steps(made.graph, made.pieces)
+                if made.pieces and all(map(_is_one, stretches)):
+                    _launch([memory[_key(part)] for (part,) in stretches], result)
+                else:
+                    for part in itertools.chain(*stretches):
+                        if _moves_nothing(part):
+                            result.steps += [host_step(part, op) for op in part.ops]
+                        else:
+                            _launch([memory[_key(part)]], result)
+                result.steps += join_steps(made.graph, made.pieces)
     return result
 
 
@@ -236,6 +236,26 @@ def _reduced_program(
         layer |= {"macs_dropped": saved, "channels_dropped": small.dropped.get(before.name, {})}
         layer |= {"pads": small.pads[before.name]} if before.name in small.pads else {}
     return best
+
+
+def _rounds(
+    whole: Graph, how: Split | None, config: Config, compiled: Callable[[Graph], list[Graph]]
+) -> list[tuple[Round, list[list[Graph]]]]:
+    """What of a stage runs one after another, each with the graphs that its pieces became, as :func:`_programs` has
+    them. A stage in several rounds that are not a program each is one."""
+    rounds = [Round(whole, [])] if how is None else how.rounds(whole, config)
+    if len(rounds) > 1:
+        with contextlib.suppress(NeedsHost, *FAILURES):
+            made = [(each, [compiled(part) for part in each.graphs]) for each in rounds]
+            if all(_is_one(parts) for _, stretches in made for parts in stretches):
+                return made
+        rounds = [Round(whole, [])]
+    return [(each, [compiled(part) for part in each.graphs]) for each in rounds]
+
+
+def _is_one(parts: list[Graph]) -> bool:
+    """Whether a graph became a program, and no more than that."""
+    return len(parts) == 1 and not _moves_nothing(parts[0])
 
 
 def _moves_nothing(part: Graph) -> bool:

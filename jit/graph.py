@@ -119,6 +119,40 @@ class Conv2D(Op):
 
 
 @dataclass(kw_only=True)
+class PartialSums(Op):
+    """What some input channels add to a convolution's sums of 32 bits, as *planes* of int8 beside each other.
+
+    ``acc = sum x * w`` over as many channels as ``weight`` (OC, KH, KW, IC) has, from ``first`` on; ``strides``,
+    ``dilation``, ``padding`` and ``pad_value`` as of :class:`Conv2D`. Plane k, channels k * OC and on, is
+    ``requants[k](acc * factors[k])``, the product wrapping; each factor is a multiple of the one before it, the first
+    is 1.
+    """
+
+    weight: NDArray[np.int8]
+    factors: tuple[int, ...]
+    requants: tuple[Requant, ...]
+    first: int = 0
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+
+
+@dataclass(kw_only=True)
+class Total(Op):
+    """``requant(sum over inputs x and k of scales[k](x[..., k * pitch + first + c]))``, wrapping: planes of sums put
+    together and added up.
+
+    C, the channels of the result, are those of ``requant``; ``first + C`` is at most ``pitch``.
+    """
+
+    scales: tuple[Scale, ...]
+    requant: Requant
+    pitch: int
+    first: int = 0
+
+
+@dataclass(kw_only=True)
 class DepthwiseConv2D(Op):
     """Depthwise convolution, channel multiplier 1: ``weight`` is (KH, KW, C), as of :class:`Conv2D`. A multiplier
     above 1 is a grouped :class:`Conv2D`."""

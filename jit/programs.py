@@ -18,7 +18,7 @@ from tilewright.jit.emit.edges import dram_layout, edges
 from tilewright.jit.emit.emitter import Emitter
 from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph
+from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph, PartialSums
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan.network import NetworkTables
@@ -386,7 +386,7 @@ def _meta(graph: Graph, bounds: list[LowerBound], config: Config) -> dict[str, A
             "shape": list(graph.tensors[op.output].shape), "input_shapes": [
                 list(graph.tensors[name].shape) for name in op.inputs
             ],
-            "weight_shape": list(op.weight.shape) if isinstance(op, Conv2D | DepthwiseConv2D) else [],
+            "weight_shape": list(op.weight.shape) if isinstance(op, Conv2D | DepthwiseConv2D | PartialSums) else [],
             **asdict(bound), BOUND: bound.cycles(config),
         }
         for op, bound in zip(graph.ops, bounds, strict=True)

@@ -70,18 +70,37 @@ def windows(x: Array, kernel: tuple[int, int], strides: tuple[int, int], dilatio
     return view[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
 
 
-def _conv2d(op: g.Conv2D, x: Array) -> Array:
-    channels_out, kh, kw, per_group = op.weight.shape
-    view = windows(read_by(op, x), (kh, kw), op.strides, op.dilation)
+def _sums(view: Array, weight: Array) -> Array:
+    """``sum x * w`` over windows (N, OH, OW, IC, KH, KW) with weights (OC, KH, KW, IC), int64."""
     n, oh, ow = view.shape[:3]
-    out_per_group = channels_out // op.groups
-    acc = np.empty((n, oh, ow, channels_out), np.int64)
-    for group in range(op.groups):
-        inputs = slice(group * per_group, (group + 1) * per_group)
-        outputs = slice(group * out_per_group, (group + 1) * out_per_group)
-        patches = view[:, :, :, inputs].reshape(n * oh * ow, per_group * kh * kw).astype(np.float64)
-        kernel = op.weight[outputs].transpose(3, 1, 2, 0).reshape(per_group * kh * kw, out_per_group)
-        acc[..., outputs] = (patches @ kernel.astype(np.float64)).reshape(n, oh, ow, out_per_group)
+    patches = view.reshape(n * oh * ow, -1).astype(np.float64)
+    kernel = weight.transpose(3, 1, 2, 0).reshape(patches.shape[1], -1).astype(np.float64)
+    return (patches @ kernel).reshape(n, oh, ow, -1).astype(np.int64)
+
+
+def _conv2d(op: g.Conv2D, x: Array) -> Array:
+    _, kh, kw, per_group = op.weight.shape
+    view = windows(read_by(op, x), (kh, kw), op.strides, op.dilation)
+    weights = np.split(op.weight, op.groups)
+    acc = [_sums(view[:, :, :, k * per_group : (k + 1) * per_group], part) for k, part in enumerate(weights)]
+    return apply_requant(wrap_int32(np.concatenate(acc, axis=-1)), op.requant)
+
+
+def _partial_sums(op: g.PartialSums, x: Array) -> Array:
+    _, kh, kw, channels = op.weight.shape
+    share = x[..., op.first : op.first + channels]
+    view = windows(pad(share, op.padding, op.pad_value), (kh, kw), op.strides, op.dilation)
+    acc = wrap_int32(_sums(view, op.weight))
+    planes = zip(op.factors, op.requants, strict=True)
+    return np.concatenate([apply_requant(wrap_int32(acc * f), requant) for f, requant in planes], axis=-1)
+
+
+def _total(op: g.Total, *inputs: Array) -> Array:
+    channels = len(op.requant.bias)
+    acc = np.zeros((*inputs[0].shape[:-1], channels), np.int64)
+    for x in inputs:
+        for k, scale in enumerate(op.scales):
+            acc += apply_scale(x[..., k * op.pitch + op.first :][..., :channels], scale)
     return apply_requant(wrap_int32(acc), op.requant)
 
 
@@ -170,6 +189,8 @@ def _concat(op: g.Concat, *inputs: Array) -> Array:
 
 _EVALUATE: dict[type[g.Op], Callable[..., Any]] = {
     g.Conv2D: _conv2d,
+    g.PartialSums: _partial_sums,
+    g.Total: _total,
     g.DepthwiseConv2D: _depthwise,
     g.Add: _pairwise(np.add),
     g.Multiply: _pairwise(np.multiply),

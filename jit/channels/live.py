@@ -37,7 +37,7 @@ def live_channels(graph: g.Graph, block: int) -> Live:
                 _concat([live[name] for name in op.inputs], live[op.output], block)
             elif isinstance(op, g.Reshape):
                 _reshape(live[op.inputs[0]], live[op.output])
-            elif isinstance(op, (*g.HOST_KINDS, g.Recurrent, g.MatMul)):
+            elif isinstance(op, (*g.HOST_KINDS, g.Recurrent, g.MatMul, g.PartialSums, g.Total)):
                 for name in (*op.inputs, *op.outputs):
                     live[name][:] = True
             else:

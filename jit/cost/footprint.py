@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.kernels.elementwise import ElementwiseNode
+from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
 from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
@@ -46,7 +46,7 @@ def _mark(used: NDArray[np.bool_], node: Node, index: int) -> None:
         for phase in node.by_pixel():
             _mark(used, phase, index)
     elif isinstance(node, ConvNode | WindowNode | ElementwiseNode):
-        for row, column, units, moves in _taps(node, index):
+        for row, column, units, moves in _taps(node, index, used.shape[2]):
             rows = np.arange(node.height) * node.strides[0] * moves[0] + row
             columns = np.arange(node.width) * node.strides[1] * moves[1] + column
             inside = np.ix_(_within(rows, used.shape[0]), _within(columns, used.shape[1]))
@@ -61,9 +61,19 @@ def _within(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return places[(places >= 0) & (places < size)]
 
 
-def _taps(node: ConvNode | WindowNode | ElementwiseNode, index: int) -> Iterator[_Tap]:
+def _of_group(node: ElementwiseNode, term: Term, count: int) -> NDArray[np.bool_] | None:
+    """Which of so many units a term reads where those beside are another's."""
+    if not any(other.unit for other in node.terms):
+        return None
+    units = np.arange(count)
+    return (units >= term.unit) & (units < term.unit + -(-node.channels // node.config.lanes))
+
+
+def _taps(node: ConvNode | WindowNode | ElementwiseNode, index: int, count: int) -> Iterator[_Tap]:
     if isinstance(node, ElementwiseNode):
-        yield from (_Tap(term.dy, term.dx, moves=term.moves) for term in node.terms if term.index == index)
+        for term in node.terms:
+            if term.index == index:
+                yield _Tap(term.dy, term.dx, _of_group(node, term, count), term.moves)
         return
     if isinstance(node, ConvNode):
         lanes, units = node.config.lanes, node.in_units[index]

@@ -17,12 +17,15 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.kernels.of_weights import of_weights
+from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.lower.state import image_shape
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import strips
+
+WEIGHTED = (g.Conv2D, g.DepthwiseConv2D, g.PartialSums)  #: operators whose MACs are those of their weights
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def _layer_floor(
 ) -> LowerBound:  # fmt: skip
     nodes = [n for n in lowered.nodes if n.layer == layer and n.output not in lowered.copies]
     constants = sum(_parameter_bytes(n, seen) for n in nodes)
-    if isinstance(op, g.Conv2D | g.DepthwiseConv2D):  # of other layers they are ones, alike in all of them
+    if isinstance(op, WEIGHTED):  # of other layers they are ones, alike in all of them
         constants += sum(n.constant_entries()[0] for n in nodes) * config.wgt_entry_bytes
     streamed = [n.weights for n in nodes if isinstance(n, MatMulNode)]
     read = sum(inputs.pop(t, 0) for t in (*(t for n in nodes for t in n.inputs), *streamed))
@@ -90,6 +93,7 @@ def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
         return sum(_parameter_bytes(phase, seen) for phase in node.by_pixel())
     if isinstance(node, ConvNode | WindowNode):
         requants = [node.requant] if isinstance(node, ConvNode) else [*node.requants.values()]
+        requants = [*node.planes] if isinstance(node, PartialSumsNode) else requants
         vectors = node.out_units // node.config.out_units
         tables = [prm_entries(r, node.config, vectors)[: 1 if r.uniform else None] for r in requants]
     else:
@@ -158,7 +162,7 @@ def useful_macs(graph: g.Graph, op: g.Op) -> int:
     if isinstance(op, g.Recurrent):
         return 0
     macs = layer_macs(graph, op)
-    if not isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
+    if not isinstance(op, WEIGHTED):
         return macs
     return macs * nonzero(op.weight) // max(1, op.weight.size)
 
@@ -175,7 +179,7 @@ def layer_macs(graph: g.Graph, op: g.Op) -> int:
         sides = zip(image_shape(graph.tensors[op.output].shape)[1:3], op.weight.shape[1:3], op.spread, op.dilation,
                     op.padding[:2], strict=True)  # fmt: skip
         return math.prod(_meetings(*side) for side in sides) * op.weight.shape[0] * op.weight.shape[3]
-    if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
+    if isinstance(op, WEIGHTED):
         _, height, width, _ = image_shape(graph.tensors[op.output].shape)
         return height * width * int(np.prod(op.weight.shape))
     if isinstance(op, g.MatMul):

@@ -105,7 +105,10 @@ def fastest(
     streamed = streaming(planner, policies)
     if streamed is not None and streamed.cycles <= _ROWS_NEAR * max(streamed.busy.values()):
         return streamed
-    tiled = in_tiles(tiles(), config)
+    try:
+        tiled = in_tiles(tiles(), config)
+    except PlaceError:  # an operator has no form in tiles
+        tiled = None
     found: list[AnyEstimate] = [each for each in (streamed, tiled) if each is not None]
     near = tiled is not None and tiled.cycles <= _TILES_NEAR * max(tiled.busy.values())
     if streamed is None and not near:

@@ -91,8 +91,10 @@ class Emitter:
             )
         if not len(chunk.prm):
             return
-        if self._task_node < 0 and self._late is None:  # nothing works yet: rows first, which the array waits for
+        first = self._task_node < 0 and self._late is None  # nothing works yet
+        if first:
             self._writer.prepare_vectors()
+        if first and node.uses_gemm:  # rows come before them, which the array waits for
             self._late = action.prm, chunk.prm
         else:  # behind the weights: the array works before ALU does
             self._writer.load_prm(action.prm, chunk.prm)
@@ -198,6 +200,10 @@ class Emitter:
     def multiply(self, **fields: int) -> None:
         """Emit an ALU that multiplies accumulators with others of the same bank."""
         self._writer.multiply(**fields)
+
+    def scale(self, factor: int, **fields: int) -> None:
+        """Emit an ALU that multiplies accumulators with a number."""
+        self._writer.scale(factor, **fields)
 
     def add(self, **fields: int) -> None:
         """Emit an ALU that adds others of the same bank to accumulators."""

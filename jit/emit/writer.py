@@ -194,6 +194,10 @@ class InstructionWriter:
         """ALU that multiplies accumulators with others of the same bank."""
         self._vectors(Opcode.ALU, {**fields, "function": int(AluOp.MUL), "pace": 1})
 
+    def scale(self, factor: int, **fields: int) -> None:
+        """ALU that multiplies accumulators with a number."""
+        self._vectors(Opcode.ALU, {**fields, "function": int(AluOp.MUL), "use_imm": 1, "imm": factor})
+
     def add(self, **fields: int) -> None:
         """ALU that adds others of the same bank to accumulators."""
         self._vectors(Opcode.ALU, {**fields, "function": int(AluOp.ADD), "pace": 1})

@@ -58,7 +58,9 @@ ACTIONS = {
 }  # fmt: skip
 
 Counts = Counter[str]
-_GEMM, _REQUANTIZE, _RESCALE = (FORMAT_OF[op] for op in (Opcode.GEMM, Opcode.REQUANTIZE, Opcode.RESCALE))
+_GEMM, _ALU, _REQUANTIZE, _RESCALE = (
+    FORMAT_OF[op] for op in (Opcode.GEMM, Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE)
+)
 _NO_FLAGS = dict.fromkeys((field.name for field in _GEMM.fields), 0)
 
 
@@ -130,6 +132,9 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
         _count(_GEMM, _mode(window=1, pair=pair, twin=twin), gemm, emits // (1 + pair), config, counts)
     elif node[t.N_GEMM]:
         _count(_GEMM, _mode(), gemm, gemm, config, counts)
+        factor = SimpleNamespace(function=AluOp.MUL, use_imm=1)  # of the planes of sums
+        _count(_ALU, factor, terms, 0, config, counts)
+        terms = 0
     _count_passes(terms, results, config, counts)
     loads = pieces * max(1, node[t.N_GROUPS])
     instructions = parts * (tasks * node[t.N_INSTRUCTIONS] + rows) + 2 * loads

@@ -112,6 +112,9 @@ class Emit(Protocol):
     def multiply(self, **fields: int) -> None:
         """Emit an ALU that multiplies accumulators with others of the same bank."""
 
+    def scale(self, factor: int, **fields: int) -> None:
+        """Emit an ALU that multiplies accumulators with a number."""
+
     def add(self, **fields: int) -> None:
         """Emit an ALU that adds others of the same bank to accumulators."""
 

@@ -237,7 +237,14 @@ class ConvNode(Node):
             e, [e.buffer(name) for name in self.inputs], row=task.row, lo=task.lo, hi=task.hi, width=self.width,
             wgt=e.weight_base(task.chunk) - self.starts[start], acc=acc, pixel=pixel, source=task.source,
         )  # fmt: skip
-        for out in e.outputs(self.output) if task.finishes else ():
+        if task.finishes:
+            self.finish(task, e, acc, pixel)
+
+    def finish(self, task: Task, e: Emit, acc: int, pixel: int) -> None:
+        """Emit what a task makes of its sums, which begin at ``acc``, pixels ``pixel`` units apart."""
+        c = self.config
+        vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
+        for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
                 outer=vectors, inner=self.width,

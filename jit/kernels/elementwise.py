@@ -25,7 +25,8 @@ MULTIPLY_CYCLES = 2  #: of ALU for a vector: both operands lie in one bank of ac
 
 @dataclass(frozen=True)
 class Term:
-    """One RESCALE of a task: input ``index`` at rows ``row * stride_y + dy``, columns ``x * stride_x + dx``.
+    """One RESCALE of a task: input ``index`` at rows ``row * stride_y + dy``, columns ``x * stride_x + dx``, of each
+    pixel the units from ``unit`` on.
 
     ``moves``: whether it goes from row to row, and from column to column, with the output at all.
     """
@@ -36,6 +37,7 @@ class Term:
     dy: int = 0
     dx: int = 0
     moves: tuple[bool, bool] = (True, True)
+    unit: int = 0
 
 
 @dataclass(kw_only=True)
@@ -114,7 +116,7 @@ class ElementwiseNode(Node):
                 source, term.scale.table,
                 rounding=int(term.scale.rounding), combine=int(term.combine),
                 outer=1 if beside and not step_x else columns, inner=vectors,
-                src=source.offset(task.row * step_y + term.dy, task.lo * step_x + term.dx),
+                src=source.offset(task.row * step_y + term.dy, task.lo * step_x + term.dx, term.unit),
                 src_outer=step_x * source.units, src_inner=c.out_units,
                 dst=second if beside else acc, dst_outer=self.channel_units, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._scale_entry[term.scale],
@@ -124,11 +126,17 @@ class ElementwiseNode(Node):
                 outer=columns, inner=vectors, dst=acc, dst_outer=self.channel_units, dst_inner=c.out_units,
                 src=second, src_outer=self.channel_units * self.terms[-1].moves[1], src_inner=c.out_units,
             )  # fmt: skip
+        self.finish(task, e, acc, self.channel_units)
+
+    def finish(self, task: Task, e: Emit, acc: int, pixel: int) -> None:
+        """Emit the requantisation of a task's vectors, those of pixels ``pixel`` units apart from ``acc`` on."""
+        c = self.config
+        vectors, columns = self.channel_units // c.out_units, task.hi - task.lo
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
                 outer=columns, inner=vectors,
-                src=acc, src_outer=self.channel_units, src_inner=c.out_units,
+                src=acc, src_outer=pixel, src_inner=c.out_units,
                 dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.pixel,
                 dst_inner=c.out_units * out.step,
                 prm=e.prm_base(0) + len(self._scale_entry), prm_inner=0 if self._uniform else 1,

@@ -35,6 +35,7 @@ from tilewright.jit.lower.dense_weights import diagonal, expand_groups, side_by_
 from tilewright.jit.lower.matmul import lower_matmul
 from tilewright.jit.lower.patches import lower_patches, packs_patches
 from tilewright.jit.lower.state import image_shape
+from tilewright.jit.lower.sums import lower_partial_sums, lower_total
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.lower.token_rows import folded, folds
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
@@ -323,6 +324,8 @@ _RULES: dict[type[Op], Callable[[_Lowering, Any], None]] = {
     g.AvgPool2D: _Lowering.average_pool,
     g.MaxPool2D: _Lowering.max_pool,
     g.MatMul: lower_matmul,
+    g.PartialSums: lower_partial_sums,
+    g.Total: lower_total,
     **dict.fromkeys((g.Add, g.Multiply, g.Maximum, g.Minimum), _Lowering.pairwise),
     g.Requantize: _Lowering.requantize,
     g.Pad: _Lowering.pad,

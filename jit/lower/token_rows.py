@@ -28,7 +28,9 @@ def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:
 def _by_pixel(graph: Graph, op: Op) -> bool:
     if isinstance(op, g.Conv2D):
         return op.weight.shape[1:3] == (1, 1) and op.strides == op.spread == (1, 1) and not any(op.padding)
-    if isinstance(op, (g.Pairwise, g.Reshape, g.Concat)):
+    if isinstance(op, g.PartialSums):
+        return op.weight.shape[1:3] == op.strides == (1, 1) and not any(op.padding)
+    if isinstance(op, (g.Pairwise, g.Reshape, g.Concat, g.Total)):
         return len({shape[-3:-1] for shape in _shapes(graph, op)}) == 1
     return isinstance(op, (g.MatMul, g.Requantize))
 

@@ -98,6 +98,7 @@ class Costs:
         self.graph, self.config, self._times, self._progress = graph, config, times, progress
         self.jobs = jobs
         self.exchanges = False  #: whether cores exchange among themselves, so that the host moves only what must be
+        self.reduces = False  #: whether they may exchange sums too, of layers split over input channels
         self.places, self._file = places, file
         self._core: dict[int, int | None] = {}
         self._estimates: dict[int, int | None] = {} if like is None else like._estimates
@@ -139,7 +140,7 @@ class Costs:
         """The time of a part, wherever it is."""
         if not part.replicas:
             return sum(self.problem.cpu[k] or 0 for k in members(part.operators))
-        return self.core(part.operators) if part.axis is None else self.splits.time_of(part)
+        return self.core(part.operators) if part.way is None else self.splits.time_of(part)
 
     def cpu_time(self, part: Part) -> int:
         """What of a part's time is the CPU's: all of it, or packing and unpacking."""
@@ -242,32 +243,50 @@ class Costs:
         """Cycles that the host has to move for a part, whichever parts are around it, where cores exchange."""
         if not self.gives_units(part):
             return sum(self.moves(part))
+        made = self._made | self.passed(part)
         return sum(
             self.packed(graph, tensor) for graph, of in self.programs(part) for tensor, name in of.items()
-            if name not in self._made or not self.in_units(graph.tensors[tensor])
+            if name not in made or not self.in_units(graph.tensors[tensor])
         )  # fmt: skip
+
+    def passed(self, part: Part) -> set[str]:
+        """The tensors that one round of a part gives another."""
+        rounds = [] if part.way is None else self.splits.rounds(part)
+        return {name for each in rounds[:-1] for name in each.graph.outputs}
 
     def programs(self, part: Part) -> list[tuple[Graph, dict[str, str]]]:
         """The graphs of a part's programs; of each of their inputs the tensor of the network that it is of."""
-        whole = self.part(part.operators)
-        if part.axis is None:
-            return [] if whole is None else [(whole, {name: name for name in whole.inputs})]
-        pieces = self.splits.pieces(part)
-        return [(piece.graph, {name: piece.taken[name][0] for name in piece.graph.inputs}) for piece in pieces]
+        return [program for each in self.launched(part) for program in each]
+
+    def launched(self, part: Part) -> list[list[tuple[Graph, dict[str, str]]]]:
+        """Those of each round, which begin together."""
+        if part.way is None:
+            whole = self.part(part.operators)
+            return [] if whole is None else [[_whole(whole)]]
+        return [
+            [(piece.graph, {name: piece.taken[name][0] for name in piece.graph.inputs}) for piece in each.pieces]
+            or [_whole(each.graph)]
+            for each in self.splits.rounds(part)
+        ]
 
     def learn(self, part: Part, cycles: int) -> None:
         """What the programs of a part really take, in the place of an estimate."""
-        if part.axis is not None:
+        if part.way is not None:
             self.splits.learn(part, cycles)
         else:
             self._core[part.operators] = cycles
 
     def moves(self, part: Part) -> tuple[int, int]:
-        """Cycles of the host before and after the programs of a part on cores."""
-        if part.axis is not None:
-            return self.splits.moved(part)
+        """Cycles of the host before the programs of a part on cores, and after (and between) them."""
+        (before, after), *others = self.moves_of_rounds(part) or [(0, 0)]
+        return before, after + sum(map(sum, others))
+
+    def moves_of_rounds(self, part: Part) -> list[tuple[int, int]]:
+        """Cycles of the host before and after each round of a part's programs."""
+        if part.way is not None:
+            return self.splits.moves(part)
         graph = self.part(part.operators)
-        return (0, 0) if graph is None else self.moved(graph)
+        return [] if graph is None else [self.moved(graph)]
 
     def _packed(self, tensor: TensorSpec) -> int:
         shape, lanes = image_shape(tensor.shape), self.config.lanes
@@ -280,3 +299,8 @@ class Costs:
         step = UnpackStep(tensor.name, 0, shape, tensor.shape, lanes, -(-shape[3] // lanes), batch=self.config.batch)
         rows = np.zeros((1, step.size), np.uint8)
         return self.cycles(self._times.of(f"unpack {shape} {lanes}", lambda: lambda: step.apply(rows)))
+
+
+def _whole(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """A program that reads whole tensors."""
+    return graph, {name: name for name in graph.inputs}

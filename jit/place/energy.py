@@ -114,7 +114,7 @@ class Energies:
 
     def of_part(self, part: Part) -> int:
         """Of a part on one core, on several, or on the CPU."""
-        if part.axis is not None:
+        if part.way is not None:
             return self._on_cores(part, self._costs.part_time(part) or 0, sum(self._costs.moves(part)))
         if part.replicas:
             return self.core(part.operators) or 0

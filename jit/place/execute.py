@@ -43,8 +43,8 @@ def compile_placed(
             positions |= dict.fromkeys(op.covers, number)
             if part.replicas:
                 kept |= set(op.covers)
-            if part.axis is not None:
-                split[op.name] = Split(part.replicas, part.axis)
+            if part.way is not None:
+                split[op.name] = Split(part.replicas, part.way)
             if not part.replicas and costs.places[op.name] == "accelerator":
                 left |= dict.fromkeys(op.covers, f"placed on the CPU for {placed.objective}")
 
@@ -129,14 +129,14 @@ def simulate_latency(placed: Placed, solution: Solution, programs: list[Program]
         if not part.replicas:
             after((host, costs.part_time(part) or 0))
             continue
-        pieces = 1 if part.axis is None else len(costs.splits.pieces(part))
-        own, waiting = waiting[:pieces], waiting[pieces:]
-        if len(own) < pieces:
-            raise PlacementError(f"{pieces} pieces of a part became {len(own)} programs")
-        packed, unpacked = costs.moves(part)
-        after((host, packed))
-        after(*enumerate(own))
-        after((host, unpacked))
+        for together, (packed, unpacked) in zip(costs.launched(part), costs.moves_of_rounds(part), strict=True):
+            pieces = len(together)
+            own, waiting = waiting[:pieces], waiting[pieces:]
+            if len(own) < pieces:
+                raise PlacementError(f"{pieces} pieces of a part became {len(own)} programs")
+            after((host, packed))
+            after(*enumerate(own))
+            after((host, unpacked))
     if waiting:
         raise PlacementError(f"{len(waiting)} programs belong to no part")
     return max(ran.end for ran in simulate_cores(costs.config, runs))

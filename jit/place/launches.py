@@ -55,17 +55,18 @@ def _takes_units(costs: Costs, part: Part, given: set[str]) -> bool:
 def around(costs: Costs, parts: list[Part]) -> int:
     """Cycles of the host around parts that are one launch: of what enters them each piece is packed, of what leaves
     them the whole is unpacked."""
-    if len(parts) == 1:
+    if len(parts) == 1 and not (costs.passed(parts[0]) and costs.gives_units(parts[0])):
         return sum(costs.moves(parts[0]))
     whole = costs.part(sum(part.operators for part in parts))
     assert whole is not None
     given: set[str] = set()
     packed, programs = 0, 1
     for part in parts:
-        graphs = costs.programs(part)
-        programs = max(programs, len(graphs))
-        for graph, names in graphs:
-            packed += sum(costs.packed(graph, tensor) for tensor, name in names.items() if name not in given)
+        given |= costs.passed(part)
+        for together in costs.launched(part):
+            programs = max(programs, len(together))
+            for graph, names in together:
+                packed += sum(costs.packed(graph, tensor) for tensor, name in names.items() if name not in given)
         given |= costs.given(part)
     starts = costs.cycles(LAUNCH_NANOSECONDS * programs) if programs > 1 else 0
     return starts + packed + costs.moved(whole)[1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -126,13 +127,20 @@ def pipeline(costs: Costs) -> Solution | None:
         return None
 
 
+@contextmanager
+def exchanges(costs: Costs, reduces: bool) -> Iterator[None]:
+    """Costs as they are where cores exchange among themselves, and (``reduces``) may add up each other's sums."""
+    costs.exchanges, costs.reduces = True, reduces
+    try:
+        yield
+    finally:
+        costs.exchanges = costs.reduces = False
+
+
 def exchanging(costs: Costs) -> Solution:
     """The best placement for latency whose parts exchange through memory that cores share, which the compiler links."""
-    costs.exchanges = True
-    try:
+    with exchanges(costs, reduces=True):
         found = best_latency(costs.problem)
-    finally:
-        costs.exchanges = False
     cycles = sum((costs.part_time(part) or 0) - sum(costs.moves(part) if part.replicas else ()) for part in found.parts)
     return replace(found, cost=cycles + sum(around(costs, parts) for parts in launches(costs, found)))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.errors import TilewrightError
-from tilewright.jit.split.pieces import Axis
+from tilewright.jit.split.steps import Way
 
 UNBOUNDED = 1 << 60  #: above every time, in cycles
 
@@ -19,12 +19,13 @@ class PlacementError(TilewrightError):
 class Part(NamedTuple):
     """Operators that run together, as a bit mask: on ``replicas`` cores, which take turns, or on the CPU (0).
 
-    With an ``axis`` the cores work at the same time on one inference, each on some of its rows or channels.
+    With a ``way`` the cores work at the same time on one inference, each on some of its rows or channels, or on some of
+    the channels that a convolution reads.
     """
 
     operators: int
     replicas: int
-    axis: Axis | None = None
+    way: Way | None = None
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from tilewright.jit.energy.actions import count_program
 from tilewright.jit.network import CompiledModel
 from tilewright.jit.place.exchange import exchanged, launch_cycles
 from tilewright.jit.place.execute import compile_placed, simulate_placed
-from tilewright.jit.place.placed import Placed, cost_of, solved
+from tilewright.jit.place.placed import Placed, cost_of, exchanges, solved
 from tilewright.jit.place.problem import Part, Solution
 from tilewright.jit.source import Source
 from tilewright.progress import Progress, silent
@@ -78,23 +79,22 @@ def _exchanging(
     source: Source, placed: Placed, fast_host: bool, progress: Progress, remembered: dict[Hashable, Any]
 ) -> dict[Solution, CompiledModel]:
     """The best placements if the host moved nothing between parts, as simulated programs make them."""
-    costs, found, forbidden = placed.costs, dict[Solution, CompiledModel](), set[Part]()
-    costs.exchanges = True
-    try:
-        for number in range(EXCHANGES):
-            progress("timing exchanges", number, EXCHANGES)
-            solution = solved(costs, placed.objective, forbidden)
-            if any(solution.parts == known.parts for known in found):
-                break
-            made = compile_placed(
-                source, placed, solution, fast_host=fast_host, progress=progress, remembered=remembered
-            )  # fmt: skip
-            if _learn(placed, solution, made):
-                found[solution] = made
-            else:
-                forbidden |= {p for p in solution.parts if p.replicas} - {p for k in found for p in k.parts}
-    finally:
-        costs.exchanges = False
+    found = dict[Solution, CompiledModel]()
+    for reduces in (False, True):  # with sums to add up it is never slower than without
+        forbidden = set[Part]()
+        with exchanges(placed.costs, reduces):
+            for number in range(EXCHANGES):
+                progress("timing exchanges", number, EXCHANGES)
+                solution = solved(placed.costs, placed.objective, forbidden)
+                if any(solution.parts == known.parts for known in found):
+                    break
+                made = compile_placed(
+                    source, placed, solution, fast_host=fast_host, progress=progress, remembered=remembered
+                )  # fmt: skip
+                if _learn(placed, solution, made):
+                    found[solution] = made
+                else:
+                    forbidden |= {p for p in solution.parts if p.replicas} - {p for k in found for p in k.parts}
     return found
 
 
@@ -116,20 +116,24 @@ def _interval(placed: Placed, solution: Solution, made: CompiledModel) -> float:
 
 
 def _learn(placed: Placed, solution: Solution, made: CompiledModel) -> bool:
-    """Put what programs take in the place of estimates of parts; False if the parts are not one launch each."""
+    """Put what programs take in the place of estimates of parts; False if they are not as many launches as
+    planned."""
     programs, config = made.compiled.programs, placed.costs.config
     launches = [[programs[p] for p in step.programs] for step in made.compiled.steps if isinstance(step, LaunchStep)]
     parts = [part for part in solution.parts if part.replicas]
-    if len(launches) != len(parts):
+    rounds = [len(placed.costs.launched(part)) for part in parts]
+    if len(launches) != sum(rounds):
         return False
-    for part, together in zip(parts, launches):
+    waiting = iter(launches)
+    for part, count in zip(parts, rounds):
+        own = list(islice(waiting, count))
         if placed.objective == "throughput":
-            (program,) = together
+            ((program,),) = own
             placed.costs.learn(part, round(steady_interval(config, program) * config.cores))
             continue
-        cycles = launch_cycles(config, together)
+        cycles = sum(launch_cycles(config, together) for together in own)
         placed.costs.learn(part, cycles)
         if placed.costs.energies is not None:
-            counts = sum((count_program(program, 0) for program in together), Counter[str]())
+            counts = sum((count_program(program, 0) for together in own for program in together), Counter[str]())
             placed.costs.energies.learn(part, counts + Counter(cycle=cycles))
     return True

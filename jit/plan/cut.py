@@ -81,6 +81,7 @@ def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     vectors = units // c[t.C_OUT_UNITS]
     most, each = layer[t.L_MOST], -(-layer[t.L_BLOCKS] // vectors)
     across, down = layer[t.L_PARTS], layer[t.L_COUNTS]  # phases of columns and of rows
+    planes = 1 + layer[t.L_TERMS]  # of each sum
     room = c[t.C_ACC_BANK] // (width * c[t.C_OUT_UNITS])
     if room < 1:
         return NO_ACC_ROW, width * c[t.C_OUT_UNITS], c[t.C_ACC_BANK]
@@ -88,17 +89,18 @@ def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
         return NO_WEIGHTS, most, c[t.C_WGT]
     limit = STREAM_ENTRIES if height == 1 else c[t.C_WGT] // 4
     node[t.N_VECTORS], node[t.N_ROOM] = vectors, room
-    node[t.N_PIECES] = pieces_of(vectors, max(1, min(limit // most, c[t.C_PRM] // (4 * down), vectors)))
-    if down > c[t.C_PRM]:
-        return NO_PRM, down, c[t.C_PRM]
+    node[t.N_PIECES] = pieces_of(vectors, max(1, min(limit // most, c[t.C_PRM] // (4 * down * planes), vectors)))
+    if down * planes > c[t.C_PRM]:
+        return NO_PRM, down * planes, c[t.C_PRM]
     rows = -(-height * layer[t.L_STRIDE_Y] // down) + layer[t.L_KH] - 1
     framed = width + (2 if layer[t.L_KW] > 1 else 0)  # the next layer is likely to want padding too
-    whole = rows * (layer[t.L_IN_WIDTH] + layer[t.L_FRAME]) * in_units + height * framed * units
+    whole = rows * (layer[t.L_IN_WIDTH] + layer[t.L_FRAME]) * in_units + height * framed * units * planes
     read = -(-layer[t.L_IN_WIDTH] * in_units * layer[t.L_STRIDE_Y] // down)
-    _group_rows(node, each, read + width * units, whole, c)
-    node[t.N_WGT_EACH], node[t.N_PRM_EACH] = each, down
-    node[t.N_UOPS], node[t.N_INSTRUCTIONS] = across * most * c[t.C_UOP_BYTES], 2 * across - 1
-    node[t.N_GEMM_EACH], node[t.N_OUT_EACH] = -(-width * each // down), width
+    _group_rows(node, each, read + width * units * planes, whole, c)
+    node[t.N_WGT_EACH], node[t.N_PRM_EACH] = each, down * planes
+    node[t.N_UOPS], node[t.N_INSTRUCTIONS] = across * most * c[t.C_UOP_BYTES], 2 * (across + planes - 1) - 1
+    node[t.N_GEMM_EACH], node[t.N_OUT_EACH] = -(-width * each // down), width * planes
+    node[t.N_TERMS_EACH] = width * (planes - 1)
     return FITS, 0, 0
 
 

@@ -266,11 +266,14 @@ def _piece(op: Op, k: int, cuts: dict[str, list[tuple[int, int]]], parts: dict[s
 
 
 def of_channels(op: Op, channels: slice) -> Op:
-    """A dense convolution or one of ``PER_CHANNEL`` that makes only some of its channels; its names as they were."""
+    """A dense convolution, a total or one of ``PER_CHANNEL`` that makes only some of its channels; its names as they
+    were."""
     if isinstance(op, g.Conv2D):
         return replace(op, weight=op.weight[channels], requant=op.requant.of(channels))
     if isinstance(op, g.DepthwiseConv2D):
         return replace(op, weight=op.weight[:, :, channels], requant=op.requant.of(channels))
+    if isinstance(op, g.Total):
+        return replace(op, first=op.first + channels.start, requant=op.requant.of(channels))
     if isinstance(op, g.AvgPool2D):
         return replace(op, requants={n: r.of(channels) for n, r in op.requants.items()})
     if isinstance(op, (g.Pairwise, g.Requantize, g.Resample)):

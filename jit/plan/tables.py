@@ -22,7 +22,8 @@ CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
 # a layer (a lowered node): its extents, the tensor it writes, and its edges in the table of edges. Blocks of weights
 # that are computed, zeros left out: the most of a vector, and of all; in window mode the distance of kernel rows, and
 # units times parts, and as its frame whether the rows that it reads may lie in twos. A transposed convolution has its
-# phases of columns as parts, which share its width and are units of it, and those of rows as counts
+# phases of columns as parts, which share its width and are units of it, and those of rows as counts. Sums that leave
+# acc in several planes have those beside the first as terms
 (L_KIND, L_HEIGHT, L_WIDTH, L_UNITS, L_KH, L_KW, L_IN_UNITS, L_IN_WIDTH, L_FRAME, L_STRIDE_Y, L_STRIDE_X, L_PARTS,
  L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_MOST, L_BLOCKS, L_OUTPUT, L_EDGE, L_EDGES) = range(22)  # fmt: skip
 # an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on, of which

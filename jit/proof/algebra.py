@@ -5,8 +5,8 @@ A field element is a float64 that holds an integer of magnitude below 2^53; *red
 algebra is ordinary floating point with a reduction now and then. Known constants stand for themselves.
 
 A linear form with integer coefficients is zero for random elements with probability 1/P, unless its coefficients
-are all multiples of P: none is, for they are sums of few products of 8-bit numbers. Forms that are equal over the
-integers are equal in int32 arithmetic, which wraps, too.
+are all multiples of P: none is, for they are sums of few products of 8-bit numbers, or those times one power of two.
+Forms that are equal over the integers are equal in int32 arithmetic, which wraps, too.
 
 A function is known by its *key*, 64 bits that are hashed from its parameters and the seed. What two functions have
 in common shows only where they are brought to one form here:

@@ -106,21 +106,24 @@ def _matmul(op: g.MatMul, seed: int, a: Elements, b: Elements) -> Elements:
     return of_heads(_requantize(np.stack(heads), LINEAR, op.requant, seed), op.merged)
 
 
+def _convolved(view: Elements, weight: NDArray[np.int8]) -> Elements:
+    """Sums over windows (OH, OW, IC, KH, KW) with weights (OC, KH, KW, IC), (OH, OW, OC), not reduced."""
+    oh, ow = view.shape[:2]
+    kernel = weight.transpose(1, 2, 3, 0).reshape(-1, len(weight)).astype(np.float64)
+    acc = np.empty((oh, ow, len(weight)))
+    rows = max(1, _BLOCK // (ow * len(kernel)))
+    for y in range(0, oh, rows):
+        part = view[y : y + rows].transpose(0, 1, 3, 4, 2)
+        acc[y : y + rows] = _products(part.reshape(-1, len(kernel)), kernel).reshape(len(part), ow, -1)
+    return acc
+
+
 def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
     channels_out, kh, kw, per_group = op.weight.shape
     view = windows(read_by(op, x), (kh, kw), op.strides, op.dilation)[0]
-    oh, ow = view.shape[:2]
-    out_per_group, depth = channels_out // op.groups, kh * kw * per_group
-    acc = np.empty((oh, ow, channels_out))
-    rows = max(1, _BLOCK // (ow * depth))
-    for group in range(op.groups):
-        inputs = slice(group * per_group, (group + 1) * per_group)
-        outputs = slice(group * out_per_group, (group + 1) * out_per_group)
-        kernel = op.weight[outputs].transpose(1, 2, 3, 0).reshape(depth, out_per_group).astype(np.float64)
-        for y in range(0, oh, rows):
-            part = view[y : y + rows, :, inputs].transpose(0, 1, 3, 4, 2)
-            count = part.shape[0]
-            acc[y : y + rows, :, outputs] = _products(part.reshape(count * ow, depth), kernel).reshape(count, ow, -1)
+    weights = enumerate(np.split(op.weight, op.groups))
+    by_group = [_convolved(view[:, :, k * per_group : (k + 1) * per_group], part) for k, part in weights]
+    acc = np.concatenate(by_group, axis=2)
     if op.spread == (1, 1):
         return _sum(acc[None], op.weight.reshape(channels_out, -1), op.requant, seed)
     result = np.empty((1, *acc.shape))
@@ -139,6 +142,28 @@ def _conv2d(op: g.Conv2D, seed: int, x: Elements) -> Elements:
         requant = replace(op.requant, bias=wrap_int32(op.requant.bias + between).astype(np.int32))
         result[0][places] = _sum(acc[places] - between, used.reshape(channels_out, used[0].size), requant, seed)
     return result
+
+
+def _partial_sums(op: g.PartialSums, seed: int, x: Elements) -> Elements:
+    channels_out, kh, kw, channels = op.weight.shape
+    share = pad(x[..., op.first : op.first + channels], op.padding, op.pad_value)
+    acc = _convolved(windows(share, (kh, kw), op.strides, op.dilation)[0], op.weight)[None]
+    reduce_elements(acc.reshape(-1))
+    planes = [_sum(acc, op.weight.reshape(channels_out, -1), op.requants[0], seed)]
+    for factor, requant in zip(op.factors[1:], op.requants[1:], strict=True):
+        moved = _times(np.array([float(factor)]), acc.ravel()).reshape(acc.shape)
+        planes.append(_requantize(moved, LINEAR, requant, seed))
+    return np.concatenate(planes, axis=-1)
+
+
+def _total(op: g.Total, seed: int, *inputs: Elements) -> Elements:
+    channels = len(op.requant.bias)
+    scaled = [
+        _scale(x[..., k * op.pitch + op.first :][..., :channels], scale, seed)
+        for x in inputs for k, scale in enumerate(op.scales)
+    ]  # fmt: skip
+    kind = scaled[0][1] if len(scaled) == 1 else LINEAR
+    return _requantize(np.sum([values for values, _ in scaled], axis=0), kind, op.requant, seed)
 
 
 def _tap_sums(x: Elements, kernel: tuple[int, int], strides: Any, dilation: Any, weight: Any) -> Elements:
@@ -236,7 +261,7 @@ def _resample(op: g.Resample, seed: int, x: Elements) -> Elements:
 
 
 def _times(weights: NDArray[np.float64], values: Elements) -> Elements:
-    """The products of weights below 2^21 and elements, (weights, values), reduced."""
+    """The products of weights up to 2^24 and elements, (weights, values), reduced."""
     high = np.floor(values / 65536.0)
     product = weights[:, None] * high
     reduce_elements(product.reshape(-1))
@@ -280,6 +305,8 @@ def _concat(op: g.Concat, seed: int, *inputs: Elements) -> Elements:
 
 _RULES: dict[type[g.Op], Callable[..., Elements | tuple[Elements, ...]]] = {
     g.Conv2D: _conv2d,
+    g.PartialSums: _partial_sums,
+    g.Total: _total,
     g.DepthwiseConv2D: _depthwise,
     g.Add: _add,
     g.Multiply: _multiply,

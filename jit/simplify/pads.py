@@ -40,7 +40,7 @@ def without_pads(graph: g.Graph) -> tuple[g.Graph, Mapping[str, list[str]]]:
 def _padded(reader: g.Op, pad: g.Op) -> g.Op | None:
     """The reader of a pad, reading what that reads; None if it cannot."""
     assert isinstance(pad, g.Pad)
-    if not isinstance(reader, (g.Conv2D, g.DepthwiseConv2D, g.MaxPool2D, g.Pad)):
+    if not isinstance(reader, (g.Conv2D, g.PartialSums, g.DepthwiseConv2D, g.MaxPool2D, g.Pad)):
         return None
     if isinstance(reader, g.Conv2D) and reader.transposed:
         return None
@@ -59,9 +59,9 @@ def _padded(reader: g.Op, pad: g.Op) -> g.Op | None:
     return replace(reader, inputs=pad.inputs, padding=padding, pad_value=pad.pad_value)
 
 
-def _reach(op: g.Conv2D | g.DepthwiseConv2D | g.MaxPool2D) -> tuple[int, int]:
+def _reach(op: g.Conv2D | g.PartialSums | g.DepthwiseConv2D | g.MaxPool2D) -> tuple[int, int]:
     """Rows and columns that a window spans."""
     if isinstance(op, g.MaxPool2D):
         return op.kernel
-    height, width = op.weight.shape[1:3] if isinstance(op, g.Conv2D) else op.weight.shape[:2]
+    height, width = op.weight.shape[1:3] if isinstance(op, (g.Conv2D, g.PartialSums)) else op.weight.shape[:2]
     return (height - 1) * op.dilation[0] + 1, (width - 1) * op.dilation[1] + 1

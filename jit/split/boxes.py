@@ -73,10 +73,12 @@ def restricted(op: Op, box: Box, output: TensorSpec, inputs: list[TensorSpec]) -
     if box[:2] != whole[:2]:
         op, rows = _of_rows(op, (box.top, box.bottom), whole.bottom, [b.bottom for b in everything])
     channels = [(b.first, b.last) for b in everything]
+    if isinstance(op, g.PartialSums):
+        channels, op = [(op.first, op.first + op.weight.shape[3])], replace(op, first=0)
     if box[2:] != whole[2:]:
         if isinstance(op, PER_CHANNEL):
             channels = [(box.first, box.last)] * len(inputs)
-        elif not isinstance(op, g.Conv2D) or op.groups > 1:
+        elif not isinstance(op, (g.Conv2D, g.Total)) or (isinstance(op, g.Conv2D) and op.groups > 1):
             raise Uncut(f"{op.name} ({op.kind}): makes its channels together")
         op = of_channels(op, slice(box.first, box.last))
     return op, [Box(*of_rows, *some) for of_rows, some in zip(rows, channels)]
@@ -84,7 +86,7 @@ def restricted(op: Op, box: Box, output: TensorSpec, inputs: list[TensorSpec]) -
 
 def _of_rows(op: Op, rows: Rows, out: int, heights: list[int]) -> tuple[Op, list[Rows]]:
     """For rows of a result of ``out`` rows from inputs of so many."""
-    if isinstance(op, (g.Conv2D, g.DepthwiseConv2D)):
+    if isinstance(op, (g.Conv2D, g.PartialSums, g.DepthwiseConv2D)):
         kernel = op.weight.shape[0 if isinstance(op, g.DepthwiseConv2D) else 1]
         extent = (kernel - 1) * op.dilation[0] + 1
         spread = op.spread[0] if isinstance(op, g.Conv2D) else 1
@@ -98,7 +100,7 @@ def _of_rows(op: Op, rows: Rows, out: int, heights: list[int]) -> tuple[Op, list
         return replace(op, padding=padding), [taken]
     if isinstance(op, g.Pairwise):  # a single row goes with all of the others
         return op, [rows if height == out else (0, 1) for height in heights]
-    if isinstance(op, (g.Requantize, g.Concat)):
+    if isinstance(op, (g.Requantize, g.Concat, g.Total)):
         return op, [rows] * len(heights)
     if isinstance(op, g.Slice):
         first, last = (op.begin[0] + row * op.strides[0] for row in (rows[0], rows[1] - 1))

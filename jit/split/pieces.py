@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -36,8 +36,13 @@ def cut(graph: Graph, count: int, axis: Axis, lanes: int, known: Known | None = 
     same network, which then share what is worked out from their weights. Raises :class:`Uncut` where there are no two
     pieces.
     """
+    return pieces_of(graph, wanted_of(graph, count, axis, lanes), known)
+
+
+def pieces_of(graph: Graph, wanted: Sequence[Mapping[str, Box]], known: Known | None = None) -> list[Piece]:
+    """The pieces that make these boxes of outputs. Raises :class:`Uncut`."""
     known = {} if known is None else known
-    return [_piece(graph, wanted, known) for wanted in wanted_of(graph, count, axis, lanes)]
+    return [_piece(graph, boxes, known) for boxes in wanted]
 
 
 def wanted_of(graph: Graph, count: int, axis: Axis, lanes: int) -> list[dict[str, Box]]:
@@ -100,7 +105,7 @@ def _piece(graph: Graph, wanted: Mapping[str, Box], known: Known) -> Piece:
     for op in graph.ops:
         if op.name in asked:
             build.append(*asked[op.name])
-    given = {build.name(tensor, need[tensor]): (tensor, need[tensor]) for tensor in graph.outputs}
+    given = {build.name(tensor, need[tensor]): (tensor, need[tensor]) for tensor in wanted}
     read = {build.name(key[0], box): (key[0], box) for key, box in taken.items()}
     return Piece(Graph(graph.name, list(read), list(given), build.tensors, build.ops), read, given)
 

@@ -1,34 +1,59 @@
-"""The steps that cut tensors for the pieces of a stretch, and join what the pieces give."""
+"""How cores share a stretch, in one round or two, and the steps that cut tensors for pieces and join what they give."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
+from tilewright.config import Config
 from tilewright.jit.graph import Graph
 from tilewright.jit.split.boxes import Uncut
-from tilewright.jit.split.pieces import Axis, Known, Piece, cut
+from tilewright.jit.split.pieces import AXES, Axis, Known, Piece, cut, pieces_of
+from tilewright.jit.split.reduction import in_two, share_boxes
 from tilewright.runtime.steps import CutStep, JoinStep
+
+Way = Axis | Literal["inputs"]  #: rows or channels of results, or input channels of a convolution, with a reduction
+WAYS: tuple[Way, ...] = (*AXES, "inputs")
+
+
+class Round(NamedTuple):
+    """What cores compute at the same time: a graph in pieces, as a whole on one of them where there are none."""
+
+    graph: Graph
+    pieces: list[Piece]
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """What is compiled, a program each."""
+        return [piece.graph for piece in self.pieces] or [self.graph]
 
 
 @dataclass(frozen=True)
 class Split:
-    """A stretch in up to ``count`` pieces along an axis."""
+    """A stretch on up to ``count`` cores."""
 
     count: int
-    axis: Axis
+    way: Way
 
-    def pieces(self, graph: Graph, lanes: int, known: Known | None = None) -> list[Piece]:
-        """The pieces; none where there are no two. ``known`` as of :func:`cut`."""
+    def rounds(self, graph: Graph, config: Config, known: Known | None = None) -> list[Round]:
+        """One round, or two with sums between them; one without pieces where there are no two. ``known`` as of
+        :func:`cut`."""
+        if self.way != "inputs":
+            return [Round(graph, self._cut(graph, self.way, config, known))]
         try:
-            return cut(graph, self.count, self.axis, lanes, known)
+            sums, total = in_two(graph, self.count, config)
+            first = Round(sums, pieces_of(sums, share_boxes(sums), known))
+        except Uncut:
+            return [Round(graph, [])]
+        ways = [self._cut(total, axis, config, known) for axis in AXES]
+        return [first, Round(total, max(ways, key=len))]
+
+    def _cut(self, graph: Graph, axis: Axis, config: Config, known: Known | None) -> list[Piece]:
+        try:
+            return cut(graph, self.count, axis, config.lanes, known)
         except Uncut:
             return []
-
-
-def graphs_of(whole: Graph, pieces: Sequence[Piece]) -> list[Graph]:
-    """What is compiled: the graphs of the pieces, the whole where there are none."""
-    return [piece.graph for piece in pieces] or [whole]
 
 
 def cut_steps(whole: Graph, pieces: Sequence[Piece]) -> list[CutStep]:

@@ -10,7 +10,9 @@ from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.kernels.resample import ResampleNode
+from tilewright.jit.kernels.total import TotalNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.tiled.blocks import DenseBlocks, DiagonalBlocks
 from tilewright.jit.tiled.geometry import Window
@@ -28,6 +30,8 @@ def tiled_layers(node: Node, config: Config) -> list[TiledLayer]:
 
 def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
     """By sums of whole blocks, or by ALU passes."""
+    if isinstance(node, PartialSumsNode | TotalNode):
+        raise PlaceError(f"{node.name}: planes of sums have no tiled form")
     if isinstance(node, ConvNode):
         window = Window(
             (node.weight.shape[1], node.weight.shape[2]), node.strides, node.dilation, node.pad[0], node.pad[1],

@@ -21,7 +21,7 @@ from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program
 from tilewright.isa.registers import SHARED_BASE, offsets
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.split.steps import Split
+from tilewright.jit.split.steps import Split, Way
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
@@ -86,18 +86,24 @@ def spilling() -> Program:
     return program
 
 
-def exchanging() -> tuple[Artifact, NDArray[np.int8]]:
-    """A network of one launch in which two programs exchange, and three inputs."""
-    halves = Split(2, "rows")
-    artifact = link(parted(residual(12), TWO, [1, 3], [halves, halves, None]))
+def exchanging(way: Way = "rows") -> tuple[Artifact, NDArray[np.int8]]:
+    """A network of one launch in which two programs exchange, and three inputs: a residual block by rows, or a layer by
+    input channels, whose sums of 32 bits the cores exchange."""
+    graph, half = residual(12), Split(2, way)
+    if way != "inputs":
+        artifact = link(parted(graph, TWO, [1, 3], [half, half, None]))
+    else:
+        b = GraphBuilder(0, (12, 6, 16), "reduced")
+        artifact = link(parted(b.graph(b.requantize(b.conv(b.conv("x", 16), 8))), TWO, [1], [half, half]))
     (launch,) = (step for step in artifact.steps if isinstance(step, LaunchStep))
     assert len(launch.programs) == 2
     return artifact, np.random.default_rng(0).integers(-128, 128, (3, 12, 6, 16)).astype(np.int8)
 
 
-def test_programs_that_exchange_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice) -> None:
+@pytest.mark.parametrize("way", ["rows", "inputs"])
+def test_programs_that_exchange_are_those_of_the_simulator(rtl: RtlDevice, board: PynqDevice, way: Way) -> None:
     """One launch, in which the cores wait for each other; each inference is a launch for both."""
-    artifact, x = exchanging()
+    artifact, x = exchanging(way)
     wanted, simulated = Executable(artifact, open_device("sim", TWO)).run(x)
     for device in (rtl, board):
         for _ in range(2):
@@ -258,3 +264,30 @@ def test_a_fault_beside_another_program_is_named_and_leaves_the_device_usable(
         for allocation in allocations:
             device.release(allocation)
         assert run_network(device, 2)[0].tolist() == run_network(open_device("sim", TWO), 2)[0].tolist()
+
+
+def test_each_round_of_a_layer_split_over_its_input_channels_takes_the_simulators_cycles(toolchain: None) -> None:
+    """Each program alone, that makes sums or adds them up: bytes, cycles and the cycle of every event."""
+    b = GraphBuilder(0, (5, 6, 16), "reduced")
+    graph = b.graph(b.conv("x", 8))
+    rounds = Split(2, "inputs").rounds(graph, TWO)
+    rng = np.random.default_rng(0)
+    for part in (part for each in rounds for part in each.graphs):
+        (program,) = compile_graph(part, TINY).programs
+        data = {n: rng.integers(0, 256, s.size, np.uint8) for n, s in enumerate(program.segments) if s.kind == "input"}
+        (output,) = (n for n, s in enumerate(program.segments) if s.kind == "output")
+        found = []
+        for name in ("rtl", "sim"):
+            device = open_device(name, TINY)
+            allocation = device.allocate(program, 1)
+            for number, values in data.items():
+                device.write(allocation, number, 0, 0, values)
+            device.launch(allocation, 1)
+            device.wait(allocation)
+            counters = device.counters(allocation)
+            assert counters.events is not None
+            events = [getattr(counters.events, e).tolist() for e in ("dispatch", "issue", "retire")]
+            result = device.read(allocation, output, 0, 0, program.segments[output].size)
+            found.append((result.tolist(), counters.cycles, events))
+            device.close()
+        assert found[0] == found[1]

@@ -8,6 +8,7 @@ from tilewright.jit.place.energy import Power
 from tilewright.jit.place.launches import launches
 from tilewright.jit.place.placed import Placed
 from tilewright.jit.place.problem import Part, Solution, members
+from tilewright.jit.split.steps import Way
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,11 +124,17 @@ def _part(part: Part, found: Solution, placed: Placed) -> str:
     return f"{_place(part)}: {span}, {cost}"
 
 
+#: what of a part each of several cores computes
+_WAYS: dict[Way, str] = {
+    "rows": "rows", "channels": "channels", "inputs": "input channels, whose sums they exchange and add up"
+}  # fmt: skip
+
+
 def _place(part: Part) -> str:
     if not part.replicas:
         return "CPU"
-    if part.axis is not None:
-        return f"{part.replicas} cores by {part.axis}"
+    if part.way is not None:
+        return f"{part.replicas} cores by {_WAYS[part.way]}"
     return "core" if part.replicas == 1 else f"{part.replicas} cores"
 
 

@@ -40,12 +40,12 @@ class Drawn:
         self.actions: dict[Part, Counter[str]] = {}
 
     def part_time(self, part: Part) -> int | None:
-        return self._costs.shared(part.operators)[part] if part.axis else self._costs.on_core(part.operators)
+        return self._costs.shared(part.operators)[part] if part.way else self._costs.on_core(part.operators)
 
     def moves(self, part: Part) -> tuple[int, int]:
         """Of those that cores share, all but a third of the time."""
         time = self.part_time(part) or 0
-        return (time - time // 3, 0) if part.axis else (self._costs.moved(part.operators), 0)
+        return (time - time // 3, 0) if part.way else (self._costs.moved(part.operators), 0)
 
 
 def by_hand(drawn: Drawn, costs: Costs, power: Power, parts: list[Part], cpu: list[int]) -> float:
@@ -157,9 +157,9 @@ def test_cores_share_a_part_where_waiting_takes_most(tmp_path: Path) -> None:
     source = open_source(convolutions(tmp_path / "layers.tflite", ((16, 1), (16, 1), (32, 1))))
     power, config = Power(50.0, 50.0), CONFIG.replace(cores=2)
     found = place_source(source, config, "energy", Slow(), power=power)
-    assert any(part.axis for part in found.best.parts)
+    assert any(part.way for part in found.best.parts)
     settled, made = settle(source, found)
-    assert any(part.axis for part in settled.best.parts)
+    assert any(part.way for part in settled.best.parts)
     assert settled.best.cost < 0.9 * settled.greedy.cost
     energies, each = settled.costs.energies, action_energies(config, power.table)
     assert energies is not None

@@ -102,7 +102,7 @@ def test_parts_that_cores_share_are_those_of_exhaustive_search(seed: int) -> Non
     expected, problem = exhaustive_shared(costs), costs.problem(shared=True)
     best = best_latency(problem)
     parts = [
-        costs.shared(p.operators)[p] if p.axis else costs.on_core(p.operators) or 0
+        costs.shared(p.operators)[p] if p.way else costs.on_core(p.operators) or 0
         for p in best.parts if p.replicas
     ]  # fmt: skip
     cpu = sum(problem.cpu[v] or 0 for p in best.parts if not p.replicas for v in members(p.operators))

@@ -62,7 +62,7 @@ def test_what_is_settled_on_is_as_simulated(model: Path) -> None:
     alone, planned = (place_source(source, config, "latency", Slow()) for config in (ONE, FOUR))
     assert planned.greedy.cost == alone.greedy.cost
     assert planned.best.cost < alone.best.cost / 2
-    assert any(part.axis == "rows" for part in planned.best.parts)
+    assert any(part.way == "rows" for part in planned.best.parts)
     settled, made = settle(source, planned)
     simulated = simulate_latency(settled, settled.best, made.compiled.programs)
     assert settled.best.cost == simulated
@@ -120,9 +120,9 @@ def test_random_networks_take_what_was_planned(seed: int, tmp_path: Path) -> Non
 def test_pieces_of_a_layer_are_the_same_in_every_part(model: Path) -> None:
     """So what is worked out from their weights is found again."""
     costs = place_source(open_source(model), FOUR, "latency", Slow()).costs
-    last, more = (costs.splits.pieces(Part(mask, 4, "channels")) for mask in (0b100, 0b110))
-    weights = [[id(op.weight) for piece in pieces for op in piece.graph.ops[-1:] if isinstance(op, g.Conv2D)]
-               for pieces in (last, more)]  # fmt: skip
+    last, more = (costs.splits.rounds(Part(mask, 4, "channels"))[0].graphs for mask in (0b100, 0b110))
+    weights = [[id(op.weight) for graph in graphs for op in graph.ops[-1:] if isinstance(op, g.Conv2D)]
+               for graphs in (last, more)]  # fmt: skip
     assert weights[0] == weights[1]
     assert len(set(weights[0])) == 4
 

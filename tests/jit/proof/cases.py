@@ -14,6 +14,7 @@ from tilewright.jit.graph import Graph
 from tilewright.jit.proof import Proof, prove
 from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.simplify import simplified
+from tilewright.jit.split.reduction import split_sums
 from tilewright.jit.substitute import Substitution
 from tilewright.runtime.steps import PackStep, UnpackStep
 
@@ -94,6 +95,25 @@ def paired(config: Config) -> Graph:
     return b.graph(b.conv(y, 9, (1, 1), padding=NO_PADDING))
 
 
+def reduced(config: Config) -> Graph:
+    """Sums that leave acc in planes, in two and in three, and what adds them up."""
+    b = GraphBuilder(8, (5, 6, 8))
+    whole = b.conv(b.concat("x", b.requantize("x")), 12)
+    (*ops, op) = b.ops
+    assert isinstance(op, g.Conv2D)
+    op.weight[..., 8:] //= 32
+    sums, total = split_sums(op, [0, 8, 16], 16)
+    few, few_total = split_sums(replace(op, name="few", weight=op.weight[..., 8:]), [0, 8], 16)
+    shape = (*b.shape(whole)[:-1], 16)
+    for each, planes in ((sums[0], len(total.scales)), (few[0], len(few_total.scales))):
+        b.tensors[each.output] = g.TensorSpec(each.output, (*shape[:-1], 16 * planes))
+    b.ops = [ops[0], replace(sums[0], inputs=["x"]), replace(few[0], inputs=[ops[0].output])]
+    both = replace(total, inputs=[sums[0].output] * 2)
+    b.ops += [both, replace(few_total, output="few")]
+    b.tensors["few"] = replace(b.tensors[whole], name="few")
+    return b.graph(whole, "few")
+
+
 @dataclass(frozen=True)
 class Case:
     """A graph on a Config, compiled with or without all its intermediate tensors stored."""
@@ -115,6 +135,7 @@ CASES = [
     Case(mixed, TINY),
     Case(joined, TINY),
     Case(paired, TINY),
+    Case(reduced, TINY),
     Case(flattened, TINY, keep=True),
     Case(inverted_residuals, SMALL),
     Case(inverted_residuals, SMALL.replace(name="packed", dsp_packing=True), keep=True),

@@ -219,6 +219,11 @@ fields(
 )
 fields("requantize", "a column less", lambda f, c: {"inner": max(1, f.get("inner", 1) - 1)})
 fields("requantize", "destination a vector on", lambda f, c: {"dst": f["dst"] + c.out_units})
+mutation(Emitter, "scale", "a power of two more")(lambda old: lambda e, factor, **f: old(e, 2 * factor, **f))
+fields("scale", "the first vector alone", lambda f, c: {"outer": 1})
+mutation(Emitter, "add", "another accumulator")(
+    lambda old: lambda e, **f: old(e, **{**f, "src": f["src"] + f["dst_outer"]})
+)
 fields("rescale", "terms written, not joined", lambda f, c: {"combine": 0})
 fields("rescale", "terms added, whatever the join", lambda f, c: {"combine": min(1, f["combine"])})
 fields("rescale", "another rounding", lambda f, c: {"rounding": 2})

@@ -17,6 +17,7 @@ from tilewright.jit.proof.algebra import P
 from tilewright.jit.proof.elements import residues
 from tilewright.jit.proof.graph_side import evaluate_elements
 from tilewright.jit.proof.machine import random_elements
+from tilewright.jit.split.reduction import split_sums
 
 SEED = 99
 
@@ -206,3 +207,38 @@ def test_a_single_weight_of_one_selects(kernel: tuple[int, int]) -> None:
         changed = elements(with_op(graph, replace(op, weight=other)))
         assert (changed[..., 0] != selected[..., 0]).all()
         assert np.array_equal(changed[..., 1:], selected[..., 1:])
+
+
+def test_planes_of_sums_are_functions_of_their_sums_times_their_factors() -> None:
+    """Of a share of the channels, which is a convolution of those alone."""
+    graph, op = one_conv()
+    sums, total = split_sums(op, [0, 4, 8], 12)
+    planes = len(total.scales)
+    tensors = {**graph.tensors, sums[1].output: g.TensorSpec(sums[1].output, (1, 6, 5, 12 * planes))}
+    part = g.Graph("sums", ["x"], [sums[1].output], tensors, [sums[1]])
+    found = elements(part).reshape(1, 6, 5, planes, 12)
+    for k, factor in enumerate(sums[1].factors):
+        weight = np.zeros(op.weight.shape, np.int64)
+        weight[..., 4:] = op.weight[..., 4:]
+        alone = replace(op, weight=weight * factor, requant=sums[1].requants[k])
+        assert np.array_equal(found[..., k, :], elements(with_op(graph, alone)))
+    for changed in (
+        replace(sums[1], factors=(*sums[1].factors[:-1], 1 << 25)),
+        replace(sums[1], requants=(*sums[1].requants[:-1], op.requant)),
+    ):
+        again = elements(replace(part, ops=[changed])).reshape(found.shape)
+        assert [(again[..., k, :] != found[..., k, :]).all() for k in range(planes)] == [False, False, True]
+
+
+def test_a_total_adds_scaled_planes_of_all_its_inputs() -> None:
+    """Those of one input are those of another that has its planes in another order, with the scales in that order."""
+    scales = (g.Scale(0, 256, 20, Rounding.SINGLE), g.Scale(0, 1, 20, Rounding.SINGLE))
+    requant = GraphBuilder(9, (1, 1, 1)).requant(4, 1000.0)
+    tensors = {"x": g.TensorSpec("x", (1, 3, 3, 16)), "y": g.TensorSpec("y", (1, 3, 3, 4))}
+    total = g.Total(name="t", inputs=["x", "x"], output="y", scales=scales, requant=requant, pitch=8, first=4)
+    graph = g.Graph("total", ["x"], ["y"], tensors, [total])
+    found = elements(graph)
+    twice = tuple(replace(scale, multiplier=2 * scale.multiplier) for scale in scales)
+    assert np.array_equal(found, elements(with_op(graph, replace(total, inputs=["x"], scales=twice))))
+    for changed in (replace(total, scales=scales[::-1]), replace(total, first=0), replace(total, inputs=["x"])):
+        assert (elements(with_op(graph, changed)) != found).all()
