@@ -138,7 +138,7 @@ def _other_onnx() -> Iterator[str]:
 
 def _litert_has(code: int) -> bool:
     """Whether LiteRT, with its reference kernels or its others, loads a file that names this operator."""
-    import flatbuffers
+    import flatbuffers  # type: ignore[import-untyped]
     from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 

@@ -19,6 +19,8 @@ from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import PASSIVE, is_dequantised
 from tilewright.jit.source.values import FileTensor
 
+_RECURRENT = ("GRU", "LSTM", "RNN")  #: ONNX Runtime computes them in float32
+
 
 @dataclass(frozen=True)
 class Real:
@@ -80,7 +82,8 @@ class Stretch:
             real = Real(site, finish=RULES[node.kind](self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
         else:
-            raise Unsupported(f"{node.kind} has no exact integer form on the accelerator")
+            way = "; tilewright quantize writes that of a float model out" if node.kind in _RECURRENT else ""
+            raise Unsupported(f"{node.kind} has no exact integer form on the accelerator{way}")
 
     # -- edges of the stretch --------------------------------------------------------------------------
 

@@ -268,3 +268,15 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
     source, _ = compared(path, count=2)
     rng = np.random.default_rng(seed)
     compared(path, {op.index: "at random" for op in source.operators if rng.random() < 0.15}, count=1)
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3)])
+def test_recurrent_layers_between_pairs_say_what_would_bring_them_on_the_accelerator(
+    kind: str, gates: int, tmp_path: Path
+) -> None:
+    b = NetBuilder(3)
+    x = b.real_input((4, 1, 8))
+    weights = [b.constant(b.rng.normal(0, 0.3, (1, gates * 8, 8)).astype(F)) for _ in range(2)]
+    b.output(b.pair(b.op(kind, [x.name, *weights], hidden_size=8), (4, 1, 1, 8), 0.01, 0).name, (4, 1, 1, 8))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert [reason for reason in interpreted(built).values() if "tilewright quantize" in reason]
