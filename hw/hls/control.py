@@ -7,6 +7,8 @@ stay at 0: from outside, a kernel does not show what it waits for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from amaranth.back import verilog
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, ResetInserter, Signal
 from amaranth.hdl._ir import PortDirection
@@ -160,12 +162,12 @@ def control_verilog(config: Config) -> str:
 def window_verilog(config: Config) -> str:
     """The Verilog of ``tilewright_window``: what stands between several cores, as in the RTL."""
     top = Window(config)
-    ports = [(top.port[p.name], p.direction) for p in host_ports(config)]
+    ports: list[tuple[Signal, str]] = [(top.port[p.name], p.direction) for p in host_ports(config)]
     back = {"in": "out", "out": "in"}
     ports += [(own[p.name], back[p.direction]) for own in top.cores for p in inner_ports(config)]
     return _verilog(WINDOW, top, ports)
 
 
-def _verilog(name: str, top: Elaboratable, ports: list[tuple[Signal, str]]) -> str:
+def _verilog(name: str, top: Elaboratable, ports: Sequence[tuple[Signal, str]]) -> str:
     directions = {"in": PortDirection.Input, "out": PortDirection.Output}
     return str(verilog.convert(top, name=name, ports={s.name: (s, directions[way]) for s, way in ports}))

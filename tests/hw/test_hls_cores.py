@@ -65,7 +65,11 @@ def test_random_programs_that_exchange(hls: HlsDevice) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [TINY.replace(cores=3), TINY.replace(cores=8), PAIRED.replace(cores=2)], ids=str)
+@pytest.mark.parametrize(
+    "config",
+    [TINY.replace(cores=3), TINY.replace(cores=8), PAIRED.replace(cores=2)],
+    ids=["three", "eight", "two with two ports"],
+)
 def test_random_programs_that_exchange_in_full(hls_toolchain: None, config: Config) -> None:
     device = HlsDevice(config)
     for seed in range(100, 150):

@@ -53,8 +53,8 @@ class Board:
 
     def __init__(self, library: Path, config: Config = TINY, core: int = 0, beside: Board | None = None) -> None:
         self.config, self.order, self.registers = config, DramOrder(config), offsets(config, core)
-        self.dram = np.zeros(DRAM_BYTES, np.uint8) if beside is None else beside.dram
-        self.design = Joined(library, self.dram) if beside is None else beside.design
+        self.dram: NDArray[np.uint8] = np.zeros(DRAM_BYTES, np.uint8) if beside is None else beside.dram
+        self.design: Joined = Joined(library, self.dram) if beside is None else beside.design
         self.shared: dict[str, tuple[int, int]] = {} if beside is None else beside.shared
         self.begin = core * DRAM_BYTES // config.cores
         self.places: list[tuple[int, int]] = []
