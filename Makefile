@@ -4,7 +4,7 @@
 #   make setup     .venv with all that the project uses
 #   make test      the quick tests         make test-all   the slow ones too
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
-#   make coverage PARTS="isa sim" [INTERPRETED=1]   lines and branches that the quick tests of these parts reach
+#   make coverage PARTS="isa sim" [TESTS=...] [INTERPRETED=1]   lines and branches of these parts that quick tests reach
 #   make docs      the documentation site, in build/docs/index.html
 #   make bitstream BOARD=pynq-z2 [SOURCE=rtl|hls] [CONFIG=file.toml]   an overlay, with Vivado (docs/boards.md)
 #   make bitstream BOARD=pynq-z2 TOOLCHAIN=openxc7 [AT_LEAST=MHZ]   the same with open tools, for Zynq-7000; experimental
@@ -78,16 +78,19 @@ lint: setup
 docs: setup
 	$(PY) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 
-# Functions that Numba compiles are left out; INTERPRETED=1 runs the simulator's without Numba, and counts them.
-# What tests run in processes of their own is not seen. Of several --source the last alone would count.
+# Functions that Numba compiles are left out; INTERPRETED=1 runs the simulator's without Numba, and counts them. TESTS are
+# those of the parts' names. What tests run in processes of their own counts, unless these are killed.
 comma := ,
 space := $() $()
 PARTS ?= isa sim runtime jit
+TESTS ?= $(foreach part,$(PARTS),tests/$(part))
+MEASURED := --rcfile=tests/campaigns/coverage.ini
 coverage: setup
-	$(if $(INTERPRETED),NUMBA_DISABLE_JIT=1) $(PY) -m coverage run --branch --source=$(subst $(space),$(comma),$(strip $(PARTS))) \
-	  --data-file=build/coverage -m pytest -q -m "not slow" $(if $(INTERPRETED),-p tests.campaigns.interpreted) \
-	  $(foreach part,$(PARTS),tests/$(part))
-	$(PY) -m coverage report --data-file=build/coverage $(if $(INTERPRETED),,--rcfile=tests/campaigns/coverage.ini)
+	@rm -f build/coverage build/coverage.*
+	$(if $(INTERPRETED),NUMBA_DISABLE_JIT=1) $(PY) -m coverage run $(MEASURED) --source=$(subst $(space),$(comma),$(strip $(PARTS))) \
+	  --data-file=build/coverage -m pytest -q -m "not slow" $(if $(INTERPRETED),-p tests.campaigns.interpreted) $(TESTS)
+	$(PY) -m coverage combine -q $(MEASURED) --data-file=build/coverage
+	$(PY) -m coverage report --data-file=build/coverage $(if $(INTERPRETED),,$(MEASURED))
 
 # Each bench/bench_*.py is a script of its own and prints what it measured.
 bench: setup

@@ -44,7 +44,7 @@ def _shrink(names: Sequence[str], buffers: Mapping[str, Buffer], least: Mapping[
         largest = max(spare, key=lambda n: spare[n], default=None)
         if largest is not None and spare[largest] > 0:
             buffer, bottom = buffers[largest], least[largest] + slack
-            less = min(buffer.capacity - 1, buffer.capacity * 5 // 8)
+            less = buffer.capacity * 5 // 8
             buffer.capacity = max(bottom, less - less % buffer.step)
             return True
     return False

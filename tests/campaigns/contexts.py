@@ -1,12 +1,14 @@
 """A pytest plugin for ``coverage run``: lines are put down to the tests that reach them, and tests' seconds are kept.
 
 ``python -m coverage run --data-file=MAP ... -m pytest -p tests.campaigns.contexts ...`` writes ``MAP`` and beside it
-``MAP-seconds.json``.
+``MAP-seconds.json``. What a test's processes reach is the test's too, with ``--rcfile=tests/campaigns/coverage.ini``.
 """
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from pathlib import Path
 import coverage
 import pytest
 
+CHILDREN = "COVERAGE_PROCESS_CONFIG"  #: where processes of a test find how to measure themselves
 SECONDS: dict[str, float] = {}
 FAILED: set[str] = set()
 
@@ -25,6 +28,15 @@ def measured() -> coverage.Coverage:
     if current is None:
         raise RuntimeError("tests.campaigns.contexts is for coverage run")
     return current
+
+
+def switch(context: str) -> None:
+    """Put down what comes to a context, in this process and in those that it starts."""
+    measured().switch_context(context)
+    if CHILDREN in os.environ:
+        of_children = copy.copy(measured().config)
+        of_children.context = context or None
+        os.environ[CHILDREN] = of_children.serialize()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,13 +58,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """The context is the test's name, from the first of its fixtures to the last."""
-    measured().switch_context(item.nodeid)
+    switch(item.nodeid)
     began = time.perf_counter()
     try:
         return (yield)
     finally:
         SECONDS[item.nodeid] = time.perf_counter() - began
-        measured().switch_context("")
+        switch("")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -3,25 +3,23 @@
 ``python -m tests.campaigns.mutation [--parts sim isa ...] [--mutants N] [--seed S]`` works on a copy of the repository.
 A map of which quick test of the part reaches which line is made once (:mod:`tests.campaigns.reached`; with ``--maps``
 kept, for as long as the part's sources stay). A mutant is run against the tests that reach its line, the quickest
-first, and against the whole part's with ``--all`` if it lives. The simulator's kernels are tried interpreted, without
-the minute that compiling them takes. Prints those that lived, with file and line.
+first, in a fork of a process that has imported and collected everything (:mod:`tests.campaigns.warm`). What lives is
+tried against the other tests of their files, if the map is of some only; with ``--alone`` again in a new process; with
+``--all`` against all. The simulator's kernels are tried interpreted, without the minute that compiling
+them takes. Prints those that lived, with file and line.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
 import random
-import re
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.campaigns.copied import Copy
 from tests.campaigns.reached import Reached
 from tests.conftest import REPOSITORY
 
@@ -29,10 +27,9 @@ PARTS = ("sim", "isa", "jit", "runtime")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out")
 #: maps to ask in turn, with kernels interpreted or not
 INTERPRETED = {"sim": (True, False), "isa": (False,), "jit": (False,), "runtime": (False,)}
-#: processor time of one mutant's tests: all parts but one compile kernels, at least once
+#: processor time of one test: all parts but one compile kernels, at least once
 SECONDS = {"sim": 300, "isa": 60, "jit": 300, "runtime": 300}
-HANG = 1800  #: time, on a busy machine
-MODELS = os.environ.get("TILEWRIGHT_MODELS", str(REPOSITORY.parent / "shared" / "models"))
+OTHERS = 120.0  #: processor time of tests that are not in the map
 _COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -96,56 +93,6 @@ def statement(tree: ast.Module, node: ast.expr) -> range:
     return lines if node.lineno in lines else range(node.lineno, node.lineno + 1)
 
 
-@dataclass
-class Copy:
-    """A copy of the repository, changed and tested.
-
-    ``limit``: seconds of processor time, ``sound``: tests that failed, and whether they pass unchanged.
-    """
-
-    root: Path
-    limit: int
-    sound: dict[str, bool] = field(default_factory=dict)
-
-    def run(self, tests: list[str], interpreted: bool = False) -> str | None:
-        """None if the tests pass; the one that failed, or what else became of the process."""
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= {"TILEWRIGHT_CACHE": str(self.root.parent / "cache")}
-        environment |= {"NUMBA_CACHE_DIR": str(self.root.parent / "numba"), "TILEWRIGHT_MODELS": MODELS}
-        environment |= {"NUMBA_DISABLE_JIT": "1"} if interpreted else {}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
-        command += ["-p", "tests.campaigns.interpreted"] if interpreted else []
-        try:
-            done = subprocess.run(
-                command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=HANG,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit)),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"no end in {HANG} s"
-        if done.returncode == 0:
-            return None
-        failed = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-        return failed[1] if failed else f"exit code {done.returncode}"
-
-    def kill(self, path: Path, changed: str, tests: list[str], interpreted: bool = False) -> str | None:
-        """What notices a changed source; a test that fails without the change too is no witness, and left out."""
-        text = path.read_text()
-        while tests:
-            path.write_text(changed)
-            by = self.run(tests, interpreted)
-            path.write_text(text)
-            if by is None or not by.startswith("tests/"):
-                return by
-            if by not in self.sound:
-                self.sound[by] = self.run([by], interpreted) is None
-                if not self.sound[by]:
-                    print(f"  {by}: does not pass unchanged, left out", flush=True)
-            if self.sound[by]:
-                return by
-            tests = [test for test in tests if test != by and self.sound.get(test, True)]
-        return None
-
-
 def sample(part: Path, mutants: int, rng: random.Random) -> list[tuple[Path, int]]:
     """Files of a part and the numbers of their places, drawn without return."""
     every = [
@@ -163,39 +110,49 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--mutants", type=int, default=100, help="of each part")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--maps", type=Path, help="folder of the maps; made there where they are missing")
+    parser.add_argument("--maps", type=Path, help="folder of maps and caches; made there where they are missing")
+    parser.add_argument("--beside", nargs="+", default=[], help="tests that are mapped and tried beside the part's own")
     parser.add_argument(
         "--every", type=int, default=1, help="one in so many tests of each file is mapped: a lower bound"
     )
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of tests that a mutant is given, as the map has them"
     )
-    parser.add_argument("--all", action="store_true", help="what lives is tried against all quick tests of the part")
+    parser.add_argument("--alone", action="store_true", help="what lives is tried in a new process")
+    parser.add_argument("--all", action="store_true", help="what lives is tried against all quick tests that there are")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
-        root = Path(place) / "tilewright"
+        root, kept = Path(place) / "tilewright", (options.maps or Path(place)).resolve()
         shutil.copytree(REPOSITORY, root, symlinks=True, ignore=NOT_COPIED)
         for part in options.parts:
             maps: list[Reached] = []
             for interpreted in INTERPRETED[part]:
-                reached = Reached.of(part, options.maps or Path(place), options.every, interpreted)
+                reached = Reached.of(part, kept, options.every, interpreted, options.beside)
                 if reached is None:
                     print(f"tests/{part}: do not pass unchanged")
                     return 1
                 maps.append(reached)
-            copy, killed, tried = Copy(root, SECONDS[part]), 0, 0
+            copies = {reached.interpreted: Copy(root, kept, SECONDS[part]) for reached in maps}
+            for interpreted, copy in copies.items():
+                copy.collect([f"tests/{part}", *options.beside], interpreted)
+            killed = tried = 0
             for path, number in sample(root / part, options.mutants, random.Random(f"{options.seed} {part}")):
                 node = places(tree := ast.parse(path.read_text()))[number]
                 lines, file, line = statement(tree, node), path.relative_to(root), node.lineno
                 what = f"{change(node)}: {ast.unparse(node)}"
                 changed = spliced(path.read_text(), node)
-                tests, interpreted = next(
-                    (tests, reached.interpreted) for reached in maps
+                reached, tests = next(
+                    (reached, tests) for reached in maps
                     if (tests := reached.tests(file, lines, options.seconds))
                 )  # fmt: skip
-                by = copy.kill(path, changed, tests, interpreted)
-                if options.all:
-                    by = by or copy.kill(path, changed, [f"tests/{part}"])
+                copy = copies[reached.interpreted]
+                by = copy.kill(path, changed, tests)
+                if by is None and options.every > 1:
+                    by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
+                if by is None and options.alone:
+                    by = copy.alone().kill(path, changed, tests, reached.interpreted)
+                if by is None and options.all:
+                    by = copy.kill(path, changed, ["*"])
                 tried, killed = tried + 1, killed + (by is not None)
                 if by is None:
                     print(f"  lives: {file}:{line}: {what} ({len(tests)} tests)", flush=True)

@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import coverage
 
 from tests.conftest import REPOSITORY
+
+MEASURED = Path(__file__).parent / "coverage.ini"
 
 
 @dataclass(frozen=True)
@@ -29,29 +31,34 @@ class Reached:
     data: coverage.CoverageData
 
     @classmethod
-    def of(cls, part: str, folder: Path, every: int = 1, interpreted: bool = False) -> Reached | None:
-        """The map of a part, made if it is not in the folder, of one in so many tests; None if they do not pass."""
+    def of(
+        cls, part: str, folder: Path, every: int = 1, interpreted: bool = False, beside: Sequence[str] = ()
+    ) -> Reached | None:
+        """The map of a part, made if it is not in the folder; None if the tests do not pass.
+
+        It is of one in so many of the part's own tests and of those ``beside`` them.
+        """
         file = folder.resolve() / f"{'interpreted' if interpreted else 'reached'}-{part}"
         if not file.exists():
+            measured = [sys.executable, "-m", "coverage"]
             command = [
-                "-m",
-                "coverage",
+                *measured,
                 "run",
-                "--branch",
+                f"--rcfile={MEASURED}",
                 f"--source={part}",
                 f"--data-file={file}",
                 "-m",
                 "pytest",
-                "-q",
             ]
-            command += ["-m", "not slow", "-p", "tests.campaigns.contexts", "--every", str(every), f"tests/{part}"]
+            command += ["-q", "-m", "not slow", "-p", "tests.campaigns.contexts", "--every", str(every)]
             command += ["-p", "tests.campaigns.interpreted"] if interpreted else []
             environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} | (
                 {"NUMBA_DISABLE_JIT": "1"} if interpreted else {}
             )
-            done = subprocess.run([sys.executable, *command], cwd=REPOSITORY, env=environment)
+            done = subprocess.run([*command, f"tests/{part}", *beside], cwd=REPOSITORY, env=environment)
             if done.returncode and not interpreted:
                 return None
+            subprocess.run([*measured, "combine", "-q", f"--data-file={file}"], cwd=REPOSITORY, check=True)
         data = coverage.CoverageData(str(file))
         data.read()
         return cls(part, interpreted, json.loads(Path(f"{file}-seconds.json").read_text()), data)
@@ -74,6 +81,10 @@ class Reached:
                 break
             chosen.append(test)
         return chosen
+
+    def others(self, tests: list[str]) -> list[str]:
+        """The files of some tests, for those in them that are not in the map."""
+        return [f"{file}::*" for file in dict.fromkeys(test.partition("::")[0] for test in tests)]
 
     def near(self, file: Path) -> list[Path]:
         """Test files of the part that import the module, or from the package that it is in."""

@@ -20,7 +20,7 @@ from tests.campaigns.devices import Held, differences
 from tests.campaigns.full_disk import OLD, judge
 from tests.campaigns.mutants import mutated
 from tests.campaigns.mutation import change, places, spliced, statement
-from tests.campaigns.reached import Reached
+from tests.campaigns.reached import MEASURED, Reached
 from tests.conftest import HANG, REPOSITORY
 from tilewright.config import PRESETS
 from tilewright.fuzz.seeds import draw_network, recipe_inputs
@@ -77,6 +77,27 @@ def test_contexts_and_interpreted_kernels(tmp_path: Path) -> None:
     lines.read()
     kernel = next(n for n, line in enumerate(inspect.getsource(array).splitlines(), 1) if "dense_block(v, to," in line)
     assert lines.contexts_by_lineno(str(REPOSITORY / "sim" / "array.py"))[kernel] == [test]
+
+
+def test_what_a_tests_processes_reach_is_the_tests(tmp_path: Path) -> None:
+    """Two tests run one module, each in a process of its own, with another argument."""
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "run.py").write_text("import sys\nif sys.argv[1] == 'a':\n    print(1)\nelse:\n    print(2)\n")
+    test = "def test_{0}(): subprocess.run([sys.executable, 'part/run.py', '{0}'], check=True)\n"
+    (tmp_path / "test_run.py").write_text("import subprocess, sys\n" + test.format("a") + test.format("b"))
+    data, environment = tmp_path / "map", {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    measure = [sys.executable, "-m", "coverage"]
+    run = [f"--rcfile={MEASURED}", "--source=part", f"--data-file={data}", "-m", "pytest", "-q", "--rootdir=."]
+    plugins = ["-p", "tests.campaigns.contexts", "-p", "no:cacheprovider", "test_run.py"]
+    for command in (["run", *run, *plugins], ["combine", "-q", f"--data-file={data}"]):
+        subprocess.run([*measure, *command], cwd=tmp_path, env=environment, check=True, timeout=HANG)
+    lines = coverage.CoverageData(str(data))
+    lines.read()
+    both = ["test_run.py::test_a", "test_run.py::test_b"]
+    reached = lines.contexts_by_lineno(str((tmp_path / "part" / "run.py").resolve()))
+    assert {line: sorted(tests) for line, tests in reached.items() if line > 0} == {
+        1: both, 2: both, 3: both[:1], 5: both[1:]
+    }  # fmt: skip
 
 
 def test_declarations_outside_functions_stay() -> None:

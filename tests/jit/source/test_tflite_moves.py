@@ -147,6 +147,18 @@ def test_reductions(kind: str, axes: list[int], keep: int, dtype: str, tmp_path:
             assert differing(b, [x], y, [value], tmp_path / "m.tflite") == 0
 
 
+@pytest.mark.parametrize("shape", [[13], [1, 13], [1, 4, 13]])
+@pytest.mark.parametrize("kind", ["MEAN", "REDUCE_MAX"])
+def test_reductions_of_the_last_of_fewer_axes(kind: str, shape: list[int], tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=len(shape))
+    x = tensor(b, shape, "int8")
+    y = tensor(b, [*shape[:-1], 1], "int8", like=x)
+    b.op(kind, [x, ints(b, -1)], y, "ReducerOptions", KeepDims=1)
+    path = b.save(tmp_path / "m.tflite", [x], [y])
+    assert not import_model(path).host_ops
+    assert differing(b, [x], y, [b.rng.choice(every("int8"), shape)], path) == 0
+
+
 @both
 @pytest.mark.parametrize("channels", [2, 3, 15, 16, 17, 37, 100])
 @pytest.mark.parametrize("kind", ["REDUCE_MAX", "REDUCE_MIN"])

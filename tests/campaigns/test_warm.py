@@ -1,0 +1,75 @@
+"""Changed sources are tried in forks of a process that has collected the tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.campaigns.copied import Copy, Warm
+from tests.conftest import REPOSITORY
+
+SOURCE = """
+def outer(limit):
+    return lambda x: x < limit
+below = outer(3)
+class Kept:
+    def twice(self, x):
+        while x < 0:
+            pass
+        return 2 * x
+"""
+TESTS = """
+from source import Kept, below
+def test_below(): assert below(2) and not below(3)
+def test_twice(): assert Kept().twice(4) == 8
+def test_wrong(): assert Kept().twice(4) == 9
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    """Two files, collected once."""
+    root = tmp_path_factory.mktemp("copy")
+    (root / "tests").mkdir()
+    (root / "source.py").write_text(SOURCE)
+    (root / "tests" / "test_source.py").write_text(TESTS)
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{root}"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(root), "tests"]
+    warm = Warm.start(command, root, environment, limit=1)
+    yield Copy(root, root, 1, warm)
+    warm.end()
+    assert warm.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by"),
+    [
+        ("x < limit", "x <= limit", "tests/test_source.py::test_below"),
+        ("2 * x", "2 + x", "tests/test_source.py::test_twice"),
+        ("x < 0", "x > 0", "exit code -24"),  # SIGXCPU: no end
+        ("2 * x", "x * 2", None),
+    ],
+)
+def test_what_notices_a_change(copy: Copy, before: str, after: str, by: str | None) -> None:
+    """One that fails unchanged too is no witness."""
+    path = copy.root / "source.py"
+    assert copy.kill(path, SOURCE.replace(before, after), ["tests/test_source.py::*"]) == by
+    assert path.read_text() == SOURCE
+
+
+def test_no_other_test_begins_after_enough(copy: Copy) -> None:
+    assert copy.warm is not None
+    tests = copy.warm.of("*")
+    assert copy.warm.run(copy.root / "source.py", SOURCE, tests, enough=1e9) == "tests/test_source.py::test_wrong"
+    assert copy.warm.run(copy.root / "source.py", SOURCE, tests, enough=-1.0) is None
+
+
+def test_names_and_beginnings(copy: Copy) -> None:
+    assert copy.warm is not None
+    names = [f"tests/test_source.py::test_{name}" for name in ("below", "twice", "wrong")]
+    assert copy.warm.of("tests/test_source.py::*") == names
+    assert copy.warm.of(names[1]) == names[1:2]
+    assert copy.warm.of("tests/test_source.py::test_none") == []

@@ -1,0 +1,106 @@
+"""A pytest plugin that tries changed sources in forks of one process, which has imported and collected all tests.
+
+``python -m pytest -p tests.campaigns.warm --requests FD --answers FD ...`` writes the names of all tests, then reads a
+JSON object a line, ``file`` (the source that was changed on disk), ``before`` (its text before), ``tests`` (names, in
+order), ``seconds`` (of processor time, for one test) and ``enough`` (after which no other begins), and answers with
+what failed first, null if nothing did. A fork costs nothing, a new process its imports: seconds each. In the fork,
+functions that are alive get their changed code. What was computed while collecting stays, and so does what Numba
+compiled and kept: whoever asks tries what lives in a new process.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+HANG = 600  #: seconds, on a busy machine
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The ends of two pipes."""
+    parser.addoption("--requests", type=int)
+    parser.addoption("--answers", type=int)
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those inside of it, in order."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def swap(file: Path, before: str) -> int:
+    """Give functions of a file that are alive the code that the file has now; how many have another."""
+    old, new = (compile(text, str(file), "exec", dont_inherit=True) for text in (before, file.read_text()))
+    changed = [(o, n) for o, n in zip(codes(old), codes(new), strict=True) if o != n]
+    swapped, real = 0, os.path.realpath(file)
+    for function in [f for f in gc.get_objects() if isinstance(f, FunctionType)]:
+        of = function.__code__
+        for one, other in changed:
+            if of == one and os.path.realpath(of.co_filename) == real:
+                function.__code__, swapped = other, swapped + 1
+    return swapped
+
+
+def first_failure(items: list[pytest.Item], seconds: int, enough: float) -> str | None:
+    """Run tests until one fails; one that takes too long ends the process."""
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        spent = time.process_time()
+        if spent > enough:
+            break
+        resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + seconds, resource.RLIM_INFINITY))
+        signal.alarm(HANG)
+        for report in runtestprotocol(item, log=False, nextitem=following):
+            if report.failed:
+                return item.nodeid
+    return None
+
+
+def in_fork(items: list[pytest.Item], file: Path, before: str, seconds: int, enough: float) -> str | None:
+    """What fails first in a fork with the changed source; the signal or exit code of a fork that says nothing."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(1, 2)
+            swap(file, before)
+            os.write(writing, json.dumps(first_failure(items, seconds, enough)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as answer:
+        said = answer.read()
+    status = os.waitpid(child, 0)[1]
+    if not said:
+        return f"exit code {os.waitstatus_to_exitcode(status)}"
+    by = json.loads(said)
+    assert by is None or isinstance(by, str)
+    return by
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool:
+    """Answer requests until there are no more."""
+    items = {item.nodeid: item for item in session.items}
+    with (
+        open(session.config.getoption("--requests"), encoding="utf-8") as requests,
+        open(session.config.getoption("--answers"), "w", encoding="utf-8") as answers,
+    ):
+        print(json.dumps(list(items)), file=answers, flush=True)
+        for line in requests:
+            asked = json.loads(line)
+            tests = [items[name] for name in asked["tests"]]
+            by = in_fork(tests, Path(asked["file"]), asked["before"], asked["seconds"], asked["enough"])
+            print(json.dumps(by), file=answers, flush=True)
+    return True
