@@ -90,7 +90,7 @@ def main() -> None:
     config, rows = load_config(options.config), list[dict[str, Any]]()
     for text in options.layers:
         for cores in options.cores:
-            found = {way: layer_cycles(layer(text), config.replace(cores=cores), way) for way in WAYS}
+            found: dict[str, int] = {way: layer_cycles(layer(text), config.replace(cores=cores), way) for way in WAYS}
             rows.append({"layer": text, "cores": cores, **found})
             saved = 1 - found["inputs"] / min(found["rows"], found["channels"])
             print(f"{text:16} {cores} cores  {'  '.join(f'{w} {c:7,}' for w, c in found.items())}  {saved:+6.1%}")

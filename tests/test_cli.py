@@ -25,7 +25,7 @@ from tilewright.config import PRESETS
 from tilewright.files import CACHE_VARIABLE, FileError
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
-from tilewright.runtime.report import Report
+from tilewright.runtime.report.report import Report
 
 
 class Shell:

@@ -13,6 +13,7 @@ import pytest
 
 from docs import generated, pictures
 from tests.conftest import REPOSITORY
+from tests.test_layering import PARTS
 
 DOCS = REPOSITORY / "docs"
 
@@ -91,6 +92,22 @@ def headings(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
     titles = (re.sub(r"[^\w\- ]", "", title.lower()) for title in re.findall(r"^#+ (.*)$", text, re.M))
     return {title.strip().replace(" ", "-") for title in titles}
+
+
+#: a file of the project, as pages and docstrings name it
+NAMED = re.compile(r"(?<![\w/.-])(?:tests|bench|tilewright|isa|sim|hw|jit|runtime|dse|verification)/[\w/]+\.py\b")
+
+
+def missing_files(text: str) -> list[str]:
+    return sorted({name for name in NAMED.findall(text) if not (REPOSITORY / name).exists()})
+
+
+def test_files_that_pages_and_docstrings_name_are_there() -> None:
+    assert missing_files("`jit/compiler.py`, ``jit/lowering.py`` and (tests/test_docs.py)") == ["jit/lowering.py"]
+    parts = [path for part in (*PARTS, "tilewright", "bench") for path in (REPOSITORY / part).glob("**/*.py")]
+    texts = [page for page in PAGES if page.name != "CHANGELOG.md"] + parts
+    found = {str(path.relative_to(REPOSITORY)): missing_files(path.read_text()) for path in texts}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_commands_that_the_pages_quote_have_these_options() -> None:

@@ -163,7 +163,7 @@ def window_verilog(config: Config) -> str:
     """The Verilog of ``tilewright_window``: what stands between several cores, as in the RTL."""
     top = Window(config)
     ports: list[tuple[Signal, str]] = [(top.port[p.name], p.direction) for p in host_ports(config)]
-    back = {"in": "out", "out": "in"}
+    back: dict[str, str] = {"in": "out", "out": "in"}
     ports += [(own[p.name], back[p.direction]) for own in top.cores for p in inner_ports(config)]
     return _verilog(WINDOW, top, ports)
 

@@ -64,10 +64,10 @@ def layer_bounds(graph: g.Graph, config: Config) -> list[LowerBound]:
     lowered = lower(graph, config, joined=True)
     inputs = {name: input_bytes(name, lowered) for name in lowered.packs}
     seen: set[bytes] = set()
-    return [_layer_floor(graph, op, number, lowered, config, inputs, seen) for number, op in enumerate(graph.ops)]
+    return [_layer_bound(graph, op, number, lowered, config, inputs, seen) for number, op in enumerate(graph.ops)]
 
 
-def _layer_floor(
+def _layer_bound(
     graph: g.Graph, op: g.Op, layer: int, lowered: Lowered, config: Config, inputs: dict[str, int], seen: set[bytes]
 ) -> LowerBound:  # fmt: skip
     nodes = [n for n in lowered.nodes if n.layer == layer and n.output not in lowered.copies]

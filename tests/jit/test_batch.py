@@ -229,8 +229,8 @@ def test_artifact_intermediates_and_bytes(tmp_path: Path) -> None:
 def test_tflite_moves_and_transposed_convolutions(tmp_path: Path) -> None:
     """Parts of channels, blocks of pixels, and an operator that is told the shape of its result, the batch in it."""
     net = TfliteNet(seed=8)
-    parts = net.split(net.conv(net.input((BATCH, 6, 6, 4)), 8, padding="same"), 2)
-    y = net.transpose_conv(net.add(*parts), 4, padding="same")
+    one, other = net.split(net.conv(net.input((BATCH, 6, 6, 4)), 8, padding="same"), 2)
+    y = net.transpose_conv(net.add(one, other), 4, padding="same")
     y = net.conv(net.depth_to_space(net.space_to_depth(y)), 3)
     exe = compared(net.save(tmp_path / "m.tflite", [y, net.transpose_conv(y, 4)]))
     assert exe.artifact.batch == BATCH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.frontend.builder import GraphBuilder, Quantisation, nhwc
+from tilewright.jit.layers.builder import GraphBuilder, Quantisation, nhwc
 from tilewright.jit.graph import HostCast, Reshape
 
 READ = Quantisation(0.25, -28)

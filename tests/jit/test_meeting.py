@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tilewright.jit.frontend.layers.windows import meeting
+from tilewright.jit.layers.windows import meeting
 
 
 def pixels(

@@ -12,7 +12,7 @@ from tilewright.compiling import compile as compile_model
 from tilewright.config import PRESETS
 from tilewright.fuzz import TfliteNet
 from tilewright.runtime.attribution import CAUSES
-from tilewright.runtime.explain import why
+from tilewright.runtime.report.explain import why
 
 PYNQ = PRESETS["pynq-z2"]
 

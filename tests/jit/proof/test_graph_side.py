@@ -218,7 +218,7 @@ def test_planes_of_sums_are_functions_of_their_sums_times_their_factors() -> Non
     part = g.Graph("sums", ["x"], [sums[1].output], tensors, [sums[1]])
     found = elements(part).reshape(1, 6, 5, planes, 12)
     for k, factor in enumerate(sums[1].factors):
-        weight = np.zeros(op.weight.shape, np.int64)
+        weight: Any = np.zeros(op.weight.shape, np.int64)
         weight[..., 4:] = op.weight[..., 4:]
         alone = replace(op, weight=weight * factor, requant=sums[1].requants[k])
         assert np.array_equal(found[..., k, :], elements(with_op(graph, alone)))

@@ -148,7 +148,9 @@ def single(b: NetBuilder, kind: str, x: str) -> str:
         return b.op(kind, [b.op("Clip", [x, b.constant(F(1)), b.constant(F(9))])])
     if kind == "Swish of opset 24":
         return b.op("Swish", [x], alpha=1.7)
-    return b.op(kind, [x], **({"lambd": 0.4, "bias": 0.1} if kind == "Shrink" else {}))
+    if kind == "Shrink":
+        return b.op(kind, [x], lambd=0.4, bias=0.1)
+    return b.op(kind, [x])
 
 
 FUNCTIONS = (
