@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.layers.builder import GraphBuilder, Quantisation, nhwc
 from tilewright.jit.graph import HostCast, Reshape
+from tilewright.jit.layers.builder import GraphBuilder, Quantisation, nhwc
 
 READ = Quantisation(0.25, -28)
 
