@@ -126,7 +126,7 @@ BROKEN = (
     ),
     Mutant(
         "a core rings before all is written", "", "", "", "store", "Store", ("top",),
-        "channel.retire | waiting) & channel.quiet", "channel.retire | waiting)",
+        "(waiting & ~wait_end)) & channel.quiet", "(waiting & ~wait_end))",
     ),
 )  # fmt: skip
 
