@@ -28,7 +28,7 @@ NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", 
 #: maps to ask in turn, with kernels interpreted or not
 INTERPRETED = {"sim": (True, False), "isa": (False,), "jit": (False,), "runtime": (False,)}
 #: processor time of one test: all parts but one compile kernels, at least once
-SECONDS = {"sim": 300, "isa": 60, "jit": 300, "runtime": 300}
+SECONDS = {"sim": 300, "isa": 60, "jit": 150, "runtime": 150}
 OTHERS = 120.0  #: processor time of tests that are not in the map
 _COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
