@@ -98,8 +98,8 @@ class Copy:
         return command + (["-p", "tests.campaigns.interpreted"] if interpreted else []), environment
 
     def alone(self) -> Copy:
-        """The same, with a new process for each change."""
-        return replace(self, warm=None, sound={})
+        """The same, with a new process for each change, and time for what it compiles and all of its tests."""
+        return replace(self, warm=None, sound={}, limit=20 * self.limit)
 
     def collect(self, folders: list[str], interpreted: bool = False) -> None:
         """From here on tests of these folders are tried in forks."""

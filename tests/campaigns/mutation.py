@@ -3,10 +3,10 @@
 ``python -m tests.campaigns.mutation [--parts sim isa ...] [--mutants N] [--seed S]`` works on a copy of the repository.
 A map of which quick test of the part reaches which line is made once (:mod:`tests.campaigns.reached`; with ``--maps``
 kept, for as long as the part's sources stay). A mutant is run against the tests that reach its line, the quickest
-first, in a fork of a process that has imported and collected everything (:mod:`tests.campaigns.warm`). What lives is
-tried against the other tests of their files, if the map is of some only; with ``--alone`` again in a new process; with
-``--all`` against all. The simulator's kernels are tried interpreted, without the minute that compiling
-them takes. Prints those that lived, with file and line.
+first, in a fork of a process that has imported and collected everything (:mod:`tests.campaigns.warm`), or in a new one
+if Numba compiles it. What lives in a fork is tried against the other tests of their files, if the map is of some only;
+with ``--all`` against all; with ``--alone`` again in a new process. The simulator's kernels are tried interpreted,
+without the minute that compiling them takes. Prints those that lived, with file and line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", 
 #: maps to ask in turn, with kernels interpreted or not
 INTERPRETED = {"sim": (True, False), "isa": (False,), "jit": (False,), "runtime": (False,)}
 #: processor time of one test: all parts but one compile kernels, at least once
-SECONDS = {"sim": 300, "isa": 60, "jit": 300, "runtime": 300}
+SECONDS = {"sim": 300, "isa": 60, "jit": 150, "runtime": 150}
+COMPILED = {"compiled", "inlined", "_inlined"}  #: the project's decorators of what Numba compiles
 OTHERS = 120.0  #: processor time of tests that are not in the map
 _COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -93,6 +94,16 @@ def statement(tree: ast.Module, node: ast.expr) -> range:
     return lines if node.lineno in lines else range(node.lineno, node.lineno + 1)
 
 
+def is_compiled(tree: ast.Module, node: ast.expr) -> bool:
+    """Whether Numba compiles the function around an expression: a fork would run what was compiled before."""
+    return any(
+        any(ast.unparse(decorator).partition("(")[0] in COMPILED for decorator in around.decorator_list)
+        and any(inner is node for inner in ast.walk(around))
+        for around in ast.walk(tree)
+        if isinstance(around, ast.FunctionDef)
+    )
+
+
 def sample(part: Path, mutants: int, rng: random.Random) -> list[tuple[Path, int]]:
     """Files of a part and the numbers of their places, drawn without return."""
     every = [
@@ -146,13 +157,16 @@ def main() -> int:
                     if (tests := reached.tests(file, lines, options.seconds))
                 )  # fmt: skip
                 copy = copies[reached.interpreted]
-                by = copy.kill(path, changed, tests)
-                if by is None and options.every > 1:
-                    by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
-                if by is None and options.alone:
-                    by = copy.alone().kill(path, changed, tests, reached.interpreted)
-                if by is None and options.all:
-                    by = copy.kill(path, changed, ["*"])
+                if is_compiled(tree, node) and not reached.interpreted:
+                    copy = copy.alone()
+                by = copy.kill(path, changed, tests, reached.interpreted)
+                if copy.warm is not None:
+                    if by is None and options.every > 1:
+                        by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
+                    if by is None and options.all:
+                        by = copy.kill(path, changed, ["*"])
+                    if by is None and options.alone:
+                        by = copy.alone().kill(path, changed, tests, reached.interpreted)
                 tried, killed = tried + 1, killed + (by is not None)
                 if by is None:
                     print(f"  lives: {file}:{line}: {what} ({len(tests)} tests)", flush=True)

@@ -19,7 +19,7 @@ import pytest
 from tests.campaigns.devices import Held, differences
 from tests.campaigns.full_disk import OLD, judge
 from tests.campaigns.mutants import mutated
-from tests.campaigns.mutation import change, places, spliced, statement
+from tests.campaigns.mutation import change, is_compiled, places, spliced, statement
 from tests.campaigns.reached import MEASURED, Reached
 from tests.conftest import HANG, REPOSITORY
 from tilewright.config import PRESETS
@@ -46,6 +46,13 @@ def test_lines_of_the_innermost_statement() -> None:
     tree = ast.parse("def f(a):\n    if (a <\n            3):\n        return (a\n                + 4)\n    return 5\n")
     lines = {ast.unparse(node): list(statement(tree, node)) for node in places(tree)}
     assert lines == {"a < 3": [2, 3], "3": [2, 3], "a + 4": [4, 5], "4": [4, 5], "5": [6]}
+
+
+def test_what_numba_compiles() -> None:
+    tree = ast.parse("@compiled\ndef f(a):\n    return a < 1\n@cache\ndef g(a):\n    return a < 2\n")
+    assert {ast.unparse(node): is_compiled(tree, node) for node in places(tree)} == {
+        "a < 1": True, "1": True, "a < 2": False, "2": False
+    }  # fmt: skip
 
 
 def test_a_line_is_tried_by_the_tests_that_reach_it(tmp_path: Path) -> None:

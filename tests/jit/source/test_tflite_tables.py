@@ -12,6 +12,7 @@ import tilewright as tw
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import TfliteBuilder, litert
 from tilewright.jit.source.tflite.tables import FUNCTIONS, OF_A_NUMBER
+from tilewright.runtime.steps import ConstantStep
 
 FIXED = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}  #: scale and zero point that LiteRT asks for
 OPTIONS = {
@@ -71,8 +72,20 @@ def test_a_tensor_and_a_number(kind: str, swapped: bool, tmp_path: Path) -> None
     number = b.tensor([1, 1, 1], *((0.09, 4) if same else (0.02, -5)), data=np.array([37], np.int8))
     out = b.tensor([1, 6, 6, 6], *((0.09, 4) if same else (0.11, 9)))
     z = b.op(kind, [number, y] if swapped else [y, number], out, OPTIONS.get(kind, ""))
-    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [conv(b, z, 5, [1, 6, 6])]))
+    artifact: Any = assert_equal(b.save(tmp_path / "m.tflite", [x], [conv(b, z, 5, [1, 6, 6])]))
     assert places(artifact)[kind] == "accelerator"
+    assert not any(isinstance(step, ConstantStep) for step in artifact.steps), "a table, not an image of one number"
+
+
+@pytest.mark.parametrize("kind", ["ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB"])
+def test_a_tensor_and_a_number_per_channel(kind: str, tmp_path: Path) -> None:
+    b = TfliteBuilder(seed=8)
+    x = b.tensor([1, 6, 6, 4], 0.04, -3)
+    same = kind in ("MAXIMUM", "MINIMUM")
+    numbers = b.tensor([4], *((0.04, -3) if same else (0.02, -5)), data=np.array([37, -80, 5, 0], np.int8))
+    out = b.tensor([1, 6, 6, 4], *((0.04, -3) if same else (0.11, 9)))
+    y = b.op(kind, [x, numbers], out, OPTIONS.get(kind, ""))
+    assert places(assert_equal(b.save(tmp_path / "m.tflite", [x], [y])))[kind] == "accelerator"
 
 
 def test_more_tables_than_fit_on_the_chip(tmp_path: Path) -> None:
