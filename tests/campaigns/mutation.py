@@ -5,8 +5,8 @@ A map of which quick test of the part reaches which line is made once (:mod:`tes
 kept, for as long as the part's sources stay). A mutant is run against the tests that reach its line, the quickest
 first, in a fork of a process that has imported and collected everything (:mod:`tests.campaigns.warm`), or in a new one
 if Numba compiles it. What lives in a fork is tried against the other tests of their files, if the map is of some only;
-with ``--all`` against all; with ``--alone`` again in a new process. The simulator's kernels are tried interpreted,
-without the minute that compiling them takes. Prints those that lived, with file and line.
+with ``--all`` against all; then in a new process. The simulator's kernels are tried interpreted, without the minute
+that compiling them takes. Prints those that lived, with file and line.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of tests that a mutant is given, as the map has them"
     )
-    parser.add_argument("--alone", action="store_true", help="what lives is tried in a new process")
     parser.add_argument("--all", action="store_true", help="what lives is tried against all quick tests that there are")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
@@ -165,7 +164,7 @@ def main() -> int:
                         by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
                     if by is None and options.all:
                         by = copy.kill(path, changed, ["*"])
-                    if by is None and options.alone:
+                    if by is None:  # what was computed while collecting was not changed
                         by = copy.alone().kill(path, changed, tests, reached.interpreted)
                 tried, killed = tried + 1, killed + (by is not None)
                 if by is None:
