@@ -104,6 +104,11 @@ class Config:
         return min(self.block_in, self.block_out)
 
     @cached_property
+    def widest_block(self) -> int:
+        """Channels that are whole vectors of both BLOCK_IN and BLOCK_OUT: max(BLOCK_IN, BLOCK_OUT)."""
+        return max(self.block_in, self.block_out)
+
+    @cached_property
     def act_unit_bytes(self) -> int:
         """Bytes of one act unit: BATCH x lanes int8."""
         return self.batch * self.lanes

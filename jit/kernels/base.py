@@ -22,6 +22,7 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer, units_for
 from tilewright.jit.plan.ranges import split_evenly
 
+SAME_BANK_CYCLES = 2  #: of ALU for a vector whose two operands lie in one bank of acc
 NO_ROW = 1 << 40  #: below every row that a task reads of an input that it does not read
 
 

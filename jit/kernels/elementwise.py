@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.isa.spec import Combine
 from tilewright.jit.graph import Requant, Scale
 from tilewright.jit.kernels.base import (
+    SAME_BANK_CYCLES,
     Chunk,
     Emit,
     Node,
@@ -19,8 +20,6 @@ from tilewright.jit.kernels.base import (
 )
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import units_for
-
-MULTIPLY_CYCLES = 2  #: of ALU for a vector: both operands lie in one bank of acc
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class ElementwiseNode(Node):
 
     def extents(self) -> tuple[int, ...]:
         one = self.product and not self.terms[-1].moves[1]  # pixel beside, instead of as many again
-        passes = len(self.terms) + (MULTIPLY_CYCLES - one if self.product else 0)
+        passes = len(self.terms) + (SAME_BANK_CYCLES - one if self.product else 0)
         return (
             t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, int(one), *self.strides,
             1 + (self.product and not one), passes, len(self._scale_entry), self._uniform, 0, 1, 0, 0,
@@ -95,7 +94,7 @@ class ElementwiseNode(Node):
     @property
     def alu_work(self) -> int:
         once = self.product and not self.terms[-1].moves[1]  # a factor of a whole row is looked at once for it
-        passes = len(self.terms) - once + MULTIPLY_CYCLES * self.product + 1
+        passes = len(self.terms) - once + SAME_BANK_CYCLES * self.product + 1
         return self.height * self.width * (self.channel_units // self.config.out_units) * passes
 
     def padding(self, index: int) -> tuple[int, int, int, int]:

@@ -19,13 +19,10 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Chunk, Emit, Node, Streamed, Task, Uop, uniform_prm
+from tilewright.jit.kernels.base import SAME_BANK_CYCLES, Chunk, Emit, Node, Streamed, Task, Uop, uniform_prm
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer
 from tilewright.jit.plan.ranges import split_evenly
-
-#: cycles of ALU that adds accumulators of one bank, for a vector
-ADD_CYCLES = 2
 
 
 def int8_terms(value: int) -> tuple[int, int]:
@@ -68,7 +65,7 @@ class MatMulNode(Node):
     @property
     def _adds(self) -> bool:
         """Whether what the zero point of ``a`` asks for, alike for all pixels, is computed once and added by ALU."""
-        return self.blocks * self._terms[0][1] > ADD_CYCLES and self._room > 0
+        return self.blocks * self._terms[0][1] > SAME_BANK_CYCLES and self._room > 0
 
     @property
     def _passes(self) -> int:
@@ -167,7 +164,7 @@ class MatMulNode(Node):
         return (task.hi - task.lo) * self.blocks * (self.width * self._passes + once)
 
     def alu_cycles(self, task: Task) -> int:
-        return super().alu_cycles(task) + self._adds * ADD_CYCLES * self.width * (task.hi - task.lo)
+        return super().alu_cycles(task) + self._adds * SAME_BANK_CYCLES * self.width * (task.hi - task.lo)
 
     # -- emission --------------------------------------------------------------------------------------
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.jit.kernels.base import Emit, Task
+from tilewright.jit.kernels.base import SAME_BANK_CYCLES, Emit, Task
 from tilewright.jit.kernels.elementwise import ElementwiseNode
 from tilewright.jit.plan import tables as t
-
-ADD_CYCLES = 2  #: of ALU for a vector: both operands lie in one bank of acc
 
 
 @dataclass(kw_only=True)
@@ -27,7 +25,7 @@ class TotalNode(ElementwiseNode):
     @property
     def _passes(self) -> int:
         """Cycles of ALU for each vector, ahead of its requantisation."""
-        return len(self.terms) + ADD_CYCLES * (len(self.inputs) - 1)
+        return len(self.terms) + SAME_BANK_CYCLES * (len(self.inputs) - 1)
 
     @property
     def alu_work(self) -> int:

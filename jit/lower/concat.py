@@ -15,7 +15,7 @@ from tilewright.jit.plan.layout import units_for
 def lower_concat(at: Lowering, op: g.Concat) -> None:
     """Part by part into whole vectors of the output; by selection where a part would start inside of one."""
     out = at.output(op)
-    block = max(at.config.block_in, at.config.block_out)
+    block = at.config.widest_block
     if any(at.spec(name).shape[3] % block for name in op.inputs[:-1]):
         _select(at, op)
         return

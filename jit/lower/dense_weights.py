@@ -10,9 +10,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from tilewright.jit import graph as g
 from tilewright.jit.errors import PlaceError
+from tilewright.jit.kernels.weight_bits import weight_parts
 
 #: weights of groups, diagonals and selections written out as a dense convolution's, which takes memory and time
 MOST_WRITTEN_OUT = 1 << 26
+
+
+def in_parts(weights: NDArray[np.integer], bits: int, channels: int, name: str) -> tuple[NDArray[np.int8], int]:
+    """Weights (OC, KH, KW, IC) of ``bits`` bits over inputs of ``channels`` in all, and how many times these are read:
+    once for each part of the sums that the weights are. Raises PlaceError, naming the layer, for too many parts."""
+    parts = weight_parts(weights, bits, name)
+    return (parts[0], 1) if len(parts) == 1 else (side_by_side(parts, channels), len(parts))
 
 
 def side_by_side(parts: list[np.ndarray], channels: int) -> np.ndarray:

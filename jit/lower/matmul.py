@@ -75,7 +75,7 @@ def _aligned(at: Lowering, op: g.MatMul, index: int) -> _Side:
     """An operand with each head in whole vectors whose last channels, beyond its own, are zeros; chosen by a
     convolution if need be. What the host packs has those zeros."""
     name = op.inputs[index]
-    tensor, block = at.resolve(name), max(at.config.block_in, at.config.block_out)
+    tensor, block = at.resolve(name), at.config.widest_block
     _, height, width, channels = at.spec(name).shape
     rows = op.heads == 1 or at.graph.tensors[name].shape[1] == op.heads
     own = channels if rows else channels // op.heads

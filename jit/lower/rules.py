@@ -27,11 +27,11 @@ from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.transposed import TransposedNode, written_out
-from tilewright.jit.kernels.weight_bits import fits, weight_parts
+from tilewright.jit.kernels.weight_bits import fits
 from tilewright.jit.kernels.window import WindowNode, valid_counts
 from tilewright.jit.lower.blocked import Blocked
 from tilewright.jit.lower.concat import lower_concat
-from tilewright.jit.lower.dense_weights import diagonal, expand_groups, side_by_side
+from tilewright.jit.lower.dense_weights import diagonal, expand_groups, in_parts
 from tilewright.jit.lower.matmul import lower_matmul
 from tilewright.jit.lower.patches import lower_patches, packs_patches
 from tilewright.jit.lower.state import image_shape
@@ -166,11 +166,8 @@ class _Lowering:
             raise PlaceError(f"{op.name}: {ic} weight channels do not fit the input's {source.shape[3]}")
         if op.transposed:
             weight = written_out(weight, dilation, op.spread)
-        parts = weight_parts(weight, self.config.weight_bits, op.name)
-        weight = parts[0]
-        if len(parts) > 1:  # the input is read once for each part of the weights
-            weight = side_by_side(parts, sum(in_units) * self.config.lanes)
-            inputs, in_units = inputs * len(parts), in_units * len(parts)
+        weight, parts = in_parts(weight, self.config.weight_bits, sum(in_units) * self.config.lanes, op.name)
+        inputs, in_units = inputs * parts, in_units * parts
         if op.transposed:
             node = TransposedNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=inputs, output=op.output,

@@ -8,8 +8,7 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.kernels.total import TotalNode
-from tilewright.jit.kernels.weight_bits import weight_parts
-from tilewright.jit.lower.dense_weights import side_by_side
+from tilewright.jit.lower.dense_weights import in_parts
 from tilewright.jit.lower.state import Lowering
 from tilewright.jit.plan.layout import units_for
 
@@ -22,13 +21,12 @@ def lower_partial_sums(at: Lowering, op: g.PartialSums) -> None:
         raise PlaceError(f"{op.name}: reads {channels} channels of {source.shape[3]}; a program is given those alone")
     _require_whole(op, op.weight.shape[0], at)
     units = units_for(channels, c)
-    parts = weight_parts(op.weight, c.weight_bits, op.name)
-    weight = parts[0] if len(parts) == 1 else side_by_side(parts, units * c.lanes)
+    weight, parts = in_parts(op.weight, c.weight_bits, units * c.lanes, op.name)
     at.nodes.append(
         PartialSumsNode(
-            name=op.name, layer=at.layer, config=c, inputs=[at.resolve(op.inputs[0])] * len(parts), output=op.output,
+            name=op.name, layer=at.layer, config=c, inputs=[at.resolve(op.inputs[0])] * parts, output=op.output,
             out=at.output(op), weight=weight, requant=op.requants[0], strides=op.strides, dilation=op.dilation,
-            pad=op.padding, pad_constant=op.pad_value, in_units=[units] * len(parts), in_width=source.shape[2],
+            pad=op.padding, pad_constant=op.pad_value, in_units=[units] * parts, in_width=source.shape[2],
             factors=op.factors, planes=op.requants,
         )
     )  # fmt: skip
@@ -53,6 +51,6 @@ def lower_total(at: Lowering, op: g.Total) -> None:
 
 
 def _require_whole(op: g.Op, channels: int, at: Lowering) -> None:
-    block = max(at.config.block_in, at.config.block_out)
+    block = at.config.widest_block
     if channels % block:
         raise PlaceError(f"{op.name}: {channels} channels beside others are no whole vectors of {block}")

@@ -11,7 +11,7 @@ _DUPLICATE = ".alu"
 
 def units_for(channels: int, config: Config) -> int:
     """Units per pixel: the channels padded to whole vectors of both BLOCK_IN and BLOCK_OUT."""
-    block = max(config.block_in, config.block_out)
+    block = config.widest_block
     return -(-channels // block) * block // config.lanes
 
 

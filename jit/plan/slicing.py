@@ -73,7 +73,7 @@ def finer_slices(graph: Graph, config: Config) -> dict[str, list[int]]:
             continue
         channels, blocks = _extent(graph, tensors[0], config)
         first = len(_ranges(graph, tensors, config))
-        units = -(-blocks // first) * max(config.block_in, config.block_out) // config.lanes
+        units = -(-blocks // first) * config.widest_block // config.lanes
         twins = has_twins(config)
         if any(_pushes(graph, op, units, c, twins) > _pushes(graph, op, units, roomy, twins) for op in layers):
             counts = {len(_even(channels, n, config)) for n in range(first + 1, min(first + _MORE, blocks) + 1)}
@@ -132,12 +132,12 @@ def _is_plain(op: Op | None) -> bool:
 def _extent(graph: Graph, tensor: str, config: Config) -> tuple[int, int]:
     """Channels of a tensor, and blocks of them that slices are made of."""
     channels = graph.tensors[tensor].shape[-1]
-    return channels, units_for(channels, config) * config.lanes // max(config.block_in, config.block_out)
+    return channels, units_for(channels, config) * config.lanes // config.widest_block
 
 
 def _even(channels: int, count: int, config: Config) -> list[tuple[int, int]]:
     """At most ``count`` ranges of whole blocks, near equal."""
-    block = max(config.block_in, config.block_out)
+    block = config.widest_block
     blocks = -(-channels // block)
     return [(a * block, min(channels, b * block)) for a, b in split_evenly(blocks, -(-blocks // count))]
 
@@ -156,7 +156,7 @@ def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int,
     channels, blocks = _extent(graph, tensors[0], config)
     if not _worth_cutting(graph, tensors, config):
         return [(0, channels)]
-    block = max(config.block_in, config.block_out)
+    block = config.widest_block
     makers = [op for t in tensors if (op := graph.producer(t)) is not None]
     readers = [op for op in graph.ops if any(t in op.inputs for t in tensors) and op not in makers]
     prm = len(makers) * (block // config.block_out)
@@ -203,9 +203,9 @@ def _ring(graph: Graph, tensor: str, spare: int) -> int:
 def _block_weights(op: Op, config: Config) -> int:
     """wgt entries for one block of the operator's output channels."""
     if isinstance(op, g.Conv2D):
-        vectors = units_for(op.weight.shape[0], config) * config.lanes // max(config.block_in, config.block_out)
+        vectors = units_for(op.weight.shape[0], config) * config.lanes // config.widest_block
         return -(-_conv_blocks(op, config) // vectors)
-    return max(config.block_in, config.block_out) // config.lanes if isinstance(op, g.DepthwiseConv2D) else 0
+    return config.widest_block // config.lanes if isinstance(op, g.DepthwiseConv2D) else 0
 
 
 def _conv_blocks(op: g.Conv2D, config: Config) -> int:

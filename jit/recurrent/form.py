@@ -77,7 +77,7 @@ class LayerWriter(Generic[Layer]):
 
     def vectors(self, units: int) -> int:
         """Vectors of BLOCK_OUT that so many units fill, which are whole blocks of inputs as well."""
-        block = max(self.c.block_in, self.c.block_out)
+        block = self.c.widest_block
         return -(-units // block) * block // self.c.block_out
 
     def filled(self, values: NDArray[Any], vectors: int) -> NDArray[Any]:

@@ -53,4 +53,4 @@ def best_substitutions(part: Graph, config: Config) -> Found | None:
 
 
 def _block(config: Config | None) -> int:
-    return WIDEST_BLOCK if config is None else max(config.block_in, config.block_out)
+    return WIDEST_BLOCK if config is None else config.widest_block

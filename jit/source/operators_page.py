@@ -12,6 +12,7 @@ from tilewright.jit.source.onnx import elements, functions, integer, quantised, 
 from tilewright.jit.source.onnx.units import PASSIVE
 from tilewright.jit.source.tflite import dilation, moves, rules, tables
 from tilewright.pages import write
+from tilewright.runtime.litert.schema import schema, written
 
 PAGE = "operators.md"
 #: the operators that a rule's docstring begins with; the page has them in a column of their own
@@ -116,9 +117,7 @@ def _onnx() -> Iterator[str]:
 
 def _other_tflite() -> Iterator[str]:
     """The operators of TFLite's schema that are not in the table, by whether LiteRT has a kernel."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    codes = {name: code for name, code in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
+    codes = {name: code for name, code in vars(schema().BuiltinOperator).items() if not name.startswith("_")}
     others = sorted(codes.keys() - TFLITE.keys() - {"CUSTOM", *_NO_OPERATORS})
     known = {name for name in others if _litert_has(codes[name])}
     yield f"**On the CPU, in LiteRT**: {', '.join(name for name in others if name in known)}."
@@ -130,7 +129,7 @@ def _other_onnx() -> Iterator[str]:
     """The operators of ONNX that are not in the table, by whether they take cycles."""
     from onnx import defs
 
-    names = {schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain}
+    names = {known.name for known in defs.get_all_schemas_with_history() if not known.domain}
     yield f"**Without cycles, on the accelerator**: {', '.join(sorted(_FREE))}."
     yield ""
     yield f"**On the CPU, in ONNX Runtime**: {', '.join(sorted(names - ONNX.keys() - {*_FREE}))}."
@@ -138,20 +137,18 @@ def _other_onnx() -> Iterator[str]:
 
 def _litert_has(code: int) -> bool:
     """Whether LiteRT, with its reference kernels or its others, loads a file that names this operator."""
-    import flatbuffers  # type: ignore[import-untyped]
-    from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    s = schema()
     for version in _VERSIONS:
-        model, kind, graph = schema.ModelT(), schema.OperatorCodeT(), schema.SubGraphT()
+        model, kind, graph = s.ModelT(), s.OperatorCodeT(), s.SubGraphT()
         kind.builtinCode, kind.deprecatedBuiltinCode, kind.version = code, min(code, 127), version
         graph.tensors, graph.inputs, graph.outputs, graph.operators = [], [], [], []
-        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [kind], [graph], [schema.BufferT()]
-        builder = flatbuffers.Builder(256)
-        builder.Finish(model.Pack(builder), b"TFL3")
+        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [kind], [graph], [s.BufferT()]
+        content = written(model)
         for kernels in (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
             try:
-                Interpreter(model_content=bytes(builder.Output()), experimental_op_resolver_type=kernels)
+                Interpreter(model_content=content, experimental_op_resolver_type=kernels)
             except ValueError as error:
                 if "Didn't find op" not in str(error):
                     raise

@@ -39,7 +39,7 @@ def in_two(graph: Graph, count: int, config: Config) -> tuple[Graph, Graph]:
     Raises :class:`Uncut` where the graph has another number of convolutions, or what they read is needed elsewhere.
     """
     op = _convolution(graph)
-    channels, block = op.weight.shape[3], max(config.block_in, config.block_out)
+    channels, block = op.weight.shape[3], config.widest_block
     blocks = -(-channels // block)
     if blocks < count:
         raise Uncut(f"{op.name} ({op.kind}): has no {count} blocks of {block} input channels")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Node, prm_entries
-from tilewright.jit.kernels.elementwise import MULTIPLY_CYCLES, Term
+from tilewright.jit.kernels.base import SAME_BANK_CYCLES, Node, prm_entries
+from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.blocks import Blocks
@@ -246,7 +246,7 @@ class AluLayer(TiledLayer):
 
     @property
     def passes(self) -> int:
-        return len(self.terms) + 1 + (MULTIPLY_CYCLES if self.product else 0)
+        return len(self.terms) + 1 + (SAME_BANK_CYCLES if self.product else 0)
 
     @property
     def sums(self) -> int:

@@ -97,7 +97,7 @@ def _empty_vectors(layer: Layer, config: Config) -> int:
     weight = layer.get("weight_shape", ())
     if len(weight) != 4:
         return 0
-    block, needed = max(config.block_in, config.block_out), -(-weight[0] // config.block_out)
+    block, needed = config.widest_block, -(-weight[0] // config.block_out)
     return int(layer["array_cycles"] * (-(-weight[0] // block) * block // config.block_out - needed) // needed)
 
 

@@ -37,7 +37,7 @@ def mixed(config: Config) -> Graph:
 
 def joined(config: Config) -> Graph:
     """Concatenations, one of them an output, explicit padding and two padding values for one tensor."""
-    channels = max(config.block_in, config.block_out)
+    channels = config.widest_block
     b = GraphBuilder(2, (10, 9, channels))
     x = b.pad("x", (1, 0, 2, 1))
     y = b.conv(x, channels, (1, 1), padding=NO_PADDING)

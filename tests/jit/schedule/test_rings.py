@@ -16,7 +16,7 @@ NO_PADDING = (0, 0, 0, 0)
 def test_a_concatenation_as_output(name: str) -> None:
     """Its first part may not run ahead over rows that wait for the second one."""
     config = PRESETS[name]
-    channels = max(config.block_in, config.block_out)
+    channels = config.widest_block
     b = GraphBuilder(1, (12, 12, 16))
     parts = [b.conv("x", channels, (1, 1), padding=NO_PADDING) for _ in range(2)]
     assert_exact(b.graph(b.concat(*parts)), config)
