@@ -14,6 +14,9 @@ from typing import Any
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS, Config
 from tilewright.dse.networks import Network
+from tilewright.isa.effects import slots
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Opcode
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.tiles import AnyEstimate, TilesEstimate
 from tilewright.jit.errors import PlaceError
@@ -101,8 +104,15 @@ def numbers(network: Network, config: Config) -> dict[str, Any]:
         "tiles": isinstance(estimate, TilesEstimate),
         "estimate": round(estimate.cycles),
         "busy": {engine: round(cycles) for engine, cycles in estimate.busy.items()},
+        "array": sum(map(array_cycles, programs)),
         "cycles": [simulate_timing(program).cycles for program in programs],
     }
+
+
+def array_cycles(program: Program) -> int:
+    """For how long the program's instructions hold the array, by their declaration."""
+    fields = program.columns()
+    return int(slots(fields, program.config)[fields.opcode == Opcode.GEMM].sum())
 
 
 if __name__ == "__main__":
