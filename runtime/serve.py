@@ -112,7 +112,8 @@ def _welcome(device: Device, server: Server, host: str, tls: bool, token: str | 
         lines.append("without TLS: programs and data can be read and changed on the way (--tls-cert)")
     if here:
         lines.append("for this machine alone: --host 0.0.0.0 lets others reach it")
-    name = "localhost" if here else socket.gethostname()
+    # as it was given: a machine need not know a "localhost", or knows it by its other address
+    name = (f"[{host}]" if ":" in host else host) if here else socket.gethostname()
     lines.append(f"from {'here' if here else 'a PC'}: {known}tilewright run A.twa --device {scheme}://{name}{at}")
     return lines
 

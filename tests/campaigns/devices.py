@@ -86,7 +86,7 @@ def main() -> int:
         server = stack.enter_context(served(place, port))
         os.environ["TILEWRIGHT_TOKEN"] = TOKEN
         devices: dict[str, Device] = {name: open_device(name, TINY) for name in ("sim", "rtl", "hls")}
-        devices |= {"pynq": open_board(place), "server": open_device(f"pynq://localhost:{port}", TINY, wait=300)}
+        devices |= {"pynq": open_board(place), "server": open_device(f"pynq://127.0.0.1:{port}", TINY, wait=300)}
         while time.monotonic() - began < 60 * options.minutes:
             kind = FORMATS[seed % len(FORMATS)]
             recipe, path, _ = draw_network(kind, seed, "small", place)

@@ -196,7 +196,7 @@ def kill_serve(kills: int, rng: random.Random) -> int:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
         for number in range(kills + 1):
             with served(Path(place), port) as process:
-                executable = Executable(artifact, RemoteDevice(artifact.config, f"pynq://localhost:{port}", TOKEN))
+                executable = Executable(artifact, RemoteDevice(artifact.config, f"pynq://127.0.0.1:{port}", TOKEN))
                 try:
                     assert np.array_equal(executable(x), expected), "wrong integers"
                     if number < kills:

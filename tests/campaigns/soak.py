@@ -45,7 +45,7 @@ class Soak:
 
     def device(self, token: str = TOKEN) -> RemoteDevice:
         """A connection to be."""
-        return RemoteDevice(GOOD.config, f"pynq://localhost:{self.port}", token, wait=300)
+        return RemoteDevice(GOOD.config, f"pynq://127.0.0.1:{self.port}", token, wait=300)
 
     def good(self, seed: int) -> None:
         """Run after run, each compared; a pause now and then."""
