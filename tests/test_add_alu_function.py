@@ -46,8 +46,10 @@ NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", 
 
 
 def blocks(kind: str) -> list[str]:
-    """The contents of the page's code blocks of a kind."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    """The contents of the page's code blocks of a kind, of which there is one at least."""
+    found: list[str] = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    assert found, f"{PAGE.name} has no block {kind}"
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -56,8 +56,11 @@ def test_the_designs_size_and_the_models_errors_are_the_kept_ones() -> None:
 
 
 def test_every_command_that_it_names_is_there() -> None:
-    for script in set(re.findall(r"bench/(\w+\.py)", README)):
+    scripts, named = (set(re.findall(words, README)) for words in (r"bench/(\w+\.py)", r"`make ([a-z-]+)"))
+    assert scripts
+    assert named
+    for script in scripts:
         assert (REPOSITORY / "bench" / script).exists(), script
     targets = (REPOSITORY / "Makefile").read_text()
-    for target in set(re.findall(r"`make ([a-z-]+)", README)):
+    for target in named:
         assert re.search(rf"^{target}:", targets, re.M), target

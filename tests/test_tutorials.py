@@ -51,11 +51,12 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def blocks(page: str, *kinds: str) -> Iterator[tuple[str, str]]:
-    """Kind and content of the page's code blocks of these kinds, in order."""
-    for kind, body in re.findall(r"^```([^\n]*)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S):
-        if kind in kinds:
-            yield kind, body
+def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
+    """Kind and content of the page's code blocks of these kinds, in order; there is one at least."""
+    every = re.findall(r"^```([^\n]*)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
+    found = [(kind, body) for kind, body in every if kind in kinds]
+    assert found, f"{page} has none of the blocks {kinds}"
+    return found
 
 
 def commands(body: str) -> Iterator[tuple[str, str]]:
@@ -102,6 +103,7 @@ def test_a_tutorial_does_what_it_says(page: str, clone: Path) -> None:
 @pytest.mark.slow
 def test_the_changed_parameter_in_rtl(clone: Path, toolchain: None) -> None:
     page = "tutorials/parameter.md"
+    assert blocks(page, "console slow")
     for _, body in blocks(page, "console", "console slow"):
         for command, expected in commands(body):
             run(command, expected)

@@ -106,6 +106,12 @@ class Copy:
         command, environment = self._command(interpreted)
         self.warm = Warm.start([*command, *folders], self.root, environment, self.limit)
 
+    def end(self) -> None:
+        """The process that has collected goes, before its folder does."""
+        if self.warm is not None:
+            self.warm.end()
+            self.warm = None
+
     def run(self, tests: list[str], interpreted: bool = False) -> str | None:
         """None if the tests pass; the one that failed, or what else became of the process."""
         command, environment = self._command(interpreted)

@@ -173,6 +173,8 @@ def main() -> int:
                     print(f"  killed by {by}: {file}:{line}: {what}", flush=True)
                 if tried % 10 == 0 or tried == options.mutants:
                     print(f"{part}: {killed} of {tried} killed ({killed / tried:.0%})", flush=True)
+            for copy in copies.values():
+                copy.end()
     return 0
 
 

@@ -39,8 +39,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{root}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(root), "tests"]
     warm = Warm.start(command, root, environment, limit=1)
-    yield Copy(root, root, 1, warm)
-    warm.end()
+    copy = Copy(root, root, 1, warm)
+    yield copy
+    copy.end()
+    assert copy.warm is None
     assert warm.process.returncode == 0
 
 

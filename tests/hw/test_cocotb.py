@@ -6,7 +6,7 @@ A bench that fails is told with what it said. ``make test-all`` runs more seeds,
 from __future__ import annotations
 
 import re
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 import pytest
@@ -53,11 +53,13 @@ def test_two_memory_ports(toolchain: None, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [TINY, OTHER, PAIRED], ids=lambda config: config.name)
-@pytest.mark.parametrize("benches", [*GROUPS, (PORTS,)], ids=lambda names: names[0].removeprefix("bench_"))
+@pytest.mark.parametrize(
+    ("config", "benches"),
+    [*product((TINY, OTHER, PAIRED), GROUPS), (PAIRED, (PORTS,))],
+    ids=lambda value: value.name if isinstance(value, Config) else value[0].removeprefix("bench_"),
+)
 def test_more_seeds(toolchain: None, config: Config, benches: tuple[str, ...], tmp_path: Path) -> None:
-    if benches != (PORTS,) or config is PAIRED:
-        check(run(config, benches, tmp_path, SLOW_SEEDS), benches)
+    check(run(config, benches, tmp_path, SLOW_SEEDS), benches)
 
 
 def run(config: Config, benches: tuple[str, ...], tmp_path: Path, seeds: int = 1) -> list[Result]:

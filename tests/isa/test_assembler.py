@@ -95,6 +95,14 @@ store cols=4 sram_col=1 wrap_size=8 segment="y out" pop(load) trace
 """
 
 
+def test_the_greatest_numbers_are_read() -> None:
+    most = (1 << 48) - 1
+    text = f".config tiny\n.segment x input size={most} repeat_stride={most}\n.segment c constant {{\n"
+    read = assemble(text + ".i8 -128 127\n.i32 -2147483648 2147483647\n}").segments
+    assert (read[0].size, read[0].repeat_stride) == (most, most)
+    assert read[1].data == bytes.fromhex("807f 00000080 ffffff7f")
+
+
 def test_hand_written_text() -> None:
     program = assemble(LEGAL)
     verify(program)
@@ -139,14 +147,24 @@ def test_hand_written_text() -> None:
         ("T\n.segment", "bad.s:2: end of line: expected the segment's name"),
         ("T\n.segment x heap", "bad.s:2: 'heap': expected the segment's kind: one of constant, input, output, scratch"),
         ("T\n.segment x input stride=4", "bad.s:2: 'stride': expected size= or repeat_stride="),
-        ("T\n.segment x input size=-1", "bad.s:2: '-1': expected size: an integer from 0"),
+        ("T\n.segment x input size=-1", "bad.s:2: '-1': expected size: an integer from 0 to 281474976710655"),
+        ("T\n.segment x input size=0x1000000000000", "bad.s:2: '0x1000000000000': expected size: an integer from 0"),
+        ("T\n.segment x input repeat_stride=-1", "bad.s:2: '-1': expected repeat_stride: an integer from 0 to 281474"),
+        ("T\n.segment x input repeat_stride=0x1000000000000", "bad.s:2: '0x1000000000000': expected repeat_stride: an"),
         ('T\n.segment "x input', "bad.s:2: '\"': expected a closing quotation mark on the same line"),
         ('T\n.segment "\\q" input', "bad.s:2: '\"\\\\q\"': expected the segment's name, quoted as in JSON"),
         ("T\nwait load\n.segment x input", "bad.s:3: '.segment': expected instructions only"),
         ("T\n.segment x constant {", "bad.s: end of file: expected '}' for the block opened at bad.s:2"),
         ("T\n.segment x constant {\n.hex 0", "bad.s:3: '0': expected pairs of hex digits"),
         ("T\n.segment x constant {\n.i8 128", "bad.s:3: '128': expected .i8: an integer from -128 to 127"),
+        ("T\n.segment x constant {\n.i8 -129", "bad.s:3: '-129': expected .i8: an integer from -128 to 127"),
+        ("T\n.segment x constant {\n.i32 2147483648", "bad.s:3: '2147483648': expected .i32: an integer from -21474"),
+        ("T\n.segment x constant {\n.i32 -2147483649", "bad.s:3: '-2147483649': expected .i32: an integer from -214"),
         ("T\n.segment x constant {\n.zero -1", "bad.s:3: '-1': expected how many zero bytes: an integer from 0"),
+        (
+            "T\n.segment x constant {\n.zero 2147483649",
+            "bad.s:3: '2147483649': expected how many zero bytes: an integer",
+        ),
         ("T\n.segment x constant {\n.word 1", "bad.s:3: '.word': expected .hex, .zero, .i8, .i32, .uop_gemm, .uop_alu"),
         ("T\n.segment x constant {\n.uop_gemm row=1", "bad.s:3: 'row': expected one of dst=, src=, wgt=, accumulate="),
         ("T\n.segment x constant {\n.uop_gemm dst=1024", "bad.s:3: '1024': expected dst: an integer from 0 to 1023"),

@@ -20,6 +20,7 @@ from tilewright.isa.codec import (
     encode,
     encode_uops,
     rows_of,
+    with_tokens,
 )
 from tilewright.isa.spec import (
     FORMAT_OF,
@@ -122,6 +123,18 @@ def test_numbers_of_any_type_encode_alike() -> None:
     wide: dict[str, Any] = {name: np.int64(value) for name, value in fields.items()}
     assert encode([Instruction(Opcode.FILL, wide)], DEFAULT) == encode([Instruction(Opcode.FILL, fields)], DEFAULT)
     assert decode(encode([Instruction(Opcode.FILL, wide)], DEFAULT), DEFAULT)[0]["rows"] == 3
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_tokens_put_in_afterwards_are_those_encoded_at_once(data: st.DataObject) -> None:
+    config = data.draw(any_config())
+    made = data.draw(st.lists(instructions(config), min_size=1, max_size=6))
+    bare = [Instruction(i.opcode, {k: v for k, v in i.fields.items() if k not in ("pop", "push")}) for i in made]
+    pops, pushes = ([i[name] for i in made] for name in ("pop", "push"))
+    words = with_tokens(encode(bare, config), pops, pushes, config)
+    assert words.shape == (len(made), instruction_width(config) // 64)
+    assert words.tobytes() == encode(made, config)
 
 
 def test_unknown_fields_are_refused() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.isa.naive_verifier import Place, places_of
 from tilewright.isa.codec import decode, rows_of
-from tilewright.isa.effects import Access, effects, micro_ops
+from tilewright.isa.effects import Access, effects, micro_ops, row_beats
 from tilewright.isa.program import Program
-from tilewright.isa.spec import MEMORIES
+from tilewright.isa.spec import FORMAT_OF, MEMORIES, UOP_MEMORY, Engine, Fields
 from tilewright.isa.uops import UopMemories
 from tilewright.verification.random_program import random_config, random_program
 
@@ -55,3 +55,30 @@ def test_micro_ops_are_those_of_every_turn_of_both_loops(seed: int) -> None:
             assert count == len(list(product(*loops)))
         else:
             assert count == 0
+
+
+def _visits(access: Access, row: Fields, program: Program) -> int:
+    """How often an instruction reads or writes at an access: by rows and columns, loops, or once if a field alone says
+    where."""
+    if access.memory is None:
+        return row.rows * int(row_beats(row, program.config))
+    if not row.uop_count:
+        return row.rows * row.cols
+    if access.memory == UOP_MEMORY[Engine(row.engine)]:
+        return row.uop_count
+    fixed = {o.memory for o in FORMAT_OF[row.opcode].operands if o.fixed}
+    turns = 1 if access.memory in fixed else row.outer * row.inner
+    return turns * len(access.column.positions)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_addresses_are_there_as_often_as_they_are_visited(seed: int) -> None:
+    rng = np.random.default_rng([5, seed])
+    program = random_program(rng, random_config(rng), 40)
+    uops = UopMemories(program.config, program.segments)
+    seen = set()
+    for row in rows_of(program.table()):
+        for access in effects(row, uops.step(row), program.config):
+            assert access.addresses().size == _visits(access, row, program) * access.span, (row, access)
+            seen.add(access.memory)
+    assert len(seen) > 5

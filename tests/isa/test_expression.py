@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.isa.expressions import EXPRESSIONS, PAIRS, A, B, stated
-from tilewright.isa.expression import INFIX, Expression, ExpressionError, evaluate, shift_right, text
+from tilewright.isa.expression import (
+    INFIX,
+    Expression,
+    ExpressionError,
+    Operand,
+    constant,
+    evaluate,
+    shift_right,
+    text,
+    variable,
+)
 from tilewright.isa.schema import bits_for
 
 
@@ -54,11 +66,35 @@ def test_more_than_64_bits_are_refused(wrong: object) -> None:
         wrong()
 
 
-def test_shifts_that_vary_are_named_so() -> None:
-    with pytest.raises(ExpressionError, match="<< is for shifts by a constant"):
-        A << B
-    with pytest.raises(ExpressionError, match="at most 63 either way"):
-        shift_right(A, B * 10)
+def test_64_bits_are_taken_to_the_last_value() -> None:
+    low, high = -(1 << 63), (1 << 63) - 1
+    widest = variable("w", low, high)
+    assert (widest.low, widest.high, widest.bits) == (low, high, 64)
+    assert (constant(low).bits, constant(high).bits) == (64, 64)
+    for beyond in (low - 1, high + 1):
+        with pytest.raises(ExpressionError, match=f"constant has values from {beyond} to {beyond}, which need more"):
+            constant(beyond)
+    for wrong in (lambda: widest - 1, lambda: widest + 1, lambda: -widest):
+        with pytest.raises(ExpressionError, match="more than 64 bits"):
+            wrong()
+
+
+@pytest.mark.parametrize("shifted", [lambda by: A << by, lambda by: A >> by, lambda by: constant(5) << by])
+def test_shifts_that_vary_or_are_negative_are_named_so(shifted: Callable[[Operand], Expression]) -> None:
+    for by in (B, abs(B), constant(-1), -1, constant(-1 << 40)):
+        with pytest.raises(ExpressionError, match="(<<|>>) is for shifts by a constant; others are shift_right"):
+            shifted(by)
+    assert shifted(0).operator == shifted(constant(0)).operator
+
+
+def test_shifts_that_vary_go_63_places_either_way() -> None:
+    one = constant(1)
+    for low, high in ((-62, 63), (0, 0), (-1, 63)):
+        assert shift_right(one, variable("n", low, high)).operator == "shift_right"
+    for low, high in ((-64, 0), (0, 64), (-64, 64)):
+        with pytest.raises(ExpressionError, match=f"shift_right by {low} to {high}: at most 63 either way"):
+            shift_right(0, variable("n", low, high))
+    assert shift_right(0, variable("n", -63, 63)).high == 0
 
 
 def test_variables_are_found() -> None:

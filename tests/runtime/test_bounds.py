@@ -158,10 +158,16 @@ def test_the_explorer_has_the_bounds_of_the_report(name: str, config: str, model
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ["tiny", "pynq-z2"])
 def test_bounds_hold_for_the_zoo(shared_models: Path, config: str) -> None:
-    for path in sorted(shared_models.glob("zoo/*.tflite")):
+    paths = sorted(shared_models.glob("zoo/*.tflite"))
+    if not paths:
+        pytest.skip(f"no zoo/*.tflite in {shared_models}")
+    checked = 0
+    for path in paths:
         artifact = tw.compile(str(path), config).artifact
         if not artifact.programs:
             continue
+        checked += 1
         for program in artifact.programs:
             check_needs(program)
         check(report_of(list(artifact.programs), artifact.config))
+    assert checked > len(paths) / 2

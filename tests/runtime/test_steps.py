@@ -212,3 +212,16 @@ def test_a_program_is_launched_once_alone_or_beside_others() -> None:
     ))  # fmt: skip
     with pytest.raises(StepError, match="there is no program 1"):
         check_flow(missing)
+
+
+def test_a_padded_image_has_a_limit() -> None:
+    """Padding asks for memory that the tensor's own elements do not; here 16 columns of 16 channels."""
+    most = PackStep("x", 0, (1, 1, 1, 16), lanes=16, units=1, padding=((1 << 20) - 2, 7, 1, 8))
+    most.check(Form((1, 16), "int8"))
+    for padding in (((1 << 20) - 1, 7, 1, 8), ((1 << 20) - 2, 8, 1, 8), ((1 << 20) - 2, 7, 1, 9)):
+        with pytest.raises(StepError, match=rf"the padded image has \d+ values, more than {1 << 28}"):
+            replace(most, padding=padding).check(Form((1, 16), "int8"))
+    window = replace(most, padding=(0, 0, 0, 0), layout="patches", kernel=(2, 1), units=2)
+    with pytest.raises(StepError, match=r"a \(2, 1\) window does not fit the image \(1, 1, 1, 16\)"):
+        window.check(Form((1, 16), "int8"))
+    replace(window, padding=(0, 0, 1, 0)).check(Form((1, 16), "int8"))

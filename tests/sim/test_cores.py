@@ -14,7 +14,7 @@ from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify_together
-from tilewright.sim import Run, SimulationError, simulate_cores, simulate_timing
+from tilewright.sim import Run, SimulationError, simulate_cores, simulate_timing, steady_interval
 from tilewright.sim.cores import _Shared
 from tilewright.sim.decoded import decode_program
 from tilewright.verification.random_program import random_config, random_program
@@ -103,6 +103,17 @@ def test_no_limit_is_the_core_alone() -> None:
     alone = simulate_timing(made).cycles
     ran = simulate_cores(DEFAULT.replace(cores=8), [Run(c, made) for c in range(8) for _ in range(3)])
     assert [r.end for r in ran] == [alone, 2 * alone, 3 * alone] * 8
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_results_come_one_run_apart_where_nothing_holds_cores_up(cores: int) -> None:
+    made = load(512)
+    assert steady_interval(DEFAULT.replace(cores=cores), made) == simulate_timing(made).cycles / cores
+
+
+def test_results_come_as_fast_as_the_dram_moves_their_beats() -> None:
+    """Four cores that do nothing but read, as fast as two can be served."""
+    assert steady_interval(shared(DEFAULT, 4, 16), load(1000)) == pytest.approx(1000 / 2, rel=0.05)
 
 
 @pytest.mark.parametrize("bandwidth", [0, 16])

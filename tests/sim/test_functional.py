@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.isa.build import ALU, CONSTANT, LOAD, TINY, Builder
 from tests.sim.build import DEFAULT, code, parameters, program, random_case
 from tests.sim.reference import Reference
 from tilewright.config import PRESETS, Config
-from tilewright.isa.arithmetic import requantize
+from tilewright.isa.arithmetic import requantize, rescale
 from tilewright.isa.codec import encode_uops
-from tilewright.isa.functions import AluOp, Rounding
+from tilewright.isa.functions import SCALING, AluOp, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import Functional, initial_segments
@@ -159,6 +160,29 @@ def test_alu_operations_at_the_edges_of_int32(function: AluOp) -> None:
     got = fast.memory(Memory.ACC)[1 : 1 + len(edges), 0, :]
     for k, edge in enumerate(edges):
         np.testing.assert_array_equal(got[k], function.apply(values, np.full_like(values, edge)))
+
+
+@pytest.mark.parametrize("rounding", SCALING)
+def test_both_scaling_instructions_round_halves_as_stated(rounding: Rounding) -> None:
+    """Every other value is a tie, which random constants seldom give."""
+    lanes, vectors = TINY.batch * TINY.block_out, 8
+    x = np.arange(vectors * lanes).reshape(vectors, lanes) - vectors * lanes // 2
+    b, prm = Builder(TINY), np.zeros((2, TINY.block_out, 4), "<i4")
+    prm[..., 1], prm[..., 3] = 1, [[1], [21]]
+    b.load(Memory.PRM, count=2, segment=CONSTANT, offset=b.constant(prm.tobytes()))
+    b.load(Memory.ACC, count=vectors, segment=CONSTANT, offset=b.constant(x.astype("<i4").tobytes()))
+    b.load(Memory.ACT, count=vectors, segment=CONSTANT, offset=b.constant(x.astype(np.int8).tobytes()))
+    b.uops(ALU, [{}], push=[ALU])
+    loops: dict[str, Any] = {"inner": vectors, "dst_inner": 1, "src_inner": 1, "rounding": rounding}
+    b.requantize(**loops, dst=vectors, lo=-128, pop=[LOAD])
+    b.rescale(**loops, dst=vectors, prm=1)
+    fast = assert_same(np.random.default_rng(0), b.program())
+    narrow, wide = (fast.memory(m).reshape(-1, lanes)[vectors : 2 * vectors] for m in (Memory.ACT, Memory.ACC))
+    assert narrow.tolist() == requantize(x, 0, 1, 1, 0, rounding, 0).tolist()
+    assert wide.tolist() == rescale(x, 0, 1, 21, 0, rounding).tolist()
+    assert narrow.tolist() == wide.tolist()
+    if rounding.to_even:
+        assert narrow.ravel().tolist() == [round(value / 2) for value in x.ravel().tolist()]
 
 
 def test_shift_by_hand() -> None:

@@ -48,10 +48,20 @@ def test_pieces_of_random_graphs_make_what_the_whole_makes(seed: int, axis: Axis
     builder, outputs = odd_graph(seed)
     graph = builder.graph(*outputs)
     count = 2 + seed % 3
-    with contextlib.suppress(Uncut):  # more than half of them are cut
+    with contextlib.suppress(Uncut):  # the next test counts how many are cut
         pieces = cut(graph, count, axis, 8)
         assert 2 <= len(pieces) <= count
         check(graph, pieces, seed)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_more_than_half_of_these_random_graphs_are_cut(axis: Axis) -> None:
+    done = 0
+    for seed in range(60):
+        builder, outputs = odd_graph(seed)
+        with contextlib.suppress(Uncut):
+            done += len(cut(builder.graph(*outputs), 2 + seed % 3, axis, 8)) > 1
+    assert done > 30
 
 
 def residual(rows: int) -> Graph:
