@@ -181,8 +181,11 @@ def is_stateful(artifact: Artifact) -> bool:
 
 
 def placed_macs(artifact: Artifact) -> tuple[int, int]:
-    """Multiply-accumulates of the model file's operators: on the accelerator, and all of them."""
-    operators = artifact.options.get("operators", [])
+    """Multiply-accumulates of the model file's operators: on the accelerator, and of all that an inference runs.
+
+    An operator whose result nobody reads, or that is part of another, is run nowhere: a share says nothing of it.
+    """
+    operators = [entry for entry in artifact.options.get("operators", []) if entry["place"] != "none"]
     here = sum(entry["macs"] for entry in operators if entry["place"] == "accelerator")
     return here, sum(entry["macs"] for entry in operators)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.networks.calibrated import Calibrated, Value, example
 from bench.networks.densenet import densenet
+from bench.networks.efficientnet import efficientnet_b0, efficientnet_lite0
 from bench.networks.inception import inception
 from bench.networks.lstm import lstm
 from bench.networks.mobilenet_v3 import mobilenet_v3
@@ -56,6 +57,8 @@ NETWORKS = {
     "shufflenet": Network(shufflenet, (224, 1), (64, 1), (48, 4)),
     "densenet121": Network(densenet, (112, 1), (64, 1), (32, 4)),
     "mobilenet_v3": Network(mobilenet_v3, (224, 1), (64, 1), (48, 4)),
+    "efficientnet_b0": Network(efficientnet_b0, (224, 1), (64, 1), (48, 4)),
+    "efficientnet_lite0": Network(efficientnet_lite0, (224, 1), (64, 1), (48, 4)),
     "unet": Network(unet, (128, 1), (32, 1), (16, 8)),
     "lstm": Network(lstm, (49, 1), (12, 1), (6, 4)),
     "transformer_block": Network(None, (128, 1), (48, 1), (16, 2), transformer_block),

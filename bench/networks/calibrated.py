@@ -157,6 +157,10 @@ class Calibrated:
         y = real.hard_swish(x.real)
         return self._value(self.net.hard_swish(x.tensor, **self._numbers(y)), y)
 
+    def logistic(self, x: Value) -> Value:
+        """LOGISTIC, with the numbers that its kernels ask for."""
+        return self._value(self.net.logistic(x.tensor), real.logistic(x.real))
+
     def hard_sigmoid(self, x: Value) -> Value:
         """relu6(x + 3) / 6, as converters write it: ADD with RELU6, and MUL."""
         y = real.activated(x.real + np.float32(3), "relu6")

@@ -73,6 +73,11 @@ def hard_swish(x: Real) -> Real:
     return (x * np.clip(x + 3, 0, 6) / 6).astype(np.float32)
 
 
+def logistic(x: Real) -> Real:
+    """1 / (1 + exp(-x))."""
+    return (1 / (1 + np.exp(-x))).astype(np.float32)
+
+
 def lstm(x: Real, from_input: list[Real], from_state: list[Real], biases: list[Real]) -> Real:
     """The hidden states of (1, time, features); gates in the order of the file: input, forget, cell, output."""
     hidden: NDArray[Any] = np.zeros(from_state[0].shape[0], np.float32)
@@ -80,7 +85,7 @@ def lstm(x: Real, from_input: list[Real], from_state: list[Real], biases: list[R
     states = []
     for step in x[0]:
         sums = [w @ step + r @ hidden + b for w, r, b in zip(from_input, from_state, biases, strict=True)]
-        taken, kept, given = (1 / (1 + np.exp(-sums[k])) for k in (0, 1, 3))
+        taken, kept, given = (logistic(sums[k]) for k in (0, 1, 3))
         cell = kept * cell + taken * np.tanh(sums[2])
         hidden = given * np.tanh(cell)
         states.append(hidden)

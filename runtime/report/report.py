@@ -117,8 +117,8 @@ class Report:
             )
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
-            operators = [entry for entry in options.get("operators", []) if entry["macs"]]
-            real = all(_REAL.search(e["reason"]) for e in operators if e["place"] != "accelerator")
+            elsewhere = [e for e in options["operators"] if e["macs"] and e["place"] not in ("accelerator", "none")]
+            real = all(_REAL.search(entry["reason"]) for entry in elsewhere)
             advice = "; they are of float32, of which `tilewright quantize` makes int8" if real else ""
             notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator{advice}")
         notes += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -13,6 +14,7 @@ from tests.conftest import ModelCase
 from tests.jit.builder import GraphBuilder
 from tilewright.cli.compile import print_artifact
 from tilewright.config import PRESETS
+from tilewright.fuzz import TfliteNet
 from tilewright.jit import graph as g
 from tilewright.jit.relax.region import compile_region
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs
@@ -59,3 +61,14 @@ def test_mobilenet_person_takes_40_thousand_cycles(model_case: Callable[[str], M
     assert "MACs left out" in shown(artifact)
     for layer in report.layers:
         assert set(layer.get("channels_dropped", {})) <= {"unread", "constant", "duplicate"}
+
+
+def test_a_layer_that_nobody_reads_is_in_no_share(tmp_path: Path) -> None:
+    """Exporters leave the last residual of a WaveNet behind, say: it is run nowhere, neither here nor on the CPU."""
+    net = TfliteNet(seed=8)
+    x = net.input((1, 4, 4, 8))
+    kept, _ = net.conv(x, 16, 3), net.conv(x, 8, 1)
+    artifact = tw.compile(net.save(tmp_path / "dead.tflite", [kept]), "tiny", cache=False).artifact
+    assert [entry["place"] for entry in artifact.options["operators"]] == ["accelerator", "none"]
+    assert placed_macs(artifact) == (net.macs - 16 * 8 * 8,) * 2
+    assert "100.0% of" in shown(artifact)
