@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import Maximum, Minimum
 from tilewright.jit.layers import pairwise
-from tilewright.jit.layers.builder import nhwc
+from tilewright.jit.layers.builder import stacked
 from tilewright.jit.source.tflite import tables
 from tilewright.jit.source.tflite.site import Site
 
@@ -21,9 +21,9 @@ def _activation(site: Site) -> int:
 
 def _numbers(site: Site, position: int) -> tuple[NDArray[np.int64], float]:
     """Constants per channel less their zero point, and their scale."""
-    tensor, channels = site.tensor(position), site.operand(1 - position).shape[3]
+    tensor, channels = site.tensor(position), site.pixels(1 - position).shape[3]
     values = site.constant(position).astype(np.int64)
-    shape = nhwc(values.shape)
+    shape = stacked(values.shape)
     if shape[:3] != (1, 1, 1) or shape[3] not in (1, channels):
         raise Unsupported(f"a constant operand of shape {values.shape}")
     q = tensor.quantisation()
@@ -37,8 +37,8 @@ def _constant(site: Site) -> int | None:
     found = next((k for k in (0, 1) if site.is_constant(k)), None)
     if found is None or site.constant(found).size == 1:
         return found
-    channels = site.operand(1 - found).shape[3]
-    return found if nhwc(site.constant(found).shape) == (1, 1, 1, channels) else None
+    channels = site.pixels(1 - found).shape[3]
+    return found if stacked(site.constant(found).shape) == (1, 1, 1, channels) else None
 
 
 def add(site: Site) -> str:
@@ -50,7 +50,7 @@ def add(site: Site) -> str:
     if site.constant(constant).size == 1:
         return tables.table(site)
     signs = (-1 if subtract and constant == 0 else 1, -1 if subtract and constant == 1 else 1)
-    return pairwise.add_constant(site, site.operand(1 - constant), *_numbers(site, constant), out, signs=signs)
+    return pairwise.add_constant(site, site.pixels(1 - constant), *_numbers(site, constant), out, signs=signs)
 
 
 def multiply(site: Site) -> str:
@@ -60,7 +60,7 @@ def multiply(site: Site) -> str:
         return pairwise.multiply(site, site.either(0), site.either(1), out)
     if site.constant(constant).size == 1:
         return tables.table(site)
-    return pairwise.multiply_constant(site, site.operand(1 - constant), *_numbers(site, constant), out)
+    return pairwise.multiply_constant(site, site.pixels(1 - constant), *_numbers(site, constant), out)
 
 
 def extreme(site: Site) -> str:
@@ -75,7 +75,7 @@ def extreme(site: Site) -> str:
 def prelu(site: Site) -> str:
     """PRELU with a slope per channel"""
     site.same_kind(0, 1)
-    return pairwise.leaky(site, site.operand(0), *_numbers(site, 1), site.output())
+    return pairwise.leaky(site, site.pixels(0), *_numbers(site, 1), site.output())
 
 
 RULES: dict[str, Callable[[Site], str]] = {

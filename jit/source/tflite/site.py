@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, nhwc
+from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, stacked
 from tilewright.jit.numbers.scales import quantize_value
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
-from tilewright.jit.source.values import Values
+from tilewright.jit.source.values import Rearranged, Values
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
 _RANGES = {NONE: (None, None), RELU: (0.0, None), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
@@ -48,13 +49,19 @@ class Site(Layer):
             raise Unsupported("a constant where an activation is expected")
         return self.values.chip(tensor.index)
 
+    def pixels(self, position: int) -> Operand:
+        """An activation of any shape, for what works on each pixel by itself: rows of the last two axes."""
+        if self.is_constant(position):
+            raise Unsupported("a constant where an activation is expected")
+        return self.values.stack(self.tensor(position).index)
+
     def either(self, position: int) -> Operand:
-        """An activation, or a constant image that stands for one."""
+        """An activation as :meth:`pixels`, or a constant image that stands for one."""
         tensor = self.tensor(position)
         if not self.is_constant(position):
-            return self.operand(position)
+            return self.pixels(position)
         values = self.constant(position).astype(np.int16) - (128 if tensor.dtype == "uint8" else 0)
-        image = values.astype(np.int8).reshape(nhwc(values.shape))
+        image = values.astype(np.int8).reshape(stacked(values.shape))
         return self.values.fixed(tensor.name, image, tensor.quantisation())
 
     def constant(self, position: int) -> NDArray[np.generic]:
@@ -64,6 +71,14 @@ class Site(Layer):
         if value is None:
             raise Unsupported(f"operand {position} is not constant")
         return value
+
+    def in_order(self, tensor: str) -> str | Rearranged:
+        """The only output, whose elements are those of an NHWC ``tensor`` in their order."""
+        key, shape = self.result.index, self.builder.tensors[tensor].shape
+        if shape == self.values.held_shape(key):
+            return tensor
+        self.values.gather(key, tensor, np.arange(math.prod(shape)).reshape(self.result.shape))
+        return self.values.rearranged[key] if key in self.values.rearranged else self.values.chips[key]
 
     @property
     def result(self) -> Tensor:

@@ -72,7 +72,7 @@ def fully_connected(site: Site) -> str:
     weight = weights.values
     if site.option("weightsFormat") != 0 or weight.ndim != 2:
         raise Unsupported(f"fully connected weights of shape {weight.shape}, format {site.option('weightsFormat')}")
-    x = site.operand(0)
+    x = site.pixels(0)
     count, inner = int(np.prod(x.shape)), weight.shape[1]
     if count % inner:
         raise Unsupported(f"weights for {inner} inputs on a tensor of {count} elements")
@@ -81,7 +81,7 @@ def fully_connected(site: Site) -> str:
         rows = (1, *x.shape[1:])
     x = _reshaped(site, x, rows)
     out = site.output(site.option("fusedActivationFunction"))
-    wanted = site.values.specs[site.result.index].chip_shape()
+    wanted = site.values.held_shape(site.result.index)
     if int(np.prod(wanted)) != count // inner * weight.shape[0]:
         raise Unsupported(f"a result of shape {site.result.shape}")
     result = dense(site, x, weights, out)
