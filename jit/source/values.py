@@ -195,6 +195,10 @@ class Values:
         self.rearrange(turned, part, None)
         self.rearrange(key, turned, tuple(order.index(axis) for axis in range(len(order))))
 
+    def taken(self, key: object) -> View | Rearranged:
+        """What is known of ``key`` so far."""
+        return self.rearranged[key] if key in self.rearranged else View(self.chips[key], (0, 1, 2, 3))
+
     def is_image(self, key: object, tensor: str, positions: NDArray[np.int64]) -> bool:
         """Whether ``tensor`` is ``key`` in NHWC, of which it has the elements at ``positions``, in the file's shape."""
         spec = self.specs[key]

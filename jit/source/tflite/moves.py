@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Operand, stacked
 from tilewright.jit.layers.moves import Positions, by_axis, choose, join, joined, moved
+from tilewright.jit.source.boxes import hold_box
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
@@ -133,10 +134,10 @@ def _depth_to_space(site: Site, x: Positions) -> list[Positions]:
 
 def _moving(
     positions: Callable[[Site, Positions], list[Positions]], at: int, doc: str
-) -> Callable[[Site], Sequence[str | View]]:
+) -> Callable[[Site], Sequence[str | View | Rearranged]]:
     """The rule of an operator that moves the elements of operand ``at``."""
 
-    def rule(site: Site) -> Sequence[str | View]:
+    def rule(site: Site) -> Sequence[str | View | Rearranged]:
         tensor, results = site.tensor(at), [site.file.tensors[t] for t in site.op.outputs]
         if {tensor.dtype, *(t.dtype for t in results)} not in ({"int8"}, {"uint8"}):
             raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
@@ -145,10 +146,22 @@ def _moving(
         _compare(site, [at], found)
         site.report_exact(x.shape[3])
         shapes = [site.values.held_shape(t.index) for t in results]
-        return [View(*moved(site, x, p.reshape(shape))) for p, shape in zip(found, shapes, strict=True)]
+        return [_held(site, t.index, x, p, s) for t, p, s in zip(results, found, shapes, strict=True)]
 
     rule.__doc__ = doc
     return rule
+
+
+def _held(site: Site, key: int, x: Operand, positions: Positions, shape: tuple[int, ...]) -> View | Rearranged:
+    """A result, of whatever shape, whose elements are those of ``x`` at ``positions``; ``shape``: as it is held."""
+    try:
+        return View(*moved(site, x, positions.reshape(shape)))
+    except Unsupported as error:
+        try:
+            hold_box(site, site.values, key, x, positions)
+        except Unsupported:
+            raise error from None
+        return site.values.taken(key)
 
 
 def pack(site: Site) -> Sequence[View]:

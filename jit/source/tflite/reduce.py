@@ -33,13 +33,14 @@ class _Over:
 
 def _source(site: Site) -> _Over:
     site.same_kind(0)
-    tensor, view = site.tensor(0), site.values.view(site.tensor(0).index)
+    tensor = site.tensor(0)
+    view = site.values.view(tensor.index) if site.image is None else View(site.image.name, (0, 1, 2, 3))
     rank = len(tensor.shape)
     axes = sorted({int(a) % max(1, rank) for a in site.constant(1).reshape(-1)})
     if not axes:
         raise Unsupported("nothing to reduce")
     x = Operand(view.tensor, site.builder.tensors[view.tensor].shape, tensor.quantisation())
-    if not site.values.specs[tensor.index].has_image():
+    if site.image is None and not site.values.specs[tensor.index].has_image():
         return _Over(x, _gone_of_rows(tensor.shape, axes), None)
     gone = [view.axes[a + 4 - rank] for a in axes]
     if not site.option("keepDims"):

@@ -35,7 +35,8 @@ def conv_2d(site: Site, phases: Phases | None = None) -> str:
     ``phases``: of the first operand, where that is a batch of them.
     """
     weights = read_weights(site, 0, 2)
-    x, weight = site.operand(0) if phases is None else phases.image, weights.values
+    weight = weights.values
+    x = phases.image if phases is not None else site.pixels(0) if _by_pixel(site, weight) else site.operand(0)
     if weight.ndim != 4 or x.shape[3] % weight.shape[3]:
         raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
     return convolution(
@@ -47,6 +48,11 @@ def conv_2d(site: Site, phases: Phases | None = None) -> str:
         float_product=float_product(site, 0),
         **_window(site, x, weight.shape[1:3], phases),
     )
+
+
+def _by_pixel(site: Site, weight: NDArray[np.integer]) -> bool:
+    """Whether each pixel becomes one of the result."""
+    return weight.shape[1:3] == (1, 1) and site.option("strideH") == site.option("strideW") == 1 and site.image is None
 
 
 def depthwise_conv_2d(site: Site, phases: Phases | None = None) -> str:
