@@ -145,6 +145,19 @@ def test_moves_and_transposed_convolutions_of_a_batch(tmp_path: Path) -> None:
     assert set(places(exe).values()) == {"accelerator"}
 
 
+@pytest.mark.parametrize("kind", ["Add", "Sum", "Sigmoid", "ReduceMax", "Max"])
+def test_onnx_without_convolutions(kind: str, tmp_path: Path) -> None:
+    b = NetBuilder(45)
+    x = b.real_input((BATCH, 4, 6, 6))
+    reduced: dict[str, Any] = {"axes": [1]} if kind == "ReduceMax" else {}
+    y = b.op(kind, [x.name] * (1 if kind in ("Sigmoid", "ReduceMax") else 2), **reduced)
+    shape = (BATCH, 1, 6, 6) if kind == "ReduceMax" else x.shape
+    b.output(b.pair(y, shape, x.scale, 3).name, shape)
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == BATCH
+    assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
+
+
 @pytest.mark.parametrize("name", ACROSS)
 def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
     """Left whole, and exact, because the interpreter runs the convolution."""
