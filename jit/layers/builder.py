@@ -6,6 +6,7 @@ Model files (``jit/source``) and Relax modules (``jit/relax``) meet here: both d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -92,6 +93,12 @@ def nhwc(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     if full[0] != 1:
         raise Unsupported(f"batch {shape[0]} (shape {shape}); only batch 1 is lowered")
     return full[0], full[1], full[2], full[3]
+
+
+def stacked(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """The graph's shape of a tensor of any rank and batch, for what works on pixels by themselves: all axes ahead of
+    the last two become rows. That of an image is :func:`nhwc`."""
+    return 1, math.prod(shape[:-2]), shape[-2] if len(shape) > 1 else 1, shape[-1] if shape else 1
 
 
 @dataclass

@@ -7,6 +7,7 @@ pixels that become channels or come of them, have a form on the accelerator.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -195,3 +196,19 @@ def join(layer: Layer, inputs: list[Operand], axis: int, out: Output) -> str:
             found = Operand(extreme(layer, Maximum, found, part, out), tuple(whole), out.quantisation)
     assert found is not None
     return found.name
+
+
+def joined(layer: Layer, inputs: list[Operand], shapes: Sequence[tuple[int, ...]], axis: int, out: Output) -> Operand:
+    """Tensors of these ``shapes``, of any rank, joined over one of their axes but the last; held, as the result is, as
+    rows of their last two axes."""
+    if axis == len(shapes[0]) - 2:
+        name = join(layer, inputs, 2, out)
+        return Operand(name, layer.builder.tensors[name].shape, out.quantisation)
+    name = join(layer, inputs, 1, out)
+    below = Operand(name, layer.builder.tensors[name].shape, out.quantisation)
+    firsts = np.cumsum([0, *(x.shape[1] for x in inputs[:-1])])
+    ahead = [shape[:-2] for shape in shapes]
+    rows = np.concatenate(
+        [first + np.arange(math.prod(a)).reshape(a) for first, a in zip(firsts, ahead, strict=True)], axis
+    ).reshape(-1)
+    return choose(layer, below, rows, np.arange(below.shape[2]), np.arange(below.shape[3]))

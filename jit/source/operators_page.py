@@ -64,7 +64,7 @@ ONNX: dict[str, str] = {
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv"), "convolution"),
     "QLinearMatMul": "products", "ConvTranspose": "transposed",
     **dict.fromkeys(functions.KINDS, "table"),
-    **dict.fromkeys(("Add", "Max", "Min", "QLinearAdd", "Sub"), "sum"),
+    **dict.fromkeys(("Add", "Max", "Mean", "Min", "QLinearAdd", "Sub", "Sum"), "sum"),
     **dict.fromkeys(("Mul", "QLinearMul"), "product"),
     **dict.fromkeys(elements.KINDS, "move"), **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "block"),
     "Resize": "resample", **dict.fromkeys(reduce.EXTREMES, "extreme"),

@@ -6,8 +6,8 @@ Conversions are host operators, added where a form is first asked for. What nobo
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.graph import Constant, Graph, HostCast, Interpreted, Op, Reshape, Transpose
-from tilewright.jit.layers.builder import GraphBuilder, Operand, Quantisation, nhwc
+from tilewright.jit.layers.builder import GraphBuilder, Operand, Quantisation, nhwc, stacked
 from tilewright.runtime.step_base import DTYPES
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -94,23 +94,30 @@ class Values:
         self.files[key] = self.builder.declare(spec.name, spec.shape, spec.dtype, spec.file_numbers())
         return self.files[key]
 
+    def held_shape(self, key: object) -> tuple[int, int, int, int]:
+        """How the accelerator holds ``key``: as an image, or tensors of more axes or another batch as rows of pixels.
+
+        Raises Unsupported where it does not.
+        """
+        return stacked(self.specs[key].shape) if self.specs[key].order is None else self.specs[key].chip_shape()
+
     def set_chip(self, key: object, tensor: str) -> None:
         """``key`` is computed on the chip, in ``tensor``. Raises Unsupported where that has another shape."""
-        have, wanted = self.builder.tensors[tensor].shape, self.specs[key].chip_shape()
+        have, wanted = self.builder.tensors[tensor].shape, self.held_shape(key)
         if have != wanted:
             raise Unsupported(f"a result of shape {have} where {wanted} is expected")
         self.chips[key] = tensor
 
     def view(self, key: object) -> View:
-        """``key`` as the accelerator holds it already, however arranged. Raises Unsupported as :meth:`chip`."""
+        """``key`` as the accelerator holds it already, however arranged. Raises Unsupported as :meth:`stack`."""
         if key not in self.chips and key in self.views:
             return self.views[key]
-        return View(self.chip(key).name, (0, 1, 2, 3))
+        return View(self.stack(key).name, (0, 1, 2, 3))
 
     def set_view(self, key: object, view: View) -> None:
         """``key`` is a view; where that is its NHWC form, it is computed with it. Raises Unsupported for another
         shape."""
-        have, wanted = self.builder.tensors[view.tensor].shape, self.specs[key].chip_shape()
+        have, wanted = self.builder.tensors[view.tensor].shape, self.held_shape(key)
         if tuple(have[axis] for axis in view.axes) != wanted:
             raise Unsupported(f"a result of shape {have} where {wanted} is expected")
         moving = [axis for axis in view.axes if have[axis] > 1]
@@ -123,7 +130,7 @@ class Values:
         """A view as an NHWC tensor of its own, made by the host."""
         view, spec = self.views[key], self.specs[key]
         return self._append(
-            Transpose, f"{spec.name}_arranged", view.tensor, spec.chip_shape(), spec, permutation=view.axes
+            Transpose, f"{spec.name}_arranged", view.tensor, self.held_shape(key), spec, permutation=view.axes
         )
 
     def forget(self, key: object) -> None:
@@ -171,6 +178,27 @@ class Values:
         else:
             self.rearranged[key] = found
 
+    def gather(self, key: object, tensor: str, positions: NDArray[np.int64]) -> None:
+        """``key`` has all elements of an NHWC int8 ``tensor``, once each: ``positions``, in its shape.
+
+        Raises Unsupported where these are no transposed axes of the tensor.
+        """
+        spec, order = self.specs[key], outwards(positions)
+        if order is None:
+            raise Unsupported("elements whose order is not that of transposed axes")
+        shape = tuple(spec.shape[axis] for axis in order)
+        part, turned = (key, "part"), (key, "turned")
+        whole = self.builder.tensors[tensor].shape
+        self.specs[part] = FileTensor(f"{spec.name}_part", whole, spec.dtype, spec.quantisation)
+        self.chips[part] = tensor
+        self.specs[turned] = replace(spec, name=f"{spec.name}_turned", shape=shape, order=None)
+        self.rearrange(turned, part, None)
+        self.rearrange(key, turned, tuple(order.index(axis) for axis in range(len(order))))
+
+    def taken(self, key: object) -> View | Rearranged:
+        """What is known of ``key`` so far."""
+        return self.rearranged[key] if key in self.rearranged else View(self.chips[key], (0, 1, 2, 3))
+
     def is_image(self, key: object, tensor: str, positions: NDArray[np.int64]) -> bool:
         """Whether ``tensor`` is ``key`` in NHWC, of which it has the elements at ``positions``, in the file's shape."""
         spec = self.specs[key]
@@ -195,6 +223,14 @@ class Values:
 
     def chip(self, key: object) -> Operand:
         """``key`` as an operand of the accelerator. Raises Unsupported where it is no 8-bit image of batch 1."""
+        return self._held(key, self.specs[key].chip_shape)
+
+    def stack(self, key: object) -> Operand:
+        """``key``, of any shape, as an operand for what works on its last axis, or its last two, alone. Raises
+        Unsupported where it is no tensor of 8 bits."""
+        return self._held(key, lambda: self.held_shape(key))
+
+    def _held(self, key: object, shaped: Callable[[], tuple[int, int, int, int]]) -> Operand:
         spec = self.specs[key]
         if key not in self.chips and key in self.views:
             self.chips[key] = self._arranged(key)
@@ -202,7 +238,7 @@ class Values:
             self.file(key)
         if spec.quantisation is None or spec.dtype not in ("int8", "uint8"):
             raise Unsupported(f"an operand of type {spec.dtype or 'unknown'} without 8-bit quantisation")
-        shape = spec.chip_shape()
+        shape = shaped()
         if key not in self.chips:
             current = self._made(self.files, key)
             if spec.dtype == "uint8":
@@ -217,10 +253,6 @@ class Values:
             self.chips[key] = current
         return Operand(self.chips[key], shape, spec.quantisation)
 
-    def stack(self, key: object) -> Operand:
-        """``key`` as an operand for what works on its last two axes alone. Raises Unsupported as :meth:`chip`."""
-        return self.chip(key)
-
     def fixed(self, name: str, image: NDArray[np.int8], quantisation: Quantisation) -> Operand:
         """A constant image, NHWC, as an operand: it comes into a program as the network's inputs do."""
         if not self.builder.inputs:
@@ -228,7 +260,7 @@ class Values:
         made = self.builder.append(
             Constant, f"constant_{name}", self.builder.inputs[:1], image.shape, like=quantisation, values=image
         )
-        return Operand(made, nhwc(image.shape), quantisation)
+        return Operand(made, stacked(image.shape), quantisation)
 
     def constant(self, spec: FileTensor, value: NDArray[Any]) -> str:
         """A constant of the file as an output: the host gives it with every inference. Raises Unsupported for types
@@ -279,6 +311,15 @@ class Values:
         self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: Any
     ) -> str:
         return self.builder.append(kind, name, [read], result, like=spec.quantisation, **fields)
+
+
+def outwards(positions: NDArray[np.int64]) -> list[int] | None:
+    """The order of axes, the outermost first, in which the positions count up from 0; None where there is none."""
+    shape, corner = positions.shape, (0,) * positions.ndim
+    seconds = [(*corner[:axis], min(1, n - 1), *corner[axis + 1 :]) for axis, n in enumerate(shape)]
+    steps = [int(positions[second]) for second in seconds]  # the larger, the further out the axis
+    order = sorted(range(len(shape)), key=lambda axis: -steps[axis])
+    return order if (positions.transpose(order).reshape(-1) == np.arange(positions.size)).all() else None
 
 
 def by_name(files: Mapping[_Key, str]) -> tuple[dict[str, _Key], dict[_Key, _Key]]:

@@ -145,6 +145,19 @@ def test_moves_and_transposed_convolutions_of_a_batch(tmp_path: Path) -> None:
     assert set(places(exe).values()) == {"accelerator"}
 
 
+@pytest.mark.parametrize("kind", ["Add", "Sum", "Sigmoid", "ReduceMax", "Max"])
+def test_onnx_without_convolutions(kind: str, tmp_path: Path) -> None:
+    b = NetBuilder(45)
+    x = b.real_input((BATCH, 4, 6, 6))
+    reduced: dict[str, Any] = {"axes": [1]} if kind == "ReduceMax" else {}
+    y = b.op(kind, [x.name] * (1 if kind in ("Sigmoid", "ReduceMax") else 2), **reduced)
+    shape = (BATCH, 1, 6, 6) if kind == "ReduceMax" else x.shape
+    b.output(b.pair(y, shape, x.scale, 3).name, shape)
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == BATCH
+    assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
+
+
 @pytest.mark.parametrize("name", ACROSS)
 def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
     """Left whole, and exact, because the interpreter runs the convolution."""
@@ -200,14 +213,6 @@ def test_tflite(dtype: str, by_shape: bool, tmp_path: Path) -> None:
     assert set(places(exe).values()) == {"accelerator"}
 
 
-def test_tflite_that_looks_across_the_batch(tmp_path: Path) -> None:
-    net = TfliteNet(seed=6)
-    y = net.conv(net.input((BATCH, 6, 6, 4)), 4, padding="same")
-    exe = compared(net.save(tmp_path / "m.tflite", [net.transpose(y, [3, 1, 2, 0])]))
-    assert exe.artifact.batch == 1
-    assert places(exe) == {"CONV_2D": "interpreter"}
-
-
 def test_artifact_intermediates_and_bytes(tmp_path: Path) -> None:
     """A batch survives the file, the folder of intermediates and the way in for other runtimes."""
     net = TfliteNet(seed=7)
@@ -237,8 +242,128 @@ def test_tflite_moves_and_transposed_convolutions(tmp_path: Path) -> None:
     assert set(places(exe).values()) == {"accelerator"}
 
 
-def test_tflite_parts_of_the_batch(tmp_path: Path) -> None:
+def attended(net: TfliteNet, y: Any) -> Any:
+    heads = net.transpose(net.reshape(y, [BATCH, 36, 2, 4]), [0, 2, 1, 3])
+    return net.batch_matmul(net.batch_matmul(heads, heads, turned_b=True), heads)
+
+
+def shuffled(net: TfliteNet, y: Any) -> Any:
+    parted = net.transpose(net.reshape(y, [BATCH, 6, 6, 2, 4]), [0, 1, 2, 4, 3])
+    return net.reshape(parted, [BATCH, 6, 6, 8])
+
+
+def rows(net: TfliteNet, y: Any) -> list[Any]:
+    return [net.strided_slice(y, [0, k, 0, 0], [BATCH, k + 1, 6, 8], [1, 1, 1, 1], 2) for k in (1, 3)]
+
+
+#: operators that treat the images of a batch, (BATCH, 6, 6, 8), alike and apart
+APART: dict[str, Callable[[TfliteNet, Any], Any]] = {
+    "slice": lambda net, y: net.slice(y, [0, 1, 2, 3], [-1, 4, 3, 5]),
+    "slice of all": lambda net, y: net.slice(y, [0, 1, 2, 3], [BATCH, 4, 3, 5]),
+    "strided slice": lambda net, y: net.strided_slice(y, [-BATCH, 1, 0, 2], [BATCH + 2, 6, 6, 8], [1, 2, 2, 3]),
+    "one row": lambda net, y: rows(net, y)[0],
+    "pack": lambda net, y: net.pack(*rows(net, y), axis=2),
+    "pack to five axes": lambda net, y: net.pack(y, y, axis=1),
+    "unpack": lambda net, y: net.unpack(y, 2),
+    "gather": lambda net, y: net.gather(y, [3, 0, 3], 2),
+    "reverse": lambda net, y: net.reverse(y, 2),
+    "tile": lambda net, y: net.tile(y, [1, 2, 1, 1]),
+    "expand": lambda net, y: net.expand_dims(net.reshape(y, [BATCH, 36, 8]), 1),
+    "products": lambda net, y: net.batch_matmul(y, y, turned_b=True),
+    "attention": attended,
+    "shuffle": shuffled,
+    "dilated": lambda net, y: net.dilated_by_batches(y, 2, 4, kernel=3),
+}
+#: and that do not
+TOGETHER: dict[str, Callable[[TfliteNet, Any], Any]] = {
+    "slice": lambda net, y: net.slice(y, [1, 0, 2, 0], [2, 6, 2, 8]),
+    "strided slice": lambda net, y: net.strided_slice(y, [0, 1, 0, 0], [BATCH, 6, 6, 8], [2, 2, 1, 1]),
+    "one image": lambda net, y: net.strided_slice(y, [1, 0, 0, 0], [2, 6, 6, 8], [1, 1, 1, 1], 1),
+    "pack": lambda net, y: net.pack(y, y, axis=0),
+    "unpack": lambda net, y: net.unpack(y, 0),
+    "split": lambda net, y: net.split(y, BATCH, axis=0),
+    "gather": lambda net, y: net.gather(y, [2, 0], 0),
+    "reverse": lambda net, y: net.reverse(y, 0),
+    "tile": lambda net, y: net.tile(y, [2, 1, 1, 1]),
+    "concatenation": lambda net, y: net.concatenation(y, y, axis=0),
+    "pad": lambda net, y: net.pad(y, [[1, 2], [0, 0], [0, 1], [0, 0]]),
+    "transpose": lambda net, y: net.transpose(y, [3, 1, 2, 0]),
+    "reshape": lambda net, y: net.softmax(net.reshape(y, [2, 9, BATCH, 16])),
+    "rows of all": lambda net, y: net.reduce_max(y, [0, 1]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("name", APART)
+def test_tflite_operators_that_keep_images_apart(name: str, dtype: str, tmp_path: Path) -> None:
+    net = TfliteNet(seed=8, dtype=dtype)
+    if dtype == "uint8" and name in ("products", "attention"):
+        pytest.skip("LiteRT has no such kernel of uint8")
+    made = APART[name](net, net.conv(net.input((BATCH, 6, 6, 4)), 8, padding="same"))
+    exe = compared(net.save(tmp_path / "m.tflite", made if isinstance(made, list) else [made]))
+    assert exe.artifact.batch == BATCH
+    assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_tflite_operators_across_the_batch(name: str, weighted: bool, tmp_path: Path) -> None:
+    """A tensor of all images on the accelerator, and what is on each of them one by one."""
     net = TfliteNet(seed=9)
-    parts = net.split(net.conv(net.input((BATCH, 6, 6, 4)), 4, padding="same"), BATCH, axis=0)
-    exe = compared(net.save(tmp_path / "m.tflite", parts))
+    x = net.input((BATCH, 6, 6, 8))
+    made = TOGETHER[name](net, net.conv(x, 8, padding="same") if weighted else net.add(x, x))
+    exe = compared(net.save(tmp_path / "m.tflite", made if isinstance(made, list) else [made]))
     assert exe.artifact.batch == 1
+    assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
+
+
+#: operators on several images within a network: their results
+WITHIN: dict[str, Callable[[TfliteNet, Any], Any]] = {
+    "conv": lambda net, y: net.conv(y, 5, stride=2, padding="same"),
+    "pointwise": lambda net, y: net.conv(y, 5, kernel=1),
+    "depthwise": lambda net, y: net.depthwise(y, padding="valid"),
+    "transposed": lambda net, y: net.transpose_conv(y, 5, padding="same"),
+    "average": lambda net, y: net.average_pool(y, 3, 2),
+    "maximum": lambda net, y: net.max_pool(y, 2, 2),
+    "bilinear": lambda net, y: net.resize_bilinear(y, (9, 7)),
+    "nearest": lambda net, y: net.resize_nearest(y, (12, 12)),
+    "mean": lambda net, y: net.mean(y, scale=0.03),
+    "mean of columns": lambda net, y: net.mean(y, (2,), keep_dims=True),
+    "mean of channels": lambda net, y: net.mean(y, (3,)),
+    "sum": lambda net, y: net.reduce_max(y, (1,)),
+    "dense": lambda net, y: net.fully_connected(y, 7),
+    "dense pixels": lambda net, y: net.fully_connected(y, 7, flatten=False, keep_num_dims=True),
+    "activation": lambda net, y: net.hard_swish(y),
+    "prelu": lambda net, y: net.prelu(y),
+    "channels": lambda net, y: net.mul(y, net.constant_tensor((8,), 0.02, 3)),
+    "image": lambda net, y: net.add(y, net.constant_tensor((BATCH, 6, 6, 8), 0.02, 3)),
+    "extremes": lambda net, y: net.maximum(y, net.reverse(y, 0)),
+    "numbers of images": lambda net, y: net.mul(y, net.logistic(net.mean(y, keep_dims=True))),
+    "rows of images": lambda net, y: net.sub(net.reduce_max(y, (1, 3), keep_dims=True), y),
+    "constants of images": lambda net, y: net.add(y, net.constant_tensor((BATCH, 1, 1, 8), 0.02, 3)),
+    "blocks": lambda net, y: net.depth_to_space(net.space_to_depth(y)),
+    "borders": lambda net, y: net.mirror_pad(y, [[0, 0], [1, 2], [1, 0], [0, 0]]),
+    "padding": lambda net, y: net.pad(y, [[0, 1], [0, 0], [1, 0], [0, 2]]),
+    "joined rows": lambda net, y: net.concatenation(y, y, axis=1),
+    "joined": lambda net, y: net.concatenation(net.concatenation(y, y, axis=2), net.tile(y, [1, 1, 2, 1]), axis=3),
+    "products": lambda net, y: net.batch_matmul(y, y, turned_b=True),
+    "matrix": lambda net, y: net.softmax(net.batch_matmul(y, net.constant_tensor((8, 5), 0.01), scale=0.5)),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_tflite_images_within_a_network(name: str, tmp_path: Path) -> None:
+    """Crops, say, that a network of one image puts together to several."""
+    net = TfliteNet(seed=10)
+    crops = net.reshape(net.conv(net.input((1, 18, 6, 4)), 8, padding="same"), [BATCH, 6, 6, 8])
+    exe = compared(net.save(tmp_path / "m.tflite", [WITHIN[name](net, crops)]))
+    found = {o["place"] for o in exe.artifact.options["operators"]}
+    assert found <= {"accelerator", "none", "host"}
+
+
+def test_tflite_too_many_images_within_a_network(tmp_path: Path) -> None:
+    net = TfliteNet(seed=11)
+    crops = net.reshape(net.relu(net.input((1, 60, 3, 4))), [20, 3, 3, 4])
+    exe = compared(net.save(tmp_path / "m.tflite", [net.conv(crops, 4)]))
+    (conv,) = (o for o in exe.artifact.options["operators"] if o["macs"])
+    assert conv["reason"] == "20 images in one tensor, at most 16 are taken one by one"

@@ -44,6 +44,7 @@ class Drawer:
         self.steps: list[Step] = []
         self.live: list[str] = []  #: quantised results, the newest last
         self.dtype: str = options["dtype"]
+        self.batch = self.between(2, 4) if self.chance(0.12) else 1  #: of the inputs
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -158,6 +159,10 @@ class Drawer:
         found = self.rng.choice(np.arange(1, rank), size=self.between(1, rank - 1), replace=False)
         return sorted(found.tolist())
 
+    def axis(self, x: str) -> int:
+        """One axis, seldom the batch's where that is one."""
+        return self.between(0 if self.chance(0.05 if self.shape(x)[0] == 1 else 0.3) else 1, len(self.shape(x)) - 1)
+
     def split_count(self, x: str, axis: int) -> int:
         """A number of equal parts, up to 8."""
         return int(self.pick([n for n in range(1, 9) if self.shape(x)[axis] % n == 0]))
@@ -227,12 +232,12 @@ class Drawer:
         while True:
             channels = self.channels()
             if rank == 2:
-                return [1, channels]
+                return [self.batch, channels]
             if rank == 3:
-                return [1, self.between(1, 12), channels]
+                return [self.batch, self.between(1, 12), channels]
             height, width = self.sides()
-            if height * width * channels <= self.size.elements // 2:
-                return [1, height, width, channels] if channels_last else [1, channels, height, width]
+            if self.batch * height * width * channels <= self.size.elements // 2:
+                return [self.batch, *((height, width, channels) if channels_last else (channels, height, width))]
 
     def kernel(self) -> list[int]:
         """Kernel sizes: mostly 1 and 3, some rows and columns."""

@@ -10,7 +10,7 @@ from tilewright.fuzz.draw import OTHER, Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
 
 #: of two tensors, by what a step is called
-_KINDS = ["add", "sub", "mul", "maximum", "minimum"]
+_KINDS = ["add", "sub", "mul", "maximum", "minimum", "sum", "mean"]
 
 
 class OnnxDrawer(Drawer):
@@ -197,8 +197,11 @@ def _reduce(d: OnnxDrawer, x: str) -> str:
 
 
 def _binary(d: OnnxDrawer, x: str) -> str:
-    kind = d.pick(_KINDS, [0.5, 0.15, 0.2, 0.075, 0.075])
+    kind = d.pick(_KINDS, [0.45, 0.15, 0.2, 0.075, 0.075, 0.025, 0.025])
     y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
+    if kind in _KINDS[3:] and d.chance(0.3):
+        more = [d.partner(x, lambda t: t.shape == d.shape(x)) or x for _ in range(d.between(1, 3))]
+        return d.step(kind, x, y, *more, **d.out())
     return _with(d, kind, x, y)
 
 
@@ -214,11 +217,13 @@ def _binary_constant(d: OnnxDrawer, x: str) -> str:
     per_channel = [full[1], *(1 for _ in full[2:])]
     shapes = [per_channel, [1, *per_channel], [1], [], list(full), d.across(x)]
     shape = d.pick(shapes, [0.35, 0.2, 0.1, 0.1, 0.1, 0.15])
-    return _with(d, d.pick(_KINDS, [0.35, 0.15, 0.35, 0.075, 0.075]), x, d.constant(shape))
+    kind = d.pick(_KINDS, [0.33, 0.15, 0.33, 0.075, 0.075, 0.02, 0.02])
+    return _with(d, kind, x, d.constant(shape))
 
 
 def _activation(d: OnnxDrawer, x: str) -> str:
-    kind = d.pick(["relu", "clip", "leaky_relu", "prelu", "hard_swish", "hard_sigmoid"], [3, 3, 2, 1, 2, 1])
+    kinds = ["relu", "clip", "leaky_relu", "prelu", "hard_swish", "hard_sigmoid", "where"]
+    kind = d.pick(kinds, [3, 3, 2, 1, 2, 1, 0.7])
     if kind == "clip":
         low, high = d.pick([[0.0, 6.0], [-1.0, 1.0], [0.0, 1.0], [0.5, 3.0], [-2.0, 0.7]])
         return d.step(kind, x, low=low, high=high, **d.out())

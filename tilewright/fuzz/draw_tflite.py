@@ -73,6 +73,7 @@ def _menu(d: Drawer, x: str) -> Menu[Drawer]:
         return [
             (14, _conv), (7, _depthwise), (2, _transpose_conv), (5, _pool), (2, _mean), (2, _resize), (1, _blocks),
             (3, _residual), (2, _branches), (1.5, _excite), (1, _classify), (0.7, _by_batches), (0.7, _attention),
+            (0.7, _crops),
             *common,
         ]  # fmt: skip
     if len(d.shape(x)) == 3:
@@ -225,7 +226,16 @@ def _to_map(d: Drawer, x: str) -> str:
     return d.step("reshape", x, shape=[d.shape(x)[0], *d.map_sizes(x)])
 
 
+def _crops(d: Drawer, x: str) -> str:
+    """Several images, or one, of the rows of what there is."""
+    batch, height, width, channels = d.shape(x)
+    count = d.pick([n for n in range(1, 7) if batch * height % n == 0])
+    return d.step("reshape", x, shape=[count, batch * height // count, width, channels])
+
+
 def _transpose(d: Drawer, x: str) -> str:
+    if d.chance(0.1):
+        return d.step("transpose", x, permutation=d.rng.permutation(len(d.shape(x))).tolist())
     return d.step("transpose", x, permutation=d.permutation(x))
 
 
@@ -241,7 +251,7 @@ def _pad(d: Drawer, x: str) -> str:
 
 def _concat(d: Drawer, x: str) -> str:
     shape = d.shape(x)
-    axis = d.between(1, len(shape) - 1) if d.chance(0.5) else len(shape) - 1
+    axis = d.axis(x) if d.chance(0.5) else len(shape) - 1
     parts = d.parts(x, axis, lambda: _same(d, x) if d.dtype == "int8" else {})
     if d.dtype == "int8":
         parts = [p if _same(d, p) == _same(d, x) else d.step("requantize", p, **_same(d, x)) for p in parts]
@@ -251,7 +261,7 @@ def _concat(d: Drawer, x: str) -> str:
 
 def _split(d: Drawer, x: str) -> object:
     shape = d.shape(x)
-    axis = d.between(1, len(shape) - 1)
+    axis = d.axis(x)
     if d.chance(0.25) and shape[axis] <= 8:
         parts = d.steps_of("unpack", x, axis=axis)
     else:
@@ -261,14 +271,16 @@ def _split(d: Drawer, x: str) -> object:
 
 def _slices(d: Drawer, x: str) -> str:
     shape = d.shape(x)
-    begin = [0] + [d.between(0, (n - 1) // 2) for n in shape[1:]]
-    end = [shape[0]] + [d.between(b + 1, n) for b, n in zip(begin[1:], shape[1:], strict=True)]
+    begin = [d.between(0, (n - 1) // 2) for n in shape]
+    end = [d.between(b + 1, n) for b, n in zip(begin, shape, strict=True)]
+    if d.chance(0.7):
+        begin[0], end[0] = 0, shape[0]
     if d.chance(0.4):
         return d.step("slice", x, begin=begin, size=[e - b for b, e in zip(begin, end, strict=True)])
-    strides = [1] + [d.pick([1, 1, 2, 3]) for _ in shape[1:]]
+    strides = [d.pick([1, 1, 2]) if end[0] - begin[0] < shape[0] else 1, *(d.pick([1, 1, 2, 3]) for _ in shape[1:])]
     shrink = 0
     if d.chance(0.25):
-        axis = d.between(1, len(shape) - 1)
+        axis = d.axis(x)
         end[axis], strides[axis], shrink = begin[axis] + 1, 1, 1 << axis
     return d.step("strided_slice", x, begin=begin, end=end, strides=strides, shrink=shrink)
 
@@ -279,17 +291,19 @@ def _packing(d: Drawer, x: str) -> str:
         y = d.constant(d.shape(x), **_same(d, x))
     if _same(d, y) != _same(d, x):
         y = d.step("requantize", y, **_same(d, x))
-    return d.step("pack", x, y, axis=d.between(1, len(d.shape(x))))
+    return d.step("pack", x, y, axis=d.between(0 if d.chance(0.1) else 1, len(d.shape(x))))
 
 
 def _arranged(d: Drawer, x: str) -> str:
     if d.chance(0.4):
-        return d.step("reverse", x, axis=d.between(1, len(d.shape(x)) - 1))
-    return d.step("tile", x, times=[1, *(d.pick([1, 2, 3], [0.6, 0.3, 0.1]) for _ in d.shape(x)[1:])])
+        return d.step("reverse", x, axis=d.axis(x))
+    return d.step(
+        "tile", x, times=[d.pick([1, 2], [0.9, 0.1]), *(d.pick([1, 2, 3], [0.6, 0.3, 0.1]) for _ in d.shape(x)[1:])]
+    )
 
 
 def _gather(d: Drawer, x: str) -> str:
-    axis = d.between(1, len(d.shape(x)) - 1)
+    axis = d.axis(x)
     count = d.shape(x)[axis]
     return d.step("gather", x, indices=[d.between(0, count - 1) for _ in range(d.between(1, 6))], axis=axis)
 
@@ -341,7 +355,7 @@ def _excite(d: Drawer, x: str) -> str:
         else:
             y = d.step("fully_connected", y, channels=channels, activation=activation)
     if not keep:
-        y = d.step("reshape", y, shape=[1, 1, 1, depth])
+        y = d.step("reshape", y, shape=[d.shape(x)[0], 1, 1, depth])
     y = d.step("logistic", y)
     return d.step("mul", x, y, **d.out())
 

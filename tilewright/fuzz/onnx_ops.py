@@ -58,23 +58,37 @@ class Operators(OnnxBase):
         """Mul, or QLinearMul."""
         return self._binary("Mul", a, b, product_of(a, b), activation, form, **out)
 
-    def maximum(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
-        """Max."""
-        return self._binary("Max", a, b, sum_of(a, b), activation, "qdq", **out)
+    def maximum(self, a: Tensor, b: Tensor, *more: Tensor, activation: str = "none", **out: Any) -> Tensor:
+        """Max of two or more."""
+        return self._binary("Max", a, b, sum_of(a, b), activation, "qdq", more, **out)
 
-    def minimum(self, a: Tensor, b: Tensor, activation: str = "none", **out: Any) -> Tensor:
-        """Min."""
-        return self._binary("Min", a, b, sum_of(a, b), activation, "qdq", **out)
+    def minimum(self, a: Tensor, b: Tensor, *more: Tensor, activation: str = "none", **out: Any) -> Tensor:
+        """Min of two or more."""
+        return self._binary("Min", a, b, sum_of(a, b), activation, "qdq", more, **out)
 
-    def _binary(self, kind: str, a: Tensor, b: Tensor, values: Range, activation: str, form: str, **out: Any) -> Tensor:
+    def sum(self, a: Tensor, b: Tensor, *more: Tensor, activation: str = "none", **out: Any) -> Tensor:
+        """Sum of two or more."""
+        return self._binary("Sum", a, b, sum_of(a, b), activation, "qdq", more, **out)
+
+    def mean(self, a: Tensor, b: Tensor, *more: Tensor, activation: str = "none", **out: Any) -> Tensor:
+        """Mean of two or more."""
+        values = sum_of(a, b)
+        return self._binary("Mean", a, b, Range(values.mean / 2, values.std / 2), activation, "qdq", more, **out)
+
+    def _binary(
+        self, kind: str, a: Tensor, b: Tensor, values: Range, activation: str, form: str, more: Sequence[Tensor] = (),
+        **out: Any,
+    ) -> Tensor:  # fmt: skip
         shape = broadcast(kind, a.shape, b.shape)
+        for other in more:
+            shape = broadcast(kind, shape, other.shape)
         if form == "qlinear":
             scale, zero, numbers = self.chosen(values, **out)
             if a.dtype != self.dtype or b.dtype != self.dtype:
                 raise BuildError(f"QLinear{kind}: {a.dtype} with {b.dtype}")
             name = self.contrib(f"QLinear{kind}", [*self.numbers(a), *self.numbers(b), *numbers])
             return self._dequantised(name, shape, self.dtype, values, scale, zero)
-        name = self.node(kind, [self.read(a), self.read(b)])
+        name = self.node(kind, [self.read(x) for x in (a, b, *more)])
         low = -math.inf
         if activation == "relu":
             name, low = self.node("Relu", [name]), 0.0
@@ -95,6 +109,13 @@ class Operators(OnnxBase):
         limits = [self.constant(np.float32(v)) for v in (low, high)]
         name = self.node("Clip", [self.read(x), *limits])
         return self.finish(name, x.shape, Range(x.mean, x.std, low, high), **out)
+
+    def where(self, x: Tensor, threshold: float = 0.3, other: float = -0.1, **out: Any) -> Tensor:
+        """Greater and Where: what is not above a threshold becomes another number."""
+        name = self.read(x)
+        above = self.node("Greater", [name, self.constant(np.float32(threshold))])
+        name = self.node("Where", [above, name, self.constant(np.float32(other))])
+        return self.finish(name, x.shape, Range(x.mean, x.std, other), **out)
 
     def prelu(self, x: Tensor, **out: Any) -> Tensor:
         """PRelu with one float slope per channel."""

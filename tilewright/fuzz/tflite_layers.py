@@ -120,14 +120,15 @@ class Layers(TfliteBase):
     def batch_matmul(
         self, a: Tensor, b: Tensor, turned_a: bool = False, turned_b: bool = False, **out: Any
     ) -> Tensor:  # fmt: skip
-        """BATCH_MATMUL of two tensors of the network, which must be int8."""
+        """BATCH_MATMUL of two int8 tensors; ``b`` may be one matrix for all of ``a``."""
         if a.dtype != "int8":
             raise BuildError(f"BATCH_MATMUL: LiteRT has no kernel for {a.dtype}")
         left, right = (
             (*x.shape[:-2], x.shape[-1], x.shape[-2]) if turned else x.shape
             for x, turned in ((a, turned_a), (b, turned_b))
         )
-        if len(left) < 2 or left[:-2] != right[:-2] or left[-1] != right[-2]:
+        one = len(right) == 2 <= len(left)
+        if min(len(left), len(right)) < 2 or not (one or left[:-2] == right[:-2]) or left[-1] != right[-2]:
             raise BuildError(f"BATCH_MATMUL: {left} by {right}")
         depth = left[-1]
         values = Range(depth * a.mean * b.mean, math.sqrt(depth) * a.rms * b.rms)

@@ -6,13 +6,14 @@ apart, and to give a result that has them on its leading axis again. Otherwise t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.source.onnx import functions
 from tilewright.jit.source.onnx.prepared import tensor_types
 from tilewright.jit.source.onnx.validate import input_shapes
 
@@ -23,16 +24,26 @@ _IMAGES = ("Conv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "Glob
 def one_image(path: Any, model: Any) -> tuple[Any, int]:
     """(model of one image, size of the batch); the model itself and 1 where it is no batch, or does not come apart."""
     sizes = {shape[0] if len(shape) > 1 else 1 for shape in input_shapes(model).values()}
-    if len(sizes) != 1 or sizes == {1} or not any(node.op_type in _IMAGES for node in model.graph.node):
+    if len(sizes) != 1 or sizes == {1}:
+        return model, 1
+    shapes = {name: shape for name, (_, shape) in tensor_types(path, model).items()}
+    if not any(_sees_image(node, shapes) for node in model.graph.node):
         return model, 1
     (batch,) = sizes
     made = type(model)()
     made.CopyFrom(model)
     try:
-        _Taken(made, batch, {name: shape for name, (_, shape) in tensor_types(path, model).items()}).take()
+        _Taken(made, batch, shapes).take()
     except Unsupported:
         return model, 1
     return made, batch
+
+
+def _sees_image(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether a node is on images, or of a kind that the accelerator has no form of for a tensor of several."""
+    if node.op_type in _IMAGES:
+        return True
+    return node.op_type in _POINTWISE and any(len(shapes.get(name, ())) > 3 for name in node.output)
 
 
 @dataclass
@@ -218,15 +229,20 @@ def _tile(own: _Taken, node: Any) -> None:
 
 
 _ALONE = (
-    "Abs", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Clip", "Conv", "ConvInteger", "ConvTranspose",
-    "DepthToSpace", "Elu", "Erf", "Exp", "Floor", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish",
-    "Identity", "LeakyRelu", "MaxPool", "Neg", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool",
-    "QLinearLeakyRelu", "QLinearSigmoid", "Relu", "Round", "Selu", "Sigmoid", "Softplus", "SpaceToDepth", "Sqrt",
-    "Tanh",
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "Cast", "Ceil",
+    "Celu", "Clip", "Conv", "ConvInteger", "ConvTranspose", "Cos", "Cosh", "DepthToSpace", "Elu", "Erf", "Exp", "Floor",
+    "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "MaxPool",
+    "Mish", "Neg", "Not", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
+    "QLinearSigmoid", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
+    "Softsign", "SpaceToDepth", "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
+)  # fmt: skip
+_TOGETHER = (
+    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
+    "Mul", "Or", "Pow", "PRelu", "Sub", "Sum", "Where", "Xor",
 )  # fmt: skip
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_ALONE, _Taken.only_first),
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"), _joined()),
+    **dict.fromkeys(_TOGETHER, _joined()),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _joined(0, 3)),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantisation),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "Squeeze", "Unsqueeze", "Slice"), _over),
@@ -247,3 +263,7 @@ _RULES: dict[str, Rule] = {
     "Tile": _tile,
     "Transpose": _transpose,
 }
+_POINTWISE = {
+    kind for kind in _RULES
+    if kind in functions.KINDS or kind.startswith("Reduce") or kind in ("GlobalMaxPool", "Resize", "Concat")
+}  # fmt: skip

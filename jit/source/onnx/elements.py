@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers import moves
 from tilewright.jit.layers.builder import Operand
+from tilewright.jit.source.boxes import hold_box
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.site import Site
 from tilewright.runtime import interpreters
@@ -48,30 +49,17 @@ def hold(site: Site, result: object, x: Operand, positions: NDArray[np.int64]) -
     """``result`` has its elements, in the file's order, at these places of ``x``; its axes may be in another order."""
     spec = site.values.specs[result]
     if not spec.has_image():
-        _hold_box(site, result, x, positions.reshape(spec.shape))
+        hold_box(site, site.values, result, x, positions.reshape(spec.shape))
         return
     try:
         found = moves.moved(site, x, _image(site, result, positions))
     except Unsupported as error:
         try:
-            _hold_box(site, result, x, positions.reshape(spec.shape))
+            hold_box(site, site.values, result, x, positions.reshape(spec.shape))
         except Unsupported:
             raise error from None
     else:
         _set(site, result, *found)
-
-
-def _hold_box(site: Site, result: object, x: Operand, positions: NDArray[np.int64]) -> None:
-    """``result``, which may have a shape that no image has, holds all of some rows, columns and channels of ``x``.
-
-    These are cut out; what becomes of their order is left to those who read the result.
-    """
-    order = np.unique(positions)
-    rows, columns, channels = (np.unique(places) for places in np.unravel_index(order, x.shape[1:]))
-    if not 0 < len(order) == positions.size == len(rows) * len(columns) * len(channels):
-        raise Unsupported(f"a result of shape {positions.shape} whose elements are no box of an image of {x.shape}")
-    box = moves.choose(site, x, rows, columns, channels)
-    site.values.gather(result, box.name, np.searchsorted(order, positions))
 
 
 def straight(site: Site, result: object, x: Operand, positions: NDArray[np.int64], fill: int = 0) -> str:

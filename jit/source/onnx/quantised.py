@@ -190,9 +190,9 @@ def image(site: Site, name: str, values: NDArray[np.int8], numbers: Quantisation
     return site.values.fixed(name, np.ascontiguousarray(moved).reshape(nhwc(moved.shape)), numbers)
 
 
-def require_alike(site: Site, first: object, second: object) -> None:
+def require_alike(site: Site, *read: object) -> None:
     """Raises Unsupported unless the axes of what is no constant are those of the result, in one order."""
-    keys = [key for key in (first, second) if key not in site.prepared.constants]
+    keys = [key for key in read if key not in site.prepared.constants]
     specs = [site.values.specs[key] for key in (*keys, site.node.outputs[0])]
     if len({(len(spec.shape), spec.order) for spec in specs}) > 1:
         raise Unsupported(f"{site.node.kind} of tensors of different ranks or layouts")

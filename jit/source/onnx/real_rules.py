@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -141,33 +142,46 @@ def _gemm(stretch: Stretch, site: Site) -> Finish:
     return finished(site, sums, lambda weights, out: fully_connect(site, key, numbers, weights, out))
 
 
+def _half_sum(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
+    return (a + b) / np.float32(2)
+
+
+_JOINS: dict[str, Callable[..., Any]] = {
+    "Add": np.add, "Mean": _half_sum, "Mul": np.multiply, "Sub": np.subtract, "Sum": np.add,
+}  # fmt: skip
+
+
 def _pair(stretch: Stretch, site: Site) -> Finish:
-    """Add, Sub and Mul: all pairs of values as float32 has them."""
+    """Add, Sub and Mul, Sum and Mean of two: all pairs of values as float32 has them."""
+    if len(site.node.inputs) != 2:  # float32 sums of more, of which no table holds all
+        raise Unsupported(f"{site.node.kind} of {len(site.node.inputs)} tensors")
     a, b = _operands(stretch, site)
-    join = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}[site.node.kind]
+    join = _JOINS[site.node.kind]
 
     def finish(out: Output) -> str:
         q = out.quantisation
         wanted = float_pair_table(join, (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
         if join is np.multiply:
             return pairwise.multiply_fitted(site, a, b, out, wanted)
-        return pairwise.add_fitted(site, a, b, out, wanted, subtract=join is np.subtract)
+        first, second = (_halved(a), _halved(b)) if join is _half_sum else (a, b)
+        return pairwise.add_fitted(site, first, second, out, wanted, subtract=join is np.subtract)
 
     return finish
 
 
-def _operands(stretch: Stretch, site: Site) -> tuple[Operand, Operand]:
-    """Two 8-bit tensors, with axes that are each other's."""
-    if len(site.node.inputs) != 2:
-        raise Unsupported(f"{site.node.kind} of {len(site.node.inputs)} tensors")
-    constants = [_given(site, position) for position in (0, 1)]
+def _halved(x: Operand) -> Operand:
+    return replace(x, quantisation=replace(x.quantisation, scale=x.scale / 2))
+
+
+def _operands(stretch: Stretch, site: Site) -> list[Operand]:
+    """8-bit tensors, with axes that are each other's."""
+    constants = [_given(site, position) for position in range(len(site.node.inputs))]
     keys = [given[0] if given else stretch.key(site, position) for position, given in enumerate(constants)]
     quantised.require_alike(site, *keys)
-    first, second = (
+    return [
         quantised.fixed(site, *given) if given else stretch.operand(site, position)
         for position, given in enumerate(constants)
-    )
-    return first, second
+    ]
 
 
 def _given(site: Site, position: int) -> tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]] | None:
@@ -177,15 +191,18 @@ def _given(site: Site, position: int) -> tuple[str, NDArray[Any], NDArray[Any], 
 
 
 def _extreme(stretch: Stretch, site: Site) -> Finish:
-    """Max and Min: QuantizeLinear never decreases, so each operand is quantised first."""
+    """Max and Min of any number: QuantizeLinear never decreases, so each operand is quantised first."""
     operands = _operands(stretch, site)
     kind = Maximum if site.node.kind == "Max" else Minimum
 
     def finish(out: Output) -> str:
-        a, b = (
+        first, *others = (
             Operand(elementwise.requantize(site, x, out), x.shape, out.quantisation) for x in operands
         )  # fmt: skip
-        return pairwise.extreme(site, kind, a, b, out)
+        for other in others:
+            name = pairwise.extreme(site, kind, first, other, out)
+            first = Operand(name, site.builder.tensors[name].shape, out.quantisation)
+        return first.name
 
     return finish
 
@@ -269,7 +286,7 @@ def _resize(stretch: Stretch, site: Site) -> Finish:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("Add", "Mul", "Sub"), _pair),
+    **dict.fromkeys(_JOINS, _pair),
     **dict.fromkeys(("Max", "Min"), _extreme),
     "AveragePool": _average_pool,
     "Concat": _concat,

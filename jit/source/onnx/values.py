@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import HostCast
 from tilewright.jit.layers.builder import Operand, Quantisation
 from tilewright.jit.source.matrices import beside_channels, heads_in_channels
-from tilewright.jit.source.values import FileTensor, Values
+from tilewright.jit.source.values import FileTensor, Values, outwards
 
 
 @dataclass
@@ -47,6 +46,10 @@ class PreparedValues(Values):
                 HostCast, spec.name, [self.signed(key)], spec.shape, "uint8", like=stored, offset=128, dtype="uint8"
             )
         return super().file(key)
+
+    def held_shape(self, key: object) -> tuple[int, int, int, int]:
+        """That of an image: other tensors have a key of their own for their rows of pixels (:meth:`stack`)."""
+        return self.specs[key].chip_shape()
 
     def signed(self, key: object) -> str:
         """An 8-bit ``key`` as int8 with the file's axes."""
@@ -136,23 +139,6 @@ class PreparedValues(Values):
         self.specs[own] = replace(spec, name=f"{spec.name}_stacked", shape=shape, order=None)
         return own
 
-    def gather(self, key: object, tensor: str, positions: NDArray[np.int64]) -> None:
-        """``key`` has all elements of an NHWC int8 ``tensor``, once each: ``positions``, in its shape.
-
-        Raises Unsupported where these are no transposed axes of the tensor.
-        """
-        spec, order = self.specs[key], _outwards(positions)
-        if order is None:
-            raise Unsupported("elements whose order is not that of transposed axes")
-        shape = tuple(spec.shape[axis] for axis in order)
-        part, turned = (key, "part"), (key, "turned")
-        whole = self.builder.tensors[tensor].shape
-        self.specs[part] = FileTensor(f"{spec.name}_part", whole, spec.dtype, spec.quantisation)
-        self.chips[part] = tensor
-        self.specs[turned] = replace(spec, name=f"{spec.name}_turned", shape=shape, order=None)
-        self.rearrange(turned, part, None)
-        self.rearrange(key, turned, tuple(order.index(axis) for axis in range(len(order))))
-
     def set_function(self, key: object, source: object, function: Callable[[Operand], str]) -> None:
         """``key`` is a ``function`` (of an operand, giving a tensor) of the single elements of ``source``.
 
@@ -199,7 +185,7 @@ class PreparedValues(Values):
         if found is None or key in self.files or key in self.chips or own in self.files:
             return
         at = self.rearranged.get(key)
-        order = None if at is None else _outwards(at.positions)
+        order = None if at is None else outwards(at.positions)
         if at is not None and order is not None:
             shape, back = [spec.shape[axis] for axis in order], [order.index(axis) for axis in range(len(order))]
             turned = replace(spec, name=f"{spec.name}_turned", shape=tuple(shape))
@@ -210,12 +196,3 @@ class PreparedValues(Values):
             return
         source, permutation = found
         self.set_signed(key, self._moved(spec, self.signed(source), permutation, spec.quantisation))
-
-
-def _outwards(positions: NDArray[np.int64]) -> list[int] | None:
-    """The order of axes, the outermost first, in which the positions count up from 0; None where there is none."""
-    shape, corner = positions.shape, (0,) * positions.ndim
-    seconds = [(*corner[:axis], min(1, n - 1), *corner[axis + 1 :]) for axis, n in enumerate(shape)]
-    steps = [int(positions[second]) for second in seconds]  # the larger, the further out the axis
-    order = sorted(range(len(shape)), key=lambda axis: -steps[axis])
-    return order if (positions.transpose(order).reshape(-1) == np.arange(positions.size)).all() else None

@@ -13,11 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.source.tflite import dilation
 from tilewright.jit.source.tflite.file import File, Operator
 
-#: operators on images, without which the accelerator has forms for a batch already: rows of matrices
-_IMAGES = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D", "TRANSPOSE_CONV")
-_SHAPES = {"RESHAPE": 1, "TRANSPOSE_CONV": 0}  #: operators that are told their result's shape: by which operand
+#: operators that see an image, or stacks of matrices: without them a batch is so many rows of pixels, which the
+#: accelerator takes all at once
+_IMAGES = (
+    "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D", "TRANSPOSE_CONV", "RESIZE_BILINEAR",
+    "RESIZE_NEAREST_NEIGHBOR", "MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "BATCH_MATMUL",
+)  # fmt: skip
+#: operators that are told the shape of their result: by which operand
+_SHAPES = {"RESHAPE": 1, "TRANSPOSE_CONV": 0, "BROADCAST_TO": 1}
 
 
 def take_one_image(file: File) -> int:
@@ -26,7 +32,7 @@ def take_one_image(file: File) -> int:
     1, and nothing is changed, where it is no batch or does not come apart.
     """
     sizes = {file.tensors[i].shape[0] if len(file.tensors[i].shape) > 1 else 1 for i in file.inputs}
-    images = any(op.kind in _IMAGES for op in file.operators)
+    images = any(op.kind in _IMAGES and _sees_image(file, op) for op in file.operators)
     if len(sizes) != 1 or sizes == {1} or not images or len(file.model.subgraphs) > 1:
         return 1
     (batch,) = sizes
@@ -35,11 +41,20 @@ def take_one_image(file: File) -> int:
     except (Unsupported, AttributeError, IndexError, TypeError):  # options or operands that a rule does not expect
         return 1
     for index in batched:
-        file.tensors[index] = replace(file.tensors[index], shape=(1, *file.tensors[index].shape[1:]))
+        shape = file.tensors[index].shape
+        file.tensors[index] = replace(file.tensors[index], shape=(shape[0] // batch, *shape[1:]))
     for op in file.operators:
-        if op.kind in _SHAPES and op.outputs[0] in batched:
+        if not op.outputs or op.outputs[0] not in batched:
+            continue
+        if op.kind in _SHAPES:
             _set_shape(file, op)
+        elif op.kind in _ENDS:
+            _set_ends(file, op)
     return batch
+
+
+def _sees_image(file: File, op: Operator) -> bool:
+    return any(len(file.tensors[t].shape) > 3 for t in (*op.inputs, *op.outputs) if t >= 0)
 
 
 def _batched(file: File, batch: int) -> set[int]:
@@ -55,37 +70,59 @@ def _batched(file: File, batch: int) -> set[int]:
         if rule is None or (op.kind not in _SHAPES and any(t in counts for t in op.inputs)):
             raise Unsupported(f"{op.kind} may look across the batch")
         rule(file, op, found)
+        blocks = _blocks(file, op, found, batch)
         for index in op.outputs:
-            _require(file.tensors[index].shape[:1] == (batch,))
+            _require(file.tensors[index].shape[:1] == (blocks * batch,))
             found.add(index)
     _require(all(index in found for index in file.outputs))
     return found
 
 
+def _blocks(file: File, op: Operator, found: set[int], batch: int) -> int:
+    """Images that the result has for each of the batch: as many as blocks of pixels were dealt out."""
+    (before,) = {file.tensors[t].shape[0] // batch for t in op.inputs if t in found}
+    if op.kind == dilation.DEAL:
+        return int(np.prod(_constant(file, op.inputs[1])))
+    if op.kind == dilation.GATHER:
+        return before // int(np.prod(_constant(file, op.inputs[1])))
+    _require(before == 1 or op.kind in dilation.LAYERS)
+    return before
+
+
 def _set_shape(file: File, op: Operator) -> None:
     """The shape that an operator is told, of one image: in the options of a RESHAPE, and as a constant of its own."""
     shape = [1, *file.tensors[op.outputs[0]].shape[1:]]
-    main = file.model.subgraphs[0]
-    stored = main.operators[op.index]
+    stored = file.model.subgraphs[0].operators[op.index]
     if op.kind == "RESHAPE" and stored.builtinOptions is not None:
         stored.builtinOptions = copy.copy(stored.builtinOptions)
         stored.builtinOptions.newShape = shape
-    if len(op.inputs) <= _SHAPES[op.kind]:
-        return
-    told = op.inputs[_SHAPES[op.kind]]
-    values = np.array(shape, np.int32)
+        file.operators[op.index] = op = replace(op, options=stored.builtinOptions)
+    if len(op.inputs) > _SHAPES[op.kind]:
+        _tell(file, op, _SHAPES[op.kind], shape)
+
+
+def _set_ends(file: File, op: Operator) -> None:
+    """Where a part of a tensor begins and ends, of one image."""
+    for position, first in _ENDS[op.kind].items():
+        _tell(file, op, position, [first, *_constant(file, op.inputs[position])[1:]])
+        op = file.operators[op.index]
+
+
+def _tell(file: File, op: Operator, position: int, told: list[int]) -> None:
+    """Gives an operator these whole numbers as an operand, in a constant of its own."""
+    main, old = file.model.subgraphs[0], file.tensors[op.inputs[position]]
+    values = np.array(told, old.dtype)
     buffer = copy.copy(file.model.buffers[0])
     buffer.data = values.view(np.uint8)
     file.model.buffers.append(buffer)
-    tensor = copy.copy(main.tensors[told])
-    tensor.buffer, tensor.shape, tensor.shapeSignature = len(file.model.buffers) - 1, [len(shape)], None
+    tensor = copy.copy(main.tensors[old.index])
+    tensor.buffer, tensor.shape, tensor.shapeSignature = len(file.model.buffers) - 1, [len(told)], None
     main.tensors.append(tensor)
     number = len(main.tensors) - 1
-    old = file.tensors[told]
-    file.tensors.append(replace(old, index=number, shape=(len(shape),), data=values, name=f"{old.name}_{number}"))
-    inputs = tuple(number if position == _SHAPES[op.kind] else index for position, index in enumerate(op.inputs))
-    stored.inputs = list(inputs)
-    file.operators[op.index] = replace(op, inputs=inputs, options=stored.builtinOptions)
+    file.tensors.append(replace(old, index=number, shape=(len(told),), data=values, name=f"{old.name}_{number}"))
+    inputs = tuple(number if k == position else index for k, index in enumerate(op.inputs))
+    main.operators[op.index].inputs = list(inputs)
+    file.operators[op.index] = replace(op, inputs=inputs)
 
 
 # -- rules: raise Unsupported where the batch may mix ----------------------------------------------------------
@@ -169,11 +206,76 @@ def _split(file: File, op: Operator, found: set[int]) -> None:
     _away(_constant(file, axis), len(file.tensors[x].shape))
 
 
+def _expand(file: File, op: Operator, found: set[int]) -> None:
+    _only_first(file, op, found)
+    _away(_constant(file, op.inputs[1]), len(file.tensors[op.outputs[0]].shape))
+
+
+def _slice(file: File, op: Operator, found: set[int]) -> None:
+    _only_first(file, op, found)
+    batch = file.tensors[op.inputs[0]].shape[0]
+    _require(_constant(file, op.inputs[1])[0] == 0 and _constant(file, op.inputs[2])[0] in (-1, batch))
+
+
+def _strided_slice(file: File, op: Operator, found: set[int]) -> None:
+    """All of the batch, in order: whatever the masks say, so do the ends that it is told for one image."""
+    _only_first(file, op, found)
+    o = op.options
+    _require(not (o.newAxisMask or o.ellipsisMask or o.shrinkAxisMask & 1))
+    first, last, step = (_constant(file, op.inputs[k])[0] for k in (1, 2, 3))
+    taken = slice(None if o.beginMask & 1 else first, None if o.endMask & 1 else last, step)
+    batch = file.tensors[op.inputs[0]].shape[0]
+    _require(step == 1 and len(range(batch)[taken]) == batch)
+
+
+def _pack(file: File, op: Operator, found: set[int]) -> None:
+    _require(all(t in found for t in op.inputs))
+    _away([int(op.options.axis)], len(file.tensors[op.outputs[0]].shape))
+
+
+def _unpack(file: File, op: Operator, found: set[int]) -> None:
+    _away([int(op.options.axis)], len(file.tensors[op.inputs[0]].shape))
+
+
+def _gather(file: File, op: Operator, found: set[int]) -> None:
+    _only_first(file, op, found)
+    _require(not op.options.batchDims)
+    _away([int(op.options.axis)], len(file.tensors[op.inputs[0]].shape))
+
+
+def _tile(file: File, op: Operator, found: set[int]) -> None:
+    _only_first(file, op, found)
+    _require(_constant(file, op.inputs[1])[0] == 1)
+
+
+def _broadcast(file: File, op: Operator, found: set[int]) -> None:
+    _require(op.inputs[0] in found)
+    _require(len(file.tensors[op.inputs[0]].shape) == len(file.tensors[op.outputs[0]].shape))
+
+
+def _products(file: File, op: Operator, found: set[int]) -> None:
+    """Stacks of matrices, the batch ahead of both, or with one matrix for all."""
+    shapes = [file.tensors[t].shape for t in op.inputs[:2]]
+    for index, shape in zip(op.inputs[:2], shapes, strict=True):
+        ahead = len(file.tensors[op.outputs[0]].shape) == len(shape) > 2
+        _require(ahead if index in found else int(np.prod(shape[:-2], dtype=np.int64)) == 1)
+
+
+def _deal(file: File, op: Operator, found: set[int]) -> None:
+    """Images that become several, those of an image ``batch`` apart: dealt out at most once."""
+    _only_first(file, op, found)
+    (batch,) = {file.tensors[t].shape[0] for t in file.inputs}
+    _require(file.tensors[op.inputs[0]].shape[0] == batch)
+
+
+#: by kind of operator, operands with a number for each axis, and that of the batch's where there is one image
+_ENDS: dict[str, dict[int, int]] = {"SLICE": {2: 1}, "STRIDED_SLICE": {1: 0, 2: 1}}
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(
         ("ABS", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "DEQUANTIZE", "ELU", "EXP", "GELU",
          "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "MAX_POOL_2D", "NEG", "QUANTIZE", "RELU", "RELU6",
          "RELU_0_TO_1", "RELU_N1_TO_1", "SPACE_TO_DEPTH",
+         "CAST", "CEIL", "COS", "FLOOR", "ROUND", "SIGN", "SIN",
          "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SQRT", "SQUARE", "TANH"),
         _only_first,
     ),
@@ -186,6 +288,18 @@ _RULES: dict[str, Rule] = {
     "CONCATENATION": _concatenation,
     "FULLY_CONNECTED": _dense,
     "SQUEEZE": _squeeze,
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "REVERSE_V2", "CUMSUM"), _over),
+    dilation.DEAL: _deal,
+    dilation.GATHER: _only_first,
+    "BATCH_MATMUL": _products,
+    "BROADCAST_TO": _broadcast,
+    "EXPAND_DIMS": _expand,
+    "GATHER": _gather,
+    "PACK": _pack,
+    "SLICE": _slice,
+    "STRIDED_SLICE": _strided_slice,
+    "TILE": _tile,
+    "UNPACK": _unpack,
     "TRANSPOSE": _transpose,
     "TRANSPOSE_CONV": _transpose_conv,
 }  # fmt: skip

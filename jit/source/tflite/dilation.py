@@ -19,6 +19,7 @@ from tilewright.jit.source.tflite.weighted import Phases, conv_2d, depthwise_con
 DEAL, GATHER = "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"
 _RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 _RULES: dict[str, Callable[[Site, Phases], str]] = {"CONV_2D": conv_2d, "DEPTHWISE_CONV_2D": depthwise_conv_2d}
+LAYERS = tuple(_RULES)  #: what may stand in between
 
 
 @dataclass(frozen=True)

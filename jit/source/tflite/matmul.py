@@ -42,13 +42,13 @@ def product_of_rows(site: Site) -> str:
     values, out = site.values, site.output(site.option("fusedActivationFunction"))
     tensor, positions = values.places(site.tensor(0).index)
     rows = positions.reshape(1, -1, shape[-1])
-    a = Side(site.tensor(0).quantisation(), (tensor, rows), lambda: values.chip(site.tensor(0).index).name)
+    a = Side(site.tensor(0).quantisation(), (tensor, rows), lambda: values.stack(site.tensor(0).index).name)
     return matmul(site, a, _side(site, 1, False), out, merged=False, rounding=Rounding.SINGLE)
 
 
 def _constant(site: Site, turned: tuple[bool, bool]) -> str:
     """A fully connected layer on every pixel."""
-    given, x = site.constant(1), site.operand(0)
+    given, x = site.constant(1), site.pixels(0)
     if turned[0] or given.size != int(np.prod(given.shape[-2:])):
         raise Unsupported(f"a stack of {given.shape} constant matrices, or a transposed operand")
     numbers, moved = site.tensor(1).quantisation(), 128 if given.dtype == np.uint8 else 0
@@ -61,13 +61,11 @@ def _constant(site: Site, turned: tuple[bool, bool]) -> str:
 def _side(site: Site, position: int, turned: bool) -> Side:
     """An operand as matrices whose rows are multiplied; ``turned``: it has them as columns."""
     tensor = site.tensor(position)
-    if len(tensor.shape) > 4:
-        raise Unsupported(f"a matrix of shape {tensor.shape}")
     return side(site.values, tensor.index, tensor.quantisation(), turned=turned)
 
 
 def _merges(site: Site) -> bool:
-    """Whether all that read the result are transposes that bring its heads beside its channels."""
+    """Whether all that read the result, an image, are transposes that bring its heads beside its channels."""
     rank = len(site.result.shape)
     swap = list(beside_channels(rank))
     readers = [op for op in site.file.operators if site.result.index in op.inputs]
@@ -77,4 +75,5 @@ def _merges(site: Site) -> bool:
         for op in readers
     ]
     unread = site.result.index not in site.file.outputs
-    return rank > 2 and bool(swaps) and all(swaps) and unread
+    image = site.values.specs[site.result.index].has_image()
+    return rank > 2 and image and bool(swaps) and all(swaps) and unread

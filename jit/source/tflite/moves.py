@@ -8,12 +8,14 @@ have a form on the accelerator. A TRANSPOSE is a view (:class:`~tilewright.jit.s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.layers.builder import Operand, nhwc
-from tilewright.jit.layers.moves import Positions, by_axis, choose, join, moved
+from tilewright.jit.layers.builder import Operand, stacked
+from tilewright.jit.layers.moves import Positions, by_axis, choose, join, joined, moved
+from tilewright.jit.source.boxes import hold_box
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
@@ -30,13 +32,14 @@ def transpose(site: Site) -> Sequence[str | View | Rearranged]:
     given = [int(a) for a in site.constant(1).reshape(-1)]
     if sorted(given) != list(range(rank)):
         raise Unsupported(f"axes in the order {given} of shape {source.shape}")
-    if rank > 4 or source.index in site.values.rearranged:
+    result = site.values.specs[site.result.index]
+    if source.index in site.values.rearranged or not (
+        site.values.specs[source.index].has_image() and result.has_image()
+    ):
         return rearranged(site, tuple(given))
     view, ones = site.values.view(source.index), 4 - rank
     order = (*range(ones), *(a + ones for a in given))
     axes = tuple(view.axes[a] for a in order)
-    if site.builder.tensors[view.tensor].shape[axes[0]] != 1:
-        raise Unsupported("a transpose that makes a batch")
     site.report_exact(source.shape[-1])
     return [View(view.tensor, (axes[0], axes[1], axes[2], axes[3]))]
 
@@ -49,14 +52,11 @@ def rearranged(site: Site, permutation: tuple[int, ...] | None = None) -> Sequen
     """
     values, before, result = site.values, site.tensor(0).index, site.result.index
     if before not in values.rearranged:
-        values.chip(before)  # a view becomes a tensor of its own
+        values.stack(before)  # a view becomes a tensor of its own
     found = values.arrangement(result, before, permutation)
     x = Operand(found.tensor, values.builder.tensors[found.tensor].shape, values.builder.quantisation(found.tensor))
     site.report_exact(x.shape[3])
-    try:
-        chosen = by_axis(x, found.positions.reshape(nhwc(values.specs[result].shape)))
-    except Unsupported:  # more axes than an image has
-        chosen = None
+    chosen = by_axis(x, found.positions.reshape(stacked(values.specs[result].shape)))
     if chosen is None:
         return [found]
     return [choose(site, x, *chosen).name]
@@ -83,13 +83,13 @@ def _slice(site: Site, x: Positions) -> list[Positions]:
 
 def _strided_slice(site: Site, x: Positions) -> list[Positions]:
     begin, end, strides = (site.constant(k).reshape(-1).tolist() for k in (1, 2, 3))
-    masks = [site.option(name) for name in ("beginMask", "endMask", "shrinkAxisMask")]
-    if site.option("ellipsisMask") or site.option("newAxisMask"):
-        raise Unsupported("a slice with axes left out or added")
-    parts: list[slice | int] = []
+    names = ("beginMask", "endMask", "shrinkAxisMask", "newAxisMask", "ellipsisMask")
+    masks = [site.option(name) for name in names]
+    parts: list[Any] = []
     for k, (b, e, s) in enumerate(zip(begin, end, strides, strict=True)):
-        no_begin, no_end, single = (mask >> k & 1 for mask in masks)
-        parts.append(b if single else slice(None if no_begin else b, None if no_end else e, s))
+        no_begin, no_end, single, new, rest = (mask >> k & 1 for mask in masks)
+        taken = b if single else slice(None if no_begin else b, None if no_end else e, s)
+        parts.append(Ellipsis if rest else None if new else taken)
     return [x[tuple(parts)]]
 
 
@@ -134,26 +134,38 @@ def _depth_to_space(site: Site, x: Positions) -> list[Positions]:
 
 def _moving(
     positions: Callable[[Site, Positions], list[Positions]], at: int, doc: str
-) -> Callable[[Site], Sequence[str | View]]:
+) -> Callable[[Site], Sequence[str | View | Rearranged]]:
     """The rule of an operator that moves the elements of operand ``at``."""
 
-    def rule(site: Site) -> Sequence[str | View]:
+    def rule(site: Site) -> Sequence[str | View | Rearranged]:
         tensor, results = site.tensor(at), [site.file.tensors[t] for t in site.op.outputs]
         if {tensor.dtype, *(t.dtype for t in results)} not in ({"int8"}, {"uint8"}):
             raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
-        x = site.operand(at)
+        x = site.pixels(at)
         found = positions(site, np.arange(int(np.prod(tensor.shape))).reshape(tensor.shape))
         _compare(site, [at], found)
         site.report_exact(x.shape[3])
-        shapes = [site.values.specs[t.index].chip_shape() for t in results]
-        return [View(*moved(site, x, p.reshape(shape))) for p, shape in zip(found, shapes, strict=True)]
+        shapes = [site.values.held_shape(t.index) for t in results]
+        return [_held(site, t.index, x, p, s) for t, p, s in zip(results, found, shapes, strict=True)]
 
     rule.__doc__ = doc
     return rule
 
 
+def _held(site: Site, key: int, x: Operand, positions: Positions, shape: tuple[int, ...]) -> View | Rearranged:
+    """A result, of whatever shape, whose elements are those of ``x`` at ``positions``; ``shape``: as it is held."""
+    try:
+        return View(*moved(site, x, positions.reshape(shape)))
+    except Unsupported as error:
+        try:
+            hold_box(site, site.values, key, x, positions)
+        except Unsupported:
+            raise error from None
+        return site.values.taken(key)
+
+
 def pack(site: Site) -> Sequence[View]:
-    """PACK of rows, columns or channels"""
+    """PACK along any axis"""
     inputs = range(len(site.op.inputs))
     site.same_kind(*inputs)
     out, shape = site.output(), site.tensor(0).shape
@@ -163,13 +175,16 @@ def pack(site: Site) -> Sequence[View]:
         raise Unsupported("a pack of tensors with scales of their own")
     count = int(np.prod(shape))
     _compare(site, [*inputs], [np.stack([np.arange(count).reshape(shape) + k * count for k in inputs], axis)])
-    one = nhwc((*shape[:axis], 1, *shape[axis:]))
-    found = [moved(site, x, np.arange(count).reshape(one)) for x in tensors]
-    place, (first, axes) = axis + 3 - len(shape), found[0]
-    if place == 0:
-        raise Unsupported("a pack that makes a batch")
-    site.report_exact(one[3])
+    one = (*shape[:axis], 1, *shape[axis:])
+    found = [moved(site, x, np.arange(count).reshape(stacked(one))) for x in tensors]
+    first, axes = found[0]
+    site.report_exact(stacked(one)[3])
     parts = [Operand(name, site.builder.tensors[first].shape, out.quantisation) for name, _ in found]
+    place = axis + 3 - len(shape)
+    if place < 2 and axes == (0, 1, 2, 3):
+        return [View(joined(site, parts, [one] * len(parts), axis, out).name, axes)]
+    if place < 1:
+        raise Unsupported("a pack of parts that lie in another order")
     return [View(join(site, parts, axes[place], out), axes)]
 
 
@@ -188,18 +203,18 @@ def _compare(site: Site, read: list[int], found: list[Positions]) -> None:
 
 
 RULES: dict[str, Callable[[Site], Sequence[str | View | Rearranged]]] = {
-    "BROADCAST_TO": _moving(_broadcast, 0, "BROADCAST_TO of rows, columns and channels"),
+    "BROADCAST_TO": _moving(_broadcast, 0, "BROADCAST_TO along any axes"),
     "DEPTH_TO_SPACE": _moving(_depth_to_space, 0, "DEPTH_TO_SPACE: a transposed convolution that chooses channels"),
-    "GATHER": _moving(_gather, 0, "GATHER of constant rows, columns or channels"),
+    "GATHER": _moving(_gather, 0, "GATHER by constant indices along any axis"),
     "MIRROR_PAD": _moving(_mirror_pad, 0, "MIRROR_PAD, by resampling"),
     "PACK": pack,
-    "REVERSE_V2": _moving(_reverse, 0, "REVERSE_V2 of rows, columns and channels"),
-    "SLICE": _moving(_slice, 0, "SLICE of rows, columns and channels"),
+    "REVERSE_V2": _moving(_reverse, 0, "REVERSE_V2 along any axes"),
+    "SLICE": _moving(_slice, 0, "SLICE along any axes"),
     "SPACE_TO_DEPTH": _moving(_space_to_depth, 0, "SPACE_TO_DEPTH, as a convolution"),
-    "SPLIT": _moving(_split, 1, "SPLIT of rows, columns or channels"),
-    "SPLIT_V": _moving(_split_v, 0, "SPLIT_V of rows, columns or channels"),
-    "STRIDED_SLICE": _moving(_strided_slice, 0, "STRIDED_SLICE of rows, columns and channels"),
-    "TILE": _moving(_tile, 0, "TILE of rows, columns and channels"),
+    "SPLIT": _moving(_split, 1, "SPLIT along any axis"),
+    "SPLIT_V": _moving(_split_v, 0, "SPLIT_V along any axis"),
+    "STRIDED_SLICE": _moving(_strided_slice, 0, "STRIDED_SLICE along any axes"),
+    "TILE": _moving(_tile, 0, "TILE along any axes"),
     "TRANSPOSE": transpose,
-    "UNPACK": _moving(_unpack, 0, "UNPACK of rows, columns or channels"),
+    "UNPACK": _moving(_unpack, 0, "UNPACK along any axis"),
 }

@@ -27,7 +27,7 @@ _TRIALS = 2  #: random images on which a resampling is compared with LiteRT's, b
 def resize(site: Site) -> str:
     """Rows and columns are weighted by themselves; what comes out is compared with the kernel."""
     site.same_kind(0)
-    x, shape = site.operand(0), site.values.specs[site.result.index].chip_shape()
+    x, shape = site.operand(0), site.image_shape()
     corners, centers = bool(site.option("alignCorners")), bool(site.option("halfPixelCenters"))
     if site.op.kind == "RESIZE_BILINEAR":
         rows, columns = (_bilinear(a, b, corners, centers) for a, b in zip(x.shape[1:3], shape[1:3], strict=True))
@@ -86,9 +86,10 @@ def _compare(site: Site, x: Operand, rows: Matrix, columns: Matrix, requant: Req
     images = [rng.integers(-128, 128, x.shape) for _ in range(_TRIALS)]
     for image in [*images, rng.choice([-128, 127], x.shape)]:
         moved = image + (128 if tensor.dtype == "uint8" else 0)
-        wanted = run([moved.astype(tensor.dtype)])[0].astype(np.int64) - (moved - image).flat[0]
+        given = np.broadcast_to(moved, np.broadcast_shapes(moved.shape, tensor.shape)).astype(tensor.dtype)
+        wanted = run([given])[0].astype(np.int64) - (moved - image).flat[0]
         got = apply_requant(resampled(image, rows, columns, 0), requant)
-        if got.size != wanted.size or (got != wanted.reshape(got.shape)).any():
+        if got.size * len(given) != wanted.size or (got != wanted.reshape(len(given), *got.shape[1:])).any():
             raise Unsupported("positions or weights other than LiteRT's kernel is known for")
 
 
@@ -105,7 +106,7 @@ def transpose_conv(site: Site) -> str:
         raise Unsupported(f"strides {strides}")
     activation = getattr(site.op.options, "fusedActivationFunction", NONE)
     out = site.output(int(activation))
-    wanted = site.values.specs[site.result.index].chip_shape()
+    wanted = site.image_shape()
     before, after = [], []
     for size, result, k, s in zip(x.shape[1:3], wanted[1:3], weight.shape[1:3], strides, strict=True):
         windows = -(-result // s) if site.option("padding") == SAME else -(-(result - k + 1) // s)

@@ -10,7 +10,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import Concat, Requant, Requantize, Reshape, Scale
 from tilewright.jit.layers import elementwise, pool
 from tilewright.jit.layers.builder import Operand, Output
-from tilewright.jit.layers.moves import choose, join
+from tilewright.jit.layers.moves import choose, joined
 from tilewright.jit.layers.pool import Window
 from tilewright.jit.numbers.float_tables import Term, fit
 from tilewright.jit.numbers.scales import NotRepresentable
@@ -48,12 +48,12 @@ def max_pool_2d(site: Site) -> str:
 def reshape(site: Site) -> str | Sequence[str | View | Rearranged]:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements in the same order."""
     site.same_kind(0)
-    if site.tensor(0).index in site.values.rearranged or len(site.result.shape) > 4:
+    if site.tensor(0).index in site.values.rearranged:
         return moves.rearranged(site)
-    x = site.operand(0)
+    x = site.pixels(0)
     if x.quantisation != site.result.quantisation():
         raise Unsupported("a change of scale within a reshape")
-    shape = site.values.specs[site.result.index].chip_shape()
+    shape = site.values.held_shape(site.result.index)
     if int(np.prod(shape)) != int(np.prod(x.shape)):
         raise Unsupported(f"a reshape of {x.shape} to {shape}")
     if shape not in (x.shape, (1, 1, 1, shape[3])):  # pixels change their rows, or become channels
@@ -62,17 +62,16 @@ def reshape(site: Site) -> str | Sequence[str | View | Rearranged]:
 
 
 def pad(site: Site) -> str:
-    """PAD and PADV2 of rows, columns and channels."""
+    """PAD and PADV2 of all axes"""
     site.same_kind(0)
-    x, out = site.operand(0), site.output()
+    x, out = site.pixels(0), site.output()
     if x.quantisation != out.quantisation:
         raise Unsupported("a change of scale within padding")
-    widths = np.zeros((4, 2), np.int64)
-    given = site.constant(1).astype(np.int64)
-    if given.shape != (len(site.tensor(0).shape), 2):
+    shape, given = site.tensor(0).shape, site.constant(1).astype(np.int64)
+    if given.shape != (len(shape), 2):
         raise Unsupported(f"paddings of shape {given.shape}")
-    widths[4 - len(given) :] = given
-    if widths[0].any() or (widths < 0).any():
+    widths = np.concatenate([np.zeros((max(0, 3 - len(shape)), 2), np.int64), given])
+    if (widths < 0).any():
         raise Unsupported(f"padding {given.tolist()}")
     value = out.quantisation.zero_point
     if site.op.kind == "PADV2":
@@ -80,9 +79,11 @@ def pad(site: Site) -> str:
         if fill.dtype != site.result.dtype or fill.quantisation() != out.quantisation:
             raise Unsupported("a padding value with a scale of its own")
         value = int(site.constant(2).reshape(())) - (128 if fill.dtype == "uint8" else 0)
-    places = [np.pad(np.arange(n), w, constant_values=-1) for n, w in zip(x.shape[1:], widths[1:], strict=True)]
+    ahead = shape[:-2] if len(shape) > 2 else (1,)
+    rows = np.pad(np.arange(x.shape[1]).reshape(ahead), widths[:-2], constant_values=-1).reshape(-1)
+    columns, channels = (np.pad(np.arange(x.shape[a]), widths[a - 4], constant_values=-1) for a in (2, 3))
     site.report_exact(x.shape[3])
-    return choose(site, x, places[0], places[1], places[2], fill=value).name
+    return choose(site, x, rows, columns, channels, fill=value).name
 
 
 def concatenation(site: Site) -> str:
@@ -90,15 +91,16 @@ def concatenation(site: Site) -> str:
     positions = range(len(site.op.inputs))
     site.same_kind(*positions)
     rank = len(site.result.shape)
-    axis = site.option("axis") % max(1, rank) + 4 - rank
+    axis = site.option("axis") % max(1, rank)
     if site.option("fusedActivationFunction") != NONE:
         raise Unsupported("concatenation with an activation")
     out, inputs = site.output(), [site.either(k) for k in positions]
     parts = [_part(site, x, out) for x in inputs]
-    channels = sum(x.shape[3] for x in inputs) if axis == 3 else inputs[0].shape[3]
+    channels = sum(x.shape[3] for x in inputs) if axis == rank - 1 else inputs[0].shape[3]
     site.report_exact(channels, "" if not any(parts) else "all 256 inputs compared")
-    if axis != 3:
-        return join(site, [_requantized(site, x, p, out) for x, p in zip(inputs, parts, strict=True)], axis, out)
+    if axis != rank - 1:
+        alike = [_requantized(site, x, p, out) for x, p in zip(inputs, parts, strict=True)]
+        return joined(site, alike, [site.tensor(k).shape for k in positions], axis, out).name
     if any(x.shape[:3] != inputs[0].shape[:3] for x in inputs):
         raise Unsupported(f"concatenation of the shapes {', '.join(str(x.shape) for x in inputs)}")
     shape = (*inputs[0].shape[:3], channels)
@@ -133,7 +135,7 @@ def _requantized(site: Site, x: Operand, part: tuple[Scale, Requant] | None, out
 def quantize(site: Site) -> str:
     """QUANTIZE from 8 bits to 8 bits."""
     try:
-        return elementwise.requantize(site, site.operand(0), site.output())
+        return elementwise.requantize(site, site.pixels(0), site.output())
     except NotRepresentable:
         return tables.table(site)
 
@@ -144,7 +146,7 @@ def activation(kind: int) -> Callable[[Site], str]:
     def rule(site: Site) -> str:
         site.same_kind(0)
         try:
-            return elementwise.requantize(site, site.operand(0), site.output(kind), float_ratio=True)
+            return elementwise.requantize(site, site.pixels(0), site.output(kind), float_ratio=True)
         except NotRepresentable:
             return tables.table(site)
 
@@ -159,7 +161,7 @@ def any_fully_connected(site: Site) -> str:
 def softmax(site: Site) -> str:
     """SOFTMAX over the last axis."""
     site.same_kind(0)
-    x = site.operand(0)
+    x = site.pixels(0)
     beta = getattr(site.op.options, "beta", None)
     if beta is None:
         raise Unsupported("no option beta")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, nhwc
+from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, nhwc, stacked
 from tilewright.jit.numbers.scales import quantize_value
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
-from tilewright.jit.source.values import Values
+from tilewright.jit.source.values import Rearranged, Values, View
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
 _RANGES = {NONE: (None, None), RELU: (0.0, None), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
@@ -19,12 +20,16 @@ _RANGES = {NONE: (None, None), RELU: (0.0, None), RELU_N1_TO_1: (-1.0, 1.0), REL
 
 @dataclass(kw_only=True)
 class Site(Layer):
-    """One operator; ``folded`` holds the values of tensors that depend on constants alone."""
+    """One operator; ``folded`` holds the values of tensors that depend on constants alone.
+
+    ``image``: the one of several that its activation holds for which it is lowered.
+    """
 
     file: File
     op: Operator
     values: Values
     folded: dict[int, NDArray[np.generic]]
+    image: Operand | None = None
 
     def tensor(self, position: int) -> Tensor:
         """Input tensor ``position``; raises Unsupported where it is left out."""
@@ -46,15 +51,21 @@ class Site(Layer):
         tensor = self.tensor(position)
         if self.is_constant(position):
             raise Unsupported("a constant where an activation is expected")
-        return self.values.chip(tensor.index)
+        return self.image or self.values.chip(tensor.index)
+
+    def pixels(self, position: int) -> Operand:
+        """An activation of any shape, for what works on each pixel by itself: rows of the last two axes."""
+        if self.is_constant(position):
+            raise Unsupported("a constant where an activation is expected")
+        return self.values.stack(self.tensor(position).index)
 
     def either(self, position: int) -> Operand:
-        """An activation, or a constant image that stands for one."""
+        """An activation as :meth:`pixels`, or a constant image that stands for one."""
         tensor = self.tensor(position)
         if not self.is_constant(position):
-            return self.operand(position)
+            return self.pixels(position)
         values = self.constant(position).astype(np.int16) - (128 if tensor.dtype == "uint8" else 0)
-        image = values.astype(np.int8).reshape(nhwc(values.shape))
+        image = values.astype(np.int8).reshape(stacked(values.shape))
         return self.values.fixed(tensor.name, image, tensor.quantisation())
 
     def constant(self, position: int) -> NDArray[np.generic]:
@@ -65,12 +76,25 @@ class Site(Layer):
             raise Unsupported(f"operand {position} is not constant")
         return value
 
+    def in_order(self, tensor: str) -> str | View | Rearranged:
+        """The only output, whose elements are those of an NHWC ``tensor`` in their order."""
+        key, shape = self.result.index, self.builder.tensors[tensor].shape
+        if shape == self.values.held_shape(key):
+            return tensor
+        self.values.gather(key, tensor, np.arange(math.prod(shape)).reshape(self.result.shape))
+        return self.values.taken(key)
+
     @property
     def result(self) -> Tensor:
         """The only output."""
         if len(self.op.outputs) != 1:
             raise Unsupported(f"{len(self.op.outputs)} results")
         return self.file.tensors[self.op.outputs[0]]
+
+    def image_shape(self) -> tuple[int, int, int, int]:
+        """NHWC, of the only output or the one of its images that is made."""
+        shape = self.result.shape
+        return nhwc(shape if self.image is None else (1, *shape[1:]))
 
     def option(self, name: str) -> int:
         """A field of the operator's options; Unsupported where it has none."""

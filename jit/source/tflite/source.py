@@ -20,6 +20,7 @@ from tilewright.jit.source.tflite.batch import take_one_image
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
+from tilewright.jit.source.tflite.images import by_image
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
@@ -151,16 +152,25 @@ class TfliteSource(Source):
         rule = RULES.get(op.kind)
         if rule is None:
             raise Unsupported(f"{op.custom or op.kind} has no exact integer form on the accelerator")
-        found = rule(self._site(op, name, values, (op.index,)))
-        for index, made in zip(op.outputs, [found] if isinstance(found, str) else found, strict=True):
-            if isinstance(made, Rearranged):
-                values.rearranged[index] = made
-                return made.tensor
-            if isinstance(made, View):
-                values.set_view(index, made)
+        site = self._site(op, name, values, (op.index,))
+        noted = len(values.builder.exactness)
+        try:
+            found = rule(site)
+        except NOT_UNDERSTOOD:
+            del values.builder.exactness[noted:]
+            joined = by_image(site, rule)
+            if joined is None:
+                raise
+            found = [joined]
+        made = [found] if isinstance(found, str) else list(found)
+        for index, each in zip(op.outputs, made, strict=True):
+            if isinstance(each, Rearranged):
+                values.rearranged[index] = each
+            elif isinstance(each, View):
+                values.set_view(index, each)
             else:
-                values.set_chip(index, made)
-        return values.view(op.outputs[0]).tensor
+                values.set_chip(index, each)
+        return made[0] if isinstance(made[0], str) else made[0].tensor
 
     def _edge(self, op: Operator, name: str, values: Values) -> str | None:
         """QUANTIZE of float32, DEQUANTIZE to float32: NumPy steps; None for other forms."""

@@ -35,7 +35,7 @@ def table(site: Site) -> str:
     position = varying(site)
     if {site.tensor(position).dtype, site.result.dtype} - {"int8", "uint8"}:
         raise Unsupported(f"a table from {site.tensor(position).dtype} to {site.result.dtype}")
-    return looked_up(site, site.operand(position), site.output(), _measure(site, position))
+    return looked_up(site, site.pixels(position), site.output(), _measure(site, position))
 
 
 def _measure(site: Site, position: int) -> NDArray[np.int8]:

@@ -35,7 +35,8 @@ def conv_2d(site: Site, phases: Phases | None = None) -> str:
     ``phases``: of the first operand, where that is a batch of them.
     """
     weights = read_weights(site, 0, 2)
-    x, weight = site.operand(0) if phases is None else phases.image, weights.values
+    weight = weights.values
+    x = phases.image if phases is not None else site.pixels(0) if _by_pixel(site, weight) else site.operand(0)
     if weight.ndim != 4 or x.shape[3] % weight.shape[3]:
         raise Unsupported(f"weights of shape {weight.shape} on {x.shape[3]} channels")
     return convolution(
@@ -47,6 +48,11 @@ def conv_2d(site: Site, phases: Phases | None = None) -> str:
         float_product=float_product(site, 0),
         **_window(site, x, weight.shape[1:3], phases),
     )
+
+
+def _by_pixel(site: Site, weight: NDArray[np.integer]) -> bool:
+    """Whether each pixel becomes one of the result."""
+    return weight.shape[1:3] == (1, 1) and site.option("strideH") == site.option("strideW") == 1 and site.image is None
 
 
 def depthwise_conv_2d(site: Site, phases: Phases | None = None) -> str:
@@ -72,7 +78,7 @@ def fully_connected(site: Site) -> str:
     weight = weights.values
     if site.option("weightsFormat") != 0 or weight.ndim != 2:
         raise Unsupported(f"fully connected weights of shape {weight.shape}, format {site.option('weightsFormat')}")
-    x = site.operand(0)
+    x = site.pixels(0)
     count, inner = int(np.prod(x.shape)), weight.shape[1]
     if count % inner:
         raise Unsupported(f"weights for {inner} inputs on a tensor of {count} elements")
@@ -81,7 +87,7 @@ def fully_connected(site: Site) -> str:
         rows = (1, *x.shape[1:])
     x = _reshaped(site, x, rows)
     out = site.output(site.option("fusedActivationFunction"))
-    wanted = site.values.specs[site.result.index].chip_shape()
+    wanted = site.values.held_shape(site.result.index)
     if int(np.prod(wanted)) != count // inner * weight.shape[0]:
         raise Unsupported(f"a result of shape {site.result.shape}")
     result = dense(site, x, weights, out)

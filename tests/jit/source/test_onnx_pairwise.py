@@ -51,7 +51,7 @@ def test_multiplication_of_all_pairs(dtype: str, powers: bool, tmp_path: Path) -
 
 
 @both
-@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max", "Min"])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean"])
 def test_float_operators_of_all_pairs(kind: str, dtype: str, tmp_path: Path) -> None:
     moved = 128 if dtype == "uint8" else 0
     for seed in range(8):
@@ -109,7 +109,7 @@ def test_a_sum_that_is_known_to_differ_stays_with_its_interpreter(
 
 @both
 @pytest.mark.parametrize("other", [(1, 6, 1, 1), (1, 1, 5, 7), (1, 6, 1, 7), (1, 1, 1, 1)])
-@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max", "Min"])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max", "Min", "Sum"])
 def test_broadcasting(kind: str, other: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
     b = NetBuilder(sum(other), dtype)
     x = b.real_input(SHAPE)
@@ -118,6 +118,21 @@ def test_broadcasting(kind: str, other: tuple[int, ...], dtype: str, tmp_path: P
     b.output(b.pair(b.op(kind, swapped), SHAPE, 0.0311, 5).name, SHAPE)
     _, built = compared(b.save(tmp_path / "m.onnx"))
     assert not interpreted(built)
+
+
+@both
+@pytest.mark.parametrize("kind", ["Max", "Min", "Sum", "Mean"])
+def test_several_tensors(kind: str, dtype: str, tmp_path: Path) -> None:
+    """Extremes are a chain; of sums of three float32 numbers no table holds all."""
+    for scales in ((0.03, 0.03, 0.03), (0.02, 0.013, 0.04)):
+        b = NetBuilder(8, dtype)
+        operands = [
+            b.real_input(shape, s, 3).name for shape, s in zip((SHAPE, (1, 6, 1, 1), SHAPE), scales, strict=True)
+        ]
+        operands.insert(1, b.pair(b.constant(F(0.31)), (), 0.01, 0).name)
+        b.output(b.pair(b.op(kind, operands), SHAPE, scales[0], 3).name, SHAPE)
+        _, built = compared(b.save(tmp_path / "m.onnx"))
+        assert bool(interpreted(built)) == (kind in ("Sum", "Mean"))
 
 
 @both
@@ -138,7 +153,7 @@ def single(b: NetBuilder, kind: str, x: str) -> str:
     if kind == "HardSwish in parts":
         inner = b.op("Clip", [b.op("Add", [x, b.constant(F(3))]), b.constant(F(0)), b.constant(F(6))])
         return b.op("Div", [b.op("Mul", [x, inner]), b.constant(F(6))])
-    if kind in ("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"):
+    if kind in ("Add", "Sub", "Mul", "Div", "Max", "Mean", "Min", "PRelu", "Sum"):
         return b.op(kind, [x, number])
     if kind == "number first":
         return b.op("Sub", [number, x])
@@ -148,6 +163,12 @@ def single(b: NetBuilder, kind: str, x: str) -> str:
         return b.op(kind, [b.op("Clip", [x, b.constant(F(1)), b.constant(F(9))])])
     if kind == "Swish of opset 24":
         return b.op("Swish", [x], alpha=1.7)
+    if kind == "Where":
+        return b.op(kind, [b.op("Not", [b.op("Less", [x, number])]), b.op("Neg", [x]), number])
+    if kind == "Mod":
+        return b.op(kind, [x, number], fmod=1)
+    if kind == "Cast":
+        return b.op("Cast", [b.op("Greater", [x, number])], to=1)
     if kind == "Shrink":
         return b.op(kind, [x], lambd=0.4, bias=0.1)
     return b.op(kind, [x])
@@ -156,7 +177,8 @@ def single(b: NetBuilder, kind: str, x: str) -> str:
 FUNCTIONS = (
     "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Div", "Elu", "Exp", "HardSigmoid",
     "HardSwish", "HardSwish in parts", "LeakyRelu", "Max", "Min", "Mul", "PRelu", "Shrink", "Sigmoid", "Sinh",
-    "Softplus", "Softsign", "Sub", "Swish", "Swish of opset 24", "Tan", "Tanh", "number first",
+    "Softplus", "Softsign", "Sub", "Sum", "Mean", "Mod", "Cast", "Where", "Swish", "Swish of opset 24", "Tan", "Tanh",
+    "number first",
 )  # fmt: skip
 
 
