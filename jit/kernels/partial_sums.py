@@ -32,12 +32,8 @@ class PartialSumsNode(ConvNode):
 
     @property
     def vectors(self) -> int:
-        """Of each plane."""
+        """Of each plane, all with channels."""
         return vectors_for(self.weight.shape[0], self.config)
-
-    @property
-    def empty_units(self) -> list[tuple[int, int]]:
-        return [(first + k * self.out_units, n) for k in range(len(self.planes)) for first, n in super().empty_units]
 
     @property
     def alu_work(self) -> int:
