@@ -94,8 +94,7 @@ def _parameter_bytes(node: Node, seen: set[bytes]) -> int:
     if isinstance(node, ConvNode | WindowNode):
         requants = [node.requant] if isinstance(node, ConvNode) else [*node.requants.values()]
         requants = [*node.planes] if isinstance(node, PartialSumsNode) else requants
-        vectors = node.out_units // node.config.out_units
-        tables = [prm_entries(r, node.config, vectors)[: 1 if r.uniform else None] for r in requants]
+        tables = [prm_entries(r, node.config, node.vectors)[: 1 if r.uniform else None] for r in requants]
     else:
         tables = [node.constants(0, 0).prm]
     new = {entry.tobytes() for table in tables for entry in table} - seen

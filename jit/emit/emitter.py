@@ -13,7 +13,7 @@ from tilewright.config import Config
 from tilewright.isa.program import Program, Segment
 from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH, InstructionWriter
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import Node, Uop
+from tilewright.jit.kernels.base import Node, Task, Uop
 from tilewright.jit.lower.blocked import Blocked
 from tilewright.jit.plan.layout import Buffer, duplicate
 from tilewright.jit.schedule.actions import Action, LoadChunk, LoadRow, RunTask, StoreRow
@@ -168,8 +168,10 @@ class Emitter:
                 self._fill_columns(out)
         node.emit(task, self, action.acc)
         for out in self.outputs(node.output):
-            if task.last == out.height - 1 and task.completes_row:
-                self._fill_rows(out, out.height, out.pad[2])
+            if task.completes_row:
+                self._fill_empty(node, out, task)
+                if task.last == out.height - 1:
+                    self._fill_rows(out, out.height, out.pad[2])
 
     # -- the nodes' side (kernels.base.Emit) -------------------------------------------------------------
 
@@ -231,6 +233,12 @@ class Emitter:
         if right:
             self._constant(out, (left + out.width) * out.pixel, slots, stride, right * out.pixel)
         self._fill_rows(out, -out.pad[0], out.pad[0])
+
+    def _fill_empty(self, node: Node, out: Buffer, task: Task) -> None:
+        """Units without a channel of rows that are the first in their slots; later ones find them there."""
+        for first, count in node.empty_units:
+            for row in range(task.row, min(task.last + 1, out.capacity - out.pad[0])):
+                self._constant(out, out.offset(row, 0, first), out.width, out.pixel, count, out.step)
 
     def _fill_rows(self, out: Buffer, first: int, count: int) -> None:
         for row in range(first, first + count):

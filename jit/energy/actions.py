@@ -127,7 +127,7 @@ def _count_layer(plan: Plan, number: int, counts: Counts) -> None:
     terms = rows * vectors * node[t.N_TERMS_EACH]
     results = rows * vectors * node[t.N_OUT_EACH] * (1 + int(plan.bound.outputs[number, 1] >= 0))
     if layer[t.L_KIND] == t.WINDOW:
-        emits = rows * layer[t.L_WIDTH] * layer[t.L_UNITS] * node[t.N_INSTRUCTIONS]
+        emits = rows * layer[t.L_WIDTH] * layer[t.L_VECTORS] * config.out_units * node[t.N_INSTRUCTIONS]
         pair, twin = int(in_pairs(node[t.N_ROWS], node[t.N_MODE])), int(is_twin(node[t.N_MODE]))
         _count(_GEMM, _mode(window=1, pair=pair, twin=twin), gemm, emits // (1 + pair), config, counts)
     elif node[t.N_GEMM]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.layout import Buffer, units_for
+from tilewright.jit.plan.layout import Buffer, units_for, vectors_for
 from tilewright.jit.plan.ranges import split_evenly
 
 SAME_BANK_CYCLES = 2  #: of ALU for a vector whose two operands lie in one bank of acc
@@ -163,7 +163,7 @@ class Node(ABC):
     @property
     def alu_work(self) -> int:
         """The least cycles that ALU works for the whole output: a pass over each of its vectors."""
-        return self.height * self.width * (self.out_units // self.config.out_units)
+        return self.height * self.width * self.vectors
 
     @property
     def height(self) -> int:
@@ -177,6 +177,17 @@ class Node(ABC):
     def out_units(self) -> int:
         """Units per output pixel."""
         return units_for(self.out.shape[3], self.config)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors with a channel: those that it computes of an output pixel."""
+        return vectors_for(self.out.shape[3], self.config)
+
+    @property
+    def empty_units(self) -> list[tuple[int, int]]:
+        """Units of an output pixel without a channel, which whoever reads whole blocks reads: (first, count)."""
+        first, end = self.vectors * self.config.out_units, self.out_units
+        return [(self.first_unit + first, end - first)] if first < end else []
 
     # -- what a planner asks ---------------------------------------------------------------------------
 

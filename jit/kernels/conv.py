@@ -68,7 +68,7 @@ class ConvNode(Node):
     @cached_property
     def _nonzero(self) -> NDArray[np.bool_]:
         c = self.config
-        key = ("nonzero", c.block_in, c.block_out, c.lanes, self.out_units, *self.in_units)
+        key = ("nonzero", c.block_in, c.block_out, c.lanes, self.vectors, *self.in_units)
         return of_weights(self.weight, key, self._find_nonzero)
 
     def _find_nonzero(self) -> NDArray[np.bool_]:
@@ -78,7 +78,7 @@ class ConvNode(Node):
         result, first = [], 0
         for units in self.in_units:
             part = rows[..., first : first + units * c.lanes]
-            full = np.zeros((self.out_units // c.out_units, *kernel, units * c.lanes), np.int8)
+            full = np.zeros((self.vectors, *kernel, units * c.lanes), np.int8)
             full[: len(part), :, :, : part.shape[3]] = part
             result.append(full.reshape(len(full), -1, c.block_in).any(axis=2))
             first += units * c.lanes
@@ -92,15 +92,13 @@ class ConvNode(Node):
     @cached_property
     def _work(self) -> _Work:
         c = self.config
-        key = ("work", c.block_in, c.block_out, c.lanes, self.out_units, self.width, *self.in_units)
+        key = ("work", c.block_in, c.block_out, c.lanes, self.vectors, self.width, *self.in_units)
         return of_weights(self.weight, key, self._find_work)
 
     def _find_work(self) -> _Work:
         """Which blocks each vector computes, and the runs: the nonzero ones, or all where that saves too little."""
         c, kernel, filled = self.config, self.weight.shape[1:3], self._nonzero.copy()
         places = block_places(kernel, [units // c.in_units for units in self.in_units])
-        real = -(-self.weight.shape[0] // c.block_out)
-        filled[real:] = filled[real - 1]  # vectors without channels cost what others do, so that layers are cut evenly
         filled[~filled.any(axis=1), 0] = True  # acc must be written even where all weights are zero
         runs = runs_of(places, filled)
         saved = self.width * int(filled.size - filled.sum())
@@ -121,13 +119,12 @@ class ConvNode(Node):
 
     @cached_property
     def _constants(self) -> Chunk:
-        vectors = self.out_units // self.config.out_units
         blocks = self.weight_blocks()
         filled = self._work.filled.ravel()
-        return Chunk(blocks if filled.all() else blocks[filled], prm_entries(self.requant, self.config, vectors))
+        return Chunk(blocks if filled.all() else blocks[filled], prm_entries(self.requant, self.config, self.vectors))
 
     def constant_entries(self) -> tuple[int, int]:
-        return self.filled_blocks, self.out_units // self.config.out_units
+        return self.filled_blocks, self.vectors
 
     def constants(self, lo: int, hi: int) -> Chunk:
         return Chunk(self._constants.weights[self.starts[lo] : self.starts[hi]], self._constants.prm[lo:hi])
@@ -135,9 +132,9 @@ class ConvNode(Node):
     def cut(self, row: Sequence[int]) -> None:
         """A layer of one pixel over slices takes each as it comes: its weights cross the bus while others are made."""
         super().cut(row)
-        c, vectors, inputs = self.config, self.out_units // self.config.out_units, self.runs[0].inputs
+        c, vectors, inputs = self.config, self.vectors, self.runs[0].inputs
         streams = (self.height, self.width) == (1, 1) and len(self.ranges) > 1 and len(inputs) > 1
-        alike = len(self.runs) == 1 and self.out_units <= c.acc_bank_units
+        alike = len(self.runs) == 1 and vectors * c.out_units <= c.acc_bank_units
         self.by_inputs = streams and alike and c.acc_banks > 2
         if not self.by_inputs:
             return
@@ -164,7 +161,7 @@ class ConvNode(Node):
         """Blocks [output vector][input][ky][kx][input vector] of (BLOCK_OUT, BLOCK_IN)."""
         c = self.config
         oc, kh, kw, _ = self.weight.shape
-        vectors, per_vector = self.out_units // c.out_units, kh * kw * sum(self.in_units) // c.in_units
+        vectors, per_vector = self.vectors, kh * kw * sum(self.in_units) // c.in_units
         blocks = np.zeros((vectors, per_vector, c.block_out, c.block_in), np.int8)
         channel = entry = 0
         for units in self.in_units:

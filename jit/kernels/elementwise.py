@@ -19,7 +19,7 @@ from tilewright.jit.kernels.base import (
     uniform_prm,
 )
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.layout import units_for
+from tilewright.jit.plan.layout import units_for, vectors_for
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,24 @@ class ElementwiseNode(Node):
     product: bool = False
 
     def __post_init__(self) -> None:
-        self.channel_units = units_for(self.channels, self.config)
+        self.acc_units = self.vectors * self.config.out_units
         self._uniform = self.requant.uniform
         self._scale_entry = {scale: i for i, scale in enumerate(dict.fromkeys(term.scale for term in self.terms))}
+
+    @property
+    def out_units(self) -> int:
+        """Units of an output pixel that are this node's."""
+        return units_for(self.channels, self.config)
+
+    @property
+    def vectors(self) -> int:
+        return vectors_for(self.channels, self.config)
 
     def extents(self) -> tuple[int, ...]:
         one = self.product and not self.terms[-1].moves[1]  # pixel beside, instead of as many again
         passes = len(self.terms) + (SAME_BANK_CYCLES - one if self.product else 0)
         return (
-            t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, int(one), *self.strides,
+            t.ELEMENTWISE, self.height, self.width, self.out_units, 1, 1, 0, 0, int(one), *self.strides,
             1 + (self.product and not one), passes, len(self._scale_entry), self._uniform, 0, 1, 0, 0,
         )  # fmt: skip
 
@@ -75,13 +84,13 @@ class ElementwiseNode(Node):
         return self.strides[0] * terms[0].moves[0], min(rows), max(rows) - min(rows) + 1
 
     def constant_entries(self) -> tuple[int, int]:
-        vectors = 1 if self._uniform else self.channel_units // self.config.out_units
+        vectors = 1 if self._uniform else self.vectors
         return 0, len(self._scale_entry) + vectors
 
     def constants(self, lo: int, hi: int) -> Chunk:
         c = self.config
         entries = [uniform_prm(s.bias, s.multiplier, s.offset, s.shift, c) for s in self._scale_entry]
-        prm = prm_entries(self.requant, c, self.channel_units // c.out_units)
+        prm = prm_entries(self.requant, c, self.vectors)
         return Chunk(
             np.zeros((0, c.block_out, c.block_in), np.int8),
             np.concatenate([*entries, prm[:1] if self._uniform else prm]),
@@ -95,7 +104,7 @@ class ElementwiseNode(Node):
     def alu_work(self) -> int:
         once = self.product and not self.terms[-1].moves[1]  # a factor of a whole row is looked at once for it
         passes = len(self.terms) - once + SAME_BANK_CYCLES * self.product + 1
-        return self.height * self.width * (self.channel_units // self.config.out_units) * passes
+        return self.height * self.width * self.vectors * passes
 
     def padding(self, index: int) -> tuple[int, int, int, int]:
         return self.pad
@@ -105,8 +114,8 @@ class ElementwiseNode(Node):
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
-        vectors, columns = self.channel_units // c.out_units, task.hi - task.lo
-        second = acc + columns * self.channel_units  # of a product
+        vectors, columns = self.vectors, task.hi - task.lo
+        second = acc + columns * self.acc_units  # of a product
         for number, term in enumerate(self.terms):
             source = e.buffer(self.inputs[term.index])
             step_y, step_x = (stride * moves for stride, moves in zip(self.strides, term.moves, strict=True))
@@ -117,20 +126,20 @@ class ElementwiseNode(Node):
                 outer=1 if beside and not step_x else columns, inner=vectors,
                 src=source.offset(task.row * step_y + term.dy, task.lo * step_x + term.dx, term.unit),
                 src_outer=step_x * source.units, src_inner=c.out_units,
-                dst=second if beside else acc, dst_outer=self.channel_units, dst_inner=c.out_units,
+                dst=second if beside else acc, dst_outer=self.acc_units, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._scale_entry[term.scale],
             )  # fmt: skip
         if self.product:
             e.multiply(
-                outer=columns, inner=vectors, dst=acc, dst_outer=self.channel_units, dst_inner=c.out_units,
-                src=second, src_outer=self.channel_units * self.terms[-1].moves[1], src_inner=c.out_units,
+                outer=columns, inner=vectors, dst=acc, dst_outer=self.acc_units, dst_inner=c.out_units,
+                src=second, src_outer=self.acc_units * self.terms[-1].moves[1], src_inner=c.out_units,
             )  # fmt: skip
-        self.finish(task, e, acc, self.channel_units)
+        self.finish(task, e, acc, self.acc_units)
 
     def finish(self, task: Task, e: Emit, acc: int, pixel: int) -> None:
         """Emit the requantisation of a task's vectors, those of pixels ``pixel`` units apart from ``acc`` on."""
         c = self.config
-        vectors, columns = self.channel_units // c.out_units, task.hi - task.lo
+        vectors, columns = self.vectors, task.hi - task.lo
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,

@@ -35,11 +35,11 @@ class GlobalPoolNode(Node):
         return 1, 0, self.in_height
 
     def constant_entries(self) -> tuple[int, int]:
-        vectors = 1 if self._uniform else self.out_units // self.config.out_units
+        vectors = 1 if self._uniform else self.vectors
         return max(self.config.in_units, self.config.out_units), vectors
 
     def constants(self, lo: int, hi: int) -> Chunk:
-        prm = prm_entries(self.requant, self.config, self.out_units // self.config.out_units)
+        prm = prm_entries(self.requant, self.config, self.vectors)
         return Chunk(self._identity(), prm[:1] if self._uniform else prm)
 
     def _identity(self) -> NDArray[np.int8]:
@@ -65,19 +65,22 @@ class GlobalPoolNode(Node):
         c = self.config
         source = e.buffer(self.inputs[0])
         block = max(c.in_units, c.out_units)
+        whole, rest = divmod(self.vectors * c.out_units, block)
         for row in range(self.in_height):
-            e.gemm(
-                self._uops(source, row == 0),
-                outer=self.out_units // block, inner=c.in_units,
-                dst=acc, dst_outer=block, dst_inner=1 if c.in_units > 1 else 0,
-                src=source.offset(row), src_outer=block,
-                wgt=e.weight_base(0), wgt_inner=1,
-                **source.wrap,
-            )  # fmt: skip
+            for first, count, units in ((0, whole, c.in_units), (whole, 1, rest)):
+                if count * units:
+                    e.gemm(
+                        self._uops(source, row == 0),
+                        outer=count, inner=units,
+                        dst=acc + first * block, dst_outer=block, dst_inner=1 if c.in_units > 1 else 0,
+                        src=source.offset(row, 0, first * block), src_outer=block,
+                        wgt=e.weight_base(0), wgt_inner=1,
+                        **source.wrap,
+                    )  # fmt: skip
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
-                outer=self.out_units // c.out_units, src=acc, src_outer=c.out_units,
+                outer=self.vectors, src=acc, src_outer=c.out_units,
                 dst=out.offset(0, 0, self.first_unit), dst_outer=c.out_units * out.step,
                 prm=e.prm_base(0), prm_outer=0 if self._uniform else 1,
             )  # fmt: skip

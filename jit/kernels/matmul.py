@@ -73,13 +73,9 @@ class MatMulNode(Node):
         return 1 + self._terms[1][1] + (0 if self._adds else self._terms[0][1])
 
     @property
-    def _vectors(self) -> int:
-        return self.out_units // self.config.out_units
-
-    @property
     def product_blocks(self) -> int:
         """Blocks of weights that a pixel of the result meets, without what the zero points ask for."""
-        return self._vectors * self.blocks
+        return self.vectors * self.blocks
 
     @property
     def whole_requant(self) -> Requant:
@@ -91,7 +87,7 @@ class MatMulNode(Node):
         each = self.blocks * self._passes
         return (
             t.CONV, self.height, self.width, self.out_units, 1, 1, self.in_units, self.in_width, self.padding(0)[3],
-            1, 1, 1, 0, 0, 0, 0, 1, self.blocks + len(self._offset_blocks), each * self._vectors,
+            1, 1, 1, 0, 0, 0, 0, 1, self.blocks + len(self._offset_blocks), each * self.vectors,
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
@@ -129,7 +125,7 @@ class MatMulNode(Node):
                 replace(self.constants(lo, hi), streamed=self._streamed(number, lo, hi)) for lo, hi in self.ranges
             ]  # fmt: skip
             self.tasks += [
-                Task(number * self.parts + part, lo + a, lo + b, first + piece, hi == self._vectors)
+                Task(number * self.parts + part, lo + a, lo + b, first + piece, hi == self.vectors)
                 for part in range(self.parts)
                 for piece, (lo, hi) in enumerate(self.ranges)
                 for a, b in split_evenly(hi - lo, room)

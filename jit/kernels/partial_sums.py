@@ -12,7 +12,7 @@ from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Task, prm_entries
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.layout import units_for
+from tilewright.jit.plan.layout import units_for, vectors_for
 
 
 @dataclass(kw_only=True)
@@ -31,6 +31,11 @@ class PartialSumsNode(ConvNode):
         return units_for(self.weight.shape[0], self.config)
 
     @property
+    def vectors(self) -> int:
+        """Of each plane, all with channels."""
+        return vectors_for(self.weight.shape[0], self.config)
+
+    @property
     def alu_work(self) -> int:
         return super().alu_work * (2 * len(self.planes) - 1)
 
@@ -45,7 +50,7 @@ class PartialSumsNode(ConvNode):
 
     def constants(self, lo: int, hi: int) -> Chunk:
         """With the entries of all planes of a vector beside each other."""
-        entries = [prm_entries(r, self.config, self.out_units // self.config.out_units)[lo:hi] for r in self.planes]
+        entries = [prm_entries(r, self.config, self.vectors)[lo:hi] for r in self.planes]
         prm = np.stack(entries, axis=1).reshape(-1, *entries[0].shape[1:])
         return Chunk(super().constants(lo, hi).weights, prm)
 

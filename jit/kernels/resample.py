@@ -14,7 +14,6 @@ from tilewright.isa.spec import Combine
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, prm_entries, uniform_prm
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.layout import units_for
 
 Taps = tuple[tuple[int, int], ...]  #: (where it reads, weight) of one output row or column
 
@@ -52,7 +51,7 @@ class ResampleNode(Node):
     requant: Requant
 
     def __post_init__(self) -> None:
-        self.channel_units = units_for(self.out.shape[3], self.config)
+        self.acc_units = self.vectors * self.config.out_units
         self.row_taps, self.column_taps = _all_taps(self.rows), _all_taps(self.columns)
         self.runs = _runs(self.column_taps)
 
@@ -65,7 +64,7 @@ class ResampleNode(Node):
     def extents(self) -> tuple[int, ...]:
         terms = max(map(len, self.row_taps)) * max(len(run.taps) for run in self.runs)
         return (
-            t.ELEMENTWISE, self.height, self.width, self.channel_units, 1, 1, 0, 0, 0, 1, 1, 1, terms,
+            t.ELEMENTWISE, self.height, self.width, self.out_units, 1, 1, 0, 0, 0, 1, 1, 1, terms,
             len(self._weights), True, 0, 1, 0, 0,
         )  # fmt: skip
 
@@ -79,7 +78,7 @@ class ResampleNode(Node):
         c = self.config
         bias = -self.offset << RESCALE_LEFT_SHIFT
         weights = [uniform_prm(bias, weight, 0, RESCALE_LEFT_SHIFT, c) for weight in self._weights]
-        prm = prm_entries(self.requant, c, self.channel_units // c.out_units)
+        prm = prm_entries(self.requant, c, self.vectors)
         return Chunk(np.zeros((0, c.block_out, c.block_in), np.int8), np.concatenate([*weights, prm[:1]]))
 
     @property
@@ -89,12 +88,12 @@ class ResampleNode(Node):
     @property
     def alu_work(self) -> int:
         taps = sum(map(len, self.row_taps)) * sum(run.count * len(run.taps) for run in self.runs)
-        return (taps + self.height * self.width) * (self.channel_units // self.config.out_units)
+        return (taps + self.height * self.width) * self.vectors
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         source = e.buffer(self.inputs[0])
-        vectors = self.channel_units // c.out_units
+        vectors = self.vectors
         runs = [part for run in self.runs if (part := run.within(task.lo, task.hi)) is not None]
         for tap_y, (y, weight_y) in enumerate(self.row_taps[task.row]):
             for tap_x in range(max(len(run.taps) for run in runs)):  # all columns by turns: none waits for itself
@@ -107,15 +106,15 @@ class ResampleNode(Node):
                         rounding=int(Rounding.SINGLE), combine=int(Combine.ADD if tap_y or tap_x else Combine.WRITE),
                         outer=run.count, inner=vectors,
                         src=source.offset(y, x), src_outer=run.move * source.units, src_inner=c.out_units,
-                        dst=acc + (run.first - task.lo) * self.channel_units,
-                        dst_outer=run.step * self.channel_units, dst_inner=c.out_units,
+                        dst=acc + (run.first - task.lo) * self.acc_units,
+                        dst_outer=run.step * self.acc_units, dst_inner=c.out_units,
                         prm=e.prm_base(0) + self._weights[weight_y * weight_x],
                     )  # fmt: skip
         for out in e.outputs(self.output):
             e.requantize(
                 self.requant, out,
                 outer=task.hi - task.lo, inner=vectors,
-                src=acc, src_outer=self.channel_units, src_inner=c.out_units,
+                src=acc, src_outer=self.acc_units, src_inner=c.out_units,
                 dst=out.offset(task.row, task.lo, self.first_unit), dst_outer=out.pixel,
                 dst_inner=c.out_units * out.step,
                 prm=e.prm_base(0) + len(self._weights),

@@ -29,25 +29,25 @@ class TotalNode(ElementwiseNode):
 
     @property
     def alu_work(self) -> int:
-        return self.height * self.width * (self.channel_units // self.config.out_units) * (self._passes + 1)
+        return self.height * self.width * self.vectors * (self._passes + 1)
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c, left = self.config, len(self.inputs)
-        vectors, columns, pixel = self.channel_units // c.out_units, task.hi - task.lo, left * self.channel_units
+        vectors, columns, pixel = self.vectors, task.hi - task.lo, left * self.acc_units
         for term in self.terms:
             source = e.buffer(self.inputs[term.index])
             e.rescale(
                 source, term.scale.table,
                 rounding=int(term.scale.rounding), combine=int(term.combine), outer=columns, inner=vectors,
                 src=source.offset(task.row, task.lo, term.unit), src_outer=source.units, src_inner=c.out_units,
-                dst=acc + term.index * self.channel_units, dst_outer=pixel, dst_inner=c.out_units,
+                dst=acc + term.index * self.acc_units, dst_outer=pixel, dst_inner=c.out_units,
                 prm=e.prm_base(0) + self._scale_entry[term.scale],
             )  # fmt: skip
         while left > 1:
             kept = -(-left // 2)
             e.add(
                 outer=columns, inner=(left - kept) * vectors, dst=acc, dst_outer=pixel, dst_inner=c.out_units,
-                src=acc + kept * self.channel_units, src_outer=pixel, src_inner=c.out_units,
+                src=acc + kept * self.acc_units, src_outer=pixel, src_inner=c.out_units,
             )  # fmt: skip
             left = kept
         self.finish(task, e, acc, pixel)

@@ -21,7 +21,7 @@ from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.kernels.base import Chunk, Emit, Lattice, Node, Task, Uop
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.layout import Buffer
+from tilewright.jit.plan.layout import Buffer, vectors_for
 
 
 class Phase(NamedTuple):
@@ -81,7 +81,21 @@ class TransposedNode(Node):
         kernel = self.weight.shape[1:3]
         sides = zip((self.height, self.width), kernel, self.spread, self.pad, strict=True)
         self.rows, self.columns = (phases_of(*side) for side in sides)
-        self.pixel_vectors = self.out_units // self.config.out_units
+        self.pixel_vectors = vectors_for(self.out.shape[3], self.config)
+
+    @property
+    def vectors(self) -> int:
+        """Those of a pixel of each phase of columns, one phase's behind another's."""
+        return len(self.columns) * self.pixel_vectors
+
+    @property
+    def empty_units(self) -> list[tuple[int, int]]:
+        first, end = self.pixel_vectors * self.config.out_units, self.out_units
+        return [(self.first_unit + first, end - first)] if first < end else []
+
+    @property
+    def alu_work(self) -> int:
+        return self.height * self.width * self.pixel_vectors
 
     def for_tiles(self) -> list[ConvNode]:
         """The node as several that write the result in DRAM. Where all columns read alike, as under kernels of the
@@ -96,7 +110,7 @@ class TransposedNode(Node):
         step = self.spread[1]
         return [
             replace(phase, inputs=[*self.inputs], lattice=Lattice(self.spread[0], down.first, step, 0, step))
-            for phase, down in zip(self.by_row, self.rows, strict=True)
+            for phase, down in zip(self._by_row(self.out_units * c.lanes), self.rows, strict=True)
         ]  # fmt: skip
 
     def by_pixel(self) -> list[ConvNode]:
@@ -117,7 +131,11 @@ class TransposedNode(Node):
     @cached_property
     def by_row(self) -> list[ConvNode]:
         """For each phase of rows the convolution whose channels are those of all phases of columns."""
-        channels, lanes = self.weight.shape[0], self.out_units * self.config.lanes
+        return self._by_row(self.pixel_vectors * self.config.block_out)
+
+    def _by_row(self, lanes: int) -> list[ConvNode]:
+        """Each phase of columns has so many channels, its own and zeros."""
+        channels = self.weight.shape[0]
         left, right = self._reach
         found = []
         for down in self.rows:

@@ -72,7 +72,7 @@ class WindowNode(Node):
         return (
             t.WINDOW, self.height, self.width, self.out_units, kh, kw, 0, 0, self._twins, *self.strides,
             len(self._parts), 0, 0, self._uniform, self._shared, len(self.requants), self.dilation_y,
-            self.out_units + sum(
+            self.vectors * self.config.out_units + sum(
                 int(self._by_unit(part).any(axis=(0, 1)).sum()) for part in self._parts[1:]
             ),
         )  # fmt: skip
@@ -132,10 +132,10 @@ class WindowNode(Node):
 
     @cached_property
     def _prm(self) -> list[NDArray[np.int32]]:
-        return [prm_entries(r, self.config, self.out_units // self.config.out_units) for r in self.requants.values()]
+        return [prm_entries(r, self.config, self.vectors) for r in self.requants.values()]
 
     def constant_entries(self) -> tuple[int, int]:
-        vectors = 1 if self._uniform else self.out_units // self.config.out_units
+        vectors = 1 if self._uniform else self.vectors
         used = sum(int(self._by_unit(part).any(axis=(0, 1)).sum()) for part in self._parts)
         return len(self._parts) if self._shared else used, vectors * len(self.requants)
 

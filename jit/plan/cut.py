@@ -78,7 +78,7 @@ def _group_rows(node: Any, weights: int, row_units: int, whole_units: int, c: An
 @compiled
 def _conv(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     units, in_units, width, height = layer[t.L_UNITS], layer[t.L_IN_UNITS], layer[t.L_WIDTH], layer[t.L_HEIGHT]
-    vectors = units // c[t.C_OUT_UNITS]
+    vectors = layer[t.L_VECTORS]
     most, each = layer[t.L_MOST], -(-layer[t.L_BLOCKS] // vectors)
     across, down = layer[t.L_PARTS], layer[t.L_COUNTS]  # phases of columns and of rows
     planes = 1 + layer[t.L_TERMS]  # of each sum
@@ -120,7 +120,7 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     units, counts = layer[t.L_UNITS], layer[t.L_COUNTS]
     if kw > c[t.C_BLOCK_IN]:
         return NO_WINDOW, kw, c[t.C_BLOCK_IN]
-    vectors = units // c[t.C_OUT_UNITS]
+    vectors = layer[t.L_VECTORS]
     columns = min(stride, kw)
     steps = width + -(-max(0, kw - stride) // stride)
     most = tallest_strip(units, width, kw, layer[t.L_STRIDE_Y], stride, c)
@@ -168,8 +168,8 @@ def _window(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
 
 @compiled
 def _global(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
-    units = layer[t.L_UNITS]
-    vectors, blocks = units // c[t.C_OUT_UNITS], max(c[t.C_IN_UNITS], c[t.C_OUT_UNITS])
+    vectors, blocks = layer[t.L_VECTORS], max(c[t.C_IN_UNITS], c[t.C_OUT_UNITS])
+    units = vectors * c[t.C_OUT_UNITS]
     prm = 1 if layer[t.L_UNIFORM] else vectors
     if prm > c[t.C_PRM]:
         return NO_PRM, prm, c[t.C_PRM]
@@ -188,8 +188,8 @@ def _global(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
 @compiled
 def _elementwise(layer: Any, c: Any, node: Any) -> tuple[int, int, int]:
     """Cut by columns instead of vectors."""
-    units = layer[t.L_UNITS]
-    vectors = units // c[t.C_OUT_UNITS]
+    vectors = layer[t.L_VECTORS]
+    units = vectors * c[t.C_OUT_UNITS]
     prm = layer[t.L_SCALES] + (1 if layer[t.L_UNIFORM] else vectors)
     if prm > c[t.C_PRM]:
         return NO_PRM, prm, c[t.C_PRM]

@@ -15,6 +15,12 @@ def units_for(channels: int, config: Config) -> int:
     return -(-channels // block) * block // config.lanes
 
 
+def vectors_for(channels: int, config: Config) -> int:
+    """Vectors of BLOCK_OUT that hold a channel. Where BLOCK_IN is wider, a pixel's units may hold more of them, which
+    nobody computes."""
+    return -(-channels // config.block_out)
+
+
 @dataclass
 class Buffer:
     """A tensor in act: ``[row][column][unit]``, or ``[row // 2][column][unit][row % 2]`` where ``step`` is 2, rows and

@@ -34,6 +34,9 @@ class Layer(Protocol):
     layer: int
     output: str
 
+    @property
+    def vectors(self) -> int: ...
+
     def extents(self) -> tuple[int, ...]: ...
 
     def reads(self, index: int) -> tuple[int, int, int]: ...
@@ -55,7 +58,7 @@ def network_tables(
     layers: list[tuple[int, ...]] = []
     edges: list[tuple[int, ...]] = []
     for index, (node, read) in enumerate(zip(nodes, inputs, strict=True)):
-        layers.append((*node.extents(), number[node.output], len(edges), len(read)))
+        layers.append((*node.extents(), node.vectors, number[node.output], len(edges), len(read)))
         edges += [(index, number[x], *node.reads(k), *node.padding(k), node.every(k)) for k, x in enumerate(read)]
     makers: list[int] = []
     rows: list[tuple[int, ...]] = []
@@ -66,7 +69,7 @@ def network_tables(
         rows.append((*tensors[name], name in outputs, len(makers), len(by)))
         makers += by
     return NetworkTables(
-        _table(layers, 22), _table(edges, 10), _table(rows, 6), np.array(makers, np.int64),
+        _table(layers, 23), _table(edges, 10), _table(rows, 6), np.array(makers, np.int64),
         tuple(n.name for n in nodes), tuple(n.layer for n in nodes), tuple(number),
     )  # fmt: skip
 

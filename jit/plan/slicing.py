@@ -21,7 +21,7 @@ from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.plan.cut import tallest_strip
-from tilewright.jit.plan.layout import units_for
+from tilewright.jit.plan.layout import units_for, vectors_for
 from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.plan.strips import has_twins, strip_form, strips_cycles
 from tilewright.jit.plan.tables import C_ACT, C_BLOCK_IN, C_EMITS, Table, config_table
@@ -163,7 +163,7 @@ def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int,
     wgt = sum(_block_weights(op, config) for op in makers)
     act = sum(_ring(graph, t, 0) for t in tensors) * (block // config.lanes)
     extra = [op for op in readers if isinstance(op, g.Conv2D)]
-    reader_prm = sum(units_for(op.weight.shape[0], config) // config.out_units for op in extra)
+    reader_prm = sum(vectors_for(op.weight.shape[0], config) for op in extra)
     reader_wgt = sum(_conv_blocks(op, config) for op in extra)
     if (
         prm * blocks + reader_prm <= config.prm_entries // 2
@@ -210,7 +210,7 @@ def _block_weights(op: Op, config: Config) -> int:
 
 def _conv_blocks(op: g.Conv2D, config: Config) -> int:
     oc, kh, kw, ic = op.weight.shape
-    return kh * kw * units_for(ic, config) // config.in_units * (units_for(oc, config) // config.out_units)
+    return kh * kw * units_for(ic, config) // config.in_units * vectors_for(oc, config)
 
 
 # -- rewriting -------------------------------------------------------------------------------------------

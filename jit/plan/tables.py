@@ -23,9 +23,10 @@ CONV, WINDOW, GLOBAL, ELEMENTWISE = range(4)
 # that are computed, zeros left out: the most of a vector, and of all; in window mode the distance of kernel rows, and
 # units times parts, and as its frame whether the rows that it reads may lie in twos. A transposed convolution has its
 # phases of columns as parts, which share its width and are units of it, and those of rows as counts. Sums that leave
-# acc in several planes have those beside the first as terms
+# acc in several planes have those beside the first as terms. Vectors are those with a channel, units all of a pixel
 (L_KIND, L_HEIGHT, L_WIDTH, L_UNITS, L_KH, L_KW, L_IN_UNITS, L_IN_WIDTH, L_FRAME, L_STRIDE_Y, L_STRIDE_X, L_PARTS,
- L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_MOST, L_BLOCKS, L_OUTPUT, L_EDGE, L_EDGES) = range(22)  # fmt: skip
+ L_TERMS, L_SCALES, L_UNIFORM, L_SHARED, L_COUNTS, L_MOST, L_BLOCKS, L_VECTORS, L_OUTPUT, L_EDGE,
+ L_EDGES) = range(23)  # fmt: skip
 # an edge: a layer's reading of a tensor; output row r reads ``span`` rows from ``r * stride + offset`` on, of which
 # every n-th is one of the tensor's (:func:`first_read`, :func:`last_read`)
 E_LAYER, E_TENSOR, E_STRIDE, E_OFFSET, E_SPAN, E_TOP, E_LEFT, E_BOTTOM, E_RIGHT, E_EVERY = range(10)

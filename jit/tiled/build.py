@@ -60,7 +60,7 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
     if isinstance(node, ResampleNode):
         return ResampleLayer(
             node=node, config=config, window=reach(node), requants={0: node.requant}, terms=[],
-            vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
+            vectors=vectors, first_unit=node.first_unit,
         )  # fmt: skip
     if isinstance(node, ElementwiseNode):
         rows, columns = [term.dy for term in node.terms], [term.dx for term in node.terms]
@@ -68,6 +68,6 @@ def _summed(node: Node, vectors: int, config: Config) -> TiledLayer:
         window = Window(kernel, node.strides, (1, 1), -min(rows), -min(columns), node.pad_constant)
         return AluLayer(
             node=node, config=config, window=window, requants={0: node.requant}, terms=node.terms,
-            product=node.product, vectors=node.channel_units // config.out_units, first_unit=node.first_unit,
+            product=node.product, vectors=vectors, first_unit=node.first_unit,
         )  # fmt: skip
     raise PlaceError(f"{node.name}: {type(node).__name__} has no tiled form")

@@ -18,3 +18,13 @@ def tiles_only(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PlaceError("left out")
 
     monkeypatch.setattr(programs, "_program", refused)
+
+
+@pytest.fixture
+def rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tiles are tried."""
+
+    def refused(*given: Any) -> None:
+        raise PlaceError("left out")
+
+    monkeypatch.setattr(programs, "_tiled", refused)

@@ -12,9 +12,7 @@ from tilewright.isa.codec import columns_of
 from tilewright.isa.effects import micro_ops
 from tilewright.isa.spec import Opcode
 from tilewright.jit import graph as g
-from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.plan.planner import Plan, Planner
@@ -23,14 +21,8 @@ from tilewright.jit.plan.policy import PLANNED
 CONFIG = PRESETS["pynq-z2"]
 
 
-@pytest.fixture(autouse=True)
-def rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tiles, which leave out blocks that are zero at every kernel position."""
-
-    def left_out(*given: object) -> None:
-        raise PlaceError("left out")
-
-    monkeypatch.setattr(programs, "_tiled", left_out)
+#: tiles leave out blocks that are zero at every kernel position
+pytestmark = pytest.mark.usefixtures("rows_only")
 
 
 def gemm_cycles(graph: g.Graph) -> int:
