@@ -51,6 +51,12 @@ def moved(b: TfliteBuilder, kind: str, x: int) -> list[int]:
         if how == "one row":
             parts = ints(b, 0, 3, 0, 0), ints(b, 1, 4, 8, 12), ints(b, 1, 1, 1, 1)
             return [b.op(name, [x, *parts], like(1, 8, 12), "StridedSliceOptions", **{**masks, "ShrinkAxisMask": 2})]
+        if how == "rest":  # the axes between the first and the last as they are
+            parts = ints(b, 0, 0, 3), ints(b, 1, 0, 10), ints(b, 1, 1, 2)
+            return [b.op(name, [x, *parts], like(1, 6, 8, 4), "StridedSliceOptions", **{**masks, "EllipsisMask": 2})]
+        if how == "new axis":
+            parts = ints(b, 0, 2, 0, 1, 0), ints(b, 1, 5, 1, 8, 12), ints(b, 1, 1, 1, 2, 1)
+            return [b.op(name, [x, *parts], like(1, 3, 1, 4, 12), "StridedSliceOptions", **{**masks, "NewAxisMask": 4})]
         parts = ints(b, 0, 1, 0, 2), ints(b, 1, 6, 8, 11), ints(b, 1, 2, 3, 4)
         return [b.op(name, [x, *parts], like(1, 3, 3, 3), "StridedSliceOptions", **masks)]
     if name == "UNPACK":
@@ -98,7 +104,8 @@ def moved(b: TfliteBuilder, kind: str, x: int) -> list[int]:
 
 KINDS = (
     "SPLIT 1", "SPLIT 2", "SPLIT 3", "SPLIT_V", "SLICE", "STRIDED_SLICE", "STRIDED_SLICE backwards",
-    "STRIDED_SLICE one row", "UNPACK 1", "UNPACK 2", "GATHER 1", "GATHER 2", "GATHER 3", "MIRROR_PAD 0", "MIRROR_PAD 1",
+    "STRIDED_SLICE one row", "STRIDED_SLICE rest", "STRIDED_SLICE new axis",
+    "UNPACK 1", "UNPACK 2", "GATHER 1", "GATHER 2", "GATHER 3", "MIRROR_PAD 0", "MIRROR_PAD 1",
     "REVERSE_V2 1", "REVERSE_V2 3", "TILE", "BROADCAST_TO", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE",
     "CONCATENATION 1", "CONCATENATION 2", "PACK 1", "PAD",
 )  # fmt: skip
