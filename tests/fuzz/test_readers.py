@@ -17,7 +17,7 @@ from tilewright.fuzz.readers.child import FAILED, READ, REFUSED, attempt
 from tilewright.fuzz.readers.formats import FORMATS, Defect, Format
 from tilewright.isa.container import ContainerError
 
-QUICK = {"toml": 150, "npy": 300, "npz": 300, "twp": 60, "assembly": 20, "frames": 60, "twa": 40}
+QUICK = {"toml": 150, "npy": 300, "npz": 300, "twp": 60, "assembly": 150, "frames": 60, "twa": 40}
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -24,26 +24,38 @@ def layer(bound: str, causes: dict[str, int], **needs: Any) -> dict[str, Any]:
     return own | {"shape": [1, 10, 10, 16], "weight_shape": [16, 1, 1, 16], "useful": 25_600, **needs}
 
 
-@pytest.mark.parametrize(
-    ("channels", "outputs", "share", "reasons"),
-    [
-        (8, 32, 25, "8 input values fill 25% of block_in = 32 lanes."),
-        (32, 8, 25, "1,728 cycles go to output channels that are not there: 8 are stored as whole blocks of "
-         "block_in = 32, and all of those are computed."),
-    ],
-)  # fmt: skip
-def test_a_wide_array_at_a_quarter_says_which_lanes_are_empty(
-    channels: int, outputs: int, share: int, reasons: str, tmp_path: Path
-) -> None:
-    """``compute-bound`` alone would explain nothing."""
-    config = PYNQ.replace(name="wide", block_in=32, block_out=8, axi_ports=1, dsp_packing=False)
+WIDE = PYNQ.replace(name="wide", block_in=32, block_out=8, axi_ports=1, dsp_packing=False)
+
+
+def run_wide(folder: Path, channels: int, outputs: int) -> dict[str, Any]:
+    """What the report says of a 1x1 convolution on an array of 32 x 8 multipliers."""
     net = TfliteNet(seed=1)
     x = net.conv(net.input((1, 24, 24, channels), scale=1 / 128), channels, kernel=3)
-    net.save(tmp_path / "net.tflite", [net.conv(x, outputs, kernel=1)])
-    _, report = compile_model(tmp_path / "net.tflite", config).run(np.zeros((1, 24, 24, channels), np.int8))
+    net.save(folder / "net.tflite", [net.conv(x, outputs, kernel=1)])
+    _, report = compile_model(folder / "net.tflite", WIDE).run(np.zeros((1, 24, 24, channels), np.int8))
     _, found = (each for each in report.to_dict()["layers"] if each["place"] == "accelerator")
+    return found
+
+
+def test_a_wide_array_at_a_quarter_says_which_lanes_are_empty(tmp_path: Path) -> None:
+    """``compute-bound`` alone would explain nothing."""
+    found = run_wide(tmp_path, channels=8, outputs=32)
     assert found["bound"] == "padding"
-    assert f"with {share}% of its multipliers at work for this layer: {reasons}" in found["why"]
+    assert (
+        "with 25% of its multipliers at work for this layer: 8 input values fill 25% of block_in = 32" in found["why"]
+    )
+
+
+def test_channels_that_are_not_there_are_not_computed(tmp_path: Path) -> None:
+    found = run_wide(tmp_path, channels=32, outputs=8)
+    assert (found["array_cycles"], found["cycles_by_cause"]["padding"]) == (24 * 24, 0)
+    assert "100% of its multipliers" in found["why"]
+
+
+def test_channels_that_are_not_there_are_named_where_they_are_computed() -> None:
+    """In tiles, whose vectors are stored in whole blocks."""
+    given = layer("padding", {"compute": 100, "padding": 300}, weight_shape=[8, 1, 1, 32])
+    assert "300 cycles go to output channels that are not there: 8 are stored as whole blocks" in why(given, WIDE)
 
 
 @pytest.mark.parametrize(

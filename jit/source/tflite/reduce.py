@@ -39,6 +39,8 @@ def _source(site: Site) -> _Over:
     axes = sorted({int(a) % max(1, rank) for a in site.constant(1).reshape(-1)})
     if not axes:
         raise Unsupported("nothing to reduce")
+    if site.image is not None and 0 in axes:
+        raise Unsupported("a reduction across images")
     x = Operand(view.tensor, site.builder.tensors[view.tensor].shape, tensor.quantisation())
     if site.image is None and not site.values.specs[tensor.index].has_image():
         return _Over(x, _gone_of_rows(tensor.shape, axes), None)
