@@ -1,7 +1,7 @@
 """The explorer's latency model against the cycle simulator, on random Configs and networks.
 
 ``python bench/bench_latency_model.py`` estimates the kept pairs of ``bench/results/latency_accuracy.json``, whose
-simulated cycles cost some twenty minutes, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are
+simulated cycles cost twenty minutes, and prints rank correlation and error. ``--pairs N`` simulates pairs until N are
 kept, ``--seconds T`` stops earlier; each is written as it comes, so that a killed run goes on where it was. ``--fresh``
 forgets the kept ones. Networks are small random graphs, the digits example, ResNet-18 on 64 x 64 pixels and the real
 networks of ``../shared/models`` or ``TILEWRIGHT_MODELS``; kept pairs of networks that are not there are left out. Pairs
