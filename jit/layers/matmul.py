@@ -49,12 +49,14 @@ def shaped(builder: GraphBuilder, name: str, shape: tuple[int, ...]) -> str:
 
 
 def matmul(
-    layer: Layer, a: Side, b: Side, out: Output, *, merged: bool, rounding: Rounding = Rounding.DOUBLE, bias: int = 0
-) -> str:
+    layer: Layer, a: Side, b: Side, out: Output, *, merged: bool, rounding: Rounding = Rounding.DOUBLE,
+    float_product: bool = False, bias: int = 0,
+) -> str:  # fmt: skip
     """``sum (a - za) * (b - zb)`` over the channels of each head; rows of ``b`` become channels of the result.
 
-    ``merged``: the heads of the result lie in its channels. ``rounding`` is LiteRT's. Raises Unsupported or
-    NotRepresentable where the accelerator's arithmetic cannot give the oracle's integers.
+    ``merged``: the heads of the result lie in its channels. ``rounding`` and ``float_product`` are LiteRT's, as
+    :func:`sum_requant` has them. Raises Unsupported or NotRepresentable where the accelerator's arithmetic cannot give
+    the oracle's integers.
     """
     (heads, pixels, depth), (others, count, inner) = a.matrices[1].shape, b.matrices[1].shape
     if (heads, depth) != (others, inner):
@@ -63,7 +65,7 @@ def matmul(
     corners = [x * y * depth + bias for x in ends[0] for y in ends[1]]
     requant = sum_requant(
         layer, a.quantisation.scale, np.array([b.quantisation.scale]), np.array([bias], np.int64),
-        np.array([min(corners)]), np.array([max(corners)]), out, rounding=rounding,
+        np.array([min(corners)]), np.array([max(corners)]), out, rounding=rounding, float_product=float_product,
     )  # fmt: skip
     shape = (1, 1, pixels, heads * count) if merged else (1, heads, pixels, count)
     return layer.emit(

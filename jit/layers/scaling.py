@@ -34,8 +34,8 @@ def sum_requant(
 
     ``folded``: the bias of each channel; ``low``, ``high``: what sum and bias can come to. ``rounding`` is LiteRT's for
     this kind of layer: ``double`` of convolutions, ``single`` of fully connected layers, which scale in float64.
-    ``float_product``: whether LiteRT rounds the product of both scales to float32 (uint8 convolutions). Adds the layer
-    to the exactness report.
+    ``float_product``: whether LiteRT rounds the product of both scales to float32 (uint8 convolutions, BATCH_MATMUL).
+    Adds the layer to the exactness report.
     """
     if layer.semantics != LITERT:
         with np.errstate(over="ignore"):  # as ONNX Runtime's product of scales does

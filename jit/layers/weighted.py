@@ -68,10 +68,13 @@ def convolution(
     )  # fmt: skip
 
 
-def dense(layer: Layer, x: Operand, weights: Weights, out: Output, rounding: Rounding = Rounding.SINGLE) -> str:
-    """A fully connected layer on every pixel: ``weights`` with values (OC, IC)."""
+def dense(
+    layer: Layer, x: Operand, weights: Weights, out: Output, rounding: Rounding = Rounding.SINGLE,
+    float_product: bool = False,
+) -> str:  # fmt: skip
+    """A fully connected layer on every pixel: ``weights`` with values (OC, IC). The rest: see :func:`sum_requant`."""
     kernel = replace(weights, values=weights.values[:, None, None, :])
-    return convolution(layer, x, kernel, out, rounding=rounding)
+    return convolution(layer, x, kernel, out, rounding=rounding, float_product=float_product)
 
 
 def narrow(weight: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -26,7 +26,7 @@ def batch_matmul(site: Site) -> str | Sequence[str | View | Rearranged]:
         raise Unsupported(f"products of stacks of shapes {site.tensor(0).shape} and {site.tensor(1).shape}")
     a, b = _side(site, 0, turned[0]), _side(site, 1, not turned[1])
     merged = _merges(site)
-    name = matmul(site, a, b, site.output(), merged=merged)
+    name = matmul(site, a, b, site.output(), merged=merged, float_product=True)
     if not merged:
         return name
     values, key = site.values, site.result.index
@@ -55,7 +55,7 @@ def _constant(site: Site, turned: tuple[bool, bool]) -> str:
     matrix = given.reshape(given.shape[-2:]).astype(np.int16) - (numbers.zero_point + moved)
     weight = matrix if turned[1] else matrix.T
     weights = Weights(weight, np.full(len(weight), numbers.scale), np.zeros(len(weight), np.int64))
-    return dense(site, x, weights, site.output(), rounding=Rounding.DOUBLE)
+    return dense(site, x, weights, site.output(), rounding=Rounding.DOUBLE, float_product=True)
 
 
 def _side(site: Site, position: int, turned: bool) -> Side:

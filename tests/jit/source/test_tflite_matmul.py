@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from tests.jit.source.test_tflite_arithmetic import differing, zero
 from tests.jit.source.test_tflite_source import assert_equal, places
 from tests.jit.tflite_models import RELU, TfliteBuilder
 
@@ -45,6 +47,40 @@ def test_fully_connected_of_two_activations(tmp_path: Path) -> None:
     b.op("FULLY_CONNECTED", [x, y, -1], z, "FullyConnectedOptions", FusedActivationFunction=RELU)
     path = b.save(tmp_path / "m.tflite", [x, y], [z])
     assert set(places(assert_equal(path)).values()) == {"accelerator"}
+
+
+ROWS, DEPTH = 4000, 130
+
+
+def rows_of(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows whose products with 127, ..., 127, 1 come to these ``sums``, of up to two million either way."""
+    last = (sums + 63) % 127 - 63
+    each, more = np.divmod((sums - last) // 127, DEPTH - 1)
+    return np.column_stack([each[:, None] + (np.arange(DEPTH - 1) < more[:, None]), last])
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("BATCH_MATMUL", "int8"), ("FULLY_CONNECTED", "int8"), ("FULLY_CONNECTED", "uint8")]
+)
+def test_products_at_their_ties(kind: str, dtype: str, constant: bool, tmp_path: Path) -> None:
+    """Without a bias: BATCH_MATMUL multiplies the scales in float32, FULLY_CONNECTED in float64."""
+    for seed in range(6):
+        b = TfliteBuilder(seed)
+        ends = ((0.004, 0.006), (0.01, 0.014), (0.8, 1.2))
+        first, second, result = (np.float32(b.rng.uniform(*each)) for each in ends)
+        ties = (b.rng.integers(-120, 120, ROWS) + 0.5) / (float(first) * float(second) / float(result))
+        given = (rows_of(np.round(ties).astype(np.int64)) + zero(dtype)).astype(dtype)
+        column = (np.append(np.full(DEPTH - 1, 127), 1) + zero(dtype)).astype(dtype).reshape(1, -1)
+        x = b.tensor([ROWS, DEPTH], first, zero(dtype), dtype)
+        y = b.tensor([1, DEPTH], second, zero(dtype), dtype, column if constant else None)
+        z = b.tensor([ROWS, 1], result, zero(dtype) - 3, dtype)
+        if kind == "BATCH_MATMUL":
+            b.op(kind, [x, y], z, "BatchMatMulOptions", AdjX=False, AdjY=True)
+        else:
+            b.op(kind, [x, y, -1], z, "FullyConnectedOptions")
+        read, values = ([x], [given]) if constant else ([x, y], [given, column])
+        assert differing(b, read, z, values, tmp_path / "m.tflite") == 0
 
 
 def attention(b: TfliteBuilder, tokens: int, heads: int, depth: int) -> tuple[int, int]:
