@@ -159,6 +159,10 @@ class Drawer:
         found = self.rng.choice(np.arange(1, rank), size=self.between(1, rank - 1), replace=False)
         return sorted(found.tolist())
 
+    def same(self, x: str) -> dict[str, Any]:
+        """The numbers of ``x`` for an output."""
+        return {"scale": self.tensor(x).scale, "zero_point": self.tensor(x).zero_point}
+
     def axis(self, x: str) -> int:
         """One axis, seldom the batch's where that is one."""
         return self.between(0 if self.chance(0.05 if self.shape(x)[0] == 1 else 0.3) else 1, len(self.shape(x)) - 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.fuzz import draw_moves as moves
 from tilewright.fuzz.draw import OTHER, Drawer, Menu, Size, draw_steps
 from tilewright.fuzz.recipe import Recipe
 from tilewright.fuzz.tensors import limits
@@ -63,22 +64,27 @@ def _tail(d: Drawer) -> None:
 
 def _menu(d: Drawer, x: str) -> Menu[Drawer]:
     common: Menu[Drawer] = [
-        (3, _binary_constant), (4, _binary), (4, _activation), (1, _float_island), (2, _fixed), (1, _reshape),
-        (1, _transpose), (2, _concat), (1, _split), (1, _slices), (1.5, _requantize), (1, _pad), (0.4, _packing),
-        (0.3, _gather), (0.5, _arranged), (1, _reduce), (3, _dense),
+        (3, _binary_constant), (4, _binary), (4, _activation), (1, _float_island), (2, _fixed), (1, moves.reshape),
+        (1, moves.transpose), (2, moves.concat), (1, moves.split), (1, moves.slices), (1.5, _requantize),
+        (1, moves.pad), (0.4, moves.packing), (0.3, moves.gather), (0.5, moves.arranged), (1, _reduce), (3, _dense),
     ]  # fmt: skip
     if len(d.shape(x)) < 2:
         return [(1, _activation), (1, _requantize)]
     if len(d.shape(x)) == 4:
         return [
-            (14, _conv), (7, _depthwise), (2, _transpose_conv), (5, _pool), (2, _mean), (2, _resize), (1, _blocks),
+            (14, _conv), (7, _depthwise), (2, _transpose_conv), (5, _pool), (2, _mean), (2, _resize), (1, moves.blocks),
             (3, _residual), (2, _branches), (1.5, _excite), (1, _classify), (0.7, _by_batches), (0.7, _attention),
-            (0.7, _crops),
+            (0.7, moves.crops),
             *common,
         ]  # fmt: skip
     if len(d.shape(x)) == 3:
-        return [(1.5, _lstm), (2, _to_map), (2, _attention), *common]
-    return [(6, _dense), (2, _to_map), *([(2, _svdf)] if len(d.shape(x)) == 2 and d.dtype == "int8" else []), *common]
+        return [(1.5, _lstm), (2, moves.to_map), (2, _attention), *common]
+    return [
+        (6, _dense),
+        (2, moves.to_map),
+        *([(2, _svdf)] if len(d.shape(x)) == 2 and d.dtype == "int8" else []),
+        *common,
+    ]
 
 
 def _layer(d: Drawer) -> dict[str, Any]:
@@ -140,12 +146,7 @@ def _pool(d: Drawer, x: str) -> str:
 
 
 def _mean(d: Drawer, x: str) -> str:
-    return d.step("mean", x, axes=[1, 2], keep_dims=d.chance(0.5), **(d.out() if d.chance(0.5) else _same(d, x)))
-
-
-def _same(d: Drawer, x: str) -> dict[str, Any]:
-    """The numbers of ``x`` for an output."""
-    return {"scale": d.tensor(x).scale, "zero_point": d.tensor(x).zero_point}
+    return d.step("mean", x, axes=[1, 2], keep_dims=d.chance(0.5), **(d.out() if d.chance(0.5) else d.same(x)))
 
 
 def _reduce(d: Drawer, x: str) -> str:
@@ -167,7 +168,7 @@ def _with(d: Drawer, kind: str, x: str, y: str) -> str:
     a, b = (x, y) if d.chance(0.7) else (y, x)
     if kind in ("maximum", "minimum"):
         if d.tensor(a).scale != d.tensor(b).scale or d.tensor(a).zero_point != d.tensor(b).zero_point:
-            b = d.step("requantize", b, **_same(d, a))
+            b = d.step("requantize", b, **d.same(a))
         return d.step(kind, a, b)
     return d.step(kind, a, b, activation=d.pick(ACTIVATIONS, [0.6, 0.25, 0.12, 0.03]), **d.out())
 
@@ -177,7 +178,7 @@ def _binary_constant(d: Drawer, x: str) -> str:
     full = d.shape(x)
     last = [1] * (len(full) - 1) + [full[-1]]
     shape = d.pick([[full[-1]], last, [1], [], list(full), d.across(x)], [0.35, 0.2, 0.1, 0.1, 0.1, 0.15])
-    return _with(d, kind, x, d.constant(shape, **(_same(d, x) if kind in ("maximum", "minimum") else {})))
+    return _with(d, kind, x, d.constant(shape, **(d.same(x) if kind in ("maximum", "minimum") else {})))
 
 
 def _activation(d: Drawer, x: str) -> str:
@@ -210,113 +211,11 @@ def _requantize(d: Drawer, x: str) -> str:
     return d.step("requantize", x, **d.out())
 
 
-def _reshape(d: Drawer, x: str) -> str:
-    shape = d.shape(x)
-    if len(shape) == 4 and d.chance(0.3):
-        return d.step("flatten_by_shape", x)
-    wanted = d.pick(d.factors(x))
-    if 1 in shape[1:] and d.chance(0.3):
-        return d.step("squeeze", x, axes=[a for a in range(1, len(shape)) if shape[a] == 1][:2])
-    if len(shape) < 4 and d.chance(0.3):
-        return d.step("expand_dims", x, axis=d.between(1, len(shape)))
-    return d.step("reshape", x, shape=wanted)
-
-
-def _to_map(d: Drawer, x: str) -> str:
-    return d.step("reshape", x, shape=[d.shape(x)[0], *d.map_sizes(x)])
-
-
-def _crops(d: Drawer, x: str) -> str:
-    """Several images, or one, of the rows of what there is."""
-    batch, height, width, channels = d.shape(x)
-    count = d.pick([n for n in range(1, 7) if batch * height % n == 0])
-    return d.step("reshape", x, shape=[count, batch * height // count, width, channels])
-
-
-def _transpose(d: Drawer, x: str) -> str:
-    if d.chance(0.1):
-        return d.step("transpose", x, permutation=d.rng.permutation(len(d.shape(x))).tolist())
-    return d.step("transpose", x, permutation=d.permutation(x))
-
-
-def _pad(d: Drawer, x: str) -> str:
-    shape = d.shape(x)
-    spread = [[0, 0], *([d.between(0, 3), d.between(0, 3)] if d.chance(0.6) else [0, 0] for _ in shape[1:])]
-    kind = d.pick(["pad", "pad_value", "mirror_pad"], [0.6, 0.2, 0.2])
-    if kind == "mirror_pad":
-        spread = [[min(b, n - 1), min(a, n - 1)] for (b, a), n in zip(spread, shape, strict=True)]
-        return d.step(kind, x, paddings=spread, symmetric=d.chance(0.5))
-    return d.step(kind, x, paddings=spread, **({"value": d.zero_point()} if kind == "pad_value" else {}))
-
-
-def _concat(d: Drawer, x: str) -> str:
-    shape = d.shape(x)
-    axis = d.axis(x) if d.chance(0.5) else len(shape) - 1
-    parts = d.parts(x, axis, lambda: _same(d, x) if d.dtype == "int8" else {})
-    if d.dtype == "int8":
-        parts = [p if _same(d, p) == _same(d, x) else d.step("requantize", p, **_same(d, x)) for p in parts]
-        return d.step("concatenation", *parts, axis=axis)
-    return d.step("concatenation", *parts, axis=axis, gain=1.0)
-
-
-def _split(d: Drawer, x: str) -> object:
-    shape = d.shape(x)
-    axis = d.axis(x)
-    if d.chance(0.25) and shape[axis] <= 8:
-        parts = d.steps_of("unpack", x, axis=axis)
-    else:
-        parts = d.steps_of("split", x, parts=d.split_count(x, axis), axis=axis)
-    return d.rejoined(parts)
-
-
-def _slices(d: Drawer, x: str) -> str:
-    shape = d.shape(x)
-    begin = [d.between(0, (n - 1) // 2) for n in shape]
-    end = [d.between(b + 1, n) for b, n in zip(begin, shape, strict=True)]
-    if d.chance(0.7):
-        begin[0], end[0] = 0, shape[0]
-    if d.chance(0.4):
-        return d.step("slice", x, begin=begin, size=[e - b for b, e in zip(begin, end, strict=True)])
-    strides = [d.pick([1, 1, 2]) if end[0] - begin[0] < shape[0] else 1, *(d.pick([1, 1, 2, 3]) for _ in shape[1:])]
-    shrink = 0
-    if d.chance(0.25):
-        axis = d.axis(x)
-        end[axis], strides[axis], shrink = begin[axis] + 1, 1, 1 << axis
-    return d.step("strided_slice", x, begin=begin, end=end, strides=strides, shrink=shrink)
-
-
-def _packing(d: Drawer, x: str) -> str:
-    y = d.partner(x, lambda t: t.shape == d.shape(x)) or x
-    if d.chance(0.2):
-        y = d.constant(d.shape(x), **_same(d, x))
-    if _same(d, y) != _same(d, x):
-        y = d.step("requantize", y, **_same(d, x))
-    return d.step("pack", x, y, axis=d.between(0 if d.chance(0.1) else 1, len(d.shape(x))))
-
-
-def _arranged(d: Drawer, x: str) -> str:
-    if d.chance(0.4):
-        return d.step("reverse", x, axis=d.axis(x))
-    return d.step(
-        "tile", x, times=[d.pick([1, 2], [0.9, 0.1]), *(d.pick([1, 2, 3], [0.6, 0.3, 0.1]) for _ in d.shape(x)[1:])]
-    )
-
-
-def _gather(d: Drawer, x: str) -> str:
-    axis = d.axis(x)
-    count = d.shape(x)[axis]
-    return d.step("gather", x, indices=[d.between(0, count - 1) for _ in range(d.between(1, 6))], axis=axis)
-
-
 def _resize(d: Drawer, x: str) -> str:
     _, h, w, _ = d.shape(x)
     size = [2 * h, 2 * w] if d.chance(0.5) else [d.between(1, 24), d.between(1, 24)]
     style = d.pick([{}, {"align_corners": True}, {"half_pixel_centers": True}])
     return d.step(d.pick(["resize_bilinear", "resize_nearest"]), x, size=size, **style)
-
-
-def _blocks(d: Drawer, x: str) -> str:
-    return d.step(d.pick(["space_to_depth", "depth_to_space"]), x, block=d.pick([2, 3, 4], [0.8, 0.1, 0.1]))
 
 
 def _by_batches(d: Drawer, x: str) -> str:
