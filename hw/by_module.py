@@ -24,9 +24,7 @@ from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.hw.parts import FAMILIES, part_of
 from tilewright.hw.synthesis import KINDS, count_resources
-from tilewright.hw.timing.whole import TOP
-from tilewright.hw.verilated.design import design_sources
-from tilewright.hw.yosys import run_yosys
+from tilewright.hw.timing.whole import TOP, run_on_whole
 
 SCRIPT = """\
 read_verilog -sv {files}
@@ -54,13 +52,8 @@ def map_modules(config: Config) -> dict[str, Counter[str]]:
     """
     config.check_one_core("a synthesis report")
     with tempfile.TemporaryDirectory(prefix="yosys-") as scratch:
-        folder = Path(scratch)
-        sources = design_sources(config, events=False, control_axi=config.axi_version)
-        for name, text in sources.items():
-            (folder / name).write_text(text)
-        files = " ".join(sorted(name for name in sources if name.endswith(".v")))
-        run_yosys(SCRIPT.format(files=files, family=FAMILIES[part_of(config.board)], top=TOP), folder)
-        return cells_of((folder / "cells.json").read_text())
+        run_on_whole(config, FAMILIES[part_of(config.board)], SCRIPT, Path(scratch))
+        return cells_of((Path(scratch) / "cells.json").read_text())
 
 
 def cells_of(text: str) -> dict[str, Counter[str]]:

@@ -37,20 +37,24 @@ def packed_mhz(ns: float) -> float:
     return PACKED * 1000 / ns
 
 
-def map_whole(config: Config, family: str) -> Netlist:
-    """The mapped netlist of a Config as boards have it: minutes of work.
+def run_on_whole(config: Config, family: str, script: str, folder: Path) -> None:
+    """Yosys' ``script``, with places for ``files``, ``family`` and ``top``, on a Config's design as boards have it.
 
     Without the outputs for simulation, and with the control port that goes with the memory port: Zynq-7000's are all
-    AXI3. Raises :class:`ToolError` if Yosys is missing or fails.
+    AXI3. Files go into ``folder``. Raises :class:`ToolError` if Yosys is missing or fails.
     """
+    sources = design_sources(config, events=False, control_axi=config.axi_version)
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+    files = " ".join(sorted(name for name in sources if name.endswith(".v")))
+    run_yosys(script.format(files=files, family=family, top=TOP), folder)
+
+
+def map_whole(config: Config, family: str) -> Netlist:
+    """The mapped netlist of a Config as boards have it: minutes of work. Raises as :func:`run_on_whole`."""
     with tempfile.TemporaryDirectory(prefix="yosys-") as scratch:
-        folder = Path(scratch)
-        sources = design_sources(config, events=False, control_axi=config.axi_version)
-        for name, text in sources.items():
-            (folder / name).write_text(text)
-        files = " ".join(sorted(name for name in sources if name.endswith(".v")))
-        run_yosys(SCRIPT.format(files=files, family=family, top=TOP), folder)
-        return Netlist.load(folder / "design.json")
+        run_on_whole(config, family, SCRIPT, Path(scratch))
+        return Netlist.load(Path(scratch) / "design.json")
 
 
 def whole_report(config: Config) -> dict[str, Any]:
