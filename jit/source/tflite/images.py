@@ -17,7 +17,8 @@ from tilewright.jit.layers.moves import choose, join
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
 
-Rule = Callable[[Site], str | Sequence[str | View | Rearranged]]
+Made = str | View | Rearranged  #: a result: in a tensor of the graph, or as it lies in one
+Rule = Callable[[Site], str | Sequence[Made]]
 #: by kind of operator, the operand with the images
 _OPERAND = {
     **dict.fromkeys(("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "MEAN", "REDUCE_MAX"), 0),
@@ -27,9 +28,7 @@ _OPERAND = {
 _MOST = 16  #: images of a tensor that are taken one by one: each is a layer with its share of the instructions
 
 
-def by_image(
-    site: Site, rule: Callable[[Site], str | Sequence[str | View | Rearranged]]
-) -> str | View | Rearranged | None:
+def by_image(site: Site, rule: Rule) -> Made | None:
     """The operator's result, made of each image by itself; None where it does not read several.
 
     Raises Unsupported where there are too many, and what ``rule`` raises.
@@ -46,7 +45,7 @@ def by_image(
     for image in range(count):
         rows = np.arange(image * height, (image + 1) * height)
         said = len(exactness)
-        (made,) = _listed(rule(replace(site, image=choose(site, whole, rows, columns, channels))))
+        (made,) = listed(rule(replace(site, image=choose(site, whole, rows, columns, channels))))
         name = made if isinstance(made, str) else made.tensor
         parts.append(Operand(name, site.builder.tensors[name].shape, site.result.quantisation()))
         if image:  # the same is known of each
@@ -57,5 +56,6 @@ def by_image(
     return site.in_order(joined)
 
 
-def _listed(made: str | Sequence[str | View | Rearranged]) -> Sequence[str | View | Rearranged]:
+def listed(made: str | Sequence[Made]) -> Sequence[Made]:
+    """What a rule gave, result by result."""
     return [made] if isinstance(made, str) else made

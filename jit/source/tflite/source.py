@@ -20,7 +20,7 @@ from tilewright.jit.source.tflite.batch import take_one_image
 from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
-from tilewright.jit.source.tflite.images import by_image
+from tilewright.jit.source.tflite.images import by_image, listed
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
@@ -155,14 +155,13 @@ class TfliteSource(Source):
         site = self._site(op, name, values, (op.index,))
         noted = len(values.builder.exactness)
         try:
-            found = rule(site)
+            made = listed(rule(site))
         except NOT_UNDERSTOOD:
             del values.builder.exactness[noted:]
             joined = by_image(site, rule)
             if joined is None:
                 raise
-            found = [joined]
-        made = [found] if isinstance(found, str) else list(found)
+            made = [joined]
         for index, each in zip(op.outputs, made, strict=True):
             if isinstance(each, Rearranged):
                 values.rearranged[index] = each
