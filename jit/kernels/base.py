@@ -163,7 +163,7 @@ class Node(ABC):
     @property
     def alu_work(self) -> int:
         """The least cycles that ALU works for the whole output: a pass over each of its vectors."""
-        return self.height * self.width * self.vectors
+        return self.height * self.width * self.pixel_vectors
 
     @property
     def height(self) -> int:
@@ -179,14 +179,19 @@ class Node(ABC):
         return units_for(self.out.shape[3], self.config)
 
     @property
-    def vectors(self) -> int:
-        """Vectors with a channel: those that it computes of an output pixel."""
+    def pixel_vectors(self) -> int:
+        """Vectors of an output pixel that hold a channel."""
         return vectors_for(self.out.shape[3], self.config)
+
+    @property
+    def vectors(self) -> int:
+        """Those that it computes at a place: of an output pixel, or of several."""
+        return self.pixel_vectors
 
     @property
     def empty_units(self) -> list[tuple[int, int]]:
         """Units of an output pixel without a channel, which whoever reads whole blocks reads: (first, count)."""
-        first, end = self.vectors * self.config.out_units, self.out_units
+        first, end = self.pixel_vectors * self.config.out_units, self.out_units
         return [(self.first_unit + first, end - first)] if first < end else []
 
     # -- what a planner asks ---------------------------------------------------------------------------

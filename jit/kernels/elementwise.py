@@ -67,7 +67,7 @@ class ElementwiseNode(Node):
         return units_for(self.channels, self.config)
 
     @property
-    def vectors(self) -> int:
+    def pixel_vectors(self) -> int:
         return vectors_for(self.channels, self.config)
 
     def extents(self) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class PartialSumsNode(ConvNode):
         return units_for(self.weight.shape[0], self.config)
 
     @property
-    def vectors(self) -> int:
+    def pixel_vectors(self) -> int:
         """Of each plane, all with channels."""
         return vectors_for(self.weight.shape[0], self.config)
 

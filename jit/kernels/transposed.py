@@ -21,7 +21,7 @@ from tilewright.jit.graph import Requant, TensorSpec
 from tilewright.jit.kernels.base import Chunk, Emit, Lattice, Node, Task, Uop
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.plan import tables as t
-from tilewright.jit.plan.layout import Buffer, vectors_for
+from tilewright.jit.plan.layout import Buffer
 
 
 class Phase(NamedTuple):
@@ -81,21 +81,11 @@ class TransposedNode(Node):
         kernel = self.weight.shape[1:3]
         sides = zip((self.height, self.width), kernel, self.spread, self.pad, strict=True)
         self.rows, self.columns = (phases_of(*side) for side in sides)
-        self.pixel_vectors = vectors_for(self.out.shape[3], self.config)
 
     @property
     def vectors(self) -> int:
         """Those of a pixel of each phase of columns, one phase's behind another's."""
         return len(self.columns) * self.pixel_vectors
-
-    @property
-    def empty_units(self) -> list[tuple[int, int]]:
-        first, end = self.pixel_vectors * self.config.out_units, self.out_units
-        return [(self.first_unit + first, end - first)] if first < end else []
-
-    @property
-    def alu_work(self) -> int:
-        return self.height * self.width * self.pixel_vectors
 
     def for_tiles(self) -> list[ConvNode]:
         """The node as several that write the result in DRAM. Where all columns read alike, as under kernels of the
