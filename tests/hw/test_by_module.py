@@ -7,6 +7,7 @@ import pytest
 from tilewright.config import PRESETS, Config
 from tilewright.hw import by_module
 from tilewright.hw.by_module import Row, cells_of, rows, table
+from tilewright.hw.timing import whole
 
 CORE = "tilewright.accelerator"
 #: a ``stat -json`` of a core with a queue and two lanes that share a kind of RAM
@@ -62,7 +63,7 @@ endmodule
     def sources(config: Config, **options: object) -> dict[str, str]:
         return {"tilewright.v": design}
 
-    monkeypatch.setattr(by_module, "design_sources", sources)
+    monkeypatch.setattr(whole, "design_sources", sources)
     by_module.main(["tiny"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:] == ["| all | 8 | 100.0% | 8 | 0 | 0 |", "| `delay` | 8 | 100.0% | 8 | 0 | 0 |"]
