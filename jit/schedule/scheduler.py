@@ -21,11 +21,12 @@ from tilewright.jit.kernels.base import Chunk, Node, Task
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan.layout import duplicate, origin
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.schedule.actions import Action, LoadChunk, LoadRow, RunTask, ScheduleError, StoreRow
+from tilewright.jit.schedule.actions import Action, LoadRow, RunTask, ScheduleError, StoreRow
 from tilewright.jit.schedule.banks import Banks
 from tilewright.jit.schedule.buffer_state import BufferState, find_place
+from tilewright.jit.schedule.constants import Constants
 from tilewright.jit.schedule.memory import Pool
-from tilewright.jit.schedule.order import chunk_order, suffix_lowest
+from tilewright.jit.schedule.order import suffix_lowest
 
 _FAR = 1 << 60
 _SURE = 64  #: cycles after which a row is complete for sure
@@ -60,15 +61,12 @@ class Scheduler:
                 spills.get(name),
             )
         self._next = [0] * len(nodes)
+        #: the row of an input that a node's next task was found to lack: until it is there, nothing else matters
+        self._lacks: list[tuple[BufferState, int] | None] = [None] * len(nodes)
         self._first = 0  #: all nodes before this one are done
         self._lowest = [[suffix_lowest(node, k) for k in range(len(node.inputs))] for node in nodes]
-        self._chunk_last = [{t.chunk: i for i, t in enumerate(node.tasks)} for node in nodes]
-        self._chunk_queue = chunk_order(nodes)
-        self._loaded = -1  #: the last node of which a chunk was loaded
-        self._chunk_time: dict[tuple[int, int], float] = {}
-        self._chunk_at: dict[tuple[int, int], tuple[int, int]] = {}
-        self._act, self._wgt = Pool(config.act_units), Pool(config.wgt_entries)
-        self._prm = Pool(config.prm_entries)
+        self._constants = Constants(config, nodes)
+        self._act = Pool(config.act_units)
         self._time = dict.fromkeys(Engine, 0.0)
         self._bus_bytes = [0, 0]  # constants, rows
         self._banks = Banks(config)
@@ -76,8 +74,10 @@ class Scheduler:
         self._acc_free = [0.0] * config.acc_banks
         self._acc_kept: dict[int, int] = {}  #: banks that nodes keep over several tasks
         self._blocked: set[str] = set()
-        self._memory_fault: tuple[str, str] | None = None
-        self._after = after
+        #: of each buffer whose place was planned, those that must be dead before
+        self._before = (
+            None if after is None else {name: [self._state[t] for t in others] for name, others in after.items()}
+        )
         self._unloaded = [state for state in self._state.values() if state.loaded]
         #: a heap of rows to be stored: when they are complete, in which order they were, which
         self._stores: list[tuple[float, int, int, BufferState]] = []
@@ -95,7 +95,7 @@ class Scheduler:
                 self._run_task(best)
             elif not self._load_something():
                 if best is not None:
-                    if self._after is not None:
+                    if self._before is not None:
                         self._time[Engine.LOAD] = max(bus, best[0])  # idle till now
                     self._run_task(best)
                 elif not self._load_row(patient=False) and not self._load_chunk(patient=False):
@@ -110,10 +110,12 @@ class Scheduler:
         best: tuple[tuple[float, int], float, int, Task] | None = None
         while self._first < len(self.nodes) and self._next[self._first] == len(self.nodes[self._first].tasks):
             self._first += 1
-        loaded = self._loaded if self._chunk_queue else len(self.nodes) - 1
-        for index in range(self._first, loaded + 1):  # constants are loaded in order: no later node can start
+        for index in range(self._first, self._constants.loaded + 1):
             node, position = self.nodes[index], self._next[index]
             if position == len(node.tasks):
+                continue
+            lacks = self._lacks[index]
+            if lacks is not None and lacks[0].rows_ready <= lacks[1]:
                 continue
             task = node.tasks[position]
             start = self._earliest(index, node, task)
@@ -129,17 +131,18 @@ class Scheduler:
 
     def _earliest(self, index: int, node: Node, task: Task) -> float | None:
         """When a task's operands, constants and room are there; None if something is not yet scheduled."""
-        if (index, task.chunk) not in self._chunk_time:
+        ready = self._constants.ready(index, task.chunk)
+        if ready is None:
             return None
         if node.by_inputs and index not in self._acc_kept and len(self._acc_kept) == self.config.acc_banks - 2:
             return None  # two banks are for the others
-        ready = self._chunk_time[index, task.chunk]
         for k, name in enumerate(node.inputs):
             state, (first, last) = self._state[name], node.needs(task, k)
             if last < first:
                 continue
             last = min(last + state.buffer.pad[0], state.buffer.rows - 1)
             if last >= state.rows_ready:
+                self._lacks[index] = state, last
                 return None
             ready = max(ready, state.times[last])
             if node.uses_gemm and self.policy.banks:
@@ -200,6 +203,7 @@ class Scheduler:
         self._acc_free[bank] = alu_end if task.finishes else end
         self._read(node, task, end + GEMM_DEPTH if node.uses_gemm else alu_end + ALU_DEPTH)
         self._next[index] += 1
+        self._lacks[index] = None
         if self._next[index] == len(node.tasks):
             self._acc_kept.pop(index, None)
         done = alu_end + ALU_DEPTH + 2
@@ -207,8 +211,7 @@ class Scheduler:
             for state in self._outputs(node):
                 for row in range(task.row, task.last + 1):
                     self._complete_row(state, index, row, done)
-        if self._chunk_last[index][task.chunk] == self._next[index] - 1:
-            self._free_chunk(index, task.chunk)
+        self._constants.done(index, self._next[index] - 1)
         for name in node.inputs:
             self._retire_if_unused(self._state[name])
         for state in self._outputs(node):
@@ -269,14 +272,13 @@ class Scheduler:
         LOAD takes its instructions in order, so a row that STORE has yet to write is not asked for before it is
         there; unless nothing else is left to do (not ``patient``).
         """
-        self._unloaded = [state for state in self._unloaded if state.rows_ready < state.buffer.rows]
-        for state in self._unloaded:
+        for position, state in enumerate(self._unloaded):
+            source = None if state.source is None else self._state[state.source]
+            if source is not None and source.rows_ready <= state.rows_ready:
+                continue
             size = state.buffer.stride * self.config.act_unit_bytes
             arrival = 0.0
-            if state.source is not None:
-                source = self._state[state.source]
-                if source.rows_ready <= state.rows_ready:
-                    continue
+            if source is not None:
                 arrival = source.times[state.rows_ready] + size / self.config.beat_bytes + self.config.dram_latency
                 if patient and arrival > self._time[Engine.LOAD]:
                     continue
@@ -286,23 +288,24 @@ class Scheduler:
                 self._make_live([state])
             if state.rows_ready >= self._lowest_needed(state) + state.buffer.capacity:
                 continue
-            while state.source is not None and source.unstored and source.unstored[0] <= state.rows_ready:
+            while source is not None and source.unstored and source.unstored[0] <= state.rows_ready:
                 self._store_row()
             self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
             self._bus_bytes[1] += size
             self.actions.append(LoadRow(state.buffer.tensor, state.rows_ready))
             state.times.append(self._transfer(size))
             state.rows_ready += 1
+            if state.rows_ready == state.buffer.rows:
+                self._unloaded.pop(position)
             self._retire_if_unused(state)  # the last rows may be padding that nobody reads
             return True
         return False
 
     def _load_chunk(self, patient: bool = True) -> bool:
         """Load the next chunk of constants, or of a tensor as weights, as :meth:`_load_row` does: once it is stored."""
-        if not self._chunk_queue:
+        chunk = self._constants.next
+        if chunk is None:
             return False
-        node, index = self._chunk_queue[0]
-        chunk = self.nodes[node].chunks[index]
         source = self._weights_state(chunk)
         arrival = 0.0
         if source is not None:
@@ -312,26 +315,16 @@ class Scheduler:
             arrival += self.config.dram_latency
             if patient and arrival > self._time[Engine.LOAD]:
                 return False
-        wgt = self._wgt.take(chunk.entries, chunk.align) if chunk.entries else 0
-        if wgt is None:
-            self._memory_fault = ("wgt", self.nodes[node].name)
-            return False
-        prm = self._prm.take(len(chunk.prm)) if len(chunk.prm) else 0
-        if prm is None:
-            if chunk.entries:
-                self._wgt.release(wgt, chunk.entries)
-            self._memory_fault = ("prm", self.nodes[node].name)
+        load = self._constants.place()
+        if load is None:
             return False
         while source is not None and source.unstored:
             self._store_row()
         self._time[Engine.LOAD] = max(self._time[Engine.LOAD], arrival)
-        self._chunk_queue.pop(0)
-        self._loaded = max(self._loaded, node)
-        self._chunk_at[node, index] = (wgt, prm)
-        size = chunk.entries * self.config.wgt_entry_bytes + len(chunk.prm) * self.config.prm_entry_bytes
+        size = self._constants.size(chunk)
         self._bus_bytes[0] += size
-        self._chunk_time[node, index] = self._transfer(size)
-        self.actions.append(LoadChunk(node, index, wgt, prm))
+        self._constants.arrive(load, self._transfer(size))
+        self.actions.append(load)
         return True
 
     def _weights_state(self, chunk: Chunk) -> BufferState | None:
@@ -343,22 +336,12 @@ class Scheduler:
         self._time[Engine.LOAD] += size / self.config.beat_bytes
         return self._time[Engine.LOAD] + self.config.dram_latency + LOAD_DEPTH + 2
 
-    def _free_chunk(self, node: int, index: int) -> None:
-        chunk = self.nodes[node].chunks[index]
-        wgt, prm = self._chunk_at[node, index]
-        if chunk.entries:
-            self._wgt.release(wgt, chunk.entries)
-        if len(chunk.prm):
-            self._prm.release(prm, len(chunk.prm))
-
     # -- act -------------------------------------------------------------------------------------------
 
     def _place_all(self, states: list[BufferState]) -> bool:
         """Whether act has room for all of these at once; gives each its base."""
-        if self._after is not None:
-            waiting = [
-                s.buffer.tensor for s in states if not all(self._state[t].dead for t in self._after[s.buffer.tensor])
-            ]
+        if self._before is not None:
+            waiting = [s.buffer.tensor for s in states if self._waits(self._before[s.buffer.tensor])]
             self._blocked.update(waiting)
             return not waiting
         placed: list[BufferState] = []
@@ -375,6 +358,13 @@ class Scheduler:
             state.live = False
         return len(placed) == len(states)
 
+    @staticmethod
+    def _waits(before: list[BufferState]) -> bool:
+        """Whether one of these lives still, or has yet to. Those that are dead are forgotten."""
+        while before and before[-1].dead:
+            before.pop()
+        return bool(before)
+
     def _make_live(self, states: list[BufferState]) -> None:
         """Take the places that :meth:`_place_all` found."""
         for state in states:
@@ -383,8 +373,8 @@ class Scheduler:
 
     def _stuck(self) -> ScheduleError:
         held = [n for n, s in self._state.items() if (s.live and not s.dead) or n in self._blocked]
-        if self._memory_fault is not None and not self._blocked:
-            memory, node = self._memory_fault
+        if self._constants.fault is not None and not self._blocked:
+            memory, node = self._constants.fault
             return ScheduleError(
                 f"{node}: its constants do not fit {memory} beside those of the layers still running", memory, held
             )
