@@ -152,7 +152,7 @@ def greedy(costs: Costs, objective: Objective) -> Solution:
     parts: list[Part] = []
     for stage in stages(costs.graph, costs.places):
         if stage.kind == "accelerator":
-            parts += [Part(mask, cores) for mask in _fitting(costs, [number[op.name] for op in stage.ops])]
+            parts += _fitting(costs, [number[op.name] for op in stage.ops], cores)
         else:
             masks = [1 << number[op.name] for op in stage.ops]
             alone = stage.kind == "alone"
@@ -160,12 +160,14 @@ def greedy(costs: Costs, objective: Objective) -> Solution:
     return Solution(joined(tuple(parts)), cost_of(costs, objective, parts))
 
 
-def _fitting(costs: Costs, operators: list[int]) -> list[int]:
-    """A stretch as masks that each fit as one program: it, or its halves."""
+def _fitting(costs: Costs, operators: list[int], cores: int) -> list[Part]:
+    """A stretch as parts that each fit as one program: it, or its halves; on the CPU what fits in none."""
     mask = sum(1 << k for k in operators)
     if costs.core(mask) is not None:
-        return [mask]
+        return [Part(mask, cores)]
     if len(operators) == 1:
-        raise PlacementError(f"{costs.graph.ops[operators[0]].name}: fits in no program")
+        if costs.problem.cpu[operators[0]] is None:
+            raise PlacementError(f"{costs.graph.ops[operators[0]].name}: fits in no program")
+        return [Part(mask, 0)]
     middle = len(operators) // 2
-    return _fitting(costs, operators[:middle]) + _fitting(costs, operators[middle:])
+    return [*_fitting(costs, operators[:middle], cores), *_fitting(costs, operators[middle:], cores)]

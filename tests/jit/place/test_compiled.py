@@ -16,9 +16,13 @@ from tests.jit.place.test_placed import CONFIG, DIGITS, Fixed
 from tilewright.checking import reference_outputs
 from tilewright.cli.app import main
 from tilewright.compiling import CompileError
+from tilewright.config import PRESETS
+from tilewright.fuzz.cases import case_inputs
+from tilewright.fuzz.tflite_net import TfliteNet
 from tilewright.jit.place import placed
+from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed, simulate_placed
-from tilewright.jit.place.placed import place_source
+from tilewright.jit.place.placed import OBJECTIVES, Objective, place_source
 from tilewright.jit.place.problem import PlacementError
 from tilewright.jit.place.settle import settle
 from tilewright.jit.source import open_source
@@ -129,3 +133,26 @@ def test_what_it_cannot_do_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         compiled(monkeypatch, 1, objective="latency", keep_intermediates=True)
     assert main(["run", str(DIGITS), "--config", "tiny", "--objective", "energy"]) == 2  # without --host-watts
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_what_fits_in_no_program_is_the_cpu_s(objective: Objective, cores: int, tmp_path: Path) -> None:
+    """In the greedy placement too, which the best is compared with: it is not a reason for having none."""
+    net = TfliteNet(1)
+    a, b = (net.input((1, 1, 16, 512)) for _ in range(2))
+    product = net.batch_matmul(a, b, turned_b=True)
+    path = net.save(tmp_path / "m.tflite", [net.conv(net.input((1, 1, 8, 32)), 32, kernel=1), product])
+    config = PRESETS["tiny"].replace(act_bytes=4096, cores=cores)
+    watts = 1.0 if objective == "energy" else None
+    found = place_source(open_source(path), config, objective, Fixed(10), power=Power(watts) if watts else None)
+    product_at = next(k for k, op in enumerate(found.costs.graph.ops) if op.kind == "MatMul")
+    for solution in (found.greedy, found.best):
+        (part,) = (part for part in solution.parts if part.operators >> product_at & 1)
+        assert not part.replicas
+    layer = next(k for k, op in enumerate(found.costs.graph.ops) if op.kind == "Conv2D")
+    assert next(part for part in found.greedy.parts if part.operators >> layer & 1).replicas
+    inputs = case_inputs(net.inputs)
+    executable = tw.compile(path, config, cache=False, objective=objective, host_watts=watts)
+    results, _ = executable.run(inputs)
+    assert all(map(np.array_equal, results, reference_outputs(path, inputs)))
