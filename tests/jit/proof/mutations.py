@@ -24,6 +24,7 @@ from tilewright.jit.lower import patches as lower_patches
 from tilewright.jit.lower import rules as lower
 from tilewright.jit.lower import tensors
 from tilewright.jit.plan.layout import Buffer
+from tilewright.jit.schedule.constants import Constants
 from tilewright.jit.schedule.scheduler import Scheduler
 
 Replace = Callable[[Any], Any]
@@ -266,14 +267,18 @@ result(lower, "valid_counts", "of the row before", lambda counts, *_: np.roll(co
 
 result(Scheduler, "_lowest_needed", "a row too early", lambda row, *_: row + 1)
 mutation(Scheduler, "_has_room", "always")(lambda old: lambda self, state, row: True)
-mutation(Scheduler, "_free_chunk", "frees the first entries")(
-    lambda old: lambda self, node, index: self._chunk_at.update({(node, index): (0, 0)})
-)
 
 
-@mutation(Scheduler, "_place_all", "earlier tenants not waited for")
-def _no_waiting(old: Any) -> Any:
-    return lambda self, states: True if self._after is not None else old(self, states)
+@mutation(Constants, "done", "frees the first entries")
+def _frees_the_first(old: Any) -> Any:
+    def done(self: Constants, node: int, task: int) -> None:
+        self._at[node, self._nodes[node].tasks[task].chunk] = (0, 0)
+        old(self, node, task)
+
+    return done
+
+
+mutation(Scheduler, "_waits", "earlier tenants not waited for")(lambda old: staticmethod(lambda before: False))
 
 
 def no_tokens(label: str, *memories: Memory) -> None:
