@@ -50,17 +50,21 @@ def digits(folder: Path) -> Network:
     path = folder / "digits.onnx"
     onnx.save(float_onnx(onnx.load(str(DIGITS / path.name))), str(path))
     with np.load(DIGITS / "digits_test.npz") as held_out:
-        return Network(path, (held_out["x"].astype(np.float32) + 128) / 255, held_out["labels"])
+        return Network(path, _real_values(DIGITS / path.name, held_out["x"]), held_out["labels"])
 
 
 def real(model: Path, folder: Path) -> Network:
     """An int8 network of the folder of real ones."""
     path = folder / model.name
     path.write_bytes(float_tflite(model.read_bytes()))
-    (given,) = tw.compile(model, "tiny").inputs
     with np.load(model.with_suffix(".npz")) as known:
-        x = (known["x"].astype(np.float32) - given.zero_point) * np.float32(given.scale)
-        return Network(path, x, known.get("labels"))
+        return Network(path, _real_values(model, known["x"]), known.get("labels"))
+
+
+def _real_values(model: Path, x: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    """Inputs of a quantised network as the numbers that its float network takes."""
+    (given,) = tw.compile(model, "tiny").inputs
+    return (x.astype(np.float32) - given.zero_point) * np.float32(given.scale)
 
 
 def measured(network: Network, content: bytes, bits: int, config: str, trained: bool) -> dict[str, Any]:
