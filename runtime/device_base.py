@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from tilewright.errors import TilewrightError
 from tilewright.isa.dram_order import PLAIN
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
+from tilewright.runtime.turn import Turn, refuse_copy
 
 
 class DeviceError(TilewrightError):
@@ -77,8 +78,9 @@ class Allocation:
 
 
 class Device(ABC):
-    """One accelerator of one :class:`Config`. One thread allocates, launches, waits and releases; where the device
-    :attr:`overlaps`, others may meanwhile write and read allocations that are not launched."""
+    """One accelerator of one :class:`Config`. One thread allocates, launches, waits and releases, and has the device's
+    :attr:`turn` meanwhile; where the device :attr:`overlaps`, others may write and read allocations that are not
+    launched."""
 
     name: ClassVar[str] = ""
     overlaps: ClassVar[bool] = False
@@ -87,11 +89,15 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.turn = Turn()
         self.order = PLAIN  #: of bytes in its memory
         self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
         return f"{self.name} device"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        refuse_copy(str(self), "open the device once more", DeviceError)
 
     @property
     def label(self) -> str:

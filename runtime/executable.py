@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
-from tilewright.runtime.device import Device, open_device
+from tilewright.runtime.device import DEVICES, Device, DeviceError, open_device
 from tilewright.runtime.device_base import has_shared
 from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
@@ -31,6 +31,7 @@ from tilewright.runtime.records import BOUND
 from tilewright.runtime.report.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
+from tilewright.runtime.turn import refuse_copy
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -44,6 +45,10 @@ class InputError(TilewrightError):
     """An input array has another shape, dtype or content than the model takes; names what it should be."""
 
 
+class ExecutableError(TilewrightError):
+    """Something that an executable is not for; says what is."""
+
+
 class Executable:
     """A compiled network on a device.
 
@@ -54,7 +59,7 @@ class Executable:
     def __init__(self, artifact: Artifact, device: str | Device = "sim", *, verified: bool = False) -> None:
         check_host(artifact)
         self.artifact = artifact
-        self.device = open_device(device, artifact.config) if isinstance(device, str) else device
+        self.device = open_device(device, artifact.config) if isinstance(device, str) else _opened(device)
         artifact.check_config(self.device.config, f"the {self.device}")
         self.cached = False  #: whether the artifact came from the compiler's cache
         if not verified:
@@ -72,6 +77,9 @@ class Executable:
     def name(self) -> str:
         """The model's name."""
         return self.artifact.name
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        refuse_copy(f"executable {self.name}", "save(path) it, and tilewright.load(path) it there", ExecutableError)
 
     def __repr__(self) -> str:
         return f"<Executable {self.name} for {self.artifact.config.name} on {self.device.label}>"
@@ -130,7 +138,9 @@ class Executable:
         ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
         network must have been compiled for it). States that the network keeps (of LSTMs, variables, SVDF) are reset for
         each inference; :meth:`stream` lets them go on. Returns the outputs, stacked likewise (an array, or a list where
-        the model has several outputs), and the report. Raises :class:`InputError`, :class:`DeviceFault`.
+        the model has several outputs), and the report. Threads may share an executable, or a device: their runs take
+        turns. Raises :class:`InputError`, :class:`DeviceFault`, and :class:`BusyError` within a run on the same device
+        (called from its ``progress``, say).
         """
         return self._run(x, self.jobs if jobs is None else jobs, progress, keep_intermediates)
 
@@ -157,6 +167,20 @@ class Executable:
         kept: Kept | None = None,
     ) -> tuple[Any, Report]:
         """As :meth:`run`, with what a stream has ``kept``."""
+        with self.device.turn.taken(self.name):
+            return self._run_alone(x, jobs, progress, keep_intermediates, kept)
+
+    def _run_alone(
+        self,
+        x: Inputs,
+        jobs: int | None,
+        progress: Advance | None,
+        keep_intermediates: str | Path | None,
+        kept: Kept | None,
+    ) -> tuple[Any, Report]:
+        """While no other run has the device."""
+        if kept is not None:
+            kept.require_ended(self.name)
         batch = self.artifact.batch
         environment = {
             name: value.reshape(-1, 1, *value.shape[2:]) if batch > 1 else value
@@ -282,6 +306,16 @@ class Executable:
         write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
 
 
+def _opened(device: object) -> Device:
+    """``device``, if it is one. Raises :class:`DeviceError`."""
+    if isinstance(device, Device):
+        return device
+    shown = f"the class {device.__name__}" if isinstance(device, type) else type(device).__name__
+    raise DeviceError(
+        f"device: must be a device's name ({', '.join(DEVICES)}, pynq://HOST) or an open one, not {shown}"
+    )
+
+
 def _exchanging(artifact: Artifact) -> list[tuple[int, ...]]:
     """The programs of each launch that share memory."""
     launches = [step.programs for step in artifact.steps if isinstance(step, LaunchStep)]
@@ -332,6 +366,10 @@ def check_tensor(x: Array, tensor: TensorSpec) -> Array:
         raise InputError(f"input {tensor.name}: dtype {x.dtype}, the model takes {tensor.dtype}")
     if x.shape[0] == 0:
         raise InputError(f"input {tensor.name}: holds no inputs; the first axis must be at least 1")
+    if np.ma.is_masked(x):
+        raise InputError(
+            f"input {tensor.name}: is masked in places, which hold no numbers; fill them (x.filled(0), say)"
+        )
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         bad = np.argwhere(~np.isfinite(x))
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers
 from tilewright.runtime.interpreters import Interpreter
 from tilewright.runtime.report.report import Report
+from tilewright.runtime.turn import refuse_copy
 
 _LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
@@ -34,6 +35,13 @@ class Kept:
     interpreters: dict[int, Interpreter] = field(default_factory=dict)
     under_way: bool = False
 
+    def require_ended(self, name: str) -> None:
+        """Raise :class:`StreamError` where an inference of the model ``name`` has failed: there is no state."""
+        if self.under_way:
+            raise StreamError(
+                f"{name}: an inference of this stream has not ended, so it has no state to go on from; reset it"
+            )
+
 
 class Stream:
     """Inferences of one :class:`~tilewright.runtime.executable.Executable` that follow on each other
@@ -47,6 +55,9 @@ class Stream:
     def __init__(self, artifact: Artifact, run: Callable[..., tuple[Any, Report]]) -> None:
         self.artifact, self._run = artifact, run
         self.reset()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        refuse_copy(f"a stream of {self.artifact.name}", "begin another", StreamError)
 
     def __enter__(self) -> Stream:
         return self
@@ -67,11 +78,6 @@ class Stream:
         :class:`InputError`, which leaves the stream as it was, :class:`DeviceFault`, and :class:`StreamError` after a
         run that has failed, until :meth:`reset`.
         """
-        if self._kept.under_way:
-            raise StreamError(
-                f"{self.artifact.name}: an inference of this stream has not ended, so it has no state to go on from; "
-                "reset it"
-            )
         return self._run(x, progress=progress, keep_intermediates=keep_intermediates, kept=self._kept)
 
     def reset(self) -> None:
