@@ -26,11 +26,12 @@ from tilewright.isa.program import Program
 from tilewright.jit.network import compile_source
 from tilewright.jit.place.exchange import exchanged
 from tilewright.jit.place.execute import compile_placed, simulate_latency, simulate_placed
-from tilewright.jit.place.placed import Objective, Placed, place_source
+from tilewright.jit.place.placed import Placed, place_source
 from tilewright.jit.place.problem import Solution
 from tilewright.jit.place.settle import settle
 from tilewright.jit.source import Source, open_source
 from tilewright.progress import Progress
+from tilewright.runtime.records import Objective
 from tilewright.sim import simulate_timing, steady_interval
 from tilewright.terminal import ProgressReporter
 

@@ -62,7 +62,8 @@ class Artifact:
     ``batch``: images that one inference of the model takes; programs, steps and tensor specs are those of one image.
     ``states``: tensors that steps find as the last inference left them, or all zero point. ``blobs`` holds the models
     that interpreter steps name. ``host_layers`` are the report's entries
-    (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled.
+    (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled;
+    ``compile_seconds``, how long that took, is no part of a file, which depends on what was compiled alone.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Artifact:
             "steps": [step_to_dict(step) for step in self.steps],
             "intermediates": [dataclasses.asdict(i) for i in self.intermediates],
             "host_layers": list(self.host_layers),
-            "compile_seconds": self.compile_seconds,
+            "compile_seconds": 0.0,  # earlier versions ask for it
             "options": self.options,
             "batch": self.batch,
             "states": [dataclasses.asdict(t) for t in self.states],
@@ -139,7 +140,6 @@ class Artifact:
             intermediates=header.intermediates,
             blobs=dict(zip(header.blobs, blobs[len(header.programs) :])),
             host_layers=header.host_layers,
-            compile_seconds=header.compile_seconds,
             options=header.options,
             batch=header.batch,
             states=header.states,

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.arrays import save_array
+from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.files import check_directory_writable, make_directory, write_atomic
 from tilewright.progress import Advance
+from tilewright.ranges import whole
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
 from tilewright.runtime.device import DEVICES, Device, DeviceError, open_device
 from tilewright.runtime.device_base import has_shared
@@ -27,7 +29,7 @@ from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
-from tilewright.runtime.records import BOUND
+from tilewright.runtime.records import BOUND, MOST_JOBS
 from tilewright.runtime.report.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
@@ -59,7 +61,7 @@ class Executable:
     def __init__(self, artifact: Artifact, device: str | Device = "sim", *, verified: bool = False) -> None:
         check_host(artifact)
         self.artifact = artifact
-        self.device = open_device(device, artifact.config) if isinstance(device, str) else _opened(device)
+        self.device = opened(device, artifact.config)
         artifact.check_config(self.device.config, f"the {self.device}")
         self.cached = False  #: whether the artifact came from the compiler's cache
         if not verified:
@@ -195,8 +197,8 @@ class Executable:
                 )
             check_directory_writable(keep_intermediates)
             wanted |= {i.tensor.name: i.tensor for i in self.artifact.intermediates}
-        if jobs is not None and not (isinstance(jobs, (int, np.integer)) and jobs >= 1):
-            raise InputError(f"{self.name}: jobs = {jobs!r}: must be at least 1 thread")
+        if jobs is not None:
+            jobs = whole(f"{self.name}: jobs", jobs, 1, MOST_JOBS, of="threads of the CPU", error=InputError)
         size = 1 if kept is not None and self.artifact.states else self._group_size(count, under_way(jobs))
         groups = [
             {name: value[begin : begin + size] for name, value in environment.items()}
@@ -306,8 +308,10 @@ class Executable:
         write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
 
 
-def _opened(device: object) -> Device:
-    """``device``, if it is one. Raises :class:`DeviceError`."""
+def opened(device: object, config: Config) -> Device:
+    """``device``, or the one of that name for ``config``. Raises :class:`DeviceError` for what is neither."""
+    if isinstance(device, str):
+        return open_device(device, config)
     if isinstance(device, Device):
         return device
     shown = f"the class {device.__name__}" if isinstance(device, type) else type(device).__name__

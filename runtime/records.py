@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from tilewright.isa.program import Program
 from tilewright.schema import Count, Holds, OneOf, Range, SchemaError, conform
 
+Objective = Literal["latency", "throughput", "energy"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)  #: what operators are placed for
 MOST_JOBS = 256  #: threads of the CPU
 BOUND = "floor_cycles"  #: under which name programs record their lower bound, and that of each layer
 Place = Annotated[str, OneOf(("accelerator", "host", "interpreter", "none"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.report.report import Report
 
 _LIMIT = 16  #: artifacts kept ready to run
+_loading = threading.Lock()
 _loaded: OrderedDict[tuple[str, str], Executable] = OrderedDict()
 _opened: dict[tuple[str, str], Device] = {}  #: by name and fingerprint of the Config
 _chosen: list[str | Device | None] = [None]  #: the last is in force
@@ -73,12 +75,20 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
 
 def _executable(artifact: bytes, device: str | Device) -> Executable:
     from tilewright.runtime.artifact import Artifact
-    from tilewright.runtime.device import open_device
     from tilewright.runtime.executable import Executable
 
     digest = hashlib.sha256(artifact).hexdigest()
     if not isinstance(device, str):  # the caller's own, and kept no longer than he does
         return Executable(Artifact.from_bytes(artifact), device)
+    with _loading:  # a device is opened once, whichever thread comes first
+        return _kept(artifact, digest, device)
+
+
+def _kept(artifact: bytes, digest: str, device: str) -> Executable:
+    from tilewright.runtime.artifact import Artifact
+    from tilewright.runtime.device import open_device
+    from tilewright.runtime.executable import Executable
+
     if (digest, device) not in _loaded:
         parsed = Artifact.from_bytes(artifact)
         own = device, parsed.config.fingerprint

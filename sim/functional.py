@@ -117,6 +117,8 @@ class Functional:
             raise SimulationError(f"the program has {len(declared)} segments, {len(segments)} buffers were given")
         for index, (segment, buffer) in enumerate(zip(declared, segments)):
             what = f"segment {index} ({segment.name})"
+            if not isinstance(buffer, np.ndarray):
+                raise SimulationError(f"{what}: needs a contiguous 1-D uint8 array, got {type(buffer).__name__}")
             if buffer.dtype != np.uint8 or buffer.ndim != 1 or not buffer.flags.c_contiguous:
                 raise SimulationError(f"{what}: needs a contiguous 1-D uint8 array, got {buffer.ndim}-D {buffer.dtype}")
             if buffer.size < segment.size:

@@ -12,6 +12,7 @@ from tilewright.isa.codec import columns_of
 from tilewright.isa.effects import slots as slots_of
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode, instruction_width, others
+from tilewright.ranges import whole
 from tilewright.sim import event_loop as loop
 from tilewright.sim.counters import count_cycles
 from tilewright.sim.decoded import Decoded, decode_program
@@ -101,6 +102,8 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
     end (only possible if it was not verified) ends with the same fault, watchdog or not. The program has the DRAM for
     itself; for several cores see :func:`tilewright.sim.simulate_cores`.
     """
+    if watchdog is not None:
+        watchdog = whole("watchdog", watchdog, 1, NEVER - 1, of="cycles")
     d = decode_program(program) if decoded is None else decoded
     code = code_of(d)
     b = books(d.config, d.total, int(code.push_start[-1]), code.beats)

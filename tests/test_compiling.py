@@ -99,3 +99,15 @@ def test_a_mixed_artifact_runs_in_a_process_that_has_no_compiler_loaded(
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert np.array_equal(np.load(tmp_path / "y.npy"), exe(x))
+
+
+def test_equal_models_give_equal_files(tmp_path: Path) -> None:
+    """Whatever order sets have, however long it takes: a file can be named by its checksum."""
+    code = "import sys, tilewright as tw; tw.compile(sys.argv[1], 'tiny', cache=False).save(sys.argv[2])"
+    digits, files = REPOSITORY / "examples" / "digits" / "digits.onnx", []
+    for seed in ("1", "2"):
+        files.append(tmp_path / f"{seed}.twa")
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code, digits, files[-1]], check=True, env=environment, timeout=600)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert tw.load(files[0]).artifact.compile_seconds == 0

@@ -79,7 +79,7 @@ def compare(outputs: Sequence[Array], expected: Sequence[Array], scales: Sequenc
 
 
 def reference_outputs(
-    model: Path, inputs: Sequence[Array], progress: Advance | None = None, *, stream: bool = False
+    model: str | Path, inputs: Sequence[Array], progress: Advance | None = None, *, stream: bool = False
 ) -> list[Array]:
     """Run N stacked inputs through the reference interpreter of the model's file type; outputs stacked likewise.
 
@@ -88,12 +88,16 @@ def reference_outputs(
     """
     from tilewright.jit.source import open_source
 
-    source = open_source(model)
+    source = open_source(Path(model))
     package = interpreters.PACKAGES[source.runtime][1]
     if not interpreters.is_installed(source.runtime):
         raise CheckError(f"--check of {model} needs {package}: pip install 'tilewright[check]'")
     what = f"{package} cannot run {model}"
     content, stateful, shapes = source.reference()
+    if len(inputs) != len(shapes):
+        raise CheckError(f"--check: {model} takes {len(shapes)} inputs, {len(inputs)} given")
+    if not all(isinstance(x, np.ndarray) and x.ndim and len(x) == len(inputs[0]) > 0 for x in inputs):
+        raise CheckError(f"--check: {model} takes NumPy arrays of N inputs stacked, N alike and at least 1")
     interpreter: Interpreter | None = None
     collected: list[list[Array]] = []
     for k in range(inputs[0].shape[0]):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 from tilewright.errors import TilewrightError
 from tilewright.files import read_bytes
+from tilewright.ranges import real
 from tilewright.schema import Count, Holds, SchemaError, conform
 
 FORMAT = 2  #: of the reports that are written now
@@ -82,6 +83,7 @@ def compare(old: str | Path, new: str | Path, most_percent: float = MOST_PERCENT
     It is worse if cycles grew by more than ``most_percent``, or if equal inputs gave other outputs. Raises
     :class:`CompareError` for files that are no reports with cycles, and for reports on different inputs.
     """
+    most_percent = real("most_percent", most_percent, 0, of="%", error=CompareError)
     before, now = load_report(old), load_report(new)
     if before["digests"]["inputs"] != now["digests"]["inputs"]:
         raise CompareError(

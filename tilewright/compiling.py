@@ -9,17 +9,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-import numpy as np
-
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.files import read_bytes
 from tilewright.progress import Progress, silent
+from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
-from tilewright.runtime.device import Device, open_device
-from tilewright.runtime.executable import Executable
-from tilewright.runtime.records import MOST_JOBS
+from tilewright.runtime.device import Device
+from tilewright.runtime.executable import Executable, opened
+from tilewright.runtime.records import MOST_JOBS, OBJECTIVES, Objective
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
@@ -55,13 +54,20 @@ class Named(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """What of it an artifact depends on and keeps."""
+    """What of it an artifact depends on and keeps. Raises :class:`CompileError` for what an option cannot be."""
 
     keep_intermediates: bool = False
     fast_host: bool = False
     proven_only: bool = False
-    objective: str | None = None
+    objective: Objective | None = None
     jobs: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("keep_intermediates", "fast_host", "proven_only"):
+            flag(name, getattr(self, name), error=CompileError)
+        if self.objective is not None and self.objective not in OBJECTIVES:
+            raise CompileError(f"objective {self.objective}: must be one of {', '.join(OBJECTIVES)}")
+        whole("jobs", self.jobs, 1, MOST_JOBS, of="threads of the CPU", error=CompileError)
 
     def keyed(self, config: Config, device: Device, power: Power | None) -> dict[str, Any]:
         """For the cache: these, and what placement goes by besides the model, the Config's shapes and the compiler.
@@ -128,16 +134,19 @@ def compile(
     Raises :class:`TilewrightError` naming what is wrong and the way out.
     """
     is_file = isinstance(model, (str, Path))
+    if is_file and example is not None:
+        raise CompileError(f"{model}: example: is for a PyTorch module; a quantised file has its ranges, leave it out")
     example, config = _bound(arguments, {} if is_file else {"example": example}, config)
     config = load_config(config)
-    target = open_device(device, config) if isinstance(device, str) else device
+    options = Options(keep_intermediates, fast_host, proven_only, objective, jobs)  # type: ignore[arg-type]
+    flag("cache", cache, error=CompileError)
+    target = opened(device, config)
     path, content = (Path(model), None) if is_file else _exported(model, example, progress or silent)
     if content is None and path.is_dir():
         _refuse_folder(path)
     data = read_bytes(path) if content is None else content
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
-    options = Options(keep_intermediates, fast_host, proven_only, objective, jobs)
     power = None
     if objective == "energy" or not host_watts is host_idle_watts is energy_table is None:
         _check_compiler(path)
@@ -253,19 +262,15 @@ def _placed(
     source: Source, config: Config, options: Options, progress: Progress, shares: bool, power: Power | None
 ) -> CompiledModel | None:
     """By the best placement; None if it is no better than leaving to the accelerator all that it takes."""
-    from tilewright.jit.place.placed import OBJECTIVES, place_source
+    from tilewright.jit.place.placed import place_source
     from tilewright.jit.place.settle import settle
 
-    known, jobs = next((name for name in OBJECTIVES if name == options.objective), None), options.jobs
-    if known is None:
-        raise CompileError(f"objective {options.objective}: must be one of {', '.join(OBJECTIVES)}")
-    if not (isinstance(jobs, (int, np.integer)) and 1 <= jobs <= MOST_JOBS):
-        raise CompileError(f"jobs = {jobs!r}: must be from 1 to {MOST_JOBS} threads of the CPU")
+    assert options.objective is not None
     if options.keep_intermediates:
         raise CompileError(
             f"{source.path}: keep_intermediates stores every operator's output, which no placement counts"
         )
-    placed = place_source(source, config, known, progress=progress, jobs=jobs, power=power)
+    placed = place_source(source, config, options.objective, progress=progress, jobs=options.jobs, power=power)
     settled, compiled = settle(source, placed, fast_host=options.fast_host, progress=progress, shares=shares)
     return compiled if settled.best.cost < settled.greedy.cost else None
 

@@ -18,6 +18,7 @@ from tilewright.config import Config
 from tilewright.jit.energy.actions import Counts
 from tilewright.jit.energy.model import EnergyTable, action_energies, default_table, energy, load_table
 from tilewright.jit.place.problem import UNBOUNDED, Part, PlacementError, Problem, Solution, members
+from tilewright.ranges import real
 
 MOST_WATTS = 10_000.0
 
@@ -32,10 +33,9 @@ class Power:
     table: EnergyTable = field(default_factory=default_table)
 
     def __post_init__(self) -> None:
-        if not 0 < self.host <= MOST_WATTS:
-            raise PlacementError(f"host_watts = {self.host:g}: must be above 0 and at most {MOST_WATTS:g} W")
-        if not 0 <= self.idle <= self.host:
-            raise PlacementError(f"host_idle_watts = {self.idle:g}: must be from 0 to host_watts, {self.host:g} W")
+        if not real("host_watts", self.host, 0, MOST_WATTS, of="W", error=PlacementError):
+            raise PlacementError(f"host_watts = {self.host:g}: must be above 0")
+        real("host_idle_watts", self.idle, 0, self.host, of="W, which is host_watts", error=PlacementError)
 
 
 def power_of(
@@ -56,7 +56,7 @@ def power_of(
             "its times are measured here, and its power is not known"
         )
     table = default_table() if energy_table is None else load_table(Path(energy_table))
-    return Power(host_watts, host_idle_watts or 0.0, table)
+    return Power(host_watts, 0.0 if host_idle_watts is None else host_idle_watts, table)
 
 
 class Costs(Protocol):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from tilewright.config import Config
 from tilewright.jit.errors import NeedsHost
@@ -21,9 +20,7 @@ from tilewright.jit.sides import places
 from tilewright.jit.source import Source
 from tilewright.jit.stages import stages
 from tilewright.progress import Progress, silent
-
-Objective = Literal["latency", "throughput", "energy"]
-OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "energy")
+from tilewright.runtime.records import Objective
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def print_report(report: Report, console: Console) -> None:
         *_measured(report, data),
         ("DRAM", f"{data['dram_read_bytes']:,} bytes read, {data['dram_write_bytes']:,} written"),
         ("program", f"{data['instructions']:,} instructions, {data['uops']:,} micro-ops"),
-        ("host", f"compiled in {data['compile_s']:.2f} s; {report.inferences} on {report.device} in "
+        ("host", f"{_compiled(data['compile_s'])}; {report.inferences} on {report.device} in "
                  f"{report.timings.launch_s:.2f} s, packing {data['pack_ms']:.2f} ms each, "
                  f"unpacking {data['unpack_ms']:.2f} ms, CPU operators {data['cpu_ms']:.2f} ms"),
     ]  # fmt: skip
@@ -93,3 +93,7 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(f"    note  {note}", style="yellow"), soft_wrap=True)
     if len(report.notes) > _MOST_NOTES:
         console.print(Text(f"    note  and {len(report.notes) - _MOST_NOTES} more; the JSON report has all", "yellow"))
+
+
+def _compiled(seconds: float) -> str:
+    return f"compiled in {seconds:.2f} s" if seconds else "compiled before"

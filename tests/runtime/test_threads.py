@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,9 +17,12 @@ from numpy.typing import NDArray
 
 from tests.runtime.network import TINY, images, make_artifact, reference
 from tests.runtime.remote.serving import serving
+from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
+from tilewright.runtime import device as device_module
+from tilewright.runtime import regions, run_bytes
 from tilewright.runtime.device import Allocation, DeviceError
 from tilewright.runtime.executable import Executable, InputError
 from tilewright.runtime.sim_device import SimDevice
@@ -147,3 +151,24 @@ def test_masked_elements_are_no_numbers() -> None:
     whole[1, ..., 0] = np.ma.masked
     with pytest.raises(InputError, match="masked in places.*x.filled"):
         executable(whole)
+
+
+def test_regions_of_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that run the same bytes for the first time open one device for all."""
+    opened: list[str] = []
+
+    def slowly(name: str, config: Config) -> SimDevice:
+        opened.append(name)
+        time.sleep(0.05)
+        return SimDevice(config)
+
+    monkeypatch.setattr(regions, "_loaded", OrderedDict())
+    monkeypatch.setattr(regions, "_opened", {})
+    monkeypatch.setattr(device_module, "open_device", slowly)
+    data = make_artifact().to_bytes()
+
+    def run(x: NDArray[np.int8]) -> NDArray[np.int8]:
+        return np.concatenate([run_bytes(data, [row[None]])[0].reshape(1, -1) for row in x])
+
+    assert not differing(lambda thread: run)
+    assert opened == ["sim"]

@@ -114,8 +114,9 @@ def _inspect_placement(
     model: Path, config: str, objective: str, proven_only: bool, jobs: int, power: Power | None
 ) -> None:
     from tilewright.cli.placement_view import print_placement
-    from tilewright.jit.place.placed import OBJECTIVES, place_source
+    from tilewright.jit.place.placed import place_source
     from tilewright.jit.source import open_source
+    from tilewright.runtime.records import OBJECTIVES
     from tilewright.terminal import ProgressReporter, output_console
 
     chosen = next((known for known in OBJECTIVES if known == objective), None)

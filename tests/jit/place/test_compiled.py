@@ -22,11 +22,12 @@ from tilewright.fuzz.tflite_net import TfliteNet
 from tilewright.jit.place import placed
 from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed, simulate_placed
-from tilewright.jit.place.placed import OBJECTIVES, Objective, place_source
+from tilewright.jit.place.placed import place_source
 from tilewright.jit.place.problem import PlacementError
 from tilewright.jit.place.settle import settle
 from tilewright.jit.source import open_source
 from tilewright.runtime.random_inputs import random_inputs
+from tilewright.runtime.records import OBJECTIVES, Objective
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch, nanoseconds: int, **options: Any) -> tw.Executable:

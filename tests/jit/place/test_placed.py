@@ -22,10 +22,11 @@ from tilewright.jit.place.costs import example, file_times
 from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed
 from tilewright.jit.place.host_times import HostTimes
-from tilewright.jit.place.placed import OBJECTIVES, Objective, Placed, place_source
+from tilewright.jit.place.placed import Placed, place_source
 from tilewright.jit.place.problem import PlacementError, members
 from tilewright.jit.recurrent.ops import Lstm
 from tilewright.jit.source import open_source
+from tilewright.runtime.records import OBJECTIVES, Objective
 from tilewright.runtime.steps import InterpreterStep, TensorSpec
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
