@@ -218,7 +218,7 @@ def test_inspect_prints_microjoules(capsys: pytest.CaptureFixture[str]) -> None:
     "watts,message",
     [
         ((0.0, 0.0), "host_watts = 0: must be above 0"), ((float("nan"), 0.0), "host_watts = nan"),
-        ((2.0, 3.0), "host_idle_watts = 3: must be from 0 to host_watts, 2 W"), ((2.0, -1.0), "host_idle_watts = -1"),
+        ((2.0, 3.0), "host_idle_watts = 3.0: must be a number from 0 to 2.0 W"), ((2.0, -1.0), "host_idle_watts = -1"),
     ],
 )  # fmt: skip
 def test_watts_that_none_can_be_are_named(watts: tuple[float, float], message: str) -> None:
