@@ -8,13 +8,21 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
 
-HANG = 1800  #: time, on a busy machine
+HANG = 1800  #: time of a process, on a busy machine
+LONGEST = 600  #: time of one test in a fork, where it is not known how long it takes
+LEAST, TIMES = 60, 20  #: seconds, and times as long as it takes unchanged, after which a test in a fork has hung
 MODELS = os.environ.get("TILEWRIGHT_MODELS", str(REPOSITORY.parent / "shared" / "models"))
+
+
+def patience(usual: float | None) -> int:
+    """Seconds after which a test that takes ``usual`` seconds unchanged (None: not known) has hung."""
+    return LONGEST if usual is None else min(LONGEST, max(LEAST, int(TIMES * usual)))
 
 
 @dataclass
@@ -25,10 +33,13 @@ class Warm:
     requests: int
     answers: int
     limit: int
+    usual: Mapping[str, float]
     names: list[str] = field(default_factory=list)
 
     @classmethod
-    def start(cls, command: list[str], root: Path, environment: dict[str, str], limit: int) -> Warm:
+    def start(
+        cls, command: list[str], root: Path, environment: dict[str, str], limit: int, usual: Mapping[str, float]
+    ) -> Warm:
         """Begin collecting; a source that is changed from here on must not be imported by it."""
         their_requests, requests = os.pipe()
         answers, their_answers = os.pipe()
@@ -38,7 +49,7 @@ class Warm:
         )  # fmt: skip
         os.close(their_requests)
         os.close(their_answers)
-        warm = cls(process, requests, answers, limit)
+        warm = cls(process, requests, answers, limit, usual)
         names = warm._answer()
         assert isinstance(names, list)
         warm.names = names
@@ -61,7 +72,9 @@ class Warm:
 
     def run(self, file: Path, before: str, tests: list[str], enough: float) -> str | None:
         """As :meth:`Copy.run`, in a fork; ``enough``: seconds of processor time after which no other test begins."""
+        waits = [patience(self.usual.get(test)) for test in tests]
         asked = {"file": str(file), "before": before, "tests": tests, "seconds": self.limit, "enough": enough}
+        asked["waits"] = waits
         os.write(self.requests, json.dumps(asked).encode() + b"\n")
         by = self._answer()
         assert by is None or isinstance(by, str)
@@ -101,10 +114,10 @@ class Copy:
         """The same, with a new process for each change, and time for what it compiles and all of its tests."""
         return replace(self, warm=None, sound={}, limit=20 * self.limit)
 
-    def collect(self, folders: list[str], interpreted: bool = False) -> None:
-        """From here on tests of these folders are tried in forks."""
+    def collect(self, folders: list[str], usual: Mapping[str, float], interpreted: bool = False) -> None:
+        """From here on tests of these folders are tried in forks; ``usual``: seconds that they take unchanged."""
         command, environment = self._command(interpreted)
-        self.warm = Warm.start([*command, *folders], self.root, environment, self.limit)
+        self.warm = Warm.start([*command, *folders], self.root, environment, self.limit, usual)
 
     def end(self) -> None:
         """The process that has collected goes, before its folder does."""

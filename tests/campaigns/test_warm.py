@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.campaigns import copied
 from tests.campaigns.copied import Copy, Warm
 from tests.conftest import REPOSITORY
 
 SOURCE = """
+from time import sleep
 def outer(limit):
     return lambda x: x < limit
 below = outer(3)
@@ -19,6 +22,8 @@ class Kept:
     def twice(self, x):
         while x < 0:
             pass
+        while x > 9:
+            sleep(1)
         return 2 * x
 """
 TESTS = """
@@ -38,7 +43,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     (root / "tests" / "test_source.py").write_text(TESTS)
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{root}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(root), "tests"]
-    warm = Warm.start(command, root, environment, limit=1)
+    warm = Warm.start(command, root, environment, 1, {})
     copy = Copy(root, root, 1, warm)
     yield copy
     copy.end()
@@ -60,6 +65,22 @@ def test_what_notices_a_change(copy: Copy, before: str, after: str, by: str | No
     path = copy.root / "source.py"
     assert copy.kill(path, SOURCE.replace(before, after), ["tests/test_source.py::*"]) == by
     assert path.read_text() == SOURCE
+
+
+def test_a_test_that_sleeps_is_ended(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It spends no processor time, so the limit is on the time that it takes."""
+    assert copy.warm is not None
+    monkeypatch.setattr(copied, "LEAST", 2)
+    monkeypatch.setattr(copy.warm, "usual", {"tests/test_source.py::test_twice": 0.01})
+    path, began = copy.root / "source.py", time.monotonic()
+    by = copy.kill(path, SOURCE.replace("x > 9", "x > 0"), ["tests/test_source.py::test_twice"])
+    assert by == "exit code -14"  # SIGALRM
+    assert 1.5 < time.monotonic() - began < 60
+    assert path.read_text() == SOURCE
+
+
+def test_a_slow_test_is_waited_for_longer() -> None:
+    assert [copied.patience(seconds) for seconds in (None, 0.01, 4.0, 100.0)] == [600, 60, 80, 600]
 
 
 def test_no_other_test_begins_after_enough(copy: Copy) -> None:

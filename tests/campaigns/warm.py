@@ -2,8 +2,9 @@
 
 ``python -m pytest -p tests.campaigns.warm --requests FD --answers FD ...`` writes the names of all tests, then reads a
 JSON object a line, ``file`` (the source that was changed on disk), ``before`` (its text before), ``tests`` (names, in
-order), ``seconds`` (of processor time, for one test) and ``enough`` (after which no other begins), and answers with
-what failed first, null if nothing did. A fork costs nothing, a new process its imports: seconds each. In the fork,
+order), ``seconds`` (of processor time, for one test), ``waits`` (seconds after which each has hung: one that sleeps
+spends no processor time) and ``enough`` (after which no other begins), and answers with what failed first, null if
+nothing did. A fork costs nothing, a new process its imports: seconds each. In the fork,
 functions that are alive get their changed code. What was computed while collecting stays, and so does what Numba
 compiled and kept: whoever asks tries what lives in a new process.
 """
@@ -22,8 +23,6 @@ from types import CodeType, FunctionType
 
 import pytest
 from _pytest.runner import runtestprotocol
-
-HANG = 600  #: seconds, on a busy machine
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,21 +52,23 @@ def swap(file: Path, before: str) -> int:
     return swapped
 
 
-def first_failure(items: list[pytest.Item], seconds: int, enough: float) -> str | None:
+def first_failure(items: list[pytest.Item], seconds: int, enough: float, waits: list[int]) -> str | None:
     """Run tests until one fails; one that takes too long ends the process."""
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following, wait in zip(items, [*items[1:], None], waits, strict=True):
         spent = time.process_time()
         if spent > enough:
             break
         resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + seconds, resource.RLIM_INFINITY))
-        signal.alarm(HANG)
+        signal.alarm(wait)
         for report in runtestprotocol(item, log=False, nextitem=following):
             if report.failed:
                 return item.nodeid
     return None
 
 
-def in_fork(items: list[pytest.Item], file: Path, before: str, seconds: int, enough: float) -> str | None:
+def in_fork(
+    items: list[pytest.Item], file: Path, before: str, seconds: int, enough: float, waits: list[int]
+) -> str | None:
     """What fails first in a fork with the changed source; the signal or exit code of a fork that says nothing."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -76,7 +77,7 @@ def in_fork(items: list[pytest.Item], file: Path, before: str, seconds: int, eno
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(1, 2)
             swap(file, before)
-            os.write(writing, json.dumps(first_failure(items, seconds, enough)).encode())
+            os.write(writing, json.dumps(first_failure(items, seconds, enough, waits)).encode())
         finally:
             os._exit(0)
     os.close(writing)
@@ -101,6 +102,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
         for line in requests:
             asked = json.loads(line)
             tests = [items[name] for name in asked["tests"]]
-            by = in_fork(tests, Path(asked["file"]), asked["before"], asked["seconds"], asked["enough"])
+            file, waits = Path(asked["file"]), asked["waits"]
+            by = in_fork(tests, file, asked["before"], asked["seconds"], asked["enough"], waits)
             print(json.dumps(by), file=answers, flush=True)
     return True
