@@ -70,15 +70,17 @@ class Warm:
             line += read
         return json.loads(line)
 
-    def run(self, file: Path, before: str, tests: list[str], enough: float) -> str | None:
+    def run(self, file: Path, before: str, tests: list[str], enough: float) -> tuple[str, str] | None:
         """As :meth:`Copy.run`, in a fork; ``enough``: seconds of processor time after which no other test begins."""
         waits = [patience(self.usual.get(test)) for test in tests]
         asked = {"file": str(file), "before": before, "tests": tests, "seconds": self.limit, "enough": enough}
         asked["waits"] = waits
         os.write(self.requests, json.dumps(asked).encode() + b"\n")
-        by = self._answer()
-        assert by is None or isinstance(by, str)
-        return by
+        answer = self._answer()
+        if answer is None:
+            return None
+        assert isinstance(answer, list)
+        return str(answer[0]), str(answer[1])
 
     def end(self) -> None:
         """No more requests."""
@@ -125,8 +127,9 @@ class Copy:
             self.warm.end()
             self.warm = None
 
-    def run(self, tests: list[str], interpreted: bool = False) -> str | None:
-        """None if the tests pass; the one that failed, or what else became of the process."""
+    def run(self, tests: list[str], interpreted: bool = False) -> tuple[str, str] | None:
+        """None if the tests pass; the one that failed, if one did, and what else became of the process, if it did not
+        end as it should."""
         command, environment = self._command(interpreted)
         try:
             done = subprocess.run(
@@ -134,11 +137,11 @@ class Copy:
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit)),
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return f"no end in {HANG} s"
+            return "", f"no end in {HANG} s"
         if done.returncode == 0:
             return None
         failed = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-        return failed[1] if failed else f"exit code {done.returncode}"
+        return (failed[1], "") if failed else ("", f"exit code {done.returncode}")
 
     def kill(
         self, path: Path, changed: str, tests: list[str], interpreted: bool = False, enough: float = 1e9
@@ -149,20 +152,23 @@ class Copy:
             tests = list(dict.fromkeys(name for test in tests for name in self.warm.of(test)))
         tests = [test for test in tests if self.sound.get(test, True)]
 
-        def tried(tests: list[str]) -> str | None:
+        def tried(tests: list[str]) -> tuple[str, str] | None:
             return self.warm.run(path, text, tests, enough) if self.warm is not None else self.run(tests, interpreted)
 
         while tests:
             path.write_text(changed)
-            by = tried(tests)
+            found = tried(tests)
             path.write_text(text)
-            if by is None or not by.startswith("tests/"):
-                return by
+            if found is None:
+                return None
+            by, how = found
+            if not by:
+                return how
             if by not in self.sound:
                 self.sound[by] = tried([by]) is None
                 if not self.sound[by]:
                     print(f"  {by}: does not pass unchanged, left out", flush=True)
             if self.sound[by]:
-                return by
+                return f"{how} of {by}" if how else by
             tests = [test for test in tests if test != by and self.sound.get(test, True)]
         return None

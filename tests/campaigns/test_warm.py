@@ -33,6 +33,11 @@ def test_twice(): assert Kept().twice(4) == 8
 def test_wrong(): assert Kept().twice(4) == 9
 """
 
+LONG = """
+from source import Kept
+def test_long(): Kept().twice(10)
+"""
+
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
@@ -41,6 +46,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     (root / "tests").mkdir()
     (root / "source.py").write_text(SOURCE)
     (root / "tests" / "test_source.py").write_text(TESTS)
+    (root / "tests" / "test_long.py").write_text(LONG)
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{root}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(root), "tests"]
     warm = Warm.start(command, root, environment, 1, {})
@@ -56,7 +62,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     [
         ("x < limit", "x <= limit", "tests/test_source.py::test_below"),
         ("2 * x", "2 + x", "tests/test_source.py::test_twice"),
-        ("x < 0", "x > 0", "exit code -24"),  # SIGXCPU: no end
+        ("x < 0", "x > 0", "exit code -24 of tests/test_source.py::test_twice"),  # SIGXCPU: no end
         ("2 * x", "x * 2", None),
     ],
 )
@@ -74,9 +80,22 @@ def test_a_test_that_sleeps_is_ended(copy: Copy, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(copy.warm, "usual", {"tests/test_source.py::test_twice": 0.01})
     path, began = copy.root / "source.py", time.monotonic()
     by = copy.kill(path, SOURCE.replace("x > 9", "x > 0"), ["tests/test_source.py::test_twice"])
-    assert by == "exit code -14"  # SIGALRM
+    assert by == "exit code -14 of tests/test_source.py::test_twice"  # SIGALRM
     assert 1.5 < time.monotonic() - began < 60
     assert path.read_text() == SOURCE
+
+
+def test_a_test_that_hangs_unchanged_too_is_no_witness(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does whose caches are empty."""
+    assert copy.warm is not None
+    monkeypatch.setattr(copied, "LEAST", 1)
+    monkeypatch.setattr(copy.warm, "usual", {"tests/test_long.py::test_long": 0.01})
+    changed = SOURCE.replace("x < 0", "x < -1")
+    assert copy.warm.run(copy.root / "source.py", SOURCE, ["tests/test_long.py::test_long"], 1e9) == (
+        "tests/test_long.py::test_long",
+        "exit code -14",
+    )
+    assert copy.kill(copy.root / "source.py", changed, ["tests/test_long.py::test_long"]) is None
 
 
 def test_a_slow_test_is_waited_for_longer() -> None:
@@ -85,8 +104,11 @@ def test_a_slow_test_is_waited_for_longer() -> None:
 
 def test_no_other_test_begins_after_enough(copy: Copy) -> None:
     assert copy.warm is not None
-    tests = copy.warm.of("*")
-    assert copy.warm.run(copy.root / "source.py", SOURCE, tests, enough=1e9) == "tests/test_source.py::test_wrong"
+    tests = copy.warm.of("tests/test_source.py::*")
+    assert copy.warm.run(copy.root / "source.py", SOURCE, tests, enough=1e9) == (
+        "tests/test_source.py::test_wrong",
+        "",
+    )
     assert copy.warm.run(copy.root / "source.py", SOURCE, tests, enough=-1.0) is None
 
 
