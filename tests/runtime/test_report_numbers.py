@@ -72,9 +72,9 @@ def test_half_pace_is_no_more_than_the_array_had() -> None:
     assert attribute(activity, 1).table[0].tolist() == [2, 4, 0, 0, 0, 0, 0]
 
 
-# -- roofline -----------------------------------------------------------------------------------------------------------
+# -- roofline ------------------------------------------------------------------------------------------------------
 
-LAYERS = (
+LAYERS: tuple[dict[str, Any], ...] = (
     {"name": "a", "useful": 3000, "cycles": 40, "alone_cycles": 60, "read_bytes": 30, "write_bytes": 150},
     {"name": "b", "useful": 100, "cycles": 60, "alone_cycles": 20, "read_bytes": 1000, "write_bytes": 7},
     {"name": "c", "useful": 0, "cycles": 60, "alone_cycles": 60, "read_bytes": 10, "write_bytes": 0},
@@ -125,7 +125,7 @@ def test_dots_and_roof_are_where_the_axes_say(ports: int) -> None:
     assert f"bus: {beat} B/cycle" in svg
 
 
-# -- memories -----------------------------------------------------------------------------------------------------------
+# -- memories ------------------------------------------------------------------------------------------------------
 
 
 def test_a_part_is_held_from_the_first_writing_to_the_step_of_the_last_use() -> None:
