@@ -109,6 +109,8 @@ def scale(svg: str, axis: str) -> Any:
 def test_dots_and_roof_are_where_the_axes_say(ports: int) -> None:
     svg, beat = roofline(ports), 8 * ports
     x, y = scale(svg, "x"), scale(svg, "y")
+    assert x(740) > x(56), "to the right, and"
+    assert y(16) > y(280), "upwards"
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"[^>]*><title>(\w):', svg)
     assert [name for *_, name in dots] == ["a", "b", "e"]
     wanted = {"a": (3000 / 150, 3000 / 60), "b": (100 / 1000, 100 / 60), "e": (64 / 1, 64 / 8)}
