@@ -168,6 +168,8 @@ class Copy:
                 self.sound[by] = tried([by]) is None
                 if not self.sound[by]:
                     print(f"  {by}: does not pass unchanged, left out", flush=True)
+                elif how:
+                    continue  # once more: what it made and kept while it ran unchanged may be all that it lacked
             if self.sound[by]:
                 return f"{how} of {by}" if how else by
             tests = [test for test in tests if test != by and self.sound.get(test, True)]

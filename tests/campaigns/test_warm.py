@@ -6,6 +6,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +98,20 @@ def test_a_test_that_hangs_unchanged_too_is_no_witness(copy: Copy, monkeypatch: 
         "exit code -14",
     )
     assert copy.kill(copy.root / "source.py", changed, ["tests/test_long.py::test_long"]) is None
+
+
+def test_a_test_that_lacks_what_it_makes_once_is_tried_again(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here what it lacked is there after it has run unchanged."""
+    name, path = "tests/test_source.py::test_twice", copy.root / "source.py"
+    ran: list[str] = []
+
+    def run(self: Warm, file: Path, before: str, tests: list[str], enough: float) -> tuple[str, str] | None:
+        ran.append("unchanged" if path.read_text() == SOURCE else "changed")
+        return None if "unchanged" in ran else (name, "exit code -14")
+
+    monkeypatch.setattr(Warm, "run", run)
+    assert replace(copy, sound={}).kill(path, SOURCE + "#", [name]) is None
+    assert ran == ["changed", "unchanged", "changed"]
 
 
 def test_a_slow_test_is_waited_for_longer() -> None:
