@@ -44,23 +44,33 @@ class Codes:
         self.operatorCodes = [unpack(model.OperatorCodes(k)) for k in range(model.OperatorCodesLength())]
 
 
-def read_model(content: bytes) -> Any:
-    """The schema's ``ModelT``, with the bytes that large files keep behind the flatbuffer brought into it.
+def is_behind(held: bool, offset: int) -> bool:
+    """Whether LiteRT takes bytes from ``offset`` in the file, as large files have them behind the flatbuffer.
 
-    Raises one of :data:`UNREADABLE` where the bytes are no model.
+    It does not where the flatbuffer holds a vector of them, even an empty one; 0 and 1 are no offsets.
+    """
+    return not held and offset > 1
+
+
+def read_model(content: bytes) -> Any:
+    """The schema's ``ModelT`` with the bytes that LiteRT takes: those behind the flatbuffer are brought into it.
+
+    The first buffer is the empty one, whatever it holds. Raises one of :data:`UNREADABLE` where the bytes are no model.
     """
     s = schema()
     model = s.ModelT.InitFromObj(s.Model.GetRootAs(content, 0))
-    for buffer in vector(model.buffers):
-        if buffer.offset and buffer.offset > 1:
+    for number, buffer in enumerate(vector(model.buffers)):
+        if number == 0:
+            buffer.data = None
+        elif is_behind(buffer.data is not None, buffer.offset):
             buffer.data = np.frombuffer(content, np.uint8, buffer.size, buffer.offset)
-            buffer.offset = buffer.size = 0
+        buffer.offset = buffer.size = 0
     for subgraph in vector(model.subgraphs):
         for op in vector(subgraph.operators):
-            if op.largeCustomOptionsOffset and op.largeCustomOptionsOffset > 1:
-                size, offset = op.largeCustomOptionsSize, op.largeCustomOptionsOffset
+            size, offset = op.largeCustomOptionsSize, op.largeCustomOptionsOffset
+            if is_behind(op.customOptions is not None, offset):
                 op.customOptions = np.frombuffer(content, np.uint8, size, offset)
-                op.largeCustomOptionsOffset = op.largeCustomOptionsSize = 0
+            op.largeCustomOptionsOffset = op.largeCustomOptionsSize = 0
     return model
 
 

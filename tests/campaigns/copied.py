@@ -8,13 +8,21 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
 
-HANG = 1800  #: time, on a busy machine
+HANG = 1800  #: time of a process, on a busy machine
+LONGEST = 600  #: time of one test in a fork, where it is not known how long it takes
+LEAST, TIMES = 60, 20  #: seconds, and times as long as it takes unchanged, after which a test in a fork has hung
 MODELS = os.environ.get("TILEWRIGHT_MODELS", str(REPOSITORY.parent / "shared" / "models"))
+
+
+def patience(usual: float | None) -> int:
+    """Seconds after which a test that takes ``usual`` seconds unchanged (None: not known) has hung."""
+    return LONGEST if usual is None else min(LONGEST, max(LEAST, int(TIMES * usual)))
 
 
 @dataclass
@@ -25,10 +33,13 @@ class Warm:
     requests: int
     answers: int
     limit: int
+    usual: Mapping[str, float]
     names: list[str] = field(default_factory=list)
 
     @classmethod
-    def start(cls, command: list[str], root: Path, environment: dict[str, str], limit: int) -> Warm:
+    def start(
+        cls, command: list[str], root: Path, environment: dict[str, str], limit: int, usual: Mapping[str, float]
+    ) -> Warm:
         """Begin collecting; a source that is changed from here on must not be imported by it."""
         their_requests, requests = os.pipe()
         answers, their_answers = os.pipe()
@@ -38,7 +49,7 @@ class Warm:
         )  # fmt: skip
         os.close(their_requests)
         os.close(their_answers)
-        warm = cls(process, requests, answers, limit)
+        warm = cls(process, requests, answers, limit, usual)
         names = warm._answer()
         assert isinstance(names, list)
         warm.names = names
@@ -59,13 +70,17 @@ class Warm:
             line += read
         return json.loads(line)
 
-    def run(self, file: Path, before: str, tests: list[str], enough: float) -> str | None:
+    def run(self, file: Path, before: str, tests: list[str], enough: float) -> tuple[str, str] | None:
         """As :meth:`Copy.run`, in a fork; ``enough``: seconds of processor time after which no other test begins."""
+        waits = [patience(self.usual.get(test)) for test in tests]
         asked = {"file": str(file), "before": before, "tests": tests, "seconds": self.limit, "enough": enough}
+        asked["waits"] = waits
         os.write(self.requests, json.dumps(asked).encode() + b"\n")
-        by = self._answer()
-        assert by is None or isinstance(by, str)
-        return by
+        answer = self._answer()
+        if answer is None:
+            return None
+        assert isinstance(answer, list)
+        return str(answer[0]), str(answer[1])
 
     def end(self) -> None:
         """No more requests."""
@@ -101,10 +116,10 @@ class Copy:
         """The same, with a new process for each change, and time for what it compiles and all of its tests."""
         return replace(self, warm=None, sound={}, limit=20 * self.limit)
 
-    def collect(self, folders: list[str], interpreted: bool = False) -> None:
-        """From here on tests of these folders are tried in forks."""
+    def collect(self, folders: list[str], usual: Mapping[str, float], interpreted: bool = False) -> None:
+        """From here on tests of these folders are tried in forks; ``usual``: seconds that they take unchanged."""
         command, environment = self._command(interpreted)
-        self.warm = Warm.start([*command, *folders], self.root, environment, self.limit)
+        self.warm = Warm.start([*command, *folders], self.root, environment, self.limit, usual)
 
     def end(self) -> None:
         """The process that has collected goes, before its folder does."""
@@ -112,8 +127,9 @@ class Copy:
             self.warm.end()
             self.warm = None
 
-    def run(self, tests: list[str], interpreted: bool = False) -> str | None:
-        """None if the tests pass; the one that failed, or what else became of the process."""
+    def run(self, tests: list[str], interpreted: bool = False) -> tuple[str, str] | None:
+        """None if the tests pass; the one that failed, if one did, and what else became of the process, if it did not
+        end as it should."""
         command, environment = self._command(interpreted)
         try:
             done = subprocess.run(
@@ -121,11 +137,11 @@ class Copy:
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit)),
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return f"no end in {HANG} s"
+            return "", f"no end in {HANG} s"
         if done.returncode == 0:
             return None
         failed = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-        return failed[1] if failed else f"exit code {done.returncode}"
+        return (failed[1], "") if failed else ("", f"exit code {done.returncode}")
 
     def kill(
         self, path: Path, changed: str, tests: list[str], interpreted: bool = False, enough: float = 1e9
@@ -136,20 +152,25 @@ class Copy:
             tests = list(dict.fromkeys(name for test in tests for name in self.warm.of(test)))
         tests = [test for test in tests if self.sound.get(test, True)]
 
-        def tried(tests: list[str]) -> str | None:
+        def tried(tests: list[str]) -> tuple[str, str] | None:
             return self.warm.run(path, text, tests, enough) if self.warm is not None else self.run(tests, interpreted)
 
         while tests:
             path.write_text(changed)
-            by = tried(tests)
+            found = tried(tests)
             path.write_text(text)
-            if by is None or not by.startswith("tests/"):
-                return by
+            if found is None:
+                return None
+            by, how = found
+            if not by:
+                return how
             if by not in self.sound:
                 self.sound[by] = tried([by]) is None
                 if not self.sound[by]:
                     print(f"  {by}: does not pass unchanged, left out", flush=True)
+                elif how:
+                    continue  # once more: what it made and kept while it ran unchanged may be all that it lacked
             if self.sound[by]:
-                return by
+                return f"{how} of {by}" if how else by
             tests = [test for test in tests if test != by and self.sound.get(test, True)]
         return None

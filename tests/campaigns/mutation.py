@@ -143,8 +143,10 @@ def main() -> int:
                     return 1
                 maps.append(reached)
             copies = {reached.interpreted: Copy(root, kept, SECONDS[part]) for reached in maps}
-            for interpreted, copy in copies.items():
-                copy.collect([f"tests/{part}", *options.beside], interpreted)
+            for reached in maps:
+                copies[reached.interpreted].collect(
+                    [f"tests/{part}", *options.beside], reached.seconds, reached.interpreted
+                )
             killed = tried = 0
             for path, number in sample(root / part, options.mutants, random.Random(f"{options.seed} {part}")):
                 node = places(tree := ast.parse(path.read_text()))[number]

@@ -2,9 +2,10 @@
 
 ``python -m pytest -p tests.campaigns.warm --requests FD --answers FD ...`` writes the names of all tests, then reads a
 JSON object a line, ``file`` (the source that was changed on disk), ``before`` (its text before), ``tests`` (names, in
-order), ``seconds`` (of processor time, for one test) and ``enough`` (after which no other begins), and answers with
-what failed first, null if nothing did. A fork costs nothing, a new process its imports: seconds each. In the fork,
-functions that are alive get their changed code. What was computed while collecting stays, and so does what Numba
+order), ``seconds`` (of processor time, for one test), ``waits`` (seconds after which each has hung: one that sleeps
+spends no processor time) and ``enough`` (after which no other begins), and answers with the test that failed first and,
+if it ended the process, how; null if nothing did. A fork costs nothing, a new process its imports: seconds each. In the
+fork, functions that are alive get their changed code. What was computed while collecting stays, and so does what Numba
 compiled and kept: whoever asks tries what lives in a new process.
 """
 
@@ -22,8 +23,6 @@ from types import CodeType, FunctionType
 
 import pytest
 from _pytest.runner import runtestprotocol
-
-HANG = 600  #: seconds, on a busy machine
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,22 +52,25 @@ def swap(file: Path, before: str) -> int:
     return swapped
 
 
-def first_failure(items: list[pytest.Item], seconds: int, enough: float) -> str | None:
-    """Run tests until one fails; one that takes too long ends the process."""
-    for item, following in zip(items, [*items[1:], None], strict=True):
+def first_failure(items: list[pytest.Item], seconds: int, enough: float, waits: list[int], writing: int) -> str | None:
+    """Run tests until one fails; one that takes too long ends the process. Each name is written as its test begins."""
+    for item, following, wait in zip(items, [*items[1:], None], waits, strict=True):
         spent = time.process_time()
         if spent > enough:
             break
         resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + seconds, resource.RLIM_INFINITY))
-        signal.alarm(HANG)
+        signal.alarm(wait)
+        os.write(writing, json.dumps(item.nodeid).encode() + b"\n")
         for report in runtestprotocol(item, log=False, nextitem=following):
             if report.failed:
                 return item.nodeid
     return None
 
 
-def in_fork(items: list[pytest.Item], file: Path, before: str, seconds: int, enough: float) -> str | None:
-    """What fails first in a fork with the changed source; the signal or exit code of a fork that says nothing."""
+def in_fork(
+    items: list[pytest.Item], file: Path, before: str, seconds: int, enough: float, waits: list[int]
+) -> tuple[str, str] | None:
+    """What fails first in a fork with the changed source, and the signal or exit code of a fork that it ends."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -76,18 +78,17 @@ def in_fork(items: list[pytest.Item], file: Path, before: str, seconds: int, eno
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(1, 2)
             swap(file, before)
-            os.write(writing, json.dumps(first_failure(items, seconds, enough)).encode())
+            failed = first_failure(items, seconds, enough, waits, writing)
+            os.write(writing, json.dumps({"failed": failed}).encode() + b"\n")
         finally:
             os._exit(0)
     os.close(writing)
     with open(reading, "rb") as answer:
-        said = answer.read()
+        said = [json.loads(line) for line in answer]
     status = os.waitpid(child, 0)[1]
-    if not said:
-        return f"exit code {os.waitstatus_to_exitcode(status)}"
-    by = json.loads(said)
-    assert by is None or isinstance(by, str)
-    return by
+    if said and isinstance(said[-1], dict):
+        return (said[-1]["failed"], "") if said[-1]["failed"] else None
+    return said[-1] if said else "", f"exit code {os.waitstatus_to_exitcode(status)}"
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
@@ -101,6 +102,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
         for line in requests:
             asked = json.loads(line)
             tests = [items[name] for name in asked["tests"]]
-            by = in_fork(tests, Path(asked["file"]), asked["before"], asked["seconds"], asked["enough"])
+            file, waits = Path(asked["file"]), asked["waits"]
+            by = in_fork(tests, file, asked["before"], asked["seconds"], asked["enough"], waits)
             print(json.dumps(by), file=answers, flush=True)
     return True

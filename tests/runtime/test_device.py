@@ -13,6 +13,7 @@ from tests.runtime.network import SHAPE, TINY, images, make_program, reference
 from tilewright.config import PRESETS
 from tilewright.isa.program import Segment
 from tilewright.runtime.device import DeviceError, open_device
+from tilewright.runtime.device_base import Allocation, fault
 from tilewright.runtime.sim_device import SimDevice
 
 
@@ -126,3 +127,93 @@ def test_the_board_side_imports_only_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_results_that_cannot_repeat_are_refused_too() -> None:
+    program = make_program()
+    for name, kind in (("x", "input"), ("y", "output")):
+        segments = tuple(
+            dataclasses.replace(s, repeat_stride=0, name=name) if s.kind == kind else s for s in program.segments
+        )
+        fixed = dataclasses.replace(program, segments=segments)
+        with pytest.raises(DeviceError, match=f"segment {name} has no repeat stride"):
+            SimDevice(TINY).allocate(fixed, 2)
+        SimDevice(TINY).allocate(fixed, 1)
+
+
+def test_counters_are_those_of_a_launch_that_has_ended() -> None:
+    device = SimDevice(TINY)
+    allocation = device.allocate(make_program(), 1)
+    for _ in range(2):
+        device.launch(allocation, 1)
+        with pytest.raises(DeviceError, match="no launch has finished"):
+            device.counters(allocation)
+        device.wait(allocation)
+        assert device.counters(allocation).cycles > 0
+    with pytest.raises(DeviceError, match="nothing has been launched"):
+        device.wait(allocation)
+
+
+class Noted(SimDevice):
+    """One core, which notes what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__(TINY)
+        self.asked: list[str] = []
+
+    def _cancel(self, allocation: Allocation) -> None:
+        self.asked.append(f"cancel with {allocation.pending} pending")
+
+    def _release(self, allocation: Allocation) -> None:
+        self.asked.append("release")
+
+
+def test_a_launch_that_nobody_waits_for_is_ended_before_its_segments_go() -> None:
+    device = Noted()
+    allocation = device.allocate(make_program(), 2)
+    device.launch(allocation, 2)
+    device.release(allocation)
+    device.release(allocation)
+    assert device.asked == ["cancel with 0 pending", "release"]
+    other = device.allocate(make_program(), 1)
+    device.launch(other, 1)
+    device.wait(other)
+    device.release(other)
+    assert device.asked[2:] == ["release"]
+
+
+def test_of_programs_one_after_another_the_last_says_that_an_inference_is_done() -> None:
+    device, finished = SimDevice(TINY), list[int]()
+    allocations = [device.allocate(make_program(), 2) for _ in range(3)]
+    device.run_together(allocations, 2, finished.append)
+    assert finished == [1, 1]
+    assert not any(device.counters(allocation).together for allocation in allocations)
+
+
+def test_a_fault_names_the_layer_of_its_instruction() -> None:
+    device, program = SimDevice(TINY), make_program()
+    count = program.instruction_count
+    owned = program.meta["instruction_layer"]
+    assert {owned[0], owned[count - 2]} == {0, 1}
+    for instruction, layer in ((0, "conv"), (count - 2, "scale"), (count - 1, "conv")):
+        found = fault(device, program, "BUS_ERROR", instruction, "no answer")
+        assert (found.instruction, found.layer) == (instruction, layer)
+        assert str(found) == f"sim device: fault BUS_ERROR at instruction {instruction} of layer {layer}: no answer"
+    for unknown in (None, -1, count):
+        found = fault(device, program, "BUS_ERROR", unknown)
+        assert (found.instruction, found.layer, str(found)) == (None, None, "sim device: fault BUS_ERROR")
+    of_none = dataclasses.replace(program, meta={**program.meta, "instruction_layer": [-1] * (count - 1)})
+    for instruction in (count - 2, count - 1):
+        assert fault(device, of_none, "BUS_ERROR", instruction).layer is None
+
+
+def test_memory_that_is_not_there_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, device = make_program(), SimDevice(TINY)
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(device, "_allocate", full)
+    size = sum(s.size if not s.repeat_stride else 3 * s.size for s in program.segments)
+    with pytest.raises(DeviceError, match=f"sim device: there is no memory for {size:,} bytes of segments"):
+        device.allocate(program, 3)

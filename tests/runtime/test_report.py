@@ -32,9 +32,12 @@ from tilewright.sim import simulate_timing
 
 
 def made_up(
-    rows: list[tuple[str, int, int, int, list[Engine], list[Engine]]], cycles: int, layers: list[int]
+    rows: list[tuple[str, int, int, int, list[Engine], list[Engine]]],
+    cycles: int,
+    layers: list[int],
+    dispatch: list[int] | None = None,
 ) -> Activity:
-    """(opcode, issue, service, retire, pops, pushes) per instruction; dispatched in time."""
+    """(opcode, issue, service, retire, pops, pushes) per instruction; dispatched in time where nothing is said."""
     b = Builder(TINY)
     for opcode, _, service, _, pop, push in rows:
         if opcode == "gemm":
@@ -45,13 +48,15 @@ def made_up(
             b.load(Memory.ACT, pop=pop, push=push)
         elif opcode == "store":
             b.store(pop=pop, push=push)
+        elif opcode == "fill":
+            b.fill(Memory.ACT, pop=pop, push=push)
         else:
             b.wait(GEMM, service, pop=pop, push=push)
     program = b.program()
     program.meta["instruction_layer"] = layers
     issue = np.array([row[1] for row in rows], np.int64)
     retire = np.array([row[3] for row in rows], np.int64)
-    return Activity(program, Events(np.zeros(len(rows), np.int64), issue, retire), cycles)
+    return Activity(program, Events(np.array(dispatch or [0] * len(rows), np.int64), issue, retire), cycles)
 
 
 def test_idle_cycles_go_to_the_layer_that_gemm_runs_next_and_name_what_it_waited_for() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
-from tilewright.runtime.litert.schema import DTYPES, IDENTIFIER, PACKED, schema
+from tilewright.runtime.litert.schema import DTYPES, IDENTIFIER, PACKED, is_behind, schema
 
 #: bits per element of the tensor types that may hold constants; others are of no fixed size, and not checked
 _TYPE_BITS = {
@@ -41,6 +41,10 @@ class _Checker:
         self.require(0 <= value <= len(self.data) // 4, f"{value} {what} in {len(self.data)} bytes")
         return range(value)
 
+    def inside(self, offset: int, size: int, what: str) -> None:
+        """Bytes from an offset in the file."""
+        self.require(offset + size <= len(self.data), f"{what} behind the file")
+
     def check(self, model: Any) -> None:
         self.require(model.Version() == 3, f"schema version {model.Version()}, not 3")
         subgraphs = len(self.count(model.SubgraphsLength(), "subgraphs"))
@@ -51,10 +55,10 @@ class _Checker:
         for i in range(buffers):
             buffer = model.Buffers(i)
             self.require(buffer is not None and 0 <= buffer.DataLength() <= len(self.data), f"buffer {i}")
-            if buffer.Offset() > 1:  # large files keep their constants behind the flatbuffer
-                self.require(buffer.Offset() + buffer.Size() <= len(self.data), f"buffer {i} ends behind the file")
             buffer.DataAsNumpy()
-            sizes.append(buffer.Size() if buffer.Offset() > 1 else buffer.DataLength())
+            sizes.append(_stored(buffer) if i else 0)  # the first is the empty one, whatever it holds
+            if i and _is_behind(buffer):
+                self.inside(buffer.Offset(), buffer.Size(), f"buffer {i} ends")
         for i in range(subgraphs):
             self._subgraph(model.Subgraphs(i), codes, sizes, main=i == 0)
 
@@ -72,6 +76,9 @@ class _Checker:
             ):
                 self.count(length, f"operands of operator {i}")
                 self._indices(indices() if length else (), tensors, f"operator {i}", low=-1)
+            if is_behind(not op.CustomOptionsIsNone(), op.LargeCustomOptionsOffset()):
+                size = op.LargeCustomOptionsSize()
+                self.inside(op.LargeCustomOptionsOffset(), size, f"the options of operator {i} end")
         for what, length, indices in (
             ("inputs", subgraph.InputsLength(), subgraph.InputsAsNumpy),
             ("outputs", subgraph.OutputsLength(), subgraph.OutputsAsNumpy),
@@ -111,6 +118,15 @@ class _Checker:
             quantisation.ZeroPointAsNumpy()
 
 
+def _is_behind(buffer: Any) -> bool:
+    return is_behind(not buffer.DataIsNone(), buffer.Offset())
+
+
+def _stored(buffer: Any) -> int:
+    """Bytes of a buffer, wherever they are."""
+    return int(buffer.Size() if _is_behind(buffer) else buffer.DataLength())
+
+
 def validate(path: Path, data: bytes, *, quantised: bool = True) -> None:
     """Raise ModelError unless ``data`` is a sound flatbuffer, and of a model that can be used.
 
@@ -139,8 +155,7 @@ def _refuse_unusable(path: Path, model: Any, wanted: bool) -> None:
         quantisation = tensor.Quantization()
         if tensor.Type() in _QUANTISED and quantisation is not None and quantisation.ScaleLength() > 0:
             quantised = True  # of constants alone: dynamic-range quantisation, whose activations are float32
-            buffer = model.Buffers(tensor.Buffer())
-            computed |= not (buffer.DataLength() or buffer.Offset() > 1)
+            computed |= not (tensor.Buffer() and _stored(model.Buffers(tensor.Buffer())))
     if computed and not wanted:
         raise ModelError(f"{path}: is quantised already; compile it as it is")
     real = any(subgraph.Tensors(i).Type() in _REAL for i in range(subgraph.TensorsLength()))
