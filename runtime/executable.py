@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilewright.arrays import save_array
 from tilewright.errors import TilewrightError
-from tilewright.files import check_directory_writable, make_directory, write_atomic
+from tilewright.files import check_directory_writable, directory_for, together, write_atomic
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
 from tilewright.runtime.device import Device, open_device
@@ -276,10 +276,10 @@ class Executable:
         batch = self.artifact.batch
         kept = [dataclasses.replace(i, tensor=of_batch(i.tensor, batch)) for i in self.artifact.intermediates]
         files = intermediate_index(kept)
-        make_directory(directory)
-        for entry in files:
-            save_array(directory / entry["file"], results[entry["tensor"]])
-        write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
+        with directory_for(directory), together():
+            for entry in files:
+                save_array(directory / entry["file"], results[entry["tensor"]])
+            write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
 
 
 def _exchanging(artifact: Artifact) -> list[tuple[int, ...]]:

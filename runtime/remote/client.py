@@ -28,6 +28,7 @@ from tilewright.progress import Advance
 from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events, has_shared
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
+from tilewright.runtime.remote.hosts import check_host
 from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
 
 SCHEMES = ("pynq", "pynqs")
@@ -381,7 +382,7 @@ def _parse(url: str) -> tuple[bool, str, int]:
         raise RemoteError(f"{url}: {error}; write pynq://HOST or pynq://HOST:PORT") from error
     if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
         raise RemoteError(f"{url}: not a device's address; write pynq://HOST or pynq://HOST:PORT (pynqs: with TLS)")
-    return parts.scheme == "pynqs", parts.hostname, port
+    return parts.scheme == "pynqs", check_host(parts.hostname, url), port
 
 
 def _trust(ca: str | Path | None) -> ssl.SSLContext:

@@ -20,6 +20,7 @@ from typing import Any
 from tilewright.runtime.device_base import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
+from tilewright.runtime.remote.hosts import check_host
 from tilewright.runtime.remote.session import Programs, Session, error_reply
 from tilewright.runtime.remote.slots import Slots, origin_of
 from tilewright.runtime.remote.turns import TakenError, Turns
@@ -53,7 +54,7 @@ class Limits:
 class Server:
     """Listens on ``host``:``port`` (0: any free one) for clients of ``device``. :meth:`close` ends it.
 
-    Raises :class:`RemoteError` if it cannot listen there. ``log`` gets one line per event.
+    Raises :class:`RemoteError` if it cannot listen there, or no machine is called so. ``log`` gets one line per event.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Server:
         self._programs, self._turns = Programs(limits.memory_bytes), Turns()
         self._strangers = Slots(limits.strangers, limits.strangers_each)
         self._clients = Slots(limits.connections, limits.each)
+        check_host(host, "--host")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._listener = socket.create_server((host, port), family=family)
