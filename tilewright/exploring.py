@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.files import name_of
+from tilewright.printable import in_html
 from tilewright.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class Exploration:
         head = "".join(f"<th>{name} ({OBJECTIVES[name].unit})</th>" for name in objectives)
         rows = "".join(
             "<tr>" + "".join(f"<td>{point.best_values[name]:,.6g}</td>" for name in objectives)
-            + f"<td>{html.escape(config.name)}</td><td>{'simulated' if point.simulated else 'estimated'}</td></tr>"
+            + f"<td>{in_html(config.name)}</td><td>{'simulated' if point.simulated else 'estimated'}</td></tr>"
             for point, config in list(zip(self.points, self.configs, strict=True))[:_IN_A_CELL]
         )  # fmt: skip
-        return f"<p>{html.escape(repr(self)[1:-1])}</p><table><tr>{head}<th>config</th><th></th></tr>{rows}</table>"
+        return f"<p>{in_html(repr(self)[1:-1])}</p><table><tr>{head}<th>config</th><th></th></tr>{rows}</table>"
 
 
 def explore(

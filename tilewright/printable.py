@@ -3,6 +3,7 @@ write from right to left, or be no text at all. The lowest layer: imports nothin
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import sys
@@ -23,6 +24,11 @@ def printable(text: str, keep: str = "") -> str:
 def encodable(text: str) -> str:
     """``text`` with an escape for what UTF-8 cannot encode: bytes of a file's name that are not text."""
     return _LONE.sub(lambda found: _escape(found[0]), text)
+
+
+def in_html(text: str) -> str:
+    """``text`` for an HTML page: escaped, and printable."""
+    return html.escape(printable(text, keep="\n"))
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
+from rich.text import Text
 
 from tilewright.printable import printable
 
@@ -23,6 +24,10 @@ class PrintableConsole(Console):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(markup=False, emoji=False, **named)
+
+    def render_str(self, text: str, **named: Any) -> Text:
+        """Rich's text of a plain one, as wide as it will be."""
+        return super().render_str(printable(text, keep="\n\t"), **named)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Rich's segments; each cell of a table passes here before it is made as wide as its column."""
@@ -75,7 +80,7 @@ class ProgressReporter:
 
     def update(self, what: str, done: int, total: int) -> None:
         """Show that ``done`` of ``total`` of the step called ``what`` are finished."""
-        count = f"{done}/{total}" if total else ""
+        what, count = printable(what), f"{done}/{total}" if total else ""
         if self._bar is not None:
             if self._task is None:
                 self._task = self._bar.add_task(what, total=total or None, count=count)

@@ -25,9 +25,8 @@ class HostTimes:
             with contextlib.suppress(TilewrightError):  # no home: measured anew in each process
                 self._path = cache_root() / "host-times" / f"{_machine()}.json"
         self._known: dict[str, int] = {}
-        with contextlib.suppress(
-            FileError, ValueError, TypeError, AttributeError
-        ):  # none yet, or damaged: measured again
+        # none yet, or damaged: measured again
+        with contextlib.suppress(FileError, ValueError, TypeError, AttributeError):
             self._known = {k: int(v) for k, v in json.loads(read_text(self._path or Path())).items()}
 
     def of(self, key: str, prepare: Callable[[], Callable[[], object]]) -> int:

@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import in_memory
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
@@ -387,7 +388,8 @@ def _parse(url: str) -> tuple[bool, str, int]:
 
 def _trust(ca: str | Path | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+        with nullcontext() if ca is None else in_memory(ca) as file:
+            return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
         raise RemoteError(f"{ca}: not usable as trusted certificates: {reason(error)}") from error
 

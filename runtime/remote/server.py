@@ -12,11 +12,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.files import in_memory
 from tilewright.runtime.device_base import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
@@ -238,7 +239,8 @@ def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLConte
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         auth.check_private(certificate if key is None else key)
-        context.load_cert_chain(certificate, key)
+        with in_memory(certificate) as first, nullcontext() if key is None else in_memory(key) as second:
+            context.load_cert_chain(first, second)
     except (OSError, ssl.SSLError) as error:
         files = f"{certificate}" if key is None else f"{certificate}, {key}"
         raise RemoteError(f"{files}: not usable as a TLS certificate and key: {reason(error)}") from error

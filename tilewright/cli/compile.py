@@ -177,7 +177,6 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
 def _operator_table(artifact: Artifact) -> Table:
     """One row for each operator of the model file; of an artifact made from a graph, for each layer."""
     from rich.table import Table
-    from rich.text import Text
 
     measured = {layer["name"]: layer for layer in accelerator_layers(artifact)}
     operators = artifact.options.get("operators") or [*measured.values(), *artifact.host_layers]
@@ -194,5 +193,5 @@ def _operator_table(artifact: Artifact) -> Table:
         texts = [str(layer.get(key, default)) for key, default in keys]
         if smaller:
             texts.append(", ".join(f"{n:,} {why}" for why, n in layer.get("channels_dropped", {}).items()) or "-")
-        table.add_row(*map(Text, texts), *numbers)
+        table.add_row(*texts, *numbers)
     return table

@@ -9,6 +9,7 @@ import typer
 
 from tilewright.cli.paths import FOLDER, READ
 from tilewright.config import load_config
+from tilewright.files import check_directory_writable
 from tilewright.printable import say
 
 ConfigOption = Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file."), READ]
@@ -26,6 +27,7 @@ def verilog(
     from tilewright.hw import verilog as writer
 
     chosen = load_config(config)
+    check_directory_writable(output)
     for path in writer.write_verilog(chosen, output):
         say(str(path))
     if lint:

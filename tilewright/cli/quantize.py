@@ -68,7 +68,6 @@ def quantize(
 def print_losses(result: Quantised, console: Console, shown: int | None) -> None:
     """The layers as a table, the first ``shown`` or all."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("layer", "op"):
@@ -77,7 +76,7 @@ def print_losses(result: Quantised, console: Console, shown: int | None) -> None
         table.add_column(column, justify="right", no_wrap=True)
     for layer in result.layers[:shown]:
         sides = ["exact" if math.isinf(n) else f"{n:.1f}" for n in (layer.before, layer.after)]
-        table.add_row(Text(layer.name), layer.kind, *sides, "-" if math.isinf(layer.lost) else f"{layer.lost:.1f}")
+        table.add_row(layer.name, layer.kind, *sides, "-" if math.isinf(layer.lost) else f"{layer.lost:.1f}")
     console.print(table)
     if shown is not None and len(result.layers) > shown:
         console.print(f"and {len(result.layers) - shown} layers that lose less (--all lists them)", highlight=False)

@@ -200,9 +200,9 @@ def run(
             finished += count
             progress.update(what, finished, total)
 
-        stack.enter_context(together())
         if keep_intermediates is not None:
             stack.enter_context(directory_for(keep_intermediates))
+        stack.enter_context(together())
         with way_out_of_random(executable, given):
             y, result = (
                 executable.stream().run(x, progress=advance, keep_intermediates=keep_intermediates)
