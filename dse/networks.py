@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import name_of
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.lower_bound import LowerBound, layer_bounds
@@ -141,7 +142,7 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
     ]
     host_ops = (*model.host_ops, *alone)
     if not host_ops:
-        return [Network.of(model.graph, path.stem, weight)]
+        return [Network.of(model.graph, name_of(path), weight)]
     parts = accelerator_graphs(model.graph)
     if not parts:
         shown = "; ".join(f"{name}: {reason}" for name, reason in host_ops[:4])
@@ -151,7 +152,7 @@ def load_networks(path: Path, weight: float = 1.0) -> list[Network]:
             f"{shown}" + (f"; and {more} more" if more > 0 else "")
         )
     return [
-        Network.of(part, f"{path.stem}{PART}{number}", weight, float(number == 1), host_ops if number == 1 else ())
+        Network.of(part, f"{name_of(path)}{PART}{number}", weight, float(number == 1), host_ops if number == 1 else ())
         for number, part in enumerate(parts, 1)
     ]
 

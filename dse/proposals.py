@@ -57,12 +57,7 @@ class Proposals:
         fits: Callable[[Mapping[str, Value]], bool] = lambda point: True,
     ) -> None:  # fmt: skip
         optuna = import_optuna()
-        if sampler not in SAMPLERS:
-            raise SearchError(f"{sampler}: no such sampler; the samplers are {', '.join(SAMPLERS)}")
-        if sampler == "grid" and space.size > _GRID_LIMIT:
-            raise SearchError(f"grid: the space has {space.size} points, at most {_GRID_LIMIT}; narrow it")
-        if batch < 1:
-            raise SearchError(f"batch {batch}: must be 1 or more")
+        check_sampler(space, sampler, batch)
         self.space, self.directions, self.sampler, self.seed, self.batch = space, list(directions), sampler, seed, batch
         self._fits = fits
         self._distributions = {
@@ -170,6 +165,16 @@ class Proposals:
         values = {**self.space.base.to_dict(), **options}
         point = {name: values[name] for name in self.space.varied}
         return point if all(point[n] in choices for n, choices in self.space.varied.items()) else None
+
+
+def check_sampler(space: Space, sampler: str, batch: int = BATCH) -> None:
+    """Raise :class:`SearchError` for a sampler that there is none of, or that cannot have this space or batch."""
+    if sampler not in SAMPLERS:
+        raise SearchError(f"{sampler}: no such sampler; the samplers are {', '.join(SAMPLERS)}")
+    if sampler == "grid" and space.size > _GRID_LIMIT:
+        raise SearchError(f"grid: the space has {space.size} points, at most {_GRID_LIMIT}; narrow it")
+    if batch < 1:
+        raise SearchError(f"batch {batch}: must be 1 or more")
 
 
 def import_optuna() -> Any:

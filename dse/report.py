@@ -13,14 +13,17 @@ from tilewright.dse.report_data import front_rows, head, other_points
 from tilewright.dse.report_page import render_page
 from tilewright.dse.report_pictures import front_picture, history_picture
 from tilewright.dse.search import Point, Search
-from tilewright.files import write_atomic
+from tilewright.files import write_files
 from tilewright.progress import Progress, silent
+
+#: what :func:`write_all` writes
+FILES = ("front.json", "front.csv", "report.html", "front.png", "history.png", "best.toml")
 
 
 def write_all(
     folder: Path, search: Search, points: Sequence[Point], everything: Sequence[Point], progress: Progress = silent
 ) -> list[Path]:
-    """Write all files of a sweep to ``folder``, each whole or not at all; returns their paths.
+    """Write all files of a sweep to ``folder``, all of them or none; returns their paths.
 
     ``points``: the front, best first; ``everything``: all trials. Raises :class:`FileError` naming the file.
     """
@@ -28,17 +31,16 @@ def write_all(
     rows, asked = front_rows(search, points, progress), head(search, everything)
     others, count = other_points(everything, points)
     kept = [{name: value for name, value in row.items() if name != "toml"} for row in rows]
-    contents: dict[str, bytes] = {
-        "front.json": (json.dumps({**asked, "front": kept}, indent=1) + "\n").encode(),
-        "front.csv": _csv(search, rows).encode(),
-        "report.html": render_page(asked, rows, others, count).encode(),
+    contents: dict[str, str | bytes] = {
+        "front.json": json.dumps({**asked, "front": kept}, indent=1) + "\n",
+        "front.csv": _csv(search, rows),
+        "report.html": render_page(asked, rows, others, count),
         "front.png": front_picture(objectives, points, everything),
         "history.png": history_picture(objectives, everything),
-        "best.toml": search.config(points[0]).to_toml().encode(),
+        "best.toml": search.config(points[0]).to_toml(),
     }
-    for name, data in contents.items():
-        write_atomic(folder / name, data)
-    return [folder / name for name in contents]
+    assert tuple(contents) == FILES
+    return write_files(folder, contents)
 
 
 def _csv(search: Search, rows: list[dict[str, Any]]) -> str:

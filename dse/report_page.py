@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 from tilewright.dse.evaluate import OBJECTIVES
 from tilewright.errors import TilewrightError
+from tilewright.printable import in_html
 from tilewright.runtime.report.html import script_json, tiles
 
 
@@ -22,7 +22,7 @@ def render_page(
     """The whole page. ``other_count``: points beside the front in all, of which ``others`` may hold a part."""
     web = files("tilewright.dse") / "web"
     css, script = (web / "explorer.css").read_text(), (web / "explorer.js").read_text()
-    title = html.escape(f"Accelerators for {', '.join(head['networks'])} on {head['board'] or 'no board'}")
+    title = in_html(f"Accelerators for {', '.join(head['networks'])} on {head['board'] or 'no board'}")
     data = {
         "head": dict(head), "rows": rows, "others": others,
         "metrics": {n: {"unit": o.unit, "what": o.what, "maximise": o.maximise} for n, o in OBJECTIVES.items()},
@@ -65,11 +65,11 @@ def _totals(head: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[tuple[s
     values = [
         (f"{head['trials']:,}", "trials"), (f"{head['feasible']:,}", "feasible"), (str(len(rows)), "on the front"),
         (str(sum(r["fidelity"] == "simulator" for r in rows)), "of them simulated"),
-        (html.escape(f"{head['sampler']}, seed {head['seed']}"), "sampler"),
+        (in_html(f"{head['sampler']}, seed {head['seed']}"), "sampler"),
     ]  # fmt: skip
     for name, unit in head["objectives"].items():
         best = (max if OBJECTIVES[name].maximise else min)(row["values"][name] for row in rows)
-        values.append((f"{best:,g} {html.escape(unit)}", f"best {name}"))
+        values.append((f"{best:,g} {in_html(unit)}", f"best {name}"))
     return values
 
 
@@ -92,14 +92,14 @@ def _notes(head: Mapping[str, Any], shown: int, count: int) -> str:
         )
     if shown < count:
         lines.append(f"Of {count:,} points beside the front, {shown:,} are in this page.")
-    return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+    return "".join(f"<p>{in_html(line)}</p>" for line in lines)
 
 
 def _left_out(head: Mapping[str, Any]) -> str:
     if not head["infeasible"]:
         return ""
     rows = "".join(
-        f'<tr><td class="text">{html.escape(reason)}</td><td>{count:,}</td></tr>'
+        f'<tr><td class="text">{in_html(reason)}</td><td>{count:,}</td></tr>'
         for reason, count in head["infeasible"].items()
     )
     return (
@@ -111,13 +111,13 @@ def _left_out(head: Mapping[str, Any]) -> str:
 def _energy(head: Mapping[str, Any]) -> str:
     given = head["energy"]
     rows = "".join(
-        f'<tr><td>{row["action"]}</td><td>{row["pj"]:g}</td><td class="text">{html.escape(row["what"])}</td></tr>'
+        f'<tr><td>{row["action"]}</td><td>{row["pj"]:g}</td><td class="text">{in_html(row["what"])}</td></tr>'
         for row in given["pj"]
     )
-    sources = "".join(f"<li>{html.escape(line)}</li>" for line in given["sources"])
+    sources = "".join(f"<li>{in_html(line)}</li>" for line in given["sources"])
     return (
         f"<h2>Energy table</h2><details><summary>Picojoules per action of the base Config, and their sources "
-        f"({html.escape(given['table'])})</summary><p>Not fitted to a board and not measured on one; totals are "
+        f"({in_html(given['table'])})</summary><p>Not fitted to a board and not measured on one; totals are "
         f"expected within a factor of {given['uncertainty']:g}. Processor, board and idle DRAM are left out.</p>"
         f'<table><tr><th>action</th><th>pJ</th><th class="text">one is</th></tr>{rows}</table>'
         f"<ul>{sources}</ul></details>"

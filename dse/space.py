@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,8 @@ from typing import Any
 from tilewright.config import KIB, PARAMETERS, Config, ConfigError, load_config
 from tilewright.dse.options import LEGAL, PREFIX, CompilerOptions
 from tilewright.errors import TilewrightError
+from tilewright.files import FileError, read_text
+from tilewright.schema import read_toml
 
 Value = int | bool | str
 
@@ -180,10 +181,10 @@ def _text(value: Value) -> str:
 def load_space(path: Path, default_base: str | Config, flags: Mapping[str, Any] | None = None) -> Space:
     """A space from a TOML file; ``flags`` overrule it. Raises :class:`SpaceError` naming the file."""
     try:
-        values = _flat(tomllib.loads(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpaceError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+        values = _flat(read_toml(read_text(path)))
+    except FileError as error:
+        raise SpaceError(str(error)) from error
+    except ValueError as error:
         raise SpaceError(f"{path}: not valid TOML: {error}") from error
     named = values.pop("base", default_base)
     if not isinstance(named, str | Config):

@@ -15,9 +15,11 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import TilewrightError
+from tilewright.files import check_writable
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 #: seconds that SQLite waits for another process to finish its transaction
 _SQLITE_PATIENCE = 60
 _NAME_LENGTH = 64
+_TABLE = "tilewright_trials"
 
 
 class StorageError(TilewrightError):
@@ -79,7 +82,7 @@ class Trials:
             there = self.read(fidelity)
             self.write(fidelity, {number: row for number, row in rows.items() if number not in there})
         except sqlalchemy.exc.SQLAlchemyError as error:
-            raise self._problem(error) from error
+            raise _problem(self.engine, error) from error
 
     def close(self) -> None:
         """Give the connections back."""
@@ -93,10 +96,30 @@ class Trials:
             with self.engine.begin() as connection:
                 yield connection
         except sqlalchemy.exc.SQLAlchemyError as error:
-            raise self._problem(error) from error
+            raise _problem(self.engine, error) from error
 
-    def _problem(self, error: Exception) -> StorageError:
-        return StorageError(f"{self.shown}: the database cannot be used: {_first_line(error)}")
+
+def check_storage(url: str) -> None:
+    """Raise :class:`StorageError` or :class:`FileError` for a database that cannot be had; makes none."""
+    engine, _ = _open(url)
+    import sqlalchemy
+
+    file = engine.url.database if engine.url.get_backend_name() == "sqlite" else None
+    try:
+        if file and file != ":memory:":
+            check_writable(file)
+        if file is None or Path(file).exists():
+            with engine.connect() as connection:
+                sqlalchemy.inspect(connection).has_table(_TABLE)
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise _problem(engine, error) from error
+    finally:
+        engine.dispose()
+
+
+def _problem(engine: sqlalchemy.Engine, error: Exception) -> StorageError:
+    shown = engine.url.render_as_string(hide_password=True)
+    return StorageError(f"{shown}: the database cannot be used: {_first_line(error)}")
 
 
 def _open(url: str) -> tuple[sqlalchemy.Engine, sqlalchemy.Table]:
@@ -117,7 +140,7 @@ def _open(url: str) -> tuple[sqlalchemy.Engine, sqlalchemy.Table]:
     except ImportError as error:
         raise StorageError(f"the storage's driver is not installed: {_first_line(error)}") from error
     table = sqlalchemy.Table(
-        "tilewright_trials", sqlalchemy.MetaData(),
+        _TABLE, sqlalchemy.MetaData(),
         sqlalchemy.Column("sweep", sqlalchemy.String(_NAME_LENGTH), primary_key=True),
         sqlalchemy.Column("fidelity", sqlalchemy.String(_NAME_LENGTH), primary_key=True),
         sqlalchemy.Column("number", sqlalchemy.Integer, primary_key=True, autoincrement=False),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import html
 import json
 import threading
 import time
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 from tilewright.arrays import save_array
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.files import check_directory_writable, make_directory, write_atomic
+from tilewright.files import check_directory_writable, directory_for, together, write_atomic
+from tilewright.printable import in_html
 from tilewright.progress import Advance
 from tilewright.ranges import whole
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
@@ -89,13 +89,13 @@ class Executable:
     def _repr_html_(self) -> str:
         """For a notebook's cell: what it takes and gives, and where the operators run."""
         tensors = "".join(
-            f"<tr><td>{what}</td><td>{html.escape(tensor.name)}</td><td>{tensor.dtype} {list(tensor.shape)}</td></tr>"
+            f"<tr><td>{what}</td><td>{in_html(tensor.name)}</td><td>{tensor.dtype} {list(tensor.shape)}</td></tr>"
             for what, tensors in (("input", self.inputs), ("output", self.outputs)) for tensor in tensors
         )  # fmt: skip
         layers = accelerator_layers(self.artifact)
         bound = sum(program.meta.get(BOUND, 0) for program in self.artifact.programs)
         return (
-            f"<p>{html.escape(repr(self)[1:-1])}: {len(layers)} layers on the accelerator, at least {bound:,} cycles; "
+            f"<p>{in_html(repr(self)[1:-1])}: {len(layers)} layers on the accelerator, at least {bound:,} cycles; "
             f"{len(self.artifact.host_layers)} operators on the CPU</p><table>{tensors}</table>"
         )
 
@@ -302,10 +302,10 @@ class Executable:
         batch = self.artifact.batch
         kept = [dataclasses.replace(i, tensor=of_batch(i.tensor, batch)) for i in self.artifact.intermediates]
         files = intermediate_index(kept)
-        make_directory(directory)
-        for entry in files:
-            save_array(directory / entry["file"], results[entry["tensor"]])
-        write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
+        with directory_for(directory), together():
+            for entry in files:
+                save_array(directory / entry["file"], results[entry["tensor"]])
+            write_atomic(directory / "index.json", json.dumps(files, indent=1) + "\n")
 
 
 def opened(device: object, config: Config) -> Device:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.arguments import Parser, refuse_vain
 from tilewright.config import load_config
-from tilewright.errors import TilewrightError
+from tilewright.printable import say
 from tilewright.runtime.device import DEVICES, Device, open_device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.server import DEFAULT_PORT, Limits, Server, tls_context
@@ -21,13 +22,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EPILOG = "Example: tilewright serve --host 0.0.0.0 --overlay pynq-z2.bit --token-file token.txt"
 
 
-class ServeError(TilewrightError):
-    """Options of the server that do not go together, or are out of range."""
-
-
 def main(arguments: Sequence[str]) -> int:
     """Serve until interrupted; returns the exit code. Raises :class:`TilewrightError`."""
     options = _parser().parse_args(arguments)
+    pynq = options.device == "pynq"
+    refuse_vain(
+        (options.tls_key, options.tls_cert is not None, "--tls-key: is a certificate's; add --tls-cert PEM, too"),
+        (options.overlay, pynq, f"--overlay: only the pynq device has one, not {options.device}; leave it out"),
+        (options.config, not pynq, "--config: the overlay's manifest has the config of a pynq device; leave it out"),
+    )
     tls = None if options.tls_cert is None else tls_context(options.tls_cert, options.tls_key)
     limits = Limits(options.max_request * MIB, options.max_memory * MIB, options.idle)
     token, generated = auth.find_token(options.token_file), False
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         server = Server(device, token, options.host, options.port, tls=tls, limits=limits, log=_log)
         signal.signal(signal.SIGTERM, _interrupt)
         for line in _welcome(device, server, options.host, tls is not None, token if generated else None):
-            print(line, flush=True)
+            say(line)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tilewright serve", epilog=EPILOG,
         description="Let other machines run programs on this one's accelerator (--device pynq://HOST there). Clients "
         "must know the token; one job runs at a time.",
@@ -90,13 +93,9 @@ def _number(low: int, high: int) -> Any:
 
 def _device(options: argparse.Namespace) -> Device:
     if options.device == "pynq":
-        if options.config is not None:
-            raise ServeError("--config: the overlay's manifest has the config of a pynq device; leave it out")
         from tilewright.runtime.pynq.manifest import find_overlay
 
         return open_device("pynq", find_overlay(options.overlay, None).config, overlay=options.overlay)
-    if options.overlay is not None:
-        raise ServeError(f"--overlay: only the pynq device has one, not {options.device}")
     return open_device(options.device, load_config(options.config or "pynq-z2"))
 
 
@@ -119,7 +118,7 @@ def _welcome(device: Device, server: Server, host: str, tls: bool, token: str | 
 
 
 def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    say(line, sys.stderr)
 
 
 def _interrupt(*_: object) -> None:

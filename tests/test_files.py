@@ -19,9 +19,12 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.runtime.network import make_artifact
-from tilewright import cache
+from tilewright import cache, pipes
 from tilewright.arrays import load_array, load_arrays, save_array, save_outputs
 from tilewright.cli.app import main
+from tilewright.config import load_config
+from tilewright.dse.space import load_space
+from tilewright.errors import TilewrightError
 from tilewright.files import (
     ABANDONED_SECONDS,
     CACHE_VARIABLE,
@@ -29,12 +32,15 @@ from tilewright.files import (
     FileError,
     cache_root,
     check_writable,
+    directory_for,
     read_bytes,
+    read_text,
     together,
     write_atomic,
     write_files,
     write_with,
 )
+from tilewright.jit.energy.model import load_table
 from tilewright.sim import compiled
 
 
@@ -260,3 +266,119 @@ def test_a_member_that_is_no_array_is_refused(tmp_path: Path) -> None:
 def test_a_device_without_an_end_is_not_read(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "/dev/zero"]) == 2
     assert "/dev/zero: cannot be read: a device, not a file" in capsys.readouterr().err
+
+
+READERS = [
+    "run F", "inspect F", "compile F -o a.twa", "verify F", "disasm F", "asm F -o p.twp", "config show ./F",
+    "compare F F", "quantize F.tflite --data F -o q.tflite", "quantize F.onnx --data x.npy -o q.onnx",
+    "explore F -o out", "explore toy.tflite -o out --space F", "explore toy.tflite -o out --energy-table F",
+    "run F.tflite", "run F.onnx", "run F.twa", "run a.twa --input F", "run a.twa --config ./F.toml",
+    "run a.twa --check --reference F", "run a.twa --device pynq://127.0.0.1:1 --token-file F",
+    "run a.twa --device pynqs://127.0.0.1:1 --ca F", "inspect toy.tflite --placement --objective energy "
+    "--host-watts 5 --energy-table F", "compile toy.tflite -o b.twa --config ./F.toml",
+    "serve --device sim --token-file F", "serve --device sim --tls-cert F", "selftest --device sim --artifact F",
+    "hw verilog -o v --config ./F.toml", "fuzz tflite --config ./F.toml",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["zero", "folder", "pipe", "huge", "zeros", "loop"])
+@pytest.mark.parametrize("line", READERS)
+def test_whatever_a_command_is_given_to_read_it_ends_in_one_line(
+    line: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device, a pipe that nobody writes to, more bytes than there is memory; ``F`` with any suffix is that."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pipes, "PIPE_SECONDS", 0.2)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    make_artifact().save("a.twa")
+    np.save("x.npy", np.zeros((1, 1, 2, 4, 4), np.int8))
+    Path("toy.tflite").write_bytes(b"1234TFL3")
+    for name in {"F", *(word for word in line.replace("./", "").split() if word.startswith("F"))}:
+        if kind == "zero":
+            os.symlink("/dev/zero", name)
+        elif kind == "folder":
+            os.mkdir(name)
+        elif kind == "pipe":
+            os.mkfifo(name, 0o600)
+        elif kind == "huge":
+            with open(name, "wb") as file:
+                file.truncate(1 << 42)
+            os.chmod(name, 0o600)
+        elif kind == "loop":
+            os.symlink(name, name)
+        else:
+            Path(name).write_bytes(bytes(3))
+            os.chmod(name, 0o600)
+    before = sorted(os.listdir())
+    assert main(line.split()) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tilewright: ")
+    assert said.count("\n") == 1
+    assert "F" in said or "toy.tflite" in said
+    assert sorted(set(os.listdir()) - {"cache"}) == before
+
+
+def test_a_pipe_is_read_to_its_end_however_slowly_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "PIPE_SECONDS", 0.3)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("wb", buffering=0) as stream:
+            for piece in (b"a" * 100_000, b"b", b""):
+                stream.write(piece)
+                time.sleep(0.4)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_bytes(pipe) == b"a" * 100_000 + b"b"
+    writer.join(20)
+    with pytest.raises(FileError, match="pipe: cannot be read: a pipe, and nobody has written to it for 0.3 s"):
+        read_bytes(pipe)
+    with pytest.raises(FileError, match="pipe: cannot be written: a pipe, and nobody has read from it for 0.3 s"):
+        write_atomic(pipe, b"")
+
+
+def test_a_pipe_without_an_end_is_read_to_the_limit(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"exec cat /dev/zero > {pipe}"]) as endless:
+        with pytest.raises(FileError, match="more than 10,000,000 bytes"):
+            read_bytes(pipe, 10_000_000)
+        endless.wait(20)
+
+
+def test_files_whose_size_is_not_known_are_read_whole() -> None:
+    assert b"model name" in read_bytes("/proc/cpuinfo") or b"processor" in read_bytes("/proc/cpuinfo")
+    with pytest.raises(FileError, match="more than 10 bytes"):
+        read_bytes("/proc/cpuinfo", 10)
+
+
+def test_text_that_is_none_and_toml_without_a_bottom_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"a = '\xff'")
+    with pytest.raises(FileError, match="not UTF-8 text at byte 5"):
+        read_text(tmp_path / "a.toml")
+    (tmp_path / "b.toml").write_text("a = " + "[" * 100_000)
+    for load in (load_config, lambda path: load_space(path, "tiny"), load_table):
+        with pytest.raises(TilewrightError, match="b.toml: not valid TOML: nested too deeply"):
+            load(tmp_path / "b.toml")
+
+
+def test_a_folder_that_was_made_for_nothing_goes_again(tmp_path: Path) -> None:
+    def fail(folder: str, *kept: str) -> None:
+        with directory_for(tmp_path / folder) as made, together():
+            write_atomic(made / "file", "text")
+            for name in kept:
+                (tmp_path / name).touch()
+            write_atomic(tmp_path, "text")
+
+    with pytest.raises(FileError, match="is a directory"):
+        fail("a/b")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "a").mkdir()
+    with pytest.raises(FileError, match="is a directory"):
+        fail("a/b", "a/kept")
+    assert os.listdir(tmp_path / "a") == ["kept"]
+    with directory_for(tmp_path / "c") as made:
+        assert made.is_dir()
+    assert sorted(os.listdir(tmp_path)) == ["a", "c"]

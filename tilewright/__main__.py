@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 
 __all__ = ["main"]
@@ -10,13 +11,13 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    if find_spec("typer") is None:
-        from tilewright.board import main as board
-
-        return board()
-    from tilewright.cli.app import main as full
-
-    return full()
+    home = "tilewright.board" if find_spec("typer") is None else "tilewright.cli.app"
+    try:
+        command = import_module(home).main
+    except KeyboardInterrupt:  # while it is loaded, which takes a second
+        print("tilewright: interrupted", file=sys.stderr)
+        return 130
+    return int(command())
 
 
 if __name__ == "__main__":

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tilewright import __version__
+from tilewright.arguments import Parser, refuse_vain
 from tilewright.arrays import load_array, save_outputs
 from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
-from tilewright.files import check_writable, together
+from tilewright.files import check_writable, inputs_kept, together
+from tilewright.printable import one_line, open_streams, say, write_out
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
@@ -49,7 +51,8 @@ Example: tilewright run A.twa --overlay pynq-z2.bit --input x.npy --output y.npy
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 1 (selftest failed) or 2 (an error, in one line)."""
+    """Run the command line; returns the exit code: 0, 1 (selftest failed), 2 (an error, in one line) or 130."""
+    open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (given[0], given[1:]) if given else ("--help", [])
     if name in ("-h", "--help"):
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TilewrightError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("interrupted")
+        return _fail("interrupted", 130)
 
 
 def needs(command: str, what: str) -> str:
@@ -77,9 +80,9 @@ def needs(command: str, what: str) -> str:
 
 def _config(arguments: list[str]) -> int:
     if arguments == ["list"]:
-        print(listing(), end="")
+        write_out(listing())
     elif arguments[:1] == ["show"] and len(arguments) < 3:
-        print(shown(*arguments[1:] or ["pynq-z2"]), end="")
+        write_out(shown(*arguments[1:] or ["pynq-z2"]))
     else:
         return _fail("config: list, or show NAME|FILE.toml")
     return 0
@@ -88,7 +91,7 @@ def _config(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     if any(argument.lower().endswith(MODELS) for argument in arguments):
         return _fail(needs("run of a model", "packages"))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tilewright run", description="Run a compiled network on this board.",
         epilog="Example: tilewright run A.twa --overlay pynq-z2.bit --input x.npy --output y.npy",
     )  # fmt: skip
@@ -99,6 +102,12 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, metavar="Y.npy", help="write the N outputs")
     parser.add_argument("--report", type=Path, metavar="R.json", help="write the report")
     options = parser.parse_args(arguments)
+    with inputs_kept([options.artifact, options.input]):
+        return _run_with(options)
+
+
+def _run_with(options: argparse.Namespace) -> int:
+    refuse_vain((options.overlay, options.device == "pynq", "--overlay: only the pynq device has one; leave it out"))
     for path in (options.output, options.report):
         if path is not None:
             check_writable(path)
@@ -114,7 +123,7 @@ def _run(arguments: list[str]) -> int:
             save_outputs(options.output, y)
         if options.report is not None:
             report.save_json(options.report)
-    print(_summary(report))
+    say(_summary(report))
     return 0
 
 
@@ -135,9 +144,9 @@ def _selftest(arguments: list[str]) -> int:
     return selftest(arguments)
 
 
-def _fail(message: str) -> int:
-    print(f"tilewright: {' '.join(message.split())}", file=sys.stderr)
-    return 2
+def _fail(message: str, code: int = 2) -> int:
+    say(f"tilewright: {one_line(message)}", sys.stderr)
+    return code
 
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {

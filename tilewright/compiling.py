@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
-from tilewright.files import read_bytes
+from tilewright.files import is_special, name_of, read_bytes
 from tilewright.progress import Progress, silent
 from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
@@ -142,8 +142,8 @@ def compile(
     flag("cache", cache, error=CompileError)
     target = opened(device, config)
     path, content = (Path(model), None) if is_file else _exported(model, example, progress or silent)
-    if content is None and path.is_dir():
-        _refuse_folder(path)
+    if content is None and (path.is_dir() or is_special(path)):
+        _refuse_no_file(path)
     data = read_bytes(path) if content is None else content
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
@@ -164,7 +164,7 @@ def compile(
     # two models of one content, or two configs that differ in name only, share an entry
     # which model it was, so that --check of an artifact finds it
     known = {"model_suffix": _suffix(path), "model_sha256": hashlib.sha256(data).hexdigest()}
-    artifact = replace(artifact, name=path.stem, config=config, options=artifact.options | known)
+    artifact = replace(artifact, name=name_of(path), config=config, options=artifact.options | known)
     executable = Executable(artifact, target, verified=not cached)
     executable.cached = cached
     return executable
@@ -194,10 +194,10 @@ def _exported(module: Any, example: Any, progress: Progress) -> tuple[Path, byte
     return Path(f"{type(module).__name__}.onnx"), module_to_onnx(module, example)
 
 
-def _refuse_folder(path: Path) -> None:
-    from tilewright.jit.source.kinds import described
+def _refuse_no_file(path: Path) -> None:
+    from tilewright.jit.source.kinds import check_model_file
 
-    raise CompileError(f"{path}: {described(path)}")
+    check_model_file(path)
 
 
 def _check_compiler(path: Path) -> None:

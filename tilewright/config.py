@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.files import FileError, read_bytes
+from tilewright.files import FileError, read_text
 from tilewright.parameters import Parameter, declared
+from tilewright.schema import read_toml
 
 KIB = 1024
 LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the widest fields
@@ -240,12 +241,10 @@ class Config:
     def from_toml(cls, text: str, source: str = "config") -> Config:
         """Parse TOML text; ``source`` names the file in error messages."""
         try:
-            import tomllib
+            values = read_toml(text)
         except ModuleNotFoundError as error:  # on boards with PYNQ 3, which read no TOML
             raise ConfigError(f"{source}: TOML needs Python 3.11 or later") from error
-        try:
-            values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise ConfigError(f"{source}: not valid TOML: {error}") from error
         try:
             return cls.from_dict(values)
@@ -380,9 +379,7 @@ def load_config(name_or_path: str | Path | Config) -> Config:
     path = Path(text)
     if path.suffix == ".toml" or path.parent != Path("."):
         try:
-            return Config.from_toml(read_bytes(path).decode(), source=text)
+            return Config.from_toml(read_text(path), source=text)
         except FileError as error:
             raise ConfigError(str(error)) from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{text}: cannot be read: {error}") from error
     raise ConfigError(f"{text}: no such preset or .toml file; the presets are {', '.join(PRESETS)}")

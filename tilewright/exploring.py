@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.files import name_of
+from tilewright.printable import in_html
 from tilewright.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -58,10 +59,10 @@ class Exploration:
         head = "".join(f"<th>{name} ({OBJECTIVES[name].unit})</th>" for name in objectives)
         rows = "".join(
             "<tr>" + "".join(f"<td>{point.best_values[name]:,.6g}</td>" for name in objectives)
-            + f"<td>{html.escape(config.name)}</td><td>{'simulated' if point.simulated else 'estimated'}</td></tr>"
+            + f"<td>{in_html(config.name)}</td><td>{'simulated' if point.simulated else 'estimated'}</td></tr>"
             for point, config in list(zip(self.points, self.configs, strict=True))[:_IN_A_CELL]
         )  # fmt: skip
-        return f"<p>{html.escape(repr(self)[1:-1])}</p><table><tr>{head}<th>config</th><th></th></tr>{rows}</table>"
+        return f"<p>{in_html(repr(self)[1:-1])}</p><table><tr>{head}<th>config</th><th></th></tr>{rows}</table>"
 
 
 def explore(
@@ -96,17 +97,22 @@ def explore(
     and what the parts raise: wrong names before any model is read.
     """
     from tilewright.dse.evaluate import Evaluator
-    from tilewright.dse.networks import load_networks, split_weight
-    from tilewright.dse.report import write_all
+    from tilewright.dse.networks import split_weight
+    from tilewright.dse.proposals import check_sampler
+    from tilewright.dse.report import FILES, write_all
     from tilewright.dse.search import Search, import_optuna
+    from tilewright.dse.trials import check_storage
     from tilewright.dse.workers import make_pool
-    from tilewright.files import check_directory_writable, make_directory
+    from tilewright.files import check_directory_writable, check_writable, directory_for
     from tilewright.jit.energy.model import load_table
+    from tilewright.jit.source.kinds import check_model_file
 
+    # what is wrong with names and numbers is said before a model is read, which may take minutes
     folder = Path(output)
     import_optuna()
     check_directory_writable(folder)
     chosen = sweep_space(board, space, values)
+    check_sampler(chosen, sampler, batch)
     table = None if energy_table is None else load_table(Path(energy_table))
     objectives = (objective,) if isinstance(objective, str) else tuple(objective)
     evaluator = Evaluator([], board, objectives, clock, table, max_lut)  # type: ignore[arg-type]
@@ -116,28 +122,43 @@ def explore(
     given = [models] if isinstance(models, str | Path) else list(models)
     paths = [(Path(path), factor) for path, factor in (split_weight(str(each)) for each in given)]
     named = dict(weights or {})
+    _check_weights([name_of(path) for path, _ in paths], named)
+    for path, _ in paths:
+        check_model_file(path)
+    with directory_for(folder):
+        where = storage or f"sqlite:///{folder / 'trials.db'}"
+        check_storage(where)
+        for name in FILES:
+            check_writable(folder / name)
+        evaluator.networks = _networks(paths, named, progress)
+        with pool:
+            search = Search(chosen, evaluator, where, seed, sampler, batch, pool)
+            try:
+                wanted = trials or (chosen.size if sampler == "grid" else TRIALS)
+                points, note = _sweep(search, wanted, simulate, synthesise, progress, watch)
+            except KeyboardInterrupt as error:
+                raise ExploreProblem(
+                    f"interrupted; the trials so far are kept in {search.trials.shown}, and the same command continues"
+                ) from error
+        everything = search.points()
+        if not points:
+            raise ExploreProblem(_nothing(everything, board))
+        files = write_all(folder, search, points, everything, progress)
+    return Exploration(search, points, everything, files, note)
+
+
+def _networks(paths: Sequence[tuple[Path, float]], named: Mapping[str, float], progress: Progress) -> list[Network]:
+    """The networks of these files, weights as given by name or with the file; their names must differ."""
+    from tilewright.dse.networks import load_networks
+
     networks: list[Network] = []
     for number, (path, factor) in enumerate(paths):
         progress(f"importing {path.name}", number, len(paths))
-        networks += load_networks(path, named.get(path.stem, factor))
-    _check_names(networks, named)
-    make_directory(folder)
-    evaluator.networks = networks
-    where = storage or f"sqlite:///{folder / 'trials.db'}"
-    with pool:
-        search = Search(chosen, evaluator, where, seed, sampler, batch, pool)
-        try:
-            wanted = trials or (chosen.size if sampler == "grid" else TRIALS)
-            points, note = _sweep(search, wanted, simulate, synthesise, progress, watch)
-        except KeyboardInterrupt as error:
-            raise ExploreProblem(
-                f"interrupted; the trials so far are kept in {where}, and the same command continues"
-            ) from error
-    everything = search.points()
-    if not points:
-        raise ExploreProblem(_nothing(everything, board))
-    files = write_all(folder, search, points, everything, progress)
-    return Exploration(search, points, everything, files, note)
+        networks += load_networks(path, named.get(name_of(path), factor))
+    for name, count in Counter(network.name for network in networks).items():
+        if count > 1:
+            raise ExploreProblem(f"{name}: {count} models have this name; rename a file, or give it once with a weight")
+    return networks
 
 
 def sweep_space(board: str, file: str | Path | None, flags: Sequence[str]) -> Space:
@@ -152,15 +173,11 @@ def sweep_space(board: str, file: str | Path | None, flags: Sequence[str]) -> Sp
     return make_space(base, given) if file is None else load_space(Path(file), base, given)
 
 
-def _check_names(networks: list[Network], named: Mapping[str, float]) -> None:
-    """Weights must name networks, and names must differ."""
-    stems = [network.model for network in networks]
+def _check_weights(stems: Sequence[str], named: Mapping[str, float]) -> None:
+    """Weights must name networks."""
     for name in named:
         if name not in stems:
             raise ExploreProblem(f"--weight {name}: no such network; there are {', '.join(dict.fromkeys(stems))}")
-    for name, count in Counter(network.name for network in networks).items():
-        if count > 1:
-            raise ExploreProblem(f"{name}: {count} models have this name; rename a file, or give it once with a weight")
 
 
 def _sweep(

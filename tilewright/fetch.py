@@ -12,12 +12,11 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
-from tilewright.files import PART, sweep
+from tilewright.files import FileError, directory_for, read_bytes, write_with
 from tilewright.progress import Progress, silent
 
 __all__ = ["BASE_URL", "BASE_URL_VARIABLE", "MODELS", "RemoteModel", "fetch_model"]
@@ -94,29 +93,19 @@ def fetch_model(
     if _is_right(destination, model):
         return destination
     url = f"{(base_url or os.environ.get(BASE_URL_VARIABLE) or model.base_url).rstrip('/')}/{model.path}"
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}{PART}")
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            _receive(url, model, file.write, lambda received: progress(name, received, model.size))
-        partial.replace(destination)
-        sweep(destination.parent)
-    except OSError as error:
-        reason = error.strerror or error
-        raise TilewrightError(
-            f"cannot write {destination}: {reason}; choose a directory that can be written"
-        ) from error
-    finally:
-        with suppress(OSError):  # a directory that cannot be written holds nothing to remove
-            partial.unlink()
+    with directory_for(destination.parent):
+        write_with(
+            destination,
+            lambda stream: _receive(url, model, stream.write, lambda got: progress(name, got, model.size)),
+        )
     return destination
 
 
 def _is_right(file: Path, model: RemoteModel) -> bool:
     """Whether ``file`` can be read and holds exactly the model."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest() == model.sha256
-    except OSError:
+        return hashlib.sha256(read_bytes(file, model.size)).hexdigest() == model.sha256
+    except FileError:
         return False
 
 

@@ -8,17 +8,22 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
 from tilewright.errors import TilewrightError
+from tilewright.pipes import PipeError, opened_for_writing, read_all
+from tilewright.printable import encodable
 
 PART = ".tilewright-part"  #: how files end that are being written
 ABANDONED_SECONDS = 3600.0  #: age at which nobody writes them any more
 CACHE_VARIABLE = "TILEWRIGHT_CACHE"
+MOST_TEXT = 4 << 20  #: bytes of a file that people write
 
+#: device and inode of what a command reads, with its name
+_inputs: ContextVar[Mapping[tuple[int, int], str] | None] = ContextVar("_inputs", default=None)
 #: temporary files by what they will replace, where several are written together
 _together: ContextVar[dict[Path, str] | None] = ContextVar("_together", default=None)
 
@@ -31,16 +36,71 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """The content of a file or pipe; devices (``/dev/zero``) may have no end. Raises :class:`FileError`."""
+def read_bytes(path: str | Path, most: int | None = None) -> bytes:
+    """The content of a file or pipe, of at most ``most`` bytes, or half of this machine's memory.
+
+    Devices (``/dev/zero``) may have no end, and a pipe is waited for no longer than
+    :data:`~tilewright.pipes.PIPE_SECONDS` while nobody has it open. Raises :class:`FileError`.
+    """
+    limit = most_bytes() if most is None else most
     try:
-        if Path(path).is_char_device() and not os.path.samefile(path, "/dev/null"):
+        mode = os.stat(path).st_mode
+        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not os.path.samefile(path, os.devnull)):
             raise FileError(f"{path}: cannot be read: a device, not a file")
-        return Path(path).read_bytes()
+        return read_all(path, limit)
+    except PipeError as error:
+        raise FileError(f"{path}: cannot be read: {error}") from error
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {_reason(error)}") from error
     except ValueError as error:  # a zero in the name
         raise FileError(f"{str(path)!r}: cannot be read: {error}") from error
+
+
+def most_bytes() -> int:
+    """Of a file that is read whole: half of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file that people write. Raises :class:`FileError`, also where it is not UTF-8."""
+    try:
+        return read_bytes(path, MOST_TEXT).decode()
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path}: cannot be read: not UTF-8 text at byte {error.start}") from error
+
+
+@contextlib.contextmanager
+def in_memory(path: str | Path) -> Iterator[str]:
+    """A name for libraries that open files themselves, of a small file's content, read as :func:`read_bytes` does."""
+    handle = os.memfd_create("tilewright")
+    try:
+        with open(handle, "wb", closefd=False) as stream:
+            stream.write(read_bytes(path, MOST_TEXT))
+        yield f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)
+
+
+def name_of(path: str | Path) -> str:
+    """What a file's content is called after it: its name without the suffix, as text that every format can hold."""
+    return encodable(Path(path).stem)
+
+
+@contextlib.contextmanager
+def inputs_kept(inputs: Iterable[str | Path]) -> Iterator[None]:
+    """In here no file of ``inputs`` is written, by whatever name or link: :func:`check_writable` and all that writes
+    refuse it. What is not there, or is no regular file, is no matter."""
+    known = dict(_inputs.get() or {})
+    for each in inputs:
+        with contextlib.suppress(OSError, ValueError):
+            status = os.stat(each)
+            if stat.S_ISREG(status.st_mode):
+                known[status.st_dev, status.st_ino] = str(each)
+    before = _inputs.set(known)
+    try:
+        yield
+    finally:
+        _inputs.reset(before)
 
 
 def check_writable(path: str | Path) -> None:
@@ -48,14 +108,11 @@ def check_writable(path: str | Path) -> None:
 
     Meant to be called before a long run whose result goes there.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise FileError(f"{path}: cannot be written: is a directory; give a file name")
+    target = _target(path)
     if is_special(target):
         if not os.access(target, os.W_OK):
             raise FileError(f"{path}: cannot be written: permission denied")
         return
-    target = _linked(target)
     parent = target.parent
     if not parent.is_dir():
         raise FileError(f"{path}: cannot be written: there is no directory {parent}; create it first")
@@ -65,11 +122,35 @@ def check_writable(path: str | Path) -> None:
 def check_directory_writable(path: str | Path) -> None:
     """Raise :class:`FileError` unless ``path`` is a directory that files can be written in, or could be made one."""
     existing = Path(path)
-    while not existing.exists():
-        existing = existing.parent
+    try:
+        while not existing.exists():
+            if existing.is_symlink():
+                raise FileError(f"{path}: cannot be written: {existing} is a link that leads nowhere")
+            existing = existing.parent
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
     if not existing.is_dir():
         raise FileError(f"{path}: cannot be written: {existing} is not a directory")
     _try_file(existing, path)
+
+
+def _target(path: str | Path) -> Path:
+    """The file that writing to ``path`` writes. Raises :class:`FileError` for a folder, a link that leads to itself,
+    and an input."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        status = None
+    except (OSError, ValueError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else error
+        raise FileError(f"{path}: cannot be written: {reason}") from error
+    if status is not None:
+        if stat.S_ISDIR(status.st_mode):
+            raise FileError(f"{path}: cannot be written: is a directory; give a file name")
+        if (known := (_inputs.get() or {}).get((status.st_dev, status.st_ino))) is not None:
+            named = "" if known == str(path) else f" {known} by another name"
+            raise FileError(f"{path}: cannot be written: is the input{named or ' itself'}; give another file name")
+    return _linked(Path(path))
 
 
 def _try_file(directory: Path, path: str | Path) -> None:
@@ -89,6 +170,21 @@ def make_directory(path: str | Path) -> None:
         raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
 
 
+@contextlib.contextmanager
+def directory_for(path: str | Path) -> Iterator[Path]:
+    """A directory and what leads to it; where what is done in here fails, what of it is new and empty goes again."""
+    folder = Path(path)
+    new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    try:
+        make_directory(folder)
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first that is not empty, and what leads to it, stay
+            for each in new:
+                each.rmdir()
+        raise
+
+
 def is_special(path: Path) -> bool:
     """Whether something is there that is no regular file: a device, a pipe. It is written to, never replaced."""
     try:
@@ -102,16 +198,17 @@ def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
 
     A link stays one, its target is replaced. What is no regular file gets the bytes themselves.
     """
-    target = Path(path)
+    target = _target(path)
     try:
         if is_special(target):
             content = io.BytesIO()  # NumPy writes to what it can seek in
             write(content)
-            with target.open("wb") as stream:
+            with opened_for_writing(target) as stream:
                 stream.write(content.getvalue())
             return
-        target = _linked(target)
         name = _filled(target, write)
+    except PipeError as error:
+        raise FileError(f"{path}: cannot be written: {error}") from error
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
     waiting = _together.get()
@@ -124,7 +221,13 @@ def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """What is written in here appears at its end; if anything in here fails, no file is there or changed."""
+    """What is written in here appears at its end; if anything in here fails, no file is there or changed.
+
+    One inside another ends with it.
+    """
+    if _together.get() is not None:
+        yield
+        return
     waiting: dict[Path, str] = {}
     before = _together.set(waiting)
     try:
@@ -155,9 +258,9 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
     Returns their paths. Raises :class:`FileError`.
     """
     paths = [folder / name for name in files]
-    with together():
+    with contextlib.ExitStack() as made, together():
         for target, content in zip(paths, files.values(), strict=True):
-            make_directory(target.parent)
+            made.enter_context(directory_for(target.parent))
             write_atomic(target, content)
     return paths
 
@@ -228,6 +331,6 @@ def _umask() -> int:
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
-    """Write ``data`` (text as UTF-8) to ``path``: all of it or nothing."""
-    content = data.encode() if isinstance(data, str) else data
+    """Write ``data`` (text as UTF-8, what is none by its escape) to ``path``: all of it or nothing."""
+    content = encodable(data).encode() if isinstance(data, str) else data
     write_with(path, lambda stream: stream.write(content))

@@ -90,6 +90,16 @@ def read_json(text: str | bytes) -> Any:
     return json.loads(text, parse_constant=_refuse)
 
 
+def read_toml(text: str) -> dict[str, Any]:
+    """The values of a TOML text. Raises ValueError, also for one that is nested too deeply."""
+    import tomllib  # boards with PYNQ 3 have none
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 

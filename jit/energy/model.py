@@ -8,7 +8,6 @@ and are there to rank Configs. Processor, board and idle DRAM are left out.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,9 +16,11 @@ from typing import Any
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import FileError, read_text
 from tilewright.hw.parts import BOARDS
 from tilewright.isa.spec import MEMORIES, Memory, MemoryInfo
 from tilewright.jit.energy.actions import ACTIONS, Counts
+from tilewright.schema import read_toml
 
 TABLE = Path(__file__).with_name("energy_table.toml")
 #: what a component of the result gathers
@@ -71,13 +72,13 @@ def load_table(path: Path = TABLE) -> EnergyTable:
 
     Raises :class:`EnergyError` naming the file and the entry.
     """
-    default = tomllib.loads(TABLE.read_text())
+    default = read_toml(TABLE.read_text())
     try:
-        text = path.read_text()
-        given = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnergyError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+        text = read_text(path)
+        given = read_toml(text)
+    except FileError as error:
+        raise EnergyError(str(error)) from error
+    except ValueError as error:
         raise EnergyError(f"{path}: not valid TOML: {error}") from error
     return EnergyTable(text, path.name, _merged(default, given, str(path)))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
-from tilewright.files import cache_root, make_directory, write_atomic
+from tilewright.files import FileError, cache_root, make_directory, read_text, write_atomic
 
 RUNS, LONG_ENOUGH = 5, 0.2  #: the least of so many runs counts, or of those that were done after so many seconds
 
@@ -25,8 +25,9 @@ class HostTimes:
             with contextlib.suppress(TilewrightError):  # no home: measured anew in each process
                 self._path = cache_root() / "host-times" / f"{_machine()}.json"
         self._known: dict[str, int] = {}
-        with contextlib.suppress(OSError, ValueError):  # none yet, or damaged: measured again
-            self._known = {k: int(v) for k, v in json.loads((self._path or Path()).read_text()).items()}
+        # none yet, or damaged: measured again
+        with contextlib.suppress(FileError, ValueError, TypeError, AttributeError):
+            self._known = {k: int(v) for k, v in json.loads(read_text(self._path or Path())).items()}
 
     def of(self, key: str, prepare: Callable[[], Callable[[], object]]) -> int:
         """The time of a call of what ``prepare`` gives, which is called only if the time is not known."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.base import Built, Source, SourceOperator
-from tilewright.jit.source.kinds import described
+from tilewright.jit.source.kinds import check_model_file, described
 
 __all__ = ["Built", "Source", "SourceOperator", "open_source"]
 
@@ -27,12 +27,7 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
         from tilewright.jit.source.onnx.source import OnnxSource
 
         return OnnxSource(path, proven_only, content)
-    if path.is_dir():
-        raise ModelError(f"{path}: {described(path)}")
-    if not path.exists():
-        raise ModelError(f"{path}: no such file")
-    if not path.stat().st_size:
-        raise ModelError(f"{path}: the file is empty; download or export it again")
+    check_model_file(path)
     try:
         with path.open("rb"):
             if path.suffix.lower() == ".tflite":

@@ -6,6 +6,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tilewright.files import is_special, most_bytes
+from tilewright.jit.errors import ModelError
+
 _HEAD = 512  #: bytes that are looked at
 _KERAS = "convert it with tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(path))"
 _SAVED_MODEL = "convert its folder with tf.lite.TFLiteConverter.from_saved_model"
@@ -27,6 +30,26 @@ _MAGIC = (
     (0, b"version https://git-lfs", "a pointer of Git LFS, not the file", "fetch that with `git lfs pull`"),
     (0, b"\x80\x02", "a pickle, as torch.save writes it", _TORCH),
 )
+
+
+def check_model_file(path: Path) -> None:
+    """Raise :class:`ModelError` for what is no file to read a model from, more than once: said before it is read."""
+    try:
+        if path.is_dir():
+            raise ModelError(f"{path}: {described(path)}")
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: no such file") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:  # a zero in the name
+        raise ModelError(f"{str(path)!r}: cannot be read: {error}") from error
+    if is_special(path):
+        raise ModelError(f"{path}: is a device or a pipe, and a model is read more than once; give a file")
+    if not size:
+        raise ModelError(f"{path}: the file is empty; download or export it again")
+    if size > most_bytes():
+        raise ModelError(f"{path}: has {size:,} bytes, more than half of this machine's memory; give a smaller model")
 
 
 def described(path: Path) -> str | None:

@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
+from tilewright.files import in_memory
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
 from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events, has_shared
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
+from tilewright.runtime.remote.hosts import check_host
 from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
 
 SCHEMES = ("pynq", "pynqs")
@@ -381,12 +383,13 @@ def _parse(url: str) -> tuple[bool, str, int]:
         raise RemoteError(f"{url}: {error}; write pynq://HOST or pynq://HOST:PORT") from error
     if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
         raise RemoteError(f"{url}: not a device's address; write pynq://HOST or pynq://HOST:PORT (pynqs: with TLS)")
-    return parts.scheme == "pynqs", parts.hostname, port
+    return parts.scheme == "pynqs", check_host(parts.hostname, url), port
 
 
 def _trust(ca: str | Path | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+        with nullcontext() if ca is None else in_memory(ca) as file:
+            return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
         raise RemoteError(f"{ca}: not usable as trusted certificates: {reason(error)}") from error
 

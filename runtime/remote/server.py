@@ -12,14 +12,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.files import in_memory
 from tilewright.runtime.device_base import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
+from tilewright.runtime.remote.hosts import check_host
 from tilewright.runtime.remote.session import Programs, Session, error_reply
 from tilewright.runtime.remote.slots import Slots, origin_of
 from tilewright.runtime.remote.turns import TakenError, Turns
@@ -53,7 +55,7 @@ class Limits:
 class Server:
     """Listens on ``host``:``port`` (0: any free one) for clients of ``device``. :meth:`close` ends it.
 
-    Raises :class:`RemoteError` if it cannot listen there. ``log`` gets one line per event.
+    Raises :class:`RemoteError` if it cannot listen there, or no machine is called so. ``log`` gets one line per event.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Server:
         self._programs, self._turns = Programs(limits.memory_bytes), Turns()
         self._strangers = Slots(limits.strangers, limits.strangers_each)
         self._clients = Slots(limits.connections, limits.each)
+        check_host(host, "--host")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._listener = socket.create_server((host, port), family=family)
@@ -236,7 +239,8 @@ def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLConte
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         auth.check_private(certificate if key is None else key)
-        context.load_cert_chain(certificate, key)
+        with in_memory(certificate) as first, nullcontext() if key is None else in_memory(key) as second:
+            context.load_cert_chain(first, second)
     except (OSError, ssl.SSLError) as error:
         files = f"{certificate}" if key is None else f"{certificate}, {key}"
         raise RemoteError(f"{files}: not usable as a TLS certificate and key: {reason(error)}") from error

@@ -34,8 +34,8 @@ def layer_table(report: Report, width: int) -> Table:
     for layer in report.layers:
         measured = layer["place"] == "accelerator" and layer["cycles"] is not None
         table.add_row(
-            Text(layer["name"]),
-            *([Text(layer["op"])] if wide else []),
+            layer["name"],
+            *([layer["op"]] if wide else []),
             layer["place"],
             f"{layer['cycles']:,}" if measured else "-",
             f"{layer['lower_bound_cycles']:,}" if measured else "-",

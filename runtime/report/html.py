@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from tilewright.printable import in_html
 from tilewright.runtime.report.memory import COLUMNS, memory_pictures
 from tilewright.runtime.report.roofline import roofline_svg
 from tilewright.runtime.report.run import TRACKS, ProgramRun, recorded_layers, spans
@@ -36,7 +36,7 @@ _IN_A_CELL = 8  #: layers that a notebook shows
 
 def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
     """The whole page, of a report's JSON form and its programs."""
-    title = html.escape(f"{data['model']} on {data['config']}")
+    title = in_html(f"{data['model']} on {data['config']}")
     drawn = script_json(timeline_data(data, runs))
     web = files("tilewright.runtime") / "web"
     css, script = (web / "report.css").read_text(), (web / "timeline.js").read_text()
@@ -44,7 +44,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}: Tilewright report</title><style>{css}</style></head><body>
 <h1>{title}</h1>
-<p>Device {html.escape(data["device"])}, {counted(data["inferences"], "inference")}, {data["clock_mhz"]} MHz,
+<p>Device {in_html(data["device"])}, {counted(data["inferences"], "inference")}, {data["clock_mhz"]} MHz,
 config {data["config_fingerprint"]}. All cycles, bytes and times are those of one inference.</p>
 {tiles(_totals(data))}
 {_summary(data)}
@@ -80,14 +80,14 @@ a part holds, from when it is written to when it is used last. White is free.</p
 
 def render_small(data: dict[str, Any]) -> str:
     """A piece of HTML for a notebook's cell: totals and the slowest layers, without script, in a few kilobytes."""
-    title = html.escape(f"{data['model']} on {data['config']} ({data['device']})")
+    title = in_html(f"{data['model']} on {data['config']} ({data['device']})")
     slowest = sorted(_measured(data), key=lambda layer: -layer["cycles"])[:_IN_A_CELL]
     rows = "".join(
-        f"<tr><td>{html.escape(_name(layer))}</td><td style='text-align:right'>{layer['cycles']:,}</td>"
-        f"<td>{layer['bound']}</td><td style='text-align:left'>{html.escape(layer['why'])}</td></tr>"
+        f"<tr><td>{in_html(_name(layer))}</td><td style='text-align:right'>{layer['cycles']:,}</td>"
+        f"<td>{layer['bound']}</td><td style='text-align:left'>{in_html(layer['why'])}</td></tr>"
         for layer in slowest
     )
-    tiles = ", ".join(f"<b>{value}</b> {html.escape(text)}" for value, text in _totals(data)[:5])
+    tiles = ", ".join(f"<b>{value}</b> {in_html(text)}" for value, text in _totals(data)[:5])
     head = "<tr><th>slowest layers</th><th>cycles</th><th>bound</th><th style='text-align:left'>why</th></tr>"
     return f"<div><b>{title}</b><br>{tiles}{f'<table>{head}{rows}</table>' if rows else ''}</div>"
 
@@ -107,7 +107,7 @@ def legend() -> str:
 
 def tiles(values: Sequence[tuple[str, str]]) -> str:
     """Numbers, as HTML, and what each is, as text."""
-    each = (f'<div class="tile"><b>{value}</b><span>{html.escape(text)}</span></div>' for value, text in values)
+    each = (f'<div class="tile"><b>{value}</b><span>{in_html(text)}</span></div>' for value, text in values)
     return f'<div class="tiles">{"".join(each)}</div>'
 
 
@@ -170,10 +170,8 @@ def _kind(layer: dict[str, Any]) -> str:
 def _named(layer: dict[str, Any]) -> str:
     """The cell of a layer's name: what the model file calls it, and as the command line does."""
     own = layer["name"] if _kind(layer) in layer["name"] else f"{layer['name']} {_kind(layer)}"
-    small = f"<br><small>{html.escape(own)}</small>" if own != _name(layer) else ""
-    return (
-        f'<td class="wrap" title="{html.escape(str(layer.get("title", "")))}">{html.escape(_name(layer))}{small}</td>'
-    )
+    small = f"<br><small>{in_html(own)}</small>" if own != _name(layer) else ""
+    return f'<td class="wrap" title="{in_html(str(layer.get("title", "")))}">{in_html(_name(layer))}{small}</td>'
 
 
 def _table(data: dict[str, Any]) -> str:
@@ -199,7 +197,7 @@ def _row(layer: dict[str, Any], most: int) -> str:
     )  # fmt: skip
     cells = "".join(f'<td class="n">{n}</td>' for n in numbers)
     bar = _bar(layer["cycles_by_cause"], 100 * layer["cycles"] / max(1, most))
-    why = f'<tr class="why"><td colspan="9">{html.escape(layer["why"])}</td></tr>'
+    why = f'<tr class="why"><td colspan="9">{in_html(layer["why"])}</td></tr>'
     return f"{name}{cells}<td>{layer['bound']}</td><td>{bar}</td></tr>{why}"
 
 
@@ -232,8 +230,8 @@ def _on_the_cpu(data: dict[str, Any]) -> str:
     if not rows:
         return ""
     body = "".join(
-        f'<tr>{_named(op)}<td>{html.escape(_kind(op))}</td><td class="n">{op["macs"]:,}</td>'
-        f'<td class="wrap">{html.escape(str(op.get("reason", "")))}</td></tr>'
+        f'<tr>{_named(op)}<td>{in_html(_kind(op))}</td><td class="n">{op["macs"]:,}</td>'
+        f'<td class="wrap">{in_html(str(op.get("reason", "")))}</td></tr>'
         for op in rows
     )
     return (
@@ -247,7 +245,7 @@ def _on_the_cpu(data: dict[str, Any]) -> str:
 def _notes(data: dict[str, Any]) -> str:
     if not data["notes"]:
         return ""
-    return "<h2>Notes</h2><ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in data["notes"]) + "</ul>"
+    return "<h2>Notes</h2><ul>" + "".join(f"<li>{in_html(note)}</li>" for note in data["notes"]) + "</ul>"
 
 
 def timeline_data(data: dict[str, Any], runs: Sequence[ProgramRun]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
+
+from tilewright.printable import in_html
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 320, 56, 40, 16, 20
 
@@ -49,7 +50,7 @@ def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
         f'<text x="14" y="{_TOP - 4}">MACs/cycle</text>'
     )
     for x, y, layer in points:
-        title = html.escape(f"{layer['name']}: {y:.1f} MACs/cycle, {layer['cycles']:,} cycles, {layer['bound']} bound")
+        title = in_html(f"{layer['name']}: {y:.1f} MACs/cycle, {layer['cycles']:,} cycles, {layer['bound']} bound")
         parts.append(
             f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="{_radius(layer, data):.1f}" '
             f'fill="{colours[layer["bound"]]}"><title>{title}</title></circle>'

@@ -6,15 +6,17 @@ installed.
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from tilewright.arguments import Parser, refuse_vain
 from tilewright.arrays import load_array
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.printable import one_line, say
 from tilewright.progress import on_error_stream
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Device, open_device
@@ -77,7 +79,7 @@ def selftest(
             yield check_artifact(bench, network, given, wanted) if sound else Finding("artifact", None, "left out")
 
 
-def print_findings(findings: Iterator[Finding], say: Callable[[str], None] = print) -> bool:
+def print_findings(findings: Iterator[Finding], say: Callable[[str], None] = say) -> bool:
     """A line each as they come, and one at the end; whether nothing failed."""
     failed = 0
     for finding in findings:
@@ -88,8 +90,9 @@ def print_findings(findings: Iterator[Finding], say: Callable[[str], None] = pri
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command without Typer; returns the exit code: 0, 1 (something failed) or 2 (an error, in one line)."""
-    parser = argparse.ArgumentParser(
+    """The command without Typer; returns the exit code: 0, 1 (something failed), 2 (an error, in one line) or
+    130."""
+    parser = Parser(
         prog="tilewright selftest", description="Check board, overlay and driver, step by step, and say what is wrong.",
         epilog="Example: tilewright selftest --overlay tilewright-pynq-z2.bit",
     )  # fmt: skip
@@ -99,17 +102,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--artifact", metavar="A.twa", help="a compiled network to run at the end")
     parser.add_argument("--input", metavar="X.npy", help="its inputs (default: random)")
     parser.add_argument("--expected", metavar="Y.npy", help="its outputs for them")
-    options = parser.parse_args(arguments)
     try:
+        options = parser.parse_args(arguments)
+        _check_options(options)
         findings = selftest(
             options.device, options.overlay, options.config, options.artifact, options.input, options.expected
         )
-        return 0 if print_findings(findings, lambda line: print(line, flush=True)) else 1
+        return 0 if print_findings(findings) else 1
     except TilewrightError as error:
-        print(f"tilewright: {' '.join(str(error).split())}", file=sys.stderr)
+        say(f"tilewright: {one_line(str(error))}", sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        print("tilewright: interrupted", file=sys.stderr)
-    return 2
+        say("tilewright: interrupted", sys.stderr)
+        return 130
+
+
+def _check_options(options: Namespace) -> None:
+    artifact, given = options.artifact is not None, options.input is not None
+    refuse_vain(
+        (options.input, artifact, "--input: is an artifact's; add --artifact A.twa, or leave it out"),
+        (options.expected, artifact, "--expected: is what an artifact gives; add --artifact A.twa, or leave it out"),
+        (options.expected, given, "--expected: is what the artifact gives for its inputs; add --input X.npy"),
+    )
 
 
 if __name__ == "__main__":

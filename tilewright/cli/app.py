@@ -1,7 +1,8 @@
-"""The ``tilewright`` command. Errors are one line on the error stream and exit code 2."""
+"""The ``tilewright`` command. Errors are one line on the error stream and exit code 2, 130 for an interruption."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -13,11 +14,14 @@ import typer
 from tilewright import __version__
 from tilewright.board import EXTRAS, needs
 from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, quantize, run
+from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
+from tilewright.printable import one_line, open_streams, say
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130  #: as shells have it: 128 and the signal's number
 _verbose = False  #: whether the option of this name was given
 #: the board has these commands too, in argparse: options and help are passed on
 PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -63,11 +67,11 @@ def _help_alone(context: typer.Context) -> None:
 
 
 for _name, _function, _example in COMMANDS:
-    app.command(_name, epilog=f"Example: tilewright {_example}")(_function)
+    app.command(_name, epilog=f"Example: tilewright {_example}")(guarded(_function))
 for _group, _help, _members in GROUPS:
     _part = typer.Typer(help=_help, callback=_help_alone, invoke_without_command=True, rich_markup_mode=None)
     for _name, _function, _example in _members:
-        _part.command(_name, epilog=f"Example: tilewright {_group} {_name} {_example}".strip())(_function)
+        _part.command(_name, epilog=f"Example: tilewright {_group} {_name} {_example}".strip())(guarded(_function))
     app.add_typer(_part, name=_group)
 
 
@@ -108,36 +112,52 @@ def _options(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 1 (``--check`` found a difference) or 2 (an error)."""
+    """Run the command line; returns the exit code: 0, 1 (``--check`` found a difference), 2 (an error) or 130
+    (interrupted)."""
     global _verbose
     _verbose = False
+    open_streams()
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        result = app(args=arguments, prog_name="tilewright", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        try:
+            result = app(args=arguments, prog_name="tilewright", standalone_mode=False)
+            code = result if isinstance(result, int) else 0
+        except typer.Exit as request:
+            code = int(request.exit_code)
+        except SystemExit as request:  # argparse's --help
+            code = request.code if isinstance(request.code, int) else EXIT_ERROR
+        sys.stdout.flush()  # here, where a disk that is full is an error like others
+        return code
     except TilewrightError as error:
         if _verbose:
             traceback.print_exception(error)
-        return _fail(str(error))
+        return _fail(str(error), EXIT_INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else EXIT_ERROR)
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _fail(f"{message.rstrip('.')}; {_where_to_look(error)}")
-    except typer.Exit as request:
-        return int(request.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted")
+        return _fail("interrupted", EXIT_INTERRUPTED)
     except MemoryError:
         return _fail("there is not enough memory for this")
     except ModuleNotFoundError as error:
-        given = sys.argv[1:] if arguments is None else arguments
         if (error.name or "").partition(".")[0] == "tilewright":
             raise
         return _fail(needs(next((a for a in given if a in EXTRAS), "this"), f"packages ({error.name})"))
-    except BrokenPipeError:
-        # the reader of our output has gone, e.g. `| head`: not worth a message, and none may follow at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`: not worth a message
+        _leave_output()
         return EXIT_ERROR
     except OSError as error:  # a disk that is full, a folder that has gone, where no reader or writer says so itself
-        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}".lower())
+        _leave_output()
+        return _fail(f"{error.filename or 'the output'}: {(error.strerror or str(error)).lower()}")
+
+
+def _leave_output() -> None:
+    """What is still to be written to an output that takes no more goes nowhere; Python would try at its end, and
+    complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _where_to_look(error: Exception) -> str:
@@ -148,9 +168,11 @@ def _where_to_look(error: Exception) -> str:
     return f"{context.command_path} --help shows how it is used"
 
 
-def _fail(message: str) -> int:
-    print(f"tilewright: {' '.join(message.split())}", file=sys.stderr)
-    return EXIT_ERROR
+def _fail(message: str, code: int = EXIT_ERROR) -> int:
+    """Print an error; an error stream that takes it no more is no further error."""
+    with contextlib.suppress(OSError):
+        say(f"tilewright: {one_line(message)}", sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

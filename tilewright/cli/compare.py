@@ -7,17 +7,21 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.paths import READ, WRITTEN
 from tilewright.comparing import MOST_PERCENT
 from tilewright.files import check_writable, write_atomic
+from tilewright.printable import say
 
 
 def compare(
-    old: Annotated[Path, typer.Argument(metavar="OLD.json", help="The report to judge by.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW.json", help="The report that is judged.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD.json", help="The report to judge by."), READ],
+    new: Annotated[Path, typer.Argument(metavar="NEW.json", help="The report that is judged."), READ],
     most: Annotated[
         float, typer.Option(metavar="PERCENT", min=0, help="Growth of cycles that is accepted.")
     ] = MOST_PERCENT,
-    markdown: Annotated[Path | None, typer.Option(metavar="M.md", help="Write verdict and changed layers.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="M.md", help="Write verdict and changed layers."), WRITTEN
+    ] = None,
 ) -> None:
     """Judge a report by an earlier one of the model.
 
@@ -31,12 +35,12 @@ def compare(
     if markdown is not None:
         write_atomic(markdown, found.markdown())
     before, now = found.old["cycles"], found.new["cycles"]
-    typer.echo(f"{found.new['model']} on {found.new['config']}: {before:,} -> {now:,} cycles ({found.growth:+.2%})")
+    say(f"{found.new['model']} on {found.new['config']}: {before:,} -> {now:,} cycles ({found.growth:+.2%})")
     for name, a, b in found.layers():
-        typer.echo(f"  {name}: {a:,} -> {b:,}")
+        say(f"  {name}: {a:,} -> {b:,}")
     for note in found.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     for fault in found.faults:
-        typer.echo(f"worse: {fault}")
+        say(f"worse: {fault}")
     if found.faults:
         raise typer.Exit(1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.run import (
+from tilewright.arguments import UsageProblem, refuse_vain
+from tilewright.cli.paths import READ, WRITTEN
+from tilewright.cli.placing import (
     DEFAULT_CONFIG,
     FAST_HOST,
     JOBS,
@@ -17,11 +19,13 @@ from tilewright.cli.run import (
     HostIdleWatts,
     HostWatts,
     OwnEnergies,
-    UsageProblem,
-    artifact_of,
+    check_objective,
+    refuse_compiled,
 )
+from tilewright.cli.run import artifact_of
 from tilewright.config import load_config
 from tilewright.files import check_writable
+from tilewright.printable import say
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs
 from tilewright.runtime.executable import of_batch
 from tilewright.runtime.records import BOUND
@@ -30,13 +34,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from tilewright.jit.place.energy import Power
-
 
 def compile_model(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite, QDQ .onnx or .pt2 model.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write.")],
-    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")] = DEFAULT_CONFIG,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised .tflite, QDQ .onnx or .pt2 model."), READ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="A.twa", help="The artifact to write."), WRITTEN],
+    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file."), READ] = DEFAULT_CONFIG,
     keep_intermediates: Annotated[
         bool, typer.Option("--keep-intermediates", help="Make every operator's output available to run.")
     ] = False,
@@ -44,7 +46,7 @@ def compile_model(
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
     objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help=JOBS)] = None,
     host_watts: HostWatts = None,
     host_idle_watts: HostIdleWatts = None,
     energy_table: OwnEnergies = None,
@@ -53,34 +55,39 @@ def compile_model(
     from tilewright.compiling import compile
     from tilewright.terminal import ProgressReporter
 
+    check_objective(
+        objective, jobs=jobs, host_watts=host_watts, host_idle_watts=host_idle_watts, energy_table=energy_table
+    )
     check_writable(output)
     with ProgressReporter() as progress:
         executable = compile(
             model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
-            proven_only=proven_only, objective=objective, jobs=jobs, host_watts=host_watts,
+            proven_only=proven_only, objective=objective, jobs=jobs or 1, host_watts=host_watts,
             host_idle_watts=host_idle_watts, energy_table=energy_table, progress=progress.update,
         )  # fmt: skip
     executable.save(output)
     artifact = executable.artifact
     instructions = sum(program.instruction_count for program in artifact.programs)
     source = "from the cache" if executable.cached else f"in {artifact.compile_seconds:.2f} s"
-    typer.echo(
+    say(
         f"{output}: {artifact.name} for {artifact.config.name}, {instructions:,} instructions, "
         f"{output.stat().st_size:,} bytes, compiled {source}"
     )
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A model or an artifact.")],
-    config: Annotated[str, typer.Option(metavar="NAME|FILE", help="Config to place a model for.")] = DEFAULT_CONFIG,
+    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A model or an artifact."), READ],
+    config: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="Config to place a model for (pynq-z2)."), READ
+    ] = None,
     proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
     placement: Annotated[
         bool, typer.Option("--placement", help="Show what operators cost on a core and on this CPU, and the best cut.")
     ] = False,
     objective: Annotated[
-        str, typer.Option(metavar=OBJECTIVES, help="With --placement: what it is best for.")
-    ] = "latency",
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help=JOBS)] = 1,
+        str | None, typer.Option(metavar=OBJECTIVES, help="With --placement: what it is best for (latency).")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help=JOBS)] = None,
     host_watts: HostWatts = None,
     host_idle_watts: HostIdleWatts = None,
     energy_table: OwnEnergies = None,
@@ -92,39 +99,43 @@ def inspect(
     from tilewright.terminal import ProgressReporter, output_console
 
     artifact = artifact_of(model)
-    if placement:
-        if artifact:
-            raise UsageProblem(f"{model}: is compiled; give --placement the model file")
-        from tilewright.jit.place.energy import power_of
-
-        power = power_of(objective, host_watts, host_idle_watts, energy_table)
-        _inspect_placement(model, config, objective, proven_only, jobs, power)
-        return
+    power = {"host_watts": host_watts, "host_idle_watts": host_idle_watts, "energy_table": energy_table}
+    placed = {"objective": objective, "jobs": jobs, **power}
     if artifact:
+        if placement:
+            raise UsageProblem(f"{model}: is compiled; give --placement the model file")
+        refuse_compiled(model, config=config, proven_only=proven_only, **placed)
         print_artifact(artifact, output_console(), True)
         return
+    if placement:
+        check_objective(objective or "latency", jobs=jobs, **power)
+        _inspect_placement(model, config or DEFAULT_CONFIG, objective or "latency", proven_only, jobs or 1, power)
+        return
+    for name, value in placed.items():
+        option = f"--{name.replace('_', '-')}"
+        refuse_vain((value, False, f"{option}: only --placement has use for it; add that, or leave it out"))
     from tilewright.compiling import compile
 
     with ProgressReporter() as progress:
-        executable = compile(model, config, proven_only=proven_only, progress=progress.update)
+        executable = compile(model, config or DEFAULT_CONFIG, proven_only=proven_only, progress=progress.update)
     print_artifact(executable.artifact, output_console(), False)
 
 
 def _inspect_placement(
-    model: Path, config: str, objective: str, proven_only: bool, jobs: int, power: Power | None
+    model: Path, config: str, objective: str, proven_only: bool, jobs: int, power: dict[str, Any]
 ) -> None:
     from tilewright.cli.placement_view import print_placement
+    from tilewright.jit.place.energy import power_of
     from tilewright.jit.place.placed import place_source
     from tilewright.jit.source import open_source
     from tilewright.runtime.records import OBJECTIVES
     from tilewright.terminal import ProgressReporter, output_console
 
-    chosen = next((known for known in OBJECTIVES if known == objective), None)
-    if chosen is None:
-        raise UsageProblem(f"--objective {objective}: must be one of {', '.join(OBJECTIVES)}")
+    chosen = next(known for known in OBJECTIVES if known == objective)
+    of = power_of(objective, **power)
     with ProgressReporter() as progress:
         source = open_source(model, proven_only=proven_only)
-        placed = place_source(source, load_config(config), chosen, None, progress.update, jobs, power)
+        placed = place_source(source, load_config(config), chosen, None, progress.update, jobs, of)
     print_placement(placed, output_console())
 
 
@@ -167,7 +178,6 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
 def _operator_table(artifact: Artifact) -> Table:
     """One row for each operator of the model file; of an artifact made from a graph, for each layer."""
     from rich.table import Table
-    from rich.text import Text
 
     measured = {layer["name"]: layer for layer in accelerator_layers(artifact)}
     operators = artifact.options.get("operators") or [*measured.values(), *artifact.host_layers]
@@ -184,5 +194,5 @@ def _operator_table(artifact: Artifact) -> Table:
         texts = [str(layer.get(key, default)) for key, default in keys]
         if smaller:
             texts.append(", ".join(f"{n:,} {why}" for why, n in layer.get("channels_dropped", {}).items()) or "-")
-        table.add_row(*map(Text, texts), *numbers)
+        table.add_row(*texts, *numbers)
     return table

@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from tilewright.arguments import refuse_vain
+from tilewright.cli.paths import FOLDER, READ
 from tilewright.exploring import Exploration, ExploreProblem
+from tilewright.printable import say
 
 SHOWN = 20  #: points of the front that are printed
 
@@ -35,9 +38,9 @@ def _print_parameters(wanted: bool) -> None:
 
 def explore(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL[=WEIGHT]...", help="Quantised .tflite, QDQ .onnx or .pt2 files.")
+        list[str], typer.Argument(metavar="MODEL[=WEIGHT]...", help="Quantised .tflite, QDQ .onnx or .pt2 files."), READ
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results."), FOLDER],
     board: Annotated[str, typer.Option(help="Board whose limits count; its preset is the base.")] = "pynq-z2",
     trials: Annotated[
         int | None, typer.Option(min=1, help="Points to evaluate in all, earlier runs included (200; grid: all).")
@@ -53,13 +56,13 @@ def explore(
         str, typer.Option(help="Clock of a point: config (its clock_mhz) or model (what the clock model expects).")
     ] = "config",
     sampler: Annotated[str, typer.Option(help="nsga2, tpe, random or grid (exhaustive).")] = "nsga2",
-    space: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with the values to try.")] = None,
+    space: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with the values to try."), READ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="P=V[,V]", help="Fix or narrow a parameter (also LOW..HIGH, all); repeatable."),
     ] = None,
     storage: Annotated[str | None, typer.Option(metavar="URL", help="Database (default: DIR/trials.db).")] = None,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal sweeps.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal sweeps (0).")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Points proposed at a time; part of what a sweep is.")] = 32,
     max_lut: Annotated[
         float, typer.Option(metavar="PERCENT", min=1, max=100, help="Share of the board's LUTs that a point may take.")
@@ -75,7 +78,7 @@ def explore(
         int, typer.Option(min=0, help="Points of the front to synthesise with Yosys (minutes each).")
     ] = 0,
     energy_table: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file with energies per action of your own.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file with energies per action of your own."), READ
     ] = None,
     _parameters: Annotated[
         bool,
@@ -94,13 +97,14 @@ def explore(
     from tilewright.exploring import explore as sweep
     from tilewright.exploring import sweep_space
 
+    refuse_vain((seed, sampler != "grid", "--seed: a grid has all points; leave it out, or take another --sampler"))
     base = sweep_space(board, space, set_ or []).base
     objectives = tuple(part.strip() for part in objective.split(","))
     with ExploreView(objectives, lambda p: point_name(base, p.params)) as view:
         found = sweep(
             models, output, board=board, trials=trials, objective=objectives,
             weights=dict(_name_and_weight(text) for text in weight or []), clock=clock, sampler=sampler, space=space,
-            values=set_ or [], storage=storage, seed=seed, batch=batch, max_lut=max_lut, workers=workers,
+            values=set_ or [], storage=storage, seed=seed or 0, batch=batch, max_lut=max_lut, workers=workers,
             scheduler=scheduler, simulate=simulate, synthesise=synthesise,
             energy_table=energy_table, progress=view.update, watch=view.watch,
         )  # fmt: skip
@@ -127,24 +131,24 @@ def _summary(found: Exploration) -> None:
         if network.host_ops:
             names = ", ".join(name for name, _ in network.host_ops[:4])
             more = f" and {len(network.host_ops) - 4} more" if len(network.host_ops) > 4 else ""
-            typer.echo(f"{network.model}: time on the CPU, and of recurrent layers, is not counted: {names}{more}")
+            say(f"{network.model}: time on the CPU, and of recurrent layers, is not counted: {names}{more}")
     if note is not None:
-        typer.echo(note)
+        say(note)
     feasible = sum(p.feasible for p in everything)
-    typer.echo(f"{len(everything)} trials, {feasible} feasible, {len(points)} on the front")
+    say(f"{len(everything)} trials, {feasible} feasible, {len(points)} on the front")
     for point in points[:SHOWN]:
         values = ", ".join(f"{name} {value:,.6g} {OBJECTIVES[name].unit}" for name, value in point.best_values.items())
         how = "simulated" if point.simulated else "estimated"
         how += ", synthesised" if point.synthesised else ""
-        typer.echo(f"  trial {point.number:<5} {values}  ({how})  {search.config(point).name}")
+        say(f"  trial {point.number:<5} {values}  ({how})  {search.config(point).name}")
     if len(points) > SHOWN:
-        typer.echo(f"  and {len(points) - SHOWN} more")
+        say(f"  and {len(points) - SHOWN} more")
     best = search.config(points[0])
     expected = clock.estimate(best, search.evaluator.board)
     if best.clock_mhz > expected.high:
-        typer.echo(
+        say(
             f"the first is taken at {best.clock_mhz} MHz; the clock model expects {expected.mhz} "
             f"({expected.low} to {expected.high}), limited by {expected.path}: compare with --clock model"
         )
     for file in found.files:
-        typer.echo(str(file))
+        say(str(file))

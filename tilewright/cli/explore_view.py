@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tilewright.terminal import ProgressReporter
 
@@ -54,9 +53,7 @@ class ExploreView(ProgressReporter):
         table.add_column("cycles by")
         for point in best[:MOST_ROWS]:
             values = (f"{point.best_values[name]:,.6g}" for name in self.objectives)
-            table.add_row(
-                str(point.number), *values, Text(self.name(point)), "simulator" if point.simulated else "model"
-            )
+            table.add_row(str(point.number), *values, self.name(point), "simulator" if point.simulated else "model")
         if len(best) > MOST_ROWS:
             table.add_row("...", *("" for _ in self.objectives), f"{len(best) - MOST_ROWS} more", "")
         return table

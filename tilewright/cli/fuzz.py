@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tilewright.cli.run import UsageProblem
+from tilewright.arguments import UsageProblem, refuse_vain
+from tilewright.cli.paths import FOLDER, READ
+from tilewright.printable import say
 
 if TYPE_CHECKING:
     from tilewright.fuzz.campaign import Summary
@@ -19,15 +21,15 @@ def fuzz(
         str, typer.Option(metavar="A:B", help="Seeds from A to B - 1; the same seed, the same network.")
     ] = "0:100",
     config: Annotated[
-        str, typer.Option(metavar="NAME|FILE|random", help="Preset, .toml file, or one of each seed's own.")
+        str, typer.Option(metavar="NAME|FILE|random", help="Preset, .toml file, or one of each seed's own."), READ
     ] = "pynq-z2",
     size: Annotated[Literal["small", "full"], typer.Option(help="Up to 400 thousand or 20 million MACs.")] = "full",
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Results go here; a run resumes from them.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Results go here; a run resumes from them."), FOLDER
     ] = Path("fuzz"),
     shrink: Annotated[bool, typer.Option(help="Make the first failing network of each kind small.")] = True,
-    shrink_seconds: Annotated[float, typer.Option(min=1.0, help="Longest time for one of them.")] = 60.0,
+    shrink_seconds: Annotated[float | None, typer.Option(min=1.0, help="Longest time for one of them (60).")] = None,
 ) -> None:
     """Compare random networks with the reference interpreter.
 
@@ -39,6 +41,7 @@ def fuzz(
     from tilewright.fuzz.seeds import RANDOM
     from tilewright.terminal import ProgressReporter
 
+    refuse_vain((shrink_seconds, shrink, "--shrink-seconds: nothing is made small with --no-shrink; leave one out"))
     low, high = parse_range(seeds)
     if config != RANDOM:
         load_config(config)
@@ -51,14 +54,14 @@ def fuzz(
             summary.add(known[task.key])
     done = sum(summary.outcomes.values())
     with ProgressReporter() as progress:
-        for result in run_campaign(tasks, output, jobs, shrink_seconds if shrink else 0.0):
+        for result in run_campaign(tasks, output, jobs, (shrink_seconds or 60.0) if shrink else 0.0):
             summary.add(result)
             done += 1
             progress.update(f"{frontend} networks, {summary.failed} failed", done, len(tasks))
     print_summary(summary)
-    typer.echo(f"results in {output / RESULTS}")
+    say(f"results in {output / RESULTS}")
     if shrink and summary.failed:
-        typer.echo(f"minimal networks in {output / 'minimal'}")
+        say(f"minimal networks in {output / 'minimal'}")
     if summary.failed:
         raise typer.Exit(1)
 
@@ -68,7 +71,7 @@ def attack(
     minutes: Annotated[float, typer.Option(min=0.01, help="Processor time for each format.")] = 1.0,
     first: Annotated[int, typer.Option(min=0, help="First seed; the same seed, the same file.")] = 0,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Files that are not survived stay here.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Files that are not survived stay here."), FOLDER
     ] = Path("attack"),
 ) -> None:
     """Read damaged files of every format.
@@ -88,9 +91,9 @@ def attack(
         with ProgressReporter() as progress:
             result = run_attack(name, first, 60 * minutes, output, progress.update)
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(result.outcomes.items()))
-        typer.echo(f"{name:10} {result.cases:7,} files: {counts}")
+        say(f"{name:10} {result.cases:7,} files: {counts}")
         for seed, message in list(result.failures.items())[:20]:
-            typer.echo(f"    seed {seed}: {message}")
+            say(f"    seed {seed}: {message}")
         failed += len(result.failures)
     if failed:
         raise typer.Exit(1)

@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.paths import FOLDER, READ
 from tilewright.config import load_config
+from tilewright.files import check_directory_writable
+from tilewright.printable import say
 
-ConfigOption = Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file.")]
+ConfigOption = Annotated[str, typer.Option(metavar="NAME|FILE", help="Preset or .toml file."), READ]
 
 
 def verilog(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files."), FOLDER],
     config: ConfigOption = "pynq-z2",
     lint: Annotated[bool, typer.Option("--lint", help="Run verilator --lint-only -Wall; exit 1 on a warning.")] = False,
 ) -> None:
@@ -24,13 +27,14 @@ def verilog(
     from tilewright.hw import verilog as writer
 
     chosen = load_config(config)
+    check_directory_writable(output)
     for path in writer.write_verilog(chosen, output):
-        typer.echo(str(path))
+        say(str(path))
     if lint:
         warnings = writer.lint(output)
         for line in warnings:
-            typer.echo(line)
-        typer.echo(f"lint: {len(warnings)} warnings")
+            say(line)
+        say(f"lint: {len(warnings)} warnings")
         if warnings:
             raise typer.Exit(1)
 
@@ -56,7 +60,7 @@ def differential(
                 progress.update(f"config {config_seed}", done, total)
                 if difference is not None:
                     found.append(difference)
-                    typer.echo(str(difference))
-    typer.echo(f"{total} programs on {configs} configs: {len(found)} differences")
+                    say(str(difference))
+    say(f"{total} programs on {configs} configs: {len(found)} differences")
     if found:
         raise typer.Exit(1)

@@ -7,21 +7,25 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.paths import FOLDER
 from tilewright.fetch import MODELS, fetch_model
+from tilewright.printable import say
 
 
 def list_models() -> None:
     """List the networks that can be fetched."""
     width = max(map(len, MODELS))
     for name, model in MODELS.items():
-        typer.echo(f"{name:{width}}  {model.size:>9,} bytes  {model.description}")
+        say(f"{name:{width}}  {model.size:>9,} bytes  {model.description}")
 
 
 def fetch(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="Names that `tilewright models list` shows, or: all.")
     ],
-    directory: Annotated[Path, typer.Option("--directory", "-d", metavar="D", help="Where to put it.")] = Path("."),
+    directory: Annotated[Path, typer.Option("--directory", "-d", metavar="D", help="Where to put it."), FOLDER] = Path(
+        "."
+    ),
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="Take it from here instead.")] = None,
 ) -> None:
     """Download networks, checked against their checksums."""
@@ -30,4 +34,4 @@ def fetch(
     for name in MODELS if names == ["all"] else names:
         with ProgressReporter() as progress:
             path = fetch_model(name, directory, base_url, progress.update)
-        typer.echo(str(path))
+        say(str(path))

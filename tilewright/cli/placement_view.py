@@ -27,7 +27,7 @@ def print_placement(placed: Placed, console: Console) -> None:
     best = _best(placed)
     where = {k: _place(part) for part in best.parts for k in members(part.operators)}
     for k, op in enumerate(costs.graph.ops):
-        table.add_row(Text(op.name), *_costs(placed, k), where[k])
+        table.add_row(op.name, *_costs(placed, k), where[k])
     console.print(table)
     console.print()
     unit = "from one result to the next" if placed.objective == "throughput" else "an inference"

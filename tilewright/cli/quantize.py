@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.run import UsageProblem
+from tilewright.arguments import UsageProblem
+from tilewright.cli.paths import READ, WRITTEN
 from tilewright.files import check_writable
+from tilewright.printable import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,18 +24,23 @@ RESULTS = {".onnx": ".onnx", ".pt2": ".onnx", ".tflite": ".tflite"}
 
 
 def quantize(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float .onnx, .pt2 or .tflite model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float .onnx, .pt2 or .tflite model."), READ],
     data: Annotated[
         Path,
         typer.Option(
             metavar="DIR|NPY", help="Example inputs: .npy (N stacked), .npz by input name, or a folder of .npy."
         ),
+        READ,
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The model to write: .onnx, or .tflite of .tflite.")
+        Path,
+        typer.Option("--output", "-o", metavar="OUT", help="The model to write: .onnx, or .tflite of .tflite."),
+        WRITTEN,
     ],
     labels: Annotated[
-        Path | None, typer.Option(metavar="L.npy", help="The right class of each input, to measure accuracy with.")
+        Path | None,
+        typer.Option(metavar="L.npy", help="The right class of each input, to measure accuracy with."),
+        READ,
     ] = None,
     bits: Annotated[int, typer.Option(metavar="8|4", help="Bits of a weight.")] = 8,
     all_layers: Annotated[bool, typer.Option("--all", help=f"List every layer, not the worst {SHOWN} alone.")] = False,
@@ -50,18 +57,17 @@ def quantize(
         result = quantize_file(model, data, labels=labels, bits=bits, progress=progress.update)
     result.save(output)
     print_losses(result, output_console(), None if all_layers else SHOWN)
-    typer.echo(f"{output}: {len(result.content):,} bytes, ranges from {result.inputs:,} inputs")
+    say(f"{output}: {len(result.content):,} bytes, ranges from {result.inputs:,} inputs")
     for sentence in result.stay:
-        typer.echo(f"note: {sentence}")
+        say(f"note: {sentence}")
     if result.accuracy is not None:
         before, after = result.accuracy
-        typer.echo(f"accuracy  {before:.2%} before, {after:.2%} after")
+        say(f"accuracy  {before:.2%} before, {after:.2%} after")
 
 
 def print_losses(result: Quantised, console: Console, shown: int | None) -> None:
     """The layers as a table, the first ``shown`` or all."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("layer", "op"):
@@ -70,7 +76,7 @@ def print_losses(result: Quantised, console: Console, shown: int | None) -> None
         table.add_column(column, justify="right", no_wrap=True)
     for layer in result.layers[:shown]:
         sides = ["exact" if math.isinf(n) else f"{n:.1f}" for n in (layer.before, layer.after)]
-        table.add_row(Text(layer.name), layer.kind, *sides, "-" if math.isinf(layer.lost) else f"{layer.lost:.1f}")
+        table.add_row(layer.name, layer.kind, *sides, "-" if math.isinf(layer.lost) else f"{layer.lost:.1f}")
     console.print(table)
     if shown is not None and len(result.layers) > shown:
         console.print(f"and {len(result.layers) - shown} layers that lose less (--all lists them)", highlight=False)

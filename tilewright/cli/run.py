@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +15,26 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from tilewright.arguments import UsageProblem, refuse_vain
 from tilewright.arrays import load_array, load_arrays, save_outputs
+from tilewright.cli.paths import FOLDER, READ, WRITTEN
+from tilewright.cli.placing import (
+    DEFAULT_CONFIG,
+    FAST_HOST,
+    JOBS,
+    OBJECTIVE,
+    OBJECTIVES,
+    PROVEN_ONLY,
+    HostIdleWatts,
+    HostWatts,
+    OwnEnergies,
+    check_objective,
+    refuse_compiled,
+)
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
-from tilewright.files import check_directory_writable, check_writable, read_bytes, together
+from tilewright.files import check_directory_writable, check_writable, directory_for, is_special, read_bytes, together
+from tilewright.printable import say
 from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
@@ -25,28 +42,7 @@ from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.report.report import Report
 
-DEFAULT_CONFIG = "pynq-z2"
-
-FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
-OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, many in flight, or energy."
-OBJECTIVES = "latency|throughput|energy"
-HostWatts = Annotated[
-    float | None,
-    typer.Option(metavar="W", help="For --objective energy: what this CPU takes while one thread works."),
-]
-HostIdleWatts = Annotated[
-    float | None, typer.Option(metavar="W", help="For --objective energy: what this CPU takes while it waits (0).")
-]
-OwnEnergies = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="For --objective energy: TOML file with energies of your own.")
-]
-JOBS = "Threads of the CPU that work on different inferences with --objective throughput (1)."
 STREAM = "The inputs are the successive steps of one stream: states of the network (LSTM, SVDF, variables) go on."
-PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
-
-
-class UsageProblem(TilewrightError):
-    """Options that do not go together."""
 
 
 @dataclass(frozen=True)
@@ -68,51 +64,62 @@ class Outputs:
             check_directory_writable(self.intermediates)
 
     def write(self, y: Any, report: Report) -> None:
-        """Write all that was asked for, or nothing."""
-        with together():
-            if self.output is not None:
-                save_outputs(self.output, y)
-            if self.report is not None:
-                report.save_json(self.report)
-            if self.trace is not None:
-                report.save_trace(self.trace)
-            if self.html is not None:
-                report.save_html(self.html)
+        """Write all that was asked for."""
+        if self.output is not None:
+            save_outputs(self.output, y)
+        if self.report is not None:
+            report.save_json(self.report)
+        if self.trace is not None:
+            report.save_trace(self.trace)
+        if self.html is not None:
+            report.save_html(self.html)
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite, .onnx or .pt2 model, or a .twa.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL|A.twa", help="A .tflite, .onnx or .pt2 model, or a .twa."), READ
+    ],
     config: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE", help="Preset or .toml file (default: pynq-z2, or the artifact's)."),
+        READ,
     ] = None,
     device: Annotated[str, typer.Option(help="What runs it: sim, rtl, hls, pynq or pynq://HOST.")] = "sim",
-    input: Annotated[Path | None, typer.Option("--input", metavar="X.npy", help="N inputs stacked on axis 0.")] = None,
-    output: Annotated[Path | None, typer.Option(metavar="Y.npy", help="Write the N outputs.")] = None,
-    report: Annotated[Path | None, typer.Option(metavar="R.json", help="Write the report as JSON.")] = None,
-    trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Perfetto.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as one HTML file.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", metavar="X.npy", help="N inputs stacked on axis 0."), READ
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="Y.npy", help="Write the N outputs."), WRITTEN] = None,
+    report: Annotated[Path | None, typer.Option(metavar="R.json", help="Write the report as JSON."), WRITTEN] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Perfetto."), WRITTEN] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="R.html", help="Write the report as one HTML file."), WRITTEN
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the reference; exit 1 on any difference.")
     ] = False,
     reference: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="With --check of an artifact: its model, if that is not beside it."),
+        READ,
     ] = None,
     keep_intermediates: Annotated[
-        Path | None, typer.Option(metavar="D", help="Store every operator's output as .npy in this folder.")
+        Path | None, typer.Option(metavar="D", help="Store every operator's output as .npy in this folder."), FOLDER
     ] = None,
     wave: Annotated[
-        Path | None, typer.Option(metavar="W.fst", help="With --device rtl: write a waveform (.fst or .vcd; slow).")
+        Path | None,
+        typer.Option(metavar="W.fst", help="With --device rtl: write a waveform (.fst or .vcd; slow)."),
+        WRITTEN,
     ] = None,
     overlay: Annotated[
-        Path | None, typer.Option(metavar="O.bit", help="With --device pynq: the bitstream, or a folder of one.")
+        Path | None, typer.Option(metavar="O.bit", help="With --device pynq: the bitstream, or a folder of one."), READ
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="T", help="With --device pynq://HOST: file with its token.")
+        Path | None, typer.Option(metavar="T", help="With --device pynq://HOST: file with its token."), READ
     ] = None,
     ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust.")
+        Path | None,
+        typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust."),
+        READ,
     ] = None,
     wait: Annotated[
         float | None,
@@ -130,7 +137,7 @@ def run(
     host_watts: HostWatts = None,
     host_idle_watts: HostIdleWatts = None,
     energy_table: OwnEnergies = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs used without --input.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs used without --input (0).")] = None,
     inputs: Annotated[
         int | None,
         typer.Option("--inputs", min=1, help="Number of random inputs (1; for throughput, enough to keep all busy)."),
@@ -141,16 +148,24 @@ def run(
     from tilewright.terminal import ProgressReporter, output_console
 
     files = Outputs(output, report, trace, html, keep_intermediates)
+    energies = {"host_watts": host_watts, "host_idle_watts": host_idle_watts, "energy_table": energy_table}
+    refuse_vain(
+        (seed, input is None, "--seed: is of random inputs, and --input gives others; leave one of them out"),
+        (inputs, input is None, "--inputs: is how many random ones, and --input gives others; leave one of them out"),
+        (reference, check, "--reference: is what --check compares with; add that, or leave it out"),
+    )
     artifact = artifact_of(model)
-    if reference is not None and not (artifact and check):
+    if artifact is None:
+        check_objective(objective, **energies)
+    else:
+        refuse_compiled(
+            model, no_cache=no_cache, fast_host=fast_host, proven_only=proven_only, objective=objective, **energies
+        )
+    if reference is not None and not artifact:
         raise UsageProblem("--reference: names the model of an artifact, for --check; a model file is its own")
     judge = model_of(artifact, model, reference) if artifact and check else model
     if artifact and keep_intermediates is not None and not artifact.intermediates:
         raise UsageProblem(f"{model}: compiled without intermediates; run the model with --keep-intermediates instead")
-    if artifact and (fast_host or proven_only or objective):
-        raise UsageProblem(
-            f"{model}: is compiled; give --fast-host, --proven-only and --objective when compiling the model file"
-        )
     if stream and (jobs or objective == "throughput"):
         at_once = "--jobs" if jobs else "--objective throughput"
         raise UsageProblem(f"{at_once}: the inferences of a stream wait for each other; leave it or --stream out")
@@ -162,7 +177,7 @@ def run(
         own = artifact.config if artifact and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
-    with ProgressReporter() as progress:
+    with ExitStack() as stack, ProgressReporter() as progress:
         if artifact:
             executable = opened_artifact(artifact, config, opened)
         else:
@@ -177,7 +192,7 @@ def run(
         executable.device.notice = lambda what: progress.update(what, 0, 0)
         in_flight = None if executable.jobs is None or stream else jobs or executable.jobs
         enough = 1 if in_flight is None else executable.to_be_busy(in_flight)
-        x = bind_inputs(executable, given, input, seed, inputs or enough)
+        x = bind_inputs(executable, given, input, seed or 0, inputs or enough)
         total, finished = x[0].shape[0] * executable.artifact.batch, 0
 
         def advance(count: int, what: str = "running") -> None:
@@ -185,6 +200,9 @@ def run(
             finished += count
             progress.update(what, finished, total)
 
+        if keep_intermediates is not None:
+            stack.enter_context(directory_for(keep_intermediates))
+        stack.enter_context(together())
         with way_out_of_random(executable, given):
             y, result = (
                 executable.stream().run(x, progress=advance, keep_intermediates=keep_intermediates)
@@ -197,15 +215,13 @@ def run(
             if check
             else None
         )
-    files.write(y, result)
+        files.write(y, result)
     print_report(result, output_console())
     if difference is not None:
-        typer.echo(f"   check  {difference}")
+        say(f"   check  {difference}")
         if doubtful := unproven(executable.artifact):
             count = len(executable.artifact.options["operators"])
-            typer.echo(
-                f"   check  {len(doubtful)} of {count} operators are not proven exact for all inputs; see inspect"
-            )
+            say(f"   check  {len(doubtful)} of {count} operators are not proven exact for all inputs; see inspect")
         if not difference.exact:
             raise typer.Exit(1)
 
@@ -223,7 +239,7 @@ def device_options(
     from tilewright.runtime.remote.auth import find_token
 
     remote = "://" in device
-    for given, fits, text in (
+    refuse_vain(
         (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
         (overlay, device == "pynq", "--overlay: only the pynq device has one; add --device pynq"),
         (
@@ -234,9 +250,7 @@ def device_options(
         (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
         (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),
         (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
-    ):
-        if given is not None and not fits:
-            raise UsageProblem(text)
+    )
     if wave is not None:
         check_writable(wave)
     token = None if token_file is None else find_token(token_file)
@@ -249,7 +263,11 @@ def artifact_of(path: Path) -> Artifact | None:
     if path.is_dir():
         return None
     data = read_bytes(path)
-    return Artifact.from_bytes(data, str(path)) if is_artifact(data) or path.suffix == ".twa" else None
+    if is_artifact(data) or path.suffix == ".twa":
+        return Artifact.from_bytes(data, str(path))
+    if is_special(path):
+        raise UsageProblem(f"{path}: is a device or a pipe with no artifact in it; a model is read more than once")
+    return None
 
 
 def opened_artifact(artifact: Artifact, config: str | None, device: str | Device) -> Executable:

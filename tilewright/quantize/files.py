@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.jit.source.kinds import described
+from tilewright.jit.source.kinds import check_model_file, described
 from tilewright.progress import Progress, silent
 from tilewright.quantize.base import Answer, Array, Quantiser, QuantizeError, samples
 from tilewright.quantize.data import load_data, load_labels
@@ -56,10 +56,7 @@ def quantize_file(
 
 def open_quantiser(path: Path, bits: int) -> Quantiser:
     """The quantiser for a float model file, to weights of ``bits``. Raises :class:`TilewrightError`."""
-    if path.is_dir():
-        raise QuantizeError(f"{path}: {described(path)}")
-    if not path.exists():
-        raise QuantizeError(f"{path}: no such file")
+    check_model_file(path)
     suffix = path.suffix.lower()
     if suffix == ".tflite":
         from tilewright.quantize.litert import LitertQuantiser

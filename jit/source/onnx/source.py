@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.files import name_of
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
@@ -91,7 +92,7 @@ class OnnxSource(Source):
         builder = GraphBuilder(ONNX_RUNTIME)
         values = PreparedValues(builder, {name: self._spec(name) for name in self.prepared.types})
         inputs = [values.declare_file(name) for name in self.prepared.inputs]
-        built = Built(builder.finish(self.path.stem, inputs, []))
+        built = Built(builder.finish(name_of(self.path), inputs, []))
         for unit in self.units:
             self._place(unit, host, values, built)
         for position in range(len(self.operators)):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.files import read_bytes
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.layers.builder import Quantisation
 from tilewright.jit.source.tflite.composites import inline_composites
@@ -69,7 +70,7 @@ class File:
     """The main subgraph, and the schema's own objects of the whole file (``model``)."""
 
     def __init__(self, path: Path, *, quantised: bool = True) -> None:
-        data = path.read_bytes()
+        data = read_bytes(path)
         validate(path, data, quantised=quantised)
         self.path = path
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.files import name_of, read_bytes
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
@@ -39,7 +40,7 @@ class TfliteSource(Source):
         super().__init__(path)
         self.file = File(path)
         try:
-            prepared = interpreters.litert_shapes(path.read_bytes(), str(path))
+            prepared = interpreters.litert_shapes(read_bytes(path), str(path))
             # no axes, or one of none, may also say that it is not known before it runs
             self._prepared = {t: shape for t, shape in prepared.items() if shape and all(d > 0 for d in shape)}
             self.file.take_shapes(self._prepared)
@@ -62,7 +63,7 @@ class TfliteSource(Source):
         builder = GraphBuilder(LITERT)
         values = Values(builder, {t.index: self._spec(t) for t in self.file.tensors})
         inputs = [values.declare_file(i) for i in self.file.inputs]
-        built = Built(builder.finish(self.path.stem, inputs, []))
+        built = Built(builder.finish(name_of(self.path), inputs, []))
         together = dilation.find(self.file, host)
         done: set[int] = set()
         for op in self.file.operators:
@@ -93,7 +94,7 @@ class TfliteSource(Source):
 
     def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
         everything = [op.index for op in self.file.operators]
-        model = self.path.read_bytes()
+        model = read_bytes(self.path)
         if any(op.kind == "SVDF" for op in self.file.operators):  # see cut: its state is mended there
             model = cut(self.file, everything, self.file.inputs, self.file.outputs, {}, {})
         return model, self.is_stateful(everything), self._shapes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import os
@@ -17,66 +16,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.cli.shell import Shell
 from tests.conftest import REPOSITORY, ModelCase
-from tests.runtime.network import images, make_artifact, reference
-from tilewright import cache, checking, compiling, terminal
-from tilewright.cli.app import main
+from tests.runtime.network import images, reference
+from tilewright import checking, compiling, terminal
 from tilewright.config import PRESETS
-from tilewright.files import CACHE_VARIABLE, FileError
+from tilewright.files import FileError
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime.report.report import Report
-
-
-class Shell:
-    """Runs the command in a folder; keeps what it printed."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self._capsys = folder, capsys
-        self.out = self.err = ""
-
-    def __call__(self, *arguments: object) -> int:
-        code = main([str(a) for a in arguments])
-        self.out, self.err = self._capsys.readouterr()
-        return code
-
-    def fails(self, *arguments: object) -> str:
-        """Run; check that it ends with code 2, one line, nothing printed and no new file. Returns the line."""
-        before = sorted(self.folder.rglob("*"))
-        code = self(*arguments)
-        assert code == 2
-        assert self.out == ""
-        assert self.err.count("\n") == 1
-        assert self.err.startswith("tilewright: ")
-        assert sorted(self.folder.rglob("*")) == before
-        return self.err
-
-
-@pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path.parent / f"{tmp_path.name}-cache"))
-    monkeypatch.setattr(terminal, "QUIET_SECONDS", 3600.0)  # however busy the machine is
-    monkeypatch.chdir(tmp_path)
-    cache.clear_memory()
-    return Shell(tmp_path, capsys)
-
-
-@pytest.fixture
-def toy(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model file for which the compiler is replaced: it becomes the toy network."""
-
-    def compile_artifact(path: Path, config: Any, options: compiling.Options, *_: Any) -> Any:
-        return dataclasses.replace(make_artifact(config, keep=options.keep_intermediates), name=path.stem)
-
-    monkeypatch.setattr(compiling, "compile_artifact", compile_artifact)
-    (shell.folder / "toy.tflite").write_bytes(b"TFL3")
-    return shell.folder / "toy.tflite"
-
-
-@pytest.fixture
-def artifact(shell: Shell) -> Path:
-    make_artifact().save(shell.folder / "toy.twa")
-    return shell.folder / "toy.twa"
 
 
 def test_run_writes_everything_that_is_asked_for(shell: Shell, toy: Path) -> None:
