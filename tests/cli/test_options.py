@@ -12,7 +12,7 @@ from tests.runtime.network import images
 from tilewright import compiling
 from tilewright.board import main as board
 from tilewright.cli.placing import OBJECTIVES
-from tilewright.jit.place import placed
+from tilewright.runtime import records
 
 #: a command line on toy.twa or toy.tflite, and the option that it refuses
 VAIN = [
@@ -74,7 +74,7 @@ def test_a_board_refuses_them_too(artifact: Path, capsys: pytest.CaptureFixture[
 
 
 def test_the_objectives_of_the_command_line_are_the_compilers() -> None:
-    assert OBJECTIVES.split("|") == list(placed.OBJECTIVES)
+    assert OBJECTIVES.split("|") == list(records.OBJECTIVES)
 
 
 @pytest.mark.parametrize("host", ["", "\udcff", "a..b", "x" * 300, "two words", ".a", "\x1b", "[::1", "256.1.1.1.1"])
