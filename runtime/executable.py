@@ -129,8 +129,10 @@ class Executable:
         was compiled where left out (:attr:`jobs`). ``progress`` is called with the number of inferences newly finished.
         ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
         network must have been compiled for it). States that the network keeps (of LSTMs, variables, SVDF) are reset for
-        each inference; :meth:`stream` lets them go on. Returns the outputs, stacked likewise (an array, or a list where
-        the model has several outputs), and the report. Raises :class:`InputError`, :class:`DeviceFault`.
+        each inference; :meth:`stream` lets them go on. Threads may run one executable, or several on one device: their
+        runs take turns; one inside of another, begun by the same thread (from ``progress``), is refused. Returns the
+        outputs, stacked likewise (an array, or a list where the model has several outputs), and the report. Raises
+        :class:`InputError`, :class:`DeviceFault`, :class:`NestedRunError`.
         """
         return self._run(x, self.jobs if jobs is None else jobs, progress, keep_intermediates)
 
@@ -179,7 +181,9 @@ class Executable:
             for begin in range(0, count, size)
         ]
         steady = None
-        with ExitStack() as stack:
+        with self.device.turn.taken(self.name), ExitStack() as stack:
+            if kept is not None:
+                kept.check_ended(self.name)
             flights = self._flights(stack, min(len(groups), under_way(jobs)), size, jobs, kept)
             if jobs is None:
                 parts = one_by_one(flights[0], groups, list(wanted.values()), progress)

@@ -34,6 +34,13 @@ class Kept:
     interpreters: dict[int, Interpreter] = field(default_factory=dict)
     under_way: bool = False
 
+    def check_ended(self, name: str) -> None:
+        """Raise :class:`StreamError` if the last inference of the model of that name has not ended."""
+        if self.under_way:
+            raise StreamError(
+                f"{name}: an inference of this stream has not ended, so it has no state to go on from; reset it"
+            )
+
 
 class Stream:
     """Inferences of one :class:`~tilewright.runtime.executable.Executable` that follow on each other
@@ -41,7 +48,7 @@ class Stream:
 
     The first begins with reset states, every other one with those that the last one left: what one interpreter gives
     that is invoked again and again. States are the stream's own, so any number of streams go on side by side; between
-    calls it holds nothing of the device.
+    calls it holds nothing of the device. Of several threads that run one stream each has a whole call to itself.
     """
 
     def __init__(self, artifact: Artifact, run: Callable[..., tuple[Any, Report]]) -> None:
@@ -67,11 +74,6 @@ class Stream:
         :class:`InputError`, which leaves the stream as it was, :class:`DeviceFault`, and :class:`StreamError` after a
         run that has failed, until :meth:`reset`.
         """
-        if self._kept.under_way:
-            raise StreamError(
-                f"{self.artifact.name}: an inference of this stream has not ended, so it has no state to go on from; "
-                "reset it"
-            )
         return self._run(x, progress=progress, keep_intermediates=keep_intermediates, kept=self._kept)
 
     def reset(self) -> None:
