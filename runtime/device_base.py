@@ -20,7 +20,8 @@ from tilewright.errors import TilewrightError
 from tilewright.isa.dram_order import PLAIN
 from tilewright.isa.program import Program
 from tilewright.progress import Advance
-from tilewright.runtime.turn import Turn, refuse_copy
+from tilewright.runtime.one_process import refuse_copy
+from tilewright.runtime.turn import Turn
 
 
 class DeviceError(TilewrightError):
@@ -78,9 +79,10 @@ class Allocation:
 
 
 class Device(ABC):
-    """One accelerator of one :class:`Config`. One thread allocates, launches, waits and releases, and has the device's
-    :attr:`turn` meanwhile; where the device :attr:`overlaps`, others may write and read allocations that are not
-    launched."""
+    """One accelerator of one :class:`Config`, of which runs take turns: who uses it beside others, an
+    :class:`~tilewright.runtime.executable.Executable` among them, holds :attr:`turn` from writing inputs to reading
+    outputs. Within a turn one thread allocates, launches, waits and releases, one launch after another; where the
+    device :attr:`overlaps`, others may meanwhile write and read allocations that are not launched."""
 
     name: ClassVar[str] = ""
     overlaps: ClassVar[bool] = False
@@ -89,8 +91,9 @@ class Device(ABC):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.turn = Turn()
         self.order = PLAIN  #: of bytes in its memory
+        self.turn = Turn()  #: ``with device.turn.taken("what for"):``
+        self._launched: Allocation | None = None  #: last, and perhaps not yet waited for
         self.notice: Callable[[str], None] = lambda what: None  #: called with what a job waits for, as it waits
 
     def __str__(self) -> str:
@@ -144,7 +147,10 @@ class Device(ABC):
         return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
 
     def _begin(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> int:
-        """The number, in the whole segment, of the first of ``size`` bytes at ``offset``; that they are there."""
+        """The number, in the whole segment, of the first of ``size`` bytes at ``offset``; that they are there, and not
+        the accelerator's."""
+        if allocation.pending:
+            raise DeviceError(f"{self}: the segments are in use: what was launched has not been waited for")
         segments = allocation.program.segments
         if not 0 <= segment < len(segments) or not 0 <= inference < allocation.inferences:
             raise DeviceError(f"{self}: no segment {segment} of inference {inference}")
@@ -163,19 +169,20 @@ class Device(ABC):
                     self._share(allocation, number, *first[segment.name])
 
     def launch(self, allocation: Allocation, inferences: int) -> None:
-        """Start ``inferences`` runs of the program, one after another; does not wait."""
+        """Start ``inferences`` runs of the program, one after another; does not wait. What was launched before must
+        have been waited for."""
         if has_shared(allocation.program):
             raise DeviceError(f"{self}: the program shares memory with others: they run together, or not at all")
         self._prepare(allocation, inferences)
         self._launch(allocation, inferences)
-        allocation.pending = inferences
+        allocation.pending, self._launched = inferences, allocation
 
     def wait(self, allocation: Allocation, progress: Advance | None = None) -> None:
         """Wait until the launch has finished. Raises :class:`DeviceFault` if it ended with a fault."""
         self._held(allocation)
         if not allocation.pending:
             raise DeviceError(f"{self}: nothing has been launched")
-        inferences, allocation.pending = allocation.pending, 0
+        inferences, allocation.pending, self._launched = allocation.pending, 0, None
         self._wait(allocation, inferences, progress)
         allocation.finished = True
 
@@ -215,7 +222,7 @@ class Device(ABC):
         if allocation.state is None:
             return
         if allocation.pending:
-            allocation.pending = 0
+            allocation.pending, self._launched = 0, None
             self._cancel(allocation)
         self._release(allocation)
         allocation.state, allocation.finished = None, False
@@ -227,6 +234,8 @@ class Device(ABC):
     def _prepare(self, allocation: Allocation, inferences: int) -> None:
         """Whether so many runs of the program can begin; the last ones are forgotten."""
         self._held(allocation)
+        if self._launched is not None:
+            raise DeviceError(f"{self}: what was launched has not been waited for; a device runs one launch at a time")
         if not 1 <= inferences <= allocation.inferences:
             raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
         allocation.finished = False

@@ -29,11 +29,11 @@ from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
+from tilewright.runtime.one_process import refuse_copy
 from tilewright.runtime.records import BOUND, MOST_JOBS
 from tilewright.runtime.report.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
-from tilewright.runtime.turn import refuse_copy
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -139,10 +139,10 @@ class Executable:
         was compiled where left out (:attr:`jobs`). ``progress`` is called with the number of inferences newly finished.
         ``keep_intermediates`` is a directory to store every operator's output in as ``.npy`` (the
         network must have been compiled for it). States that the network keeps (of LSTMs, variables, SVDF) are reset for
-        each inference; :meth:`stream` lets them go on. Returns the outputs, stacked likewise (an array, or a list where
-        the model has several outputs), and the report. Threads may share an executable, or a device: their runs take
-        turns. Raises :class:`InputError`, :class:`DeviceFault`, and :class:`BusyError` within a run on the same device
-        (called from its ``progress``, say).
+        each inference; :meth:`stream` lets them go on. Threads may run one executable, or several on one device: their
+        runs take turns; one inside of another, begun by the same thread (from ``progress``), is refused. Returns the
+        outputs, stacked likewise (an array, or a list where the model has several outputs), and the report. Raises
+        :class:`InputError`, :class:`DeviceFault`, :class:`NestedRunError`.
         """
         return self._run(x, self.jobs if jobs is None else jobs, progress, keep_intermediates)
 
@@ -169,20 +169,6 @@ class Executable:
         kept: Kept | None = None,
     ) -> tuple[Any, Report]:
         """As :meth:`run`, with what a stream has ``kept``."""
-        with self.device.turn.taken(self.name):
-            return self._run_alone(x, jobs, progress, keep_intermediates, kept)
-
-    def _run_alone(
-        self,
-        x: Inputs,
-        jobs: int | None,
-        progress: Advance | None,
-        keep_intermediates: str | Path | None,
-        kept: Kept | None,
-    ) -> tuple[Any, Report]:
-        """While no other run has the device."""
-        if kept is not None:
-            kept.require_ended(self.name)
         batch = self.artifact.batch
         environment = {
             name: value.reshape(-1, 1, *value.shape[2:]) if batch > 1 else value
@@ -205,7 +191,9 @@ class Executable:
             for begin in range(0, count, size)
         ]
         steady = None
-        with ExitStack() as stack:
+        with self.device.turn.taken(self.name), ExitStack() as stack:
+            if kept is not None:
+                kept.check_ended(self.name)
             flights = self._flights(stack, min(len(groups), under_way(jobs)), size, jobs, kept)
             if jobs is None:
                 parts = one_by_one(flights[0], groups, list(wanted.values()), progress)

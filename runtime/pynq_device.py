@@ -80,6 +80,7 @@ class PynqDevice(Device):
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
         self.order = DramOrder(config)
+        self.turn = self.board.turn
         self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
         self._timeout = timeout
@@ -201,6 +202,7 @@ class PynqDevice(Device):
 
     def _start(self, work: Sequence[tuple[Allocation, int, int, int]]) -> None:
         """Start each core on its work: a program, the first inference, how many, whose scratch memory."""
+        self.board.use()
         for allocation in {id(allocation): allocation for allocation, *_ in work}.values():
             allocation.state.counters = {}
             for group in allocation.state.buffers.groups:
@@ -211,7 +213,6 @@ class PynqDevice(Device):
                 words[core, first, scratch] = self._words(allocation.program, allocation.state, core, first, scratch)
             registers.update(words[core, first, scratch])
             registers.change(self._repeat[core], count)
-        self.board.use()
         for core in range(len(work)):
             self.board.cores[core].command(Control.START)
         self._running = {core: allocation for core, (allocation, *_) in enumerate(work)}

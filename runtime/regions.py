@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from tilewright.runtime.report.report import Report
 
 _LIMIT = 16  #: artifacts kept ready to run
-_loading = threading.Lock()
 _loaded: OrderedDict[tuple[str, str], Executable] = OrderedDict()
 _opened: dict[tuple[str, str], Device] = {}  #: by name and fingerprint of the Config
-_chosen: list[str | Device | None] = [None]  #: the last is in force
+_chosen: list[tuple[object, str | Device | None]] = [(None, None)]  #: who chose what; the last is in force
 _listening: list[list[Report]] = []
+_CHANGING = threading.Lock()  #: held by the thread that changes one of these
 
 
 @contextmanager
 def use_device(device: str | Device) -> Iterator[None]:
-    """Inside, regions run on ``device`` (a name or an open device), whatever they were compiled for.
+    """Inside, regions run on ``device`` (a name or an open device), whatever they were compiled for, in all threads.
 
     Raises :class:`DeviceError` for a name that is none.
     """
@@ -34,22 +34,27 @@ def use_device(device: str | Device) -> Iterator[None]:
 
     if isinstance(device, str):
         check_device(device)
-    _chosen.append(device)
+    who = object()
+    with _CHANGING:
+        _chosen.append((who, device))
     try:
         yield
     finally:
-        _chosen.pop()
+        with _CHANGING:  # threads need not leave in the order in which they came
+            _chosen.remove((who, device))
 
 
 @contextmanager
 def collect_reports() -> Iterator[list[Report]]:
     """Gives a list that the report of every region that runs inside is appended to, in order."""
     reports: list[Report] = []
-    _listening.append(reports)
+    with _CHANGING:
+        _listening.append(reports)
     try:
         yield reports
     finally:
-        del _listening[next(i for i, kept in enumerate(_listening) if kept is reports)]
+        with _CHANGING:
+            del _listening[next(i for i, kept in enumerate(_listening) if kept is reports)]
 
 
 def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") -> list[NDArray[Any]]:
@@ -62,40 +67,34 @@ def run_bytes(artifact: bytes, inputs: list[NDArray[Any]], device: str = "sim") 
     """
     from tilewright.runtime.executable import element_shape
 
-    executable = _executable(artifact, _chosen[-1] or device)
+    executable = _executable(artifact, _chosen[-1][1] or device)
     stacked = [
         x.reshape(1, *element_shape(t)) if x.shape == t.shape else x for x, t in zip(inputs, executable.inputs)
     ] + inputs[len(executable.inputs) :]
     outputs, report = executable.run(stacked)
-    for reports in _listening:
-        reports.append(report)
+    with _CHANGING:
+        for reports in _listening:
+            reports.append(report)
     several = outputs if isinstance(outputs, list) else [outputs]
     return [y.reshape(-1, *t.shape[1:]) if t.shape else y.reshape(()) for y, t in zip(several, executable.outputs)]
 
 
 def _executable(artifact: bytes, device: str | Device) -> Executable:
     from tilewright.runtime.artifact import Artifact
+    from tilewright.runtime.device import open_device
     from tilewright.runtime.executable import Executable
 
     digest = hashlib.sha256(artifact).hexdigest()
     if not isinstance(device, str):  # the caller's own, and kept no longer than he does
         return Executable(Artifact.from_bytes(artifact), device)
-    with _loading:  # a device is opened once, whichever thread comes first
-        return _kept(artifact, digest, device)
-
-
-def _kept(artifact: bytes, digest: str, device: str) -> Executable:
-    from tilewright.runtime.artifact import Artifact
-    from tilewright.runtime.device import open_device
-    from tilewright.runtime.executable import Executable
-
-    if (digest, device) not in _loaded:
-        parsed = Artifact.from_bytes(artifact)
-        own = device, parsed.config.fingerprint
-        if own not in _opened:
-            _opened[own] = open_device(device, parsed.config)
-        _loaded[digest, device] = Executable(parsed, _opened[own])
-        while len(_loaded) > _LIMIT:
-            _loaded.popitem(last=False)
-    _loaded.move_to_end((digest, device))
-    return _loaded[digest, device]
+    with _CHANGING:
+        if (digest, device) not in _loaded:
+            parsed = Artifact.from_bytes(artifact)
+            own = device, parsed.config.fingerprint
+            if own not in _opened:
+                _opened[own] = open_device(device, parsed.config)
+            _loaded[digest, device] = Executable(parsed, _opened[own])
+            while len(_loaded) > _LIMIT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end((digest, device))
+        return _loaded[digest, device]

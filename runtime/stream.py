@@ -14,8 +14,8 @@ from tilewright.errors import TilewrightError
 from tilewright.progress import Advance
 from tilewright.runtime.artifact import Artifact, accelerator_layers
 from tilewright.runtime.interpreters import Interpreter
+from tilewright.runtime.one_process import refuse_copy
 from tilewright.runtime.report.report import Report
-from tilewright.runtime.turn import refuse_copy
 
 _LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
@@ -35,8 +35,8 @@ class Kept:
     interpreters: dict[int, Interpreter] = field(default_factory=dict)
     under_way: bool = False
 
-    def require_ended(self, name: str) -> None:
-        """Raise :class:`StreamError` where an inference of the model ``name`` has failed: there is no state."""
+    def check_ended(self, name: str) -> None:
+        """Raise :class:`StreamError` if the last inference of the model of that name has not ended."""
         if self.under_way:
             raise StreamError(
                 f"{name}: an inference of this stream has not ended, so it has no state to go on from; reset it"
@@ -49,7 +49,7 @@ class Stream:
 
     The first begins with reset states, every other one with those that the last one left: what one interpreter gives
     that is invoked again and again. States are the stream's own, so any number of streams go on side by side; between
-    calls it holds nothing of the device.
+    calls it holds nothing of the device. Of several threads that run one stream each has a whole call to itself.
     """
 
     def __init__(self, artifact: Artifact, run: Callable[..., tuple[Any, Report]]) -> None:

@@ -1,43 +1,48 @@
-"""One run at a time on a device, whichever thread asks for it."""
+"""Whose turn on a device it is: what several threads run on it goes one after another, never one within another."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 from tilewright.errors import TilewrightError
 
+_here = threading.local()  #: ``run``: what this thread is in the middle of
 
-class BusyError(TilewrightError):
-    """A run was asked for from within another run on the same device."""
+
+class NestedRunError(TilewrightError):
+    """A run is begun inside another by the same thread, from its ``progress`` for example; names both."""
 
 
 class Turn:
-    """Held from a run's first segment to its last, as a device has one set of registers and one thread that waits."""
+    """Held from writing inputs to reading outputs, by one thread at a time.
+
+    A device can do one thing at a time, and so can a thread: one that is inside a run on any device gets no turn on
+    any other. Of two threads each of which held one device and waited for the other's, neither would go on.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holder: int | None = None
 
     @contextmanager
-    def taken(self, what: str) -> Iterator[None]:
-        """Wait until no other thread has it. Raises :class:`BusyError`, naming ``what``, for the thread that has it
-        already, which would wait for itself."""
-        me = threading.get_ident()
-        if self._holder == me:
-            raise BusyError(
-                f"{what}: a run on this device has not ended, and it is what asks for this one; run it after"
-            )
+    def taken(self, run: str) -> Iterator[None]:
+        """Wait for the turn, and have it; ``run``: what for. Raises :class:`NestedRunError` instead of waiting for
+        itself."""
+        check_no_run(run)
         with self._lock:
-            self._holder = me
+            _here.run = run
             try:
                 yield
             finally:
-                self._holder = None
+                _here.run = None
 
 
-def refuse_copy(what: str, instead: str, error: type[TilewrightError]) -> NoReturn:
-    """Say that ``what`` is of one process and cannot be copied or pickled, and what to do ``instead``."""
-    raise error(f"{what}: belongs to this process and its device, so it cannot be copied or pickled; {instead}")
+def check_no_run(run: str) -> None:
+    """Raise :class:`NestedRunError` if this thread is in the middle of a run that ``run`` would be inside of."""
+    outer = getattr(_here, "run", None)
+    if outer is not None:
+        raise NestedRunError(
+            f"{run}: a run of {outer} has not ended, and this one is inside of it (called from its progress?); let it "
+            "end first, or run this one in a thread of its own that nothing inside of the run waits for"
+        )

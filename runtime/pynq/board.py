@@ -12,6 +12,7 @@ from tilewright.isa.registers import ID_VALUE, Control, Status, window_bits
 from tilewright.runtime.pynq.interrupt import InterruptLine
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError
 from tilewright.runtime.pynq.registers import Registers
+from tilewright.runtime.turn import Turn
 
 SETTLE_SECONDS = 0.5  #: within which an abort has ended, bursts under way included
 
@@ -32,6 +33,7 @@ def import_pynq() -> Any:
 
 #: which Board has used the logic last, by the identity of the package that drives it: what runs there is its own
 _last_users: dict[int, ReferenceType[Board]] = {}
+_turns: dict[int, Turn] = {}  #: of all devices on the same logic, likewise
 
 
 class Board:
@@ -44,6 +46,7 @@ class Board:
     def __init__(self, manifest: Manifest, pynq: Any = None, download: bool = True) -> None:
         self.manifest = manifest
         self._pynq = import_pynq() if pynq is None else pynq
+        self.turn = _turns.setdefault(id(self._pynq), Turn())
         try:
             self._overlay = self._pynq.Overlay(str(manifest.bitstream), download=download)
         except PYNQ_ERRORS as error:
@@ -51,7 +54,7 @@ class Board:
                 f"{manifest.bitstream}: PYNQ cannot load it: {type(error).__name__}: {error}; run on the board, as "
                 "root, with the files of one build"
             ) from error
-        self.use()
+        _last_users[id(self._pynq)] = ref(self)
         window = self._window()
         self.cores = [Registers(window, manifest.config, core) for core in range(manifest.config.cores)]
         self._check_identity()
@@ -62,8 +65,30 @@ class Board:
             raise OverlayError(f"{manifest.bitstream}: a run of another process goes on and cannot be ended; reboot")
 
     def use(self) -> None:
-        """What is started from now on is this one's, which others that drive the same logic leave alone."""
+        """What is started from now on is this one's, which others that drive the same logic leave alone.
+
+        One of those may have used it since: nothing is known of the registers then, and the overlay may be another.
+        Raises :class:`OverlayError` if it is, or if something runs.
+        """
+        if self.is_last_user:
+            return
+        for registers in self.cores:
+            registers.forget()
+        if (found := self._found_fingerprint()) != self.manifest.config.fingerprint:
+            raise OverlayError(
+                f"{self.manifest.bitstream}: another device has loaded another overlay since (config {found}); close "
+                "that and open this one again"
+            )
+        if self.busy():
+            raise OverlayError(f"{self.manifest.bitstream}: a run of another device of this process has not ended")
         _last_users[id(self._pynq)] = ref(self)
+
+    def _found_fingerprint(self) -> str:
+        """Of the Config that core 0 says it has; empty where there is no Tilewright."""
+        registers = self.cores[0]
+        if registers.read("ID") != ID_VALUE:
+            return ""
+        return f"{registers.read('FINGERPRINT_HIGH'):08x}{registers.read('FINGERPRINT_LOW'):08x}"
 
     @property
     def is_last_user(self) -> bool:

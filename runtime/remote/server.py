@@ -208,7 +208,8 @@ class Server:
         )
         self._log(f"{channel.peer}: begins")
         try:
-            Session(channel, self._device, self._programs, self._limits.memory_bytes).serve()
+            with self._device.turn.taken(f"the job of {channel.peer}"):  # beside who runs on it in this process
+                Session(channel, self._device, self._programs, self._limits.memory_bytes).serve()
         except FrameError as error:
             self._tell(channel, error_reply(error, "request"))
             raise
