@@ -143,5 +143,5 @@ def test_what_a_step_of_the_cpu_raises_is_raised(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, "2"])
 def test_threads_are_a_number_from_one_on(jobs: Any) -> None:
-    with pytest.raises(InputError, match=f"jobs = {jobs!r}: must be at least 1 thread"):
+    with pytest.raises(InputError, match=f"jobs = {jobs!r}: must be an integer from 1 to 256 threads"):
         Executable(make_artifact()).run(images(1), jobs=jobs)
