@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.dse.evaluation import Task, version
 from tilewright.dse.pool import ATTEMPTS, Params, Result, WorkerError, failed
 from tilewright.hw.verilated.toolchain import ToolError
+from tilewright.interrupts import unheard
 
 _CONNECT_SECONDS = 30
 _WORKER_SECONDS = 180  #: a worker imports all of the compiler, which takes a minute where others keep the machine busy
@@ -76,7 +77,7 @@ class Cluster:
             _hide_script(id(self))
             try:
                 # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
-                with dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
+                with unheard(), dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
                     self._local = LocalCluster(
                         n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
                         silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},

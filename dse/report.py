@@ -39,8 +39,7 @@ def write_all(
         "history.png": history_picture(objectives, everything),
         "best.toml": search.config(points[0]).to_toml(),
     }
-    assert tuple(contents) == FILES
-    return write_files(folder, contents)
+    return write_files(folder, {name: contents[name] for name in FILES})
 
 
 def _csv(search: Search, rows: list[dict[str, Any]]) -> str:

@@ -125,7 +125,8 @@ def _places(config: Config) -> dict[Opcode, dict[str, _Position]]:
     for opcode, slots in _instruction_slots(config).items():
         position, found = 0, {}
         for slot in slots:
-            assert slot.default == slot.base
+            if slot.default != slot.base:
+                raise AssertionError(f"{slot.name}: its default is not what a zero in its place means")
             found[slot.name] = _Position(position, (1 << slot.bits) - 1, slot.low, slot.high, slot.base)
             position += slot.bits
         result[opcode] = {name: place for name, place in found.items() if name != "opcode"}

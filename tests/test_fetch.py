@@ -167,3 +167,13 @@ def test_the_command_fetches_all(server, tmp_path, monkeypatch, capsys):
     assert main(["models", "fetch", "all", "-d", str(tmp_path), "--base-url", url(server, "ok")]) == 0
     assert {file.name for file in tmp_path.iterdir()} == {"fake.tflite", "other.tflite"}
     assert capsys.readouterr().out.split() == [str(tmp_path / f"{name}.tflite") for name in ("other", "fake", "other")]
+
+
+@pytest.mark.parametrize("there", ["", "new"])
+def test_a_download_that_fails_leaves_no_folder(there: str, tmp_path: Path) -> None:
+    if there:
+        (tmp_path / there).mkdir()
+    for name in ("resnet8_cifar10", "no such model"):
+        with pytest.raises(TilewrightError):
+            fetch_model(name, tmp_path / "new" / "folder", "http://127.0.0.1:1")
+        assert [path.name for path in tmp_path.rglob("*")] == ([there] if there else [])

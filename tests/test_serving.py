@@ -80,7 +80,7 @@ def test_from_the_line_that_serve_prints_to_a_network_run(
         (["--device", "pynq"], "no overlay is given"),
         (["--device", "pynq", "--config", "tiny"], "--config: the overlay's manifest has"),
         (["--device", "sim", "--overlay", "o.bit"], "--overlay: only the pynq device has one, not sim"),
-        (["--device", "sim", "--tls-cert", "none.pem"], "none.pem: not usable as a TLS certificate"),
+        (["--device", "sim", "--tls-cert", "none.pem"], "none.pem: cannot be read: no such file"),
         (["--device", "sim", "--token-file", "none"], "none: cannot be read"),
         (["--device", "sim", "--config", "tinny"], "tinny: no such preset"),
         (["--device", "sim", "--config", "tiny", "--host", "256.0.0.1"], "cannot listen on 256.0.0.1"),
@@ -99,9 +99,7 @@ def test_serving_cannot_start(
 
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--idle", "x"], ["--max-memory", "0"]])
 def test_numbers_out_of_range_are_told(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", *option])
-    assert ended.value.code == 2
+    assert main(["serve", *option]) == 2
     assert f"{option[1]}: must be an integer from" in capsys.readouterr().err
 
 
@@ -115,7 +113,7 @@ def test_numbers_out_of_range_are_told(option: list[str], capsys: pytest.Capture
         (["--device", "rtl", "--jobs", "3"], "--jobs: only the sim device"),
         (["--device", "pynq://host", "--ca", "c.pem"], "--ca: only TLS"),
         (["--device", "pynq://host"], "needs the token that its tilewright serve printed"),
-        (["--device", "pynqs://host", "--token-file", "token", "--ca", "c.pem"], "c.pem: not usable as trusted"),
+        (["--device", "pynqs://host", "--token-file", "token", "--ca", "c.pem"], "c.pem: cannot be read: no such file"),
         (["--device", "pynq://127.0.0.1:1", "--token-file", "token"], "is tilewright serve running there?"),
     ],
 )

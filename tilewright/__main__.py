@@ -6,18 +6,16 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
+from tilewright import interrupts
+
 __all__ = ["main"]
 
 
 def main() -> int:
     """Run the command line; returns the exit code."""
+    interrupts.install()
     home = "tilewright.board" if find_spec("typer") is None else "tilewright.cli.app"
-    try:
-        command = import_module(home).main
-    except KeyboardInterrupt:  # while it is loaded, which takes a second
-        print("tilewright: interrupted", file=sys.stderr)
-        return 130
-    return int(command())
+    return interrupts.end(int(import_module(home).main()))
 
 
 if __name__ == "__main__":

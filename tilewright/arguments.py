@@ -6,6 +6,7 @@ import argparse
 from typing import Any, NoReturn
 
 from tilewright.errors import TilewrightError
+from tilewright.printable import write_out
 
 
 class UsageProblem(TilewrightError):
@@ -14,6 +15,10 @@ class UsageProblem(TilewrightError):
 
 class Parser(argparse.ArgumentParser):
     """argparse's, raising :class:`UsageProblem` instead of printing its usage and ending the process."""
+
+    def print_help(self, file: Any = None) -> None:
+        """Print it where a full disk is an error, which argparse passes over."""
+        write_out(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """Raise :class:`UsageProblem` with the way out."""

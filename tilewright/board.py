@@ -16,6 +16,7 @@ from tilewright.arrays import load_array, save_outputs
 from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
 from tilewright.files import check_writable, inputs_kept, together
+from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
 from tilewright.printable import one_line, open_streams, say, write_out
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TilewrightError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+        return _fail(MESSAGE, EXIT_INTERRUPTED)
 
 
 def needs(command: str, what: str) -> str:

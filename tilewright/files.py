@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from tilewright.errors import TilewrightError
+from tilewright.interrupts import at_leave
 from tilewright.pipes import PipeError, opened_for_writing, read_all
 from tilewright.printable import encodable
 
@@ -26,6 +27,19 @@ MOST_TEXT = 4 << 20  #: bytes of a file that people write
 _inputs: ContextVar[Mapping[tuple[int, int], str] | None] = ContextVar("_inputs", default=None)
 #: temporary files by what they will replace, where several are written together
 _together: ContextVar[dict[Path, str] | None] = ContextVar("_together", default=None)
+
+
+_parts: set[str] = set()  #: temporary files that are there
+_new: list[Path] = []  #: directories that were made for what is not in them yet
+
+
+@at_leave
+def _leave_nothing() -> None:
+    for name in [*_parts]:
+        _remove(name)
+    for folder in [*_new]:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 class FileError(TilewrightError):
@@ -175,6 +189,7 @@ def directory_for(path: str | Path) -> Iterator[Path]:
     """A directory and what leads to it; where what is done in here fails, what of it is new and empty goes again."""
     folder = Path(path)
     new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    _new[:0] = new
     try:
         make_directory(folder)
         yield folder
@@ -183,6 +198,8 @@ def directory_for(path: str | Path) -> Iterator[Path]:
             for each in new:
                 each.rmdir()
         raise
+    finally:
+        _new[:] = [each for each in _new if each not in new]
 
 
 def is_special(path: Path) -> bool:
@@ -296,6 +313,7 @@ def _linked(path: Path) -> Path:
 def _filled(target: Path, write: Callable[[IO[bytes]], object]) -> str:
     """The path of a temporary file beside ``target`` that ``write`` has filled; none is left where it could not."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=PART, dir=target.parent)
+    _parts.add(name)
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
@@ -307,6 +325,7 @@ def _filled(target: Path, write: Callable[[IO[bytes]], object]) -> str:
 
 
 def _remove(name: str) -> None:
+    _parts.discard(name)
     with contextlib.suppress(OSError):
         os.unlink(name)
 

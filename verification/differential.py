@@ -81,7 +81,8 @@ class Bench:
         simulated = simulate(program, expected)
         timing = simulated.timing
         assert timing is not None
-        assert simulated.fault is None, "a random program is legal"
+        if simulated.fault is not None:
+            raise AssertionError(f"a random program is legal, and this one ends in the simulator: {simulated.fault}")
         self.model.disturb(disturbance or Disturbance())
         limit = cycle_bound(program) * (1 if disturbance is None else STALLED_FACTOR)
         try:

@@ -98,7 +98,8 @@ class Lowered:
 
     def _pack_rows(self, name: str, padding: tuple[int, int, int, int], value: int) -> None:
         shape = self.specs[name].shape
-        assert len(shape) == 4, "on-chip tensors are images"
+        if len(shape) != 4:
+            raise AssertionError(f"{name}: on-chip tensors are images, not of shape {shape}")
         self.packs[name] = PackStep(
             tensor=name, segment=1, shape=shape, lanes=self.config.lanes,
             units=units_for(shape[3], self.config), batch=self.config.batch, padding=padding, pad_value=value,

@@ -179,5 +179,6 @@ def step_tables() -> tuple[bytes, bytes]:
             tables[0][one] = value - tables[1][other]
         else:
             tables[1][other] = value - tables[0][one]
-    assert all(np.abs(table).max() < 128 for table in tables)
+    if any(np.abs(table).max() >= 128 for table in tables):
+        raise AssertionError("a table of a recurrent cell does not fit int8")
     return tables[0].astype(np.int8).tobytes(), tables[1].astype(np.int8).tobytes()

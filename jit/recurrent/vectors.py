@@ -158,5 +158,6 @@ def _line(slope: Fraction | int, constant: Fraction | int, table: bytes | None) 
     bias, shift = round(Fraction(constant) * (1 << 20) / scale), 20 + scale.denominator.bit_length() - 1
     values = sorted(set(np.frombuffer(table, np.int8).tolist())) if table is not None else list(range(-128, 128))
     got = rescale(values, bias, scale.numerator, shift, 0, Rounding.SINGLE)
-    assert got.tolist() == [int((scale * x + constant + Fraction(1, 2)) // 1) for x in values], "not exact"
+    if got.tolist() != [int((scale * x + constant + Fraction(1, 2)) // 1) for x in values]:
+        raise AssertionError(f"round({slope} * x + {constant}) is not exact by RESCALE")
     return bias, scale.numerator, 0, shift

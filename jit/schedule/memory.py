@@ -37,7 +37,8 @@ class Pool:
 
     def reserve(self, start: int, size: int) -> None:
         """Reserve a range that is free."""
-        assert self.is_free(start, size)
+        if not self.is_free(start, size):
+            raise AssertionError(f"{size} units from {start} are not free")
         self._cut(start, size)
 
     def release(self, start: int, size: int) -> None:

@@ -78,7 +78,8 @@ class Residency:
         places: dict[Hashable, int] = {}
         for block in wanted:
             start = block.up(ends.get(block.region, block.region[0]))
-            assert start + block.size <= block.region[1], "a cut was chosen that does not fit"
+            if start + block.size > block.region[1]:
+                raise AssertionError("a cut was chosen that does not fit")
             ends[block.region] = start + block.size
             places[block.key] = start
         for block in wanted:

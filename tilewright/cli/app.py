@@ -16,12 +16,12 @@ from tilewright.board import EXTRAS, needs
 from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, quantize, run
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
+from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
 from tilewright.printable import one_line, open_streams, say
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130  #: as shells have it: 128 and the signal's number
 _verbose = False  #: whether the option of this name was given
 #: the board has these commands too, in argparse: options and help are passed on
 PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -124,8 +124,10 @@ def main(arguments: list[str] | None = None) -> int:
             code = result if isinstance(result, int) else 0
         except typer.Exit as request:
             code = int(request.exit_code)
-        except SystemExit as request:  # argparse's --help
-            code = request.code if isinstance(request.code, int) else EXIT_ERROR
+        except SystemExit as request:  # argparse's --help; with 1, Typer's word for an output that nobody reads
+            code = EXIT_ERROR if request.code else 0
+        if code == EXIT_INTERRUPTED:  # Typer says so itself
+            raise KeyboardInterrupt
         sys.stdout.flush()  # here, where a disk that is full is an error like others
         return code
     except TilewrightError as error:
@@ -136,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _fail(f"{message.rstrip('.')}; {_where_to_look(error)}")
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", EXIT_INTERRUPTED)
+        return _fail(MESSAGE, EXIT_INTERRUPTED)
     except MemoryError:
         return _fail("there is not enough memory for this")
     except ModuleNotFoundError as error:

@@ -18,6 +18,7 @@ from tilewright.fuzz.recipe import Assembly, Recipe
 from tilewright.fuzz.seeds import SeedError, check_recipe, check_seed, seed_config
 from tilewright.fuzz.shrink import failure_class
 from tilewright.fuzz.tensors import BuildError
+from tilewright.interrupts import unheard
 
 CASE_SECONDS = 300.0  #: a case that takes longer is ended and counts as a traceback
 
@@ -87,7 +88,8 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, inner = context.Pipe()
         self.process = context.Process(target=_serve, args=(inner,), daemon=True)
-        self.process.start()
+        with unheard():
+            self.process.start()
         inner.close()
 
     def send(self, task: Task) -> None:

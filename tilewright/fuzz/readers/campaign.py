@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tilewright.files import make_directory
 from tilewright.fuzz.readers.child import FAILED, HANG_SECONDS
+from tilewright.interrupts import unheard
 from tilewright.progress import Progress, silent
 
 SILENCE_SECONDS = 3000.0  #: without an answer: a case that waits for ever; one that computes for ever ends by itself
@@ -64,7 +65,9 @@ def _process(result: Result, seconds: float, folder: Path, progress: Progress) -
     asked = command(result.name, str(result.next_seed), str(seconds), str(folder))
     begin, open_case, due = time.monotonic(), -1, time.monotonic() + SILENCE_SECONDS
     hung, rest = False, b""
-    with subprocess.Popen(asked, stdout=subprocess.PIPE, bufsize=0) as process:
+    with unheard():
+        started = subprocess.Popen(asked, stdout=subprocess.PIPE, bufsize=0)
+    with started as process:
         assert process.stdout is not None
         try:
             while not hung:
