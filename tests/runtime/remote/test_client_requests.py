@@ -11,7 +11,7 @@ from tests.runtime.network import make_program
 from tilewright.runtime.device_base import Allocation
 from tilewright.runtime.remote import client
 from tilewright.runtime.remote.client import RemoteDevice, ServerFull
-from tilewright.runtime.remote.frames import FrameError
+from tilewright.runtime.remote.frames import FrameError, RemoteError
 
 
 class Unconnected(RemoteDevice):
@@ -121,3 +121,25 @@ def test_a_server_without_room_is_asked_again_until_the_time_is_over(monkeypatch
     assert now[0] == pytest.approx(101.0)
     assert asked == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2, 0.0], abs=1e-6)
     assert told == ["waiting for a connection: pynq://nowhere: 16 connections are open"] * 5
+
+
+class Waiting(Silent):
+    """A server that says again and again that another has the device."""
+
+    def receive(self) -> tuple[dict[str, Any], bytearray]:
+        return {"waiting": "another has had it for 5 s"}, bytearray()
+
+
+def test_a_server_that_lets_clients_wait_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten seconds after the time that the server was told."""
+    device, now, told = Unconnected(100), [50.0], list[str]()
+
+    def notice(what: str) -> None:
+        told.append(what)
+        now[0] += 1.0
+
+    device.notice = notice
+    monkeypatch.setattr(client.time, "monotonic", lambda: now[0])
+    with pytest.raises(RemoteError, match="the device is taken: another has had it for 5 s; waited 7 s"):
+        device._welcome(Waiting(), 7.0)  # type: ignore[arg-type]
+    assert told == ["waiting for the device: another has had it for 5 s"] * 18
