@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tilewright.runtime.litert import rules
+from tilewright.runtime.litert import rules, scale_rules
 from tilewright.runtime.litert.model import Operand, Operator, Shape
 
 
@@ -107,3 +108,40 @@ def test_a_diagonal_is_as_long_as_the_shorter_side() -> None:
         assert (said == "") is fits
         assert fits or "LiteRT's kernel reads 6 elements" in said
     assert rules.diagonal(operator((3,), (1,))) == rules.diagonal(operator(None, (1,))) == ""
+
+
+def test_weights_that_only_litert_knows_leave_the_others_to_be_looked_at() -> None:
+    """The recurrent weights of the second cell are computed; its weights beside are not those of five units."""
+    shapes: list[Shape | None] = list(RECURRENT)
+    shapes[6], shapes[11] = None, (5, 7)
+    assert "does not fit the other inputs" in rules.recurrent(operator(*shapes))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "sound"),
+    [("int8", (0, 1, 2), True), ("int8", (1, -1, 2), False), ("int8", (), False), ("float32", (), True),
+     ("float32", (-1,), True)],
+)  # fmt: skip
+def test_an_integer_lstm_has_all_intermediates(dtype: str, given: tuple[int, ...], sound: bool) -> None:
+    op = operator((1, 2))
+    (x,) = op.inputs
+    assert x is not None
+    op = replace(op, inputs=(replace(x, type=dtype),), intermediates=given)
+    assert (rules.intermediates(op) == "") is sound
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("kind", "beta", "sound"), [("SOFTMAX", 0.5, 2.1), ("SOFTMAX", 1.0, 1.1), ("LOG_SOFTMAX", 0.0, 1.1)]
+)
+def test_scales_of_exponents_are_more_than_the_least_of_fixed_point(
+    kind: str, beta: float, sound: float, dtype: str
+) -> None:
+    """Times the option beta, which LOG_SOFTMAX has not."""
+    (x,) = operator((1, 2)).inputs
+    assert x is not None
+    for scale, taken in ((sound * 2.0**-26, True), (sound * 2.0**-26 * 0.8, False)):
+        small = replace(x, type=dtype, scales=np.array([scale], np.float32))
+        op = replace(operator((1, 2), beta=beta), kind=kind, inputs=(small,))
+        assert (scale_rules.exponents(op) == "") is taken
+    assert scale_rules.exponents(replace(operator((1, 2), beta=beta), kind=kind)) == "", "float32 has no such limit"
