@@ -44,7 +44,7 @@ def conv(kernel: int, padding: int, stride: int = 1, size: int = 6) -> tuple[g.G
 def read_of(graph: g.Graph) -> int:
     """Pixels of the input that the first layer must read, less its constants."""
     (bound,) = layer_bounds(graph, TINY)
-    none = replace(graph.ops[0], weight=np.zeros_like(graph.ops[0].weight))  # type: ignore[attr-defined]
+    none = replace(graph.ops[0], weight=np.zeros_like(graph.ops[0].weight))  # type: ignore[attr-defined, call-arg]
     (constants,) = layer_bounds(replace(graph, ops=[none]), TINY)
     blocks = int((graph.ops[0].weight != 0).any(axis=(0, 3)).sum())  # type: ignore[attr-defined]
     pixels, rest = divmod(bound.read_bytes - constants.read_bytes - blocks * TINY.wgt_entry_bytes, UNIT)
