@@ -389,3 +389,14 @@ def test_numbers_that_follow_from_the_size_of_a_batch_keep_it_whole(between: str
     made = b.op("MUL", [real, number], b.tensor([2, 5, 5, 4], dtype="float32"), "MulOptions")
     exe = compared(b.save(tmp_path / "m.tflite", [x], [made]))
     assert exe.artifact.batch == 1
+
+
+def test_an_output_that_is_not_of_images_keeps_the_batch_whole(tmp_path: Path) -> None:
+    b = TfliteBuilder(3)
+    x, (w, scales) = b.tensor([2, 5, 5, 4], 0.05, 3), b.weights([4, 3, 3, 4], 0)
+    y = b.tensor([2, 5, 5, 4], 0.1, -5)
+    steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    b.op("CONV_2D", [x, w, b.bias(x, scales, 4)], y, "Conv2DOptions", Padding=SAME, **steps)
+    shape = b.op("SHAPE", [y], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
+    exe = compared(b.save(tmp_path / "m.tflite", [x], [y, shape]))
+    assert exe.artifact.batch == 1

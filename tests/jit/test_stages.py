@@ -137,5 +137,6 @@ def test_parts_are_cut_where_the_kind_changes_and_around_what_takes_all_of_a_chi
     part = dict(zip(names, (0, 0, 0, 0, 1, None), strict=True))
     found = stages_of_parts(b.graph(x), {}, lambda op: part[op.name])
     assert [(stage.kind, [names.index(op.name) for op in stage.ops]) for stage in found] == [
-        ("accelerator", [0]), ("alone", [1]), ("alone", [2]), ("accelerator", [3]), ("accelerator", [4]), ("numpy", [5]),
+        ("accelerator", [0]), ("alone", [1]), ("alone", [2]), ("accelerator", [3]), ("accelerator", [4]),
+        ("numpy", [5]),
     ]  # fmt: skip
