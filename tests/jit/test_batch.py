@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 from tests.jit.source.onnx_nets import F, NetBuilder, Tensor
+from tests.jit.tflite_models import SAME, TfliteBuilder
 from tilewright.checking import reference_outputs
 from tilewright.fuzz import TfliteNet
 from tilewright.jit.source import open_source
@@ -368,3 +369,34 @@ def test_tflite_too_many_images_within_a_network(tmp_path: Path) -> None:
     exe = compared(net.save(tmp_path / "m.tflite", [net.conv(crops, 4)]))
     (conv,) = (o for o in exe.artifact.options["operators"] if o["macs"])
     assert conv["reason"] == "20 images in one tensor, at most 16 are taken one by one"
+
+
+@pytest.mark.parametrize("between", ["CAST", "CAST NEG"])
+def test_numbers_that_follow_from_the_size_of_a_batch_keep_it_whole(between: str, tmp_path: Path) -> None:
+    """The shape's first number, in float32, times what each image gives: twice as much as of one image."""
+    b = TfliteBuilder(3)
+    x, (w, scales) = b.tensor([2, 5, 5, 4], 0.05, 3), b.weights([4, 3, 3, 4], 0)
+    y = b.tensor([2, 5, 5, 4], 0.1, -5)
+    steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    b.op("CONV_2D", [x, w, b.bias(x, scales, 4)], y, "Conv2DOptions", Padding=SAME, **steps)
+    real = b.op("DEQUANTIZE", [y], b.tensor([2, 5, 5, 4], dtype="float32"))
+    shape = b.op("SHAPE", [y], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
+    first = b.constant(np.array([0], np.int32))
+    count = b.op("GATHER", [shape, first], b.tensor([1], dtype="int32"), "GatherOptions", Axis=0)
+    number = b.op("CAST", [count], b.tensor([1], dtype="float32"), "CastOptions", InDataType=2, OutDataType=0)
+    for kind in between.split()[1:]:
+        number = b.op(kind, [number], b.tensor([1], dtype="float32"))
+    made = b.op("MUL", [real, number], b.tensor([2, 5, 5, 4], dtype="float32"), "MulOptions")
+    exe = compared(b.save(tmp_path / "m.tflite", [x], [made]))
+    assert exe.artifact.batch == 1
+
+
+def test_an_output_that_is_not_of_images_keeps_the_batch_whole(tmp_path: Path) -> None:
+    b = TfliteBuilder(3)
+    x, (w, scales) = b.tensor([2, 5, 5, 4], 0.05, 3), b.weights([4, 3, 3, 4], 0)
+    y = b.tensor([2, 5, 5, 4], 0.1, -5)
+    steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    b.op("CONV_2D", [x, w, b.bias(x, scales, 4)], y, "Conv2DOptions", Padding=SAME, **steps)
+    shape = b.op("SHAPE", [y], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
+    exe = compared(b.save(tmp_path / "m.tflite", [x], [y, shape]))
+    assert exe.artifact.batch == 1

@@ -15,7 +15,7 @@ from tilewright.jit import graph as g
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.reference import evaluate
 from tilewright.jit.sides import accelerator_graphs
-from tilewright.jit.stages import idle_islands, stages
+from tilewright.jit.stages import idle_islands, stages, stages_of_parts
 
 
 def interpreted(name: str, inputs: list[str], results: list[str], index: int, state: tuple[str, ...] = ()) -> g.Op:
@@ -120,3 +120,23 @@ def test_a_stage_is_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).integers(-128, 128, (1, 4, 4, 8)).astype(np.int8)
     values, _ = run_compiled(compiled, x)
     assert np.array_equal(values[y][0], evaluate(graph, {"x": x})[y])
+
+
+def test_parts_are_cut_where_the_kind_changes_and_around_what_takes_all_of_a_chip(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    b = GraphBuilder(0, (4, 4, 8))
+    x = "x"
+    for _ in range(6):
+        x = b.conv(x, 8)
+    names = [op.name for op in b.ops]
+    kind_by_name = dict(
+        zip(names, ("accelerator", "alone", "alone", "accelerator", "accelerator", "numpy"), strict=True)
+    )
+    monkeypatch.setattr("tilewright.jit.stages.kind_of", lambda op, place: kind_by_name[op.name])
+    part = dict(zip(names, (0, 0, 0, 0, 1, None), strict=True))
+    found = stages_of_parts(b.graph(x), {}, lambda op: part[op.name])
+    assert [(stage.kind, [names.index(op.name) for op in stage.ops]) for stage in found] == [
+        ("accelerator", [0]), ("alone", [1]), ("alone", [2]), ("accelerator", [3]), ("accelerator", [4]),
+        ("numpy", [5]),
+    ]  # fmt: skip

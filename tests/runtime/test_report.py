@@ -315,3 +315,8 @@ def test_the_roofline_has_a_line_and_a_number_for_every_power_of_ten(report: Rep
         assert len({round(b - a) for a, b in itertools.pairwise(places)}) == 1
     numbers = re.findall(r">([\d.e+-]+)</text>", svg)
     assert len(numbers) == len(lines)
+
+
+def test_a_report_of_no_program_is_that_of_one_core() -> None:
+    without = Report(make_artifact(programs=()), "sim", 1, ())
+    assert (without.cores, without.interval_cycles, without.cycles) == (1, 0, 0)

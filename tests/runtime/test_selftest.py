@@ -193,3 +193,13 @@ def test_it_runs_with_numpy_alone(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FAIL  overlay         pynq device: the pynq package is not available here" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("rate", "half"), [(3.1, False), (3.2, True), (4.0, True), (4.8, True), (4.9, False), (7.0, False)]
+)
+def test_about_half_of_a_port_is_its_width_or_its_clock(rate: float, half: bool) -> None:
+    said = slow_port(rate, 8, 7.9)
+    assert said.startswith(f"bandwidth {rate:.1f} of 8 B/cycle")
+    assert ("32-bit mode" in said) is half
+    assert ("7.9 are within reach" in said) is not half

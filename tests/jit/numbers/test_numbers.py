@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.jit.onnx_models import onnx_runtime
-from tilewright.isa.arithmetic import rescale, scale_round, wrap_int32
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, rescale, scale_round, wrap_int32
 from tilewright.isa.functions import Rounding
 from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Layer, Operand, Output, Quantisation
 from tilewright.jit.layers.elementwise import element_wise
@@ -22,7 +23,9 @@ from tilewright.jit.numbers.scales import (
     NotRepresentable,
     average_requant,
     exact_shift,
+    input_scale,
     make_requant,
+    mean_requant,
     quantize_multiplier,
     reachable,
     softmax_constants,
@@ -217,3 +220,52 @@ def test_requantisation_is_exact_for_any_scales() -> None:
         assert all(layer.proven for layer in builder.exactness)
         tables += scale.table is not None
     assert 0 < tables < 40
+
+
+@pytest.mark.parametrize("scale", [2.0**-26 * 0.4, 2.0**-26 * 0.6, 2.0**-26, 0.1, 40.0, 1e9])
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+def test_softmax_constants_are_a_scale_in_26_bits_behind_the_point(scale: float, beta: float) -> None:
+    real = min(beta * float(np.float32(scale)) * 2.0**26, 2.0**31 - 1)
+    if real < 0.5:
+        with pytest.raises(NotRepresentable, match=r"is below 2\^-26"):
+            softmax_constants(scale, beta)
+        return
+    multiplier, left_shift, least = softmax_constants(scale, beta)
+    assert multiplier / 2**31 * 2**left_shift == pytest.approx(real, rel=1e-9)
+    assert left_shift >= 0
+    # the least difference whose product still has no more than 5 bits ahead of the point
+    assert -least <= 31 * 2**26 / 2**left_shift < 1 - least
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.9999, 1.0, 1.5, 2.0, 7.9, 8.1, 100.0])
+def test_input_scales_shift_no_int8_value_out_of_int32(scale: float) -> None:
+    """A shift to the left by one or more is LiteRT's own, of the difference times 2^20."""
+    left = math.frexp(scale)[1]
+    if 255 << RESCALE_LEFT_SHIFT + max(0, left) >= 1 << 31:
+        with pytest.raises(NotRepresentable, match=f"input scale {scale:.6g} may overflow int32"):
+            input_scale(scale, 5)
+    else:
+        found = input_scale(scale, 5)
+        assert found.bias == -5 << RESCALE_LEFT_SHIFT
+        assert found.multiplier / 2.0**found.shift == pytest.approx(scale, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 64, 1000, 70_000])
+@pytest.mark.parametrize("ratio", [2.0**-31, 2.0**-20, 0.001, 0.3, 1.0])
+def test_means_fold_the_count_as_far_as_the_shift_goes(count: int, ratio: float) -> None:
+    """As LiteRT does: the multiplier is shifted by the count's bits, and no shift of it is below none."""
+    requant = mean_requant(ratio, 3, 1.0, -4, count, 2)
+    multiplier, shift = quantize_multiplier(float(np.float32(ratio)))
+    fold = min(count.bit_length() - 1, 32, 62 - shift)
+    assert requant.multiplier.tolist() == [(multiplier << fold) // count] * 2
+    assert requant.shift.tolist() == [shift + fold] * 2
+    assert requant.shift[0] <= 62
+    assert requant.bias.tolist() == [-3 * count] * 2
+    assert (requant.zero_point, requant.rounding) == (-4, Rounding.DOUBLE)
+
+
+def test_averages_whose_reciprocal_is_beyond_int32_are_not_given() -> None:
+    for count in (1, 2, 5, 17, 300):
+        requant = average_requant(count, 3, -128, 127)
+        assert 0 < int(requant.multiplier.max()) < 1 << 31
+        assert int(requant.multiplier[0]) == (1 << int(requant.shift[0])) // count + 1

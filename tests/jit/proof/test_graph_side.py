@@ -206,7 +206,68 @@ def test_a_single_weight_of_one_selects(kernel: tuple[int, int]) -> None:
         other[0, at, at, 0 if at else 3] = value
         changed = elements(with_op(graph, replace(op, weight=other)))
         assert (changed[..., 0] != selected[..., 0]).all()
+        # a sum is no int8 value that a requantisation leaves as it is: a function of the seed, for it may be clamped
+        assert (changed[..., 0] != elements(with_op(graph, replace(op, weight=other)), SEED + 1)[..., 0]).all()
         assert np.array_equal(changed[..., 1:], selected[..., 1:])
+
+
+def test_a_pixel_that_meets_a_single_weight_of_one_is_selected_whatever_lies_between() -> None:
+    """Of a transposed convolution: what the other weights make of the pixels between is taken off by the bias."""
+    tensors = {"x": g.TensorSpec("x", (1, 3, 2, 1)), "y": g.TensorSpec("y", (1, 4, 2, 1))}
+    weight, between = np.array([1, 3], np.int8).reshape(1, 2, 1, 1), 7
+    requant = replace(identity_requant(1), bias=np.array([-3 * between], np.int32))
+    op = g.Conv2D(
+        name="t", inputs=["x"], output="y", weight=weight, requant=requant, spread=(2, 1), pad_value=between
+    )  # fmt: skip
+    graph = g.Graph("transposed", ["x"], ["y"], tensors, [op])
+    x = random_elements(np.random.default_rng(0), 6).reshape(1, 3, 2, 1)
+    found = elements(graph)
+    assert np.array_equal(found[:, ::2], residues(x).reshape(x.shape)[:, :2])
+    assert (found[:, 1::2] != residues(x).reshape(x.shape)[:, 1:]).all()
+
+
+def test_extremes_are_of_int8_values_as_they_are() -> None:
+    b = GraphBuilder(5, (4, 4, 6))
+    tensors = {**b.tensors, "y": replace(b.tensors["x"], name="y")}
+    same, twice = g.Scale(0, 1 << 30, 50, Rounding.SINGLE), g.Scale(0, 1 << 30, 49, Rounding.SINGLE)
+    for kind in (g.Maximum, g.Minimum):
+        for scales, followed in (((same, same), True), ((twice, same), False), ((same, twice), False)):
+            op = kind(
+                name="m", inputs=["x", "x"], output="y", scale_a=scales[0], scale_b=scales[1],
+                requant=identity_requant(6),
+            )  # fmt: skip
+            graph = g.Graph("extreme", ["x"], ["y"], tensors, [op])
+            if followed:
+                assert elements(graph).shape == (1, 4, 4, 6)
+            else:
+                with pytest.raises(Unfollowed, match="of other than int8 values as they are"):
+                    elements(graph)
+
+
+def test_an_average_of_one_pixel_is_the_pixel() -> None:
+    b = GraphBuilder(6, (3, 3, 2))
+    graph = b.graph(b.average_pool("x", (1, 1), (1, 1), (0, 0, 0, 0)))
+    op = graph.ops[0]
+    assert isinstance(op, g.AvgPool2D)
+    op.requants = {1: identity_requant(2)}
+    x = random_elements(np.random.default_rng(0), 18).reshape(1, 3, 3, 2)
+    assert np.array_equal(elements(graph), residues(x).reshape(x.shape))
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_pixels_that_are_taken_as_they_are_are_selected_unless_something_is_taken_off(offset: int) -> None:
+    """Of a row by itself and one of two rows, each of columns likewise."""
+    tensors = {"x": g.TensorSpec("x", (1, 2, 2, 1)), "y": g.TensorSpec("y", (1, 2, 2, 1))}
+    matrix = np.array([[1, 0], [1, 1]], np.int32)
+    op = g.Resample(
+        name="r", inputs=["x"], output="y", rows=matrix, columns=matrix, offset=offset, requant=identity_requant(1)
+    )
+    graph = g.Graph("resampled", ["x"], ["y"], tensors, [op])
+    x = random_elements(np.random.default_rng(0), 4).reshape(1, 2, 2, 1)
+    found, other = elements(graph), elements(graph, SEED + 1)
+    of_seed = (found != other)[0, :, :, 0]
+    assert of_seed.tolist() == [[offset != 0, True], [True, True]]
+    assert (found == residues(x).reshape(x.shape))[0, 0, 0, 0] == (offset == 0)
 
 
 def test_planes_of_sums_are_functions_of_their_sums_times_their_factors() -> None:

@@ -156,9 +156,15 @@ def test_what_is_stored_twice_or_never_is_refused(part: Part) -> None:
 
 
 def test_steps_that_do_not_fit_are_refused(part: Part) -> None:
-    unpacks = part.unpacks
+    unpacks, pack = part.unpacks, part.packs[0]
+    room = [part.program.segments[step.segment].size - step.size for step in (unpacks[0], pack)]
     cases = [
         (replace(part, unpacks=unpacks[:1]), "unpacked are"),
+        (replace(part, unpacks=[*unpacks, unpacks[0]]), "unpacked are"),
+        (replace(part, unpacks=[replace(unpacks[0], offset=room[0] + 1), *unpacks[1:]]), "reach outside its segment"),
+        (replace(part, packs=[replace(pack, offset=room[1] + 1)]), "reach outside its segment"),
+        (replace(part, unpacks=[replace(unpacks[0], value_offset=1), *unpacks[1:]]), "elements wrong"),
+        (replace(part, packs=[replace(pack, value_offset=1)]), "elements wrong"),
         (replace(part, unpacks=[replace(unpacks[0], segment=1), *unpacks[1:]]), "is no output segment"),
         (replace(part, unpacks=[replace(unpacks[0], offset=1 << 20), *unpacks[1:]]), "reach outside its segment"),
         (replace(part, packs=[replace(part.packs[0], tensor="z")]), "no input of the graph"),

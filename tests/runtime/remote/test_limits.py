@@ -254,3 +254,9 @@ def test_a_defect_of_the_server_is_logged_and_survived(running: Running, monkeyp
             Executable(make_artifact(), device).run(images(1))
     assert running.saw("made up")
     assert running.is_well()
+
+
+def test_a_client_that_goes_leaves_its_place() -> None:
+    with serving(limits=Limits(connections=1, each=1)) as running:
+        for _ in range(3):
+            assert running.is_well()
