@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.jit.source.kinds import check_model_file, described
+from tilewright.kinds import function, path_of
 from tilewright.progress import Progress, silent
 from tilewright.quantize.base import Answer, Array, Quantiser, QuantizeError, samples
 from tilewright.quantize.data import load_data, load_labels
 from tilewright.quantize.loss import layer_losses
 from tilewright.quantize.result import Quantised
+from tilewright.ranges import whole
 
 __all__ = ["QuantizeError", "open_quantiser", "quantize_file"]
 
@@ -34,6 +36,12 @@ def quantize_file(
     all of it is seen. ``labels``: a ``.npy`` file with the right class of each input, for the accuracy of both models.
     Raises :class:`TilewrightError` naming the file.
     """
+    model = path_of("model", model, error=QuantizeError)
+    data = path_of("data", data, error=QuantizeError, wanted="the path of a file or a folder")
+    if labels is not None:
+        labels = path_of("labels", labels, error=QuantizeError)
+    function("progress", progress, error=QuantizeError)
+    bits = whole("bits", bits, min(BITS), max(BITS), error=QuantizeError)
     if bits not in BITS:
         raise QuantizeError(f"--bits {bits}: weights are quantised to {' or '.join(map(str, BITS))} bits")
     quantiser = open_quantiser(Path(model), bits)
