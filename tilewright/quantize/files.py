@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.jit.source.kinds import check_model_file, described
-from tilewright.kinds import function, path_of
+from tilewright.kinds import function, path_of, shown
 from tilewright.progress import Progress, silent
 from tilewright.quantize.base import Answer, Array, Quantiser, QuantizeError, samples
 from tilewright.quantize.data import load_data, load_labels
 from tilewright.quantize.loss import layer_losses
 from tilewright.quantize.result import Quantised
-from tilewright.ranges import whole
 
 __all__ = ["QuantizeError", "open_quantiser", "quantize_file"]
 
@@ -41,9 +41,8 @@ def quantize_file(
     if labels is not None:
         labels = path_of("labels", labels, error=QuantizeError)
     function("progress", progress, error=QuantizeError)
-    bits = whole("bits", bits, min(BITS), max(BITS), error=QuantizeError)
-    if bits not in BITS:
-        raise QuantizeError(f"--bits {bits}: weights are quantised to {' or '.join(map(str, BITS))} bits")
+    if type(bits) is bool or not isinstance(bits, Integral) or bits not in BITS:
+        raise QuantizeError(f"--bits {shown(bits)}: weights are quantised to {' or '.join(map(str, BITS))} bits")
     quantiser = open_quantiser(Path(model), bits)
     arrays = load_data(Path(data), quantiser.inputs)
     count = arrays[0].shape[0]
