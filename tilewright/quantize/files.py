@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +40,7 @@ def quantize_file(
     if labels is not None:
         labels = path_of("labels", labels, error=QuantizeError)
     function("progress", progress, error=QuantizeError)
-    if type(bits) is bool or not isinstance(bits, Integral) or bits not in BITS:
+    if type(bits) not in (int, np.int64) or bits not in BITS:  # True is none, and neither is 8.0
         raise QuantizeError(f"--bits {shown(bits)}: weights are quantised to {' or '.join(map(str, BITS))} bits")
     quantiser = open_quantiser(Path(model), bits)
     arrays = load_data(Path(data), quantiser.inputs)
