@@ -14,6 +14,7 @@ from tilewright.isa.codec import EncodingError, Instruction, encode, encode_uops
 from tilewright.isa.program import Program, Segment, SegmentKind
 from tilewright.isa.spec import FORMAT_OF, FORMATS, UOP_FIELDS, Engine, Field, others, token_bit
 from tilewright.isa.syntax import INTEGERS, MNEMONICS, POSITIONAL, UOP_DIRECTIVES, words
+from tilewright.kinds import instance
 from tilewright.schema import read_json
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s;{}=(),"]+|[{}=(),]|(?P<comment>;.*)|(?P<bad>")')
@@ -29,6 +30,7 @@ class AssemblyError(TilewrightError):
 
 def assemble(text: str, source: str = "program.s") -> Program:
     """The program of an assembly text; ``source`` names it in error messages. Raises :class:`AssemblyError`."""
+    instance(f"{source}: text", text, str, "assembly text", error=AssemblyError)
     return _Assembler(text, source).run()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import EncodingError, Instruction, decode, decode_uops, encode_uops, rows_of
-from tilewright.isa.program import Program, Segment
+from tilewright.isa.program import Program, Segment, check_program
 from tilewright.isa.spec import FORMAT_OF, MEMORIES, UOP_FIELDS, Engine, Opcode, others, token_bit
 from tilewright.isa.syntax import POSITIONAL, UOP_DIRECTIVES, quote, word
 
@@ -18,6 +18,7 @@ _INDEX_COLUMN = 100  #: where the comment with the instruction's number starts
 
 def disassemble(program: Program) -> str:
     """Assembly text of a program. Raises :class:`EncodingError` if an instruction does not decode."""
+    check_program(program)
     instructions = decode(program.instructions, program.config)
     uops = _uop_ranges(program)
     lines = list(_config(program.config))

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from tilewright.config import Config
 from tilewright.isa.codec import Table, columns_of, decode_table
 from tilewright.isa.spec import Fields, instruction_width
+from tilewright.kinds import instance
+from tilewright.ranges import ArgumentError
 
 SegmentKind = Literal["constant", "input", "output", "scratch", "shared"]
 
@@ -64,3 +66,8 @@ class Program:
     def columns(self) -> Fields:
         """The fields of all instructions, a column each."""
         return columns_of(self.table())
+
+
+def check_program(program: object) -> None:
+    """Raise :class:`ArgumentError` for what is no program."""
+    instance("program", program, Program, "a Program, as the compiler and assemble make them", error=ArgumentError)

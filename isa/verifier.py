@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.isa.codec import EncodingError, rows_of
 from tilewright.isa.effects import Access, effects
-from tilewright.isa.program import Program
+from tilewright.isa.program import Program, check_program
 from tilewright.isa.spec import MEMORIES, Engine, Fields, Memory, MemoryInfo, Opcode
 from tilewright.isa.uops import UopMemories
 from tilewright.isa.verify.affine import Region, first_visits
@@ -23,6 +23,8 @@ from tilewright.isa.verify.regions import Regions
 from tilewright.isa.verify.state import MemoryState
 from tilewright.isa.verify.tiles import check_fields, check_segments, check_shared
 from tilewright.isa.verify.tokens import ENGINES, Clock, Order, ordered
+from tilewright.kinds import instance
+from tilewright.ranges import ArgumentError, whole
 
 _ALU, _ALU_OPCODE = int(Engine.ALU), int(Opcode.ALU)
 
@@ -35,6 +37,10 @@ def verify(program: Program, segment_sizes: Sequence[int] | None = None) -> None
     ``segment_sizes`` gives the segments' sizes in bytes where they differ from the program's own. A program that hears
     other cores breaks one alone: :func:`verify_together`.
     """
+    check_program(program)
+    if segment_sizes is not None:
+        instance("segment_sizes", segment_sizes, Sequence, "a list of bytes, one for each segment", error=ArgumentError)
+        segment_sizes = [whole("segment_sizes", size, 0, of="bytes") for size in segment_sizes]
     _verify([program], segment_sizes)
 
 

@@ -29,6 +29,7 @@ from tilewright.files import read_bytes, write_atomic
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.container import load as load_program
 from tilewright.isa.program import Program
+from tilewright.kinds import instance
 from tilewright.runtime.records import CompileOptions, Layer, check_meta
 from tilewright.runtime.steps import InterpreterStep, Step, TensorSpec, step_from_dict, step_to_dict
 from tilewright.schema import Count, Range, parse, read_json
@@ -109,6 +110,7 @@ class Artifact:
     @classmethod
     def from_bytes(cls, data: bytes, source: str = "artifact") -> Artifact:
         """Parse :meth:`to_bytes`; ``source`` names the file in errors. Raises :class:`ArtifactError`."""
+        instance(f"{source}: data", data, bytes, "the bytes of an artifact's file", error=ArtifactError)
         body = _checked_body(data, source)
         (length,) = _LENGTH.unpack_from(body)
         try:
@@ -156,6 +158,7 @@ class Artifact:
 
     def check_config(self, config: Config, owner: str) -> None:
         """Raise :class:`ConfigMismatch` unless ``config``, that of ``owner``, is the artifact's own."""
+        instance(f"{self.name}: config", config, Config, "a Config", error=ConfigMismatch)
         if self.config.fingerprint == config.fingerprint:
             return
         differing = "; ".join(self.config.differences(config))

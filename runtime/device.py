@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from tilewright.config import Config
+from tilewright.kinds import instance
 from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events
 
 __all__ = ["DEVICES", "Allocation", "Counters", "Device", "DeviceError", "DeviceFault", "Events", "open_device"]
@@ -21,6 +22,7 @@ DEVICES: dict[str, str] = {
 
 def check_device(name: str) -> None:
     """Raise :class:`DeviceError`, naming what exists, unless ``name`` is a device's or an address."""
+    instance("device", name, str, f"one of {', '.join((*DEVICES, 'pynq://HOST'))}", error=DeviceError)
     if "://" not in name and name not in DEVICES:
         raise DeviceError(f"device {name}: no such device; available: {', '.join((*DEVICES, 'pynq://HOST'))}")
 
@@ -32,6 +34,7 @@ def open_device(name: str, config: Config, **options: Any) -> Device:
     ``options`` go to the device's constructor, such as ``wave`` to the ``rtl`` device's.
     """
     check_device(name)
+    instance("config", config, Config, "a Config; tilewright.load_config gives one by name", error=DeviceError)
     if "://" in name:
         from tilewright.runtime.remote.client import RemoteDevice
 

@@ -7,6 +7,7 @@ inputs, :meth:`~Device.launch`, :meth:`~Device.wait`, :meth:`~Device.read` outpu
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.isa.dram_order import PLAIN
 from tilewright.isa.program import Program
+from tilewright.kinds import function, instance, shown
 from tilewright.progress import Advance
+from tilewright.ranges import whole
 from tilewright.runtime.one_process import refuse_copy
 from tilewright.runtime.turn import Turn
 
@@ -78,6 +81,10 @@ class Allocation:
     finished: bool = False  #: whether the last launch has ended without a fault, so that there are counters
 
 
+MOST_INFERENCES = (1 << 32) - 1  #: of one launch: what register REPEAT holds
+_ALLOCATION = "what allocate gave"
+
+
 class Device(ABC):
     """One accelerator of one :class:`Config`, of which runs take turns: who uses it beside others, an
     :class:`~tilewright.runtime.executable.Executable` among them, holds :attr:`turn` from writing inputs to reading
@@ -109,25 +116,27 @@ class Device(ABC):
 
     def allocate(self, program: Program, inferences: int) -> Allocation:
         """Segments for ``inferences`` inferences, constants written. Refuses a program of another Config."""
+        instance("program", program, Program, "a Program", error=DeviceError)
+        inferences = whole("inferences", inferences, 1, MOST_INFERENCES, error=DeviceError)
         if program.config.fingerprint != self.config.fingerprint:
             differing = "; ".join(program.config.differences(self.config))
             raise DeviceError(f"{self}: the program is of another config than the device ({differing})")
-        if inferences < 1:
-            raise DeviceError(f"{self}: {inferences} inferences: must be at least 1")
         if len(program.segments) > self.config.segments:
             raise DeviceError(f"{self}: {len(program.segments)} segments, the config has {self.config.segments}")
         shared = [s.name for s in program.segments if s.kind in ("input", "output") and not s.repeat_stride]
         if inferences > 1 and shared:
             raise DeviceError(f"{self}: segment {shared[0]} has no repeat stride: one inference per launch only")
+        size = sum(s.size + (inferences - 1) * s.repeat_stride for s in program.segments)
         try:
+            if size > sys.maxsize:
+                raise MemoryError
             return Allocation(program, inferences, self._allocate(program, inferences))
         except MemoryError as error:
-            size = sum(s.size + (inferences - 1) * s.repeat_stride for s in program.segments)
             raise DeviceError(f"{self}: there is no memory for {size:,} bytes of segments") from error
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""
-        begin = self._begin(allocation, segment, inference, offset, data.size)
+        begin = self._begin(allocation, segment, inference, offset, bytes_of(data).size)
         self.order.write(self._memory(allocation, segment), begin, data.reshape(-1))
 
     def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
@@ -137,20 +146,25 @@ class Device(ABC):
 
     def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write row k of ``data``, (N, size), to a segment as inference k sees it."""
-        for inference, row in enumerate(data):
+        for inference, row in enumerate(bytes_of(data)):
             self.write(allocation, segment, inference, offset, row)
 
     def read_stack(
         self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
     ) -> NDArray[np.uint8]:
         """(inferences, size): the same bytes of a segment as each of the first inferences sees them."""
+        whole("inferences", inferences, 1, error=DeviceError)
         return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
 
     def _begin(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> int:
         """The number, in the whole segment, of the first of ``size`` bytes at ``offset``; that they are there, and not
         the accelerator's."""
+        self._held(allocation)
         if allocation.pending:
             raise DeviceError(f"{self}: the segments are in use: what was launched has not been waited for")
+        for name, given in (("segment", segment), ("inference", inference), ("offset", offset), ("size", size)):
+            if type(given) is not int:  # as it nearly always is
+                whole(name, given, 0, error=DeviceError)
         segments = allocation.program.segments
         if not 0 <= segment < len(segments) or not 0 <= inference < allocation.inferences:
             raise DeviceError(f"{self}: no segment {segment} of inference {inference}")
@@ -162,6 +176,7 @@ class Device(ABC):
     def share(self, allocations: Sequence[Allocation]) -> None:
         """Make the shared segments of programs that are to run together, of the same name, one memory. Do so before
         anything is written to them. Raises :class:`DeviceError` on a device that cannot."""
+        self._all_held(allocations)
         first: dict[str, tuple[Allocation, int]] = {}
         for allocation in allocations:
             for number, segment in enumerate(allocation.program.segments):
@@ -171,6 +186,7 @@ class Device(ABC):
     def launch(self, allocation: Allocation, inferences: int) -> None:
         """Start ``inferences`` runs of the program, one after another; does not wait. What was launched before must
         have been waited for."""
+        self._held(allocation)
         if has_shared(allocation.program):
             raise DeviceError(f"{self}: the program shares memory with others: they run together, or not at all")
         self._prepare(allocation, inferences)
@@ -180,6 +196,7 @@ class Device(ABC):
     def wait(self, allocation: Allocation, progress: Advance | None = None) -> None:
         """Wait until the launch has finished. Raises :class:`DeviceFault` if it ended with a fault."""
         self._held(allocation)
+        function("progress", progress, error=DeviceError)
         if not allocation.pending:
             raise DeviceError(f"{self}: nothing has been launched")
         inferences, allocation.pending, self._launched = allocation.pending, 0, None
@@ -192,6 +209,8 @@ class Device(ABC):
 
         Raises :class:`DeviceFault` if one of them ended with a fault.
         """
+        self._all_held(allocations)
+        function("progress", progress, error=DeviceError)
         for allocation in allocations:
             self._prepare(allocation, inferences)
         joined = any(has_shared(allocation.program) for allocation in allocations)
@@ -219,6 +238,7 @@ class Device(ABC):
 
     def release(self, allocation: Allocation) -> None:
         """Free the segments; a launch that nobody waited for is ended. Doing it again does nothing."""
+        instance("allocation", allocation, Allocation, _ALLOCATION, error=DeviceError)
         if allocation.state is None:
             return
         if allocation.pending:
@@ -236,15 +256,25 @@ class Device(ABC):
         self._held(allocation)
         if self._launched is not None:
             raise DeviceError(f"{self}: what was launched has not been waited for; a device runs one launch at a time")
-        if not 1 <= inferences <= allocation.inferences:
+        whole("inferences", inferences, 1, error=DeviceError)
+        if inferences > allocation.inferences:
             raise DeviceError(f"{self}: {inferences} inferences: segments are allocated for {allocation.inferences}")
         allocation.finished = False
 
     def _held(self, allocation: Allocation) -> Any:
         """The device's state of an allocation that has not been released."""
+        instance("allocation", allocation, Allocation, _ALLOCATION, error=DeviceError)
         if allocation.state is None:
             raise DeviceError(f"{self}: the segments have been released")
         return allocation.state
+
+    def _all_held(self, allocations: Sequence[Allocation]) -> None:
+        """Whether there is one at least, and none has been released."""
+        instance("allocations", allocations, Sequence, "a list of allocations", error=DeviceError)
+        if not allocations:
+            raise DeviceError(f"{self}: no allocations were given")
+        for allocation in allocations:
+            self._held(allocation)
 
     @abstractmethod
     def _allocate(self, program: Program, inferences: int) -> Any:
@@ -284,6 +314,14 @@ class Device(ABC):
     def _release(self, allocation: Allocation) -> None:
         """Free what the state holds. Nothing to do where dropping it is enough."""
         return
+
+
+def bytes_of(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """``data``, if it is bytes: other numbers would be cut to bytes without a word."""
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or not data.ndim or np.ma.is_masked(data):
+        what = f"{data.ndim}-D {data.dtype}" if isinstance(data, np.ndarray) else shown(data)
+        raise DeviceError(f"data: must be an array of uint8 with one axis at least, got {what}")
+    return data
 
 
 def has_shared(program: Program) -> bool:

@@ -19,9 +19,10 @@ from tilewright.arrays import save_array
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.files import check_directory_writable, directory_for, together, write_atomic
+from tilewright.kinds import function, instance, shown
 from tilewright.printable import in_html
 from tilewright.progress import Advance
-from tilewright.ranges import whole
+from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
 from tilewright.runtime.device import DEVICES, Device, DeviceError, open_device
 from tilewright.runtime.device_base import has_shared
@@ -59,6 +60,9 @@ class Executable:
     """
 
     def __init__(self, artifact: Artifact, device: str | Device = "sim", *, verified: bool = False) -> None:
+        wanted = "an Artifact; tilewright.compile makes one of a model, tilewright.load reads a file"
+        instance("artifact", artifact, Artifact, wanted, error=InputError)
+        flag("verified", verified, error=InputError)
         check_host(artifact)
         self.artifact = artifact
         self.device = opened(device, artifact.config)
@@ -170,6 +174,7 @@ class Executable:
     ) -> tuple[Any, Report]:
         """As :meth:`run`, with what a stream has ``kept``."""
         batch = self.artifact.batch
+        function(f"{self.name}: progress", progress, error=InputError)
         environment = {
             name: value.reshape(-1, 1, *value.shape[2:]) if batch > 1 else value
             for name, value in self._check_inputs(x).items()
@@ -253,6 +258,7 @@ class Executable:
 
     def to_be_busy(self, jobs: int) -> int:
         """Inferences with which cores and ``jobs`` threads of the CPU have work for a while."""
+        jobs = whole(f"{self.name}: jobs", jobs, 1, MOST_JOBS, of="threads of the CPU", error=InputError)
         return GROUPS * under_way(jobs) * self.device.config.cores
 
     def _group_size(self, count: int, flights: int) -> int:
@@ -302,9 +308,8 @@ def opened(device: object, config: Config) -> Device:
         return open_device(device, config)
     if isinstance(device, Device):
         return device
-    shown = f"the class {device.__name__}" if isinstance(device, type) else type(device).__name__
     raise DeviceError(
-        f"device: must be a device's name ({', '.join(DEVICES)}, pynq://HOST) or an open one, not {shown}"
+        f"device: must be a device's name ({', '.join(DEVICES)}, pynq://HOST) or an open one, not {shown(device)}"
     )
 
 

@@ -20,7 +20,16 @@ from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
-from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, fault, has_shared
+from tilewright.runtime.device_base import (
+    Allocation,
+    Counters,
+    Device,
+    DeviceError,
+    DeviceFault,
+    bytes_of,
+    fault,
+    has_shared,
+)
 from tilewright.runtime.pynq.board import Board
 from tilewright.runtime.pynq.buffers import BufferPool, SegmentBuffers, place_segments
 from tilewright.runtime.pynq.manifest import Manifest, find_overlay
@@ -144,7 +153,7 @@ class PynqDevice(Device):
         return state.buffers.memory(segment)
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
-        begin = self._begin(allocation, segment, inference, offset, data.size)
+        begin = self._begin(allocation, segment, inference, offset, bytes_of(data).size)
         buffers: SegmentBuffers = self._held(allocation).buffers
         buffers.places[segment][0].before_write()
         buffers.constants_changed |= allocation.program.segments[segment].kind == "constant"

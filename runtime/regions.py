@@ -30,9 +30,9 @@ def use_device(device: str | Device) -> Iterator[None]:
 
     Raises :class:`DeviceError` for a name that is none.
     """
-    from tilewright.runtime.device import check_device
+    from tilewright.runtime.device import Device, check_device
 
-    if isinstance(device, str):
+    if not isinstance(device, Device):
         check_device(device)
     who = object()
     with _CHANGING:

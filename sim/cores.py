@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.config import Config
 from tilewright.isa.program import Program
+from tilewright.kinds import instance
 from tilewright.sim import event_loop as loop
 from tilewright.sim import shared
 from tilewright.sim.decoded import Decoded, decode_program
@@ -93,7 +94,13 @@ def steady_interval(config: Config, program: Program) -> float:
 
 
 def _check(config: Config, runs: Sequence[Run]) -> None:
+    instance("config", config, Config, "a Config", error=SimulationError)
+    instance("runs", runs, Sequence, "a list of Run", error=SimulationError)
     for k, run in enumerate(runs):
+        instance(f"run {k}", run, Run, "a Run", error=SimulationError)
+        numbers = (run.worker, run.delay, *run.after, *(() if isinstance(run.work, Program) else (run.work,)))
+        for number in numbers:
+            instance(f"run {k}: number", number, (int, np.integer), "an integer", error=SimulationError)
         if run.worker < 0 or run.delay < 0 or (isinstance(run.work, int) and run.work < 0):
             raise SimulationError(f"run {k}: worker, delay and cycles must not be negative")
         if isinstance(run.work, Program) and run.worker >= config.cores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
 from tilewright.isa.codec import Table
-from tilewright.isa.program import Program
+from tilewright.isa.program import Program, check_program
 from tilewright.isa.spec import TABLE_VALUES, TABLES, Memory, Opcode
+from tilewright.kinds import instance
+from tilewright.ranges import whole
 from tilewright.sim.array import gemm
 from tilewright.sim.compiled import compiled
 from tilewright.sim.decoded import Decoded, decode_program
@@ -53,13 +56,17 @@ def _run(table: Any, first: int, end: int, segments: Any, m: Memories, s: Shape)
 
 
 class Functional:
-    """A program decoded once, and the memories it runs on; ``run`` may be called any number of times."""
+    """A program decoded once, and the memories it runs on; ``run`` may be called any number of times, by one thread
+    after another: they take turns."""
 
     def __init__(self, program: Program, decoded: Decoded | None = None) -> None:
         self.program = program
+        check_program(program)
+        self._running = threading.Lock()
         self._decoded = decode_program(program) if decoded is None else decoded
         self._shape = make_shape(program.config)
         self._memories = make_memories(program.config)
+        self._addresses: NDArray[np.int64] | None = None  #: of the segments
         self.fault = self._decoded.fault
         self._count = len(self._decoded.table) if self.fault is None else self.fault.instruction
         table = self._decoded.table[: self._count]
@@ -73,9 +80,10 @@ class Functional:
         STORE modifies them in place. Memories are zero at the start. On a fault the instructions before the
         faulting one have run, no others.
         """
-        self.begin(segments)
-        self.advance(self._count)
-        return FunctionalResult(self.fault, self._gemm_uops, self._emits)
+        with self._running:
+            self.begin(segments)
+            self.advance(self._count)
+            return FunctionalResult(self.fault, self._gemm_uops, self._emits)
 
     def begin(self, segments: Sequence[NDArray[np.uint8]]) -> None:
         """Make ready to run over segments as :meth:`run` takes them, which must live until the last :meth:`advance`."""
@@ -86,7 +94,10 @@ class Functional:
         self._done = self._emits = 0
 
     def advance(self, end: int) -> None:
-        """Run on to before instruction ``end``."""
+        """Run on to before instruction ``end``. Raises :class:`SimulationError` before :meth:`begin`."""
+        if self._addresses is None:
+            raise SimulationError("nothing has begun: begin says over which segments to run")
+        end = whole("end", end, 0, error=SimulationError)
         end = min(end, self._count)
         self._emits += int(_run(self._decoded.table, self._done, end, self._addresses, self._memories, self._shape))
         self._done = max(self._done, end)
@@ -97,6 +108,7 @@ class Functional:
         ACT: int8 (units, batch, lanes); ACC: int32, likewise; WGT: int8 (entries, BO, BI); PRM: int64
         (entries, BO, 4) of bias, multiplier, offset, shift; UOP: int64 (depth, fields); TABLE: int8 (tables, 256).
         """
+        instance("memory", memory, Memory, "one of tilewright.isa.spec.Memory", error=SimulationError)
         m, s = self._memories, self._shape
         if memory == Memory.ACT:
             return m.act.reshape(-1, s.batch, s.lanes).copy()
@@ -113,6 +125,7 @@ class Functional:
 
     def _check(self, segments: Sequence[NDArray[np.uint8]]) -> None:
         declared = self.program.segments
+        instance("segments", segments, Sequence, "a list of uint8 arrays, one for each segment", error=SimulationError)
         if len(segments) != len(declared):
             raise SimulationError(f"the program has {len(declared)} segments, {len(segments)} buffers were given")
         for index, (segment, buffer) in enumerate(zip(declared, segments)):

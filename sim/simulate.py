@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.program import Program
+from tilewright.isa.program import Program, check_program
+from tilewright.ranges import flag
 from tilewright.sim.decoded import decode_program
-from tilewright.sim.functional import Functional
+from tilewright.sim.functional import Functional, SimulationError
 from tilewright.sim.result import SimResult
 from tilewright.sim.timing import simulate_timing
 
@@ -39,6 +40,9 @@ def simulate(
     the same for all data. With both sides, a watchdog fault is reported although the functional side, which
     knows no time, has run to its end.
     """
+    check_program(program)
+    flag("functional", functional, error=SimulationError)
+    flag("timing", timing, error=SimulationError)
     decoded = decode_program(program)
     timed = simulate_timing(program, watchdog=watchdog, decoded=decoded) if timing else None
     computed = Functional(program, decoded).run(segments) if functional else None

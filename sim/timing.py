@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.codec import columns_of
 from tilewright.isa.effects import slots as slots_of
-from tilewright.isa.program import Program
+from tilewright.isa.program import Program, check_program
 from tilewright.isa.spec import Engine, Opcode, instruction_width, others
 from tilewright.ranges import whole
 from tilewright.sim import event_loop as loop
@@ -104,6 +104,7 @@ def simulate_timing(program: Program, *, watchdog: int | None = None, decoded: D
     """
     if watchdog is not None:
         watchdog = whole("watchdog", watchdog, 1, NEVER - 1, of="cycles")
+    check_program(program)
     d = decode_program(program) if decoded is None else decoded
     code = code_of(d)
     b = books(d.config, d.total, int(code.push_start[-1]), code.beats)

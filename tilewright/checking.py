@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
+from tilewright.kinds import function, instance, path_of
 from tilewright.progress import Advance
+from tilewright.ranges import flag
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import Interpreter, InterpreterError
 
@@ -57,6 +59,8 @@ def compare(outputs: Sequence[Array], expected: Sequence[Array], scales: Sequenc
 
     A float output whose scale is 1 was not dequantised from integers: its distance is given as it is.
     """
+    if not len(outputs) == len(expected) == len(scales) > 0:
+        raise CheckError(f"{len(outputs)} outputs, {len(expected)} of the reference, {len(scales)} scales: not as many")
     different = total = 0
     largest, unit = 0.0, "LSB"
     bad: Array = np.zeros(outputs[0].shape[0], bool)
@@ -88,7 +92,10 @@ def reference_outputs(
     """
     from tilewright.jit.source import open_source
 
-    source = open_source(Path(model))
+    source = open_source(path_of("model", model, error=CheckError))
+    function("progress", progress, error=CheckError)
+    flag("stream", stream, error=CheckError)
+    instance("inputs", inputs, Sequence, "a list of NumPy arrays, one for each input of the model", error=CheckError)
     package = interpreters.PACKAGES[source.runtime][1]
     if not interpreters.is_installed(source.runtime):
         raise CheckError(f"--check of {model} needs {package}: pip install 'tilewright[check]'")
@@ -98,6 +105,8 @@ def reference_outputs(
         raise CheckError(f"--check: {model} takes {len(shapes)} inputs, {len(inputs)} given")
     if not all(isinstance(x, np.ndarray) and x.ndim and len(x) == len(inputs[0]) > 0 for x in inputs):
         raise CheckError(f"--check: {model} takes NumPy arrays of N inputs stacked, N alike and at least 1")
+    if any(np.ma.is_masked(x) for x in inputs):
+        raise CheckError(f"--check: {model} takes numbers, and inputs are masked in places; fill them (x.filled(0))")
     interpreter: Interpreter | None = None
     collected: list[list[Array]] = []
     for k in range(inputs[0].shape[0]):

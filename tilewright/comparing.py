@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 from tilewright.errors import TilewrightError
 from tilewright.files import read_bytes
+from tilewright.kinds import path_of
 from tilewright.ranges import real
 from tilewright.schema import Count, Holds, SchemaError, conform
 
@@ -108,8 +109,9 @@ def compare(old: str | Path, new: str | Path, most_percent: float = MOST_PERCENT
 
 def load_report(path: str | Path) -> dict[str, Any]:
     """A report's JSON form, checked as far as a comparison needs it. Raises :class:`CompareError`."""
+    path = path_of("report", path, error=CompareError)
     try:
-        data = json.loads(read_bytes(Path(path)))
+        data = json.loads(read_bytes(path))
         conform(Annotated[dict[str, Any], Holds(_Report)], data, "report")
     except (ValueError, RecursionError, SchemaError) as error:
         raise CompareError(f"{path}: not a report of tilewright run --report with cycles: {error}") from error

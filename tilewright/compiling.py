@@ -13,6 +13,7 @@ from tilewright import cache as artifact_cache
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.files import is_special, name_of, read_bytes
+from tilewright.kinds import function, shown
 from tilewright.progress import Progress, silent
 from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
@@ -65,8 +66,8 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("keep_intermediates", "fast_host", "proven_only"):
             flag(name, getattr(self, name), error=CompileError)
-        if self.objective is not None and self.objective not in OBJECTIVES:
-            raise CompileError(f"objective {self.objective}: must be one of {', '.join(OBJECTIVES)}")
+        if self.objective is not None and not (isinstance(self.objective, str) and self.objective in OBJECTIVES):
+            raise CompileError(f"objective {shown(self.objective)}: must be one of {', '.join(OBJECTIVES)}")
         whole("jobs", self.jobs, 1, MOST_JOBS, of="threads of the CPU", error=CompileError)
 
     def keyed(self, config: Config, device: Device, power: Power | None) -> dict[str, Any]:
@@ -138,6 +139,7 @@ def compile(
         raise CompileError(f"{model}: example: is for a PyTorch module; a quantised file has its ranges, leave it out")
     example, config = _bound(arguments, {} if is_file else {"example": example}, config)
     config = load_config(config)
+    function("progress", progress, error=CompileError)
     options = Options(keep_intermediates, fast_host, proven_only, objective, jobs)  # type: ignore[arg-type]
     flag("cache", cache, error=CompileError)
     target = opened(device, config)

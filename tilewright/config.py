@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.files import FileError, read_text
+from tilewright.kinds import instance, path_of, shown
 from tilewright.parameters import Parameter, declared
 from tilewright.schema import read_toml
 
@@ -94,7 +96,7 @@ class Config:
             if type(value) is not bool and isinstance(value, Integral):  # NumPy's own among them
                 object.__setattr__(self, name, value := int(value))
             if not parameter.allows(value):
-                raise ConfigError(f"{name} = {value!r}: must be {parameter.allowed}")
+                raise ConfigError(f"{name} = {shown(value)}: must be {parameter.allowed}")
         self._check_relations()
 
     # -- derived shapes --------------------------------------------------------------------------------
@@ -218,6 +220,7 @@ class Config:
 
     def differences(self, other: Config) -> list[str]:
         """One line per parameter of the fingerprint in which two configs differ, e.g. ``block_in: 16 != 8``."""
+        instance("config", other, Config, "a Config", error=ConfigError)
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
         return [f"{k}: {mine[k]} != {theirs[k]}" for k in mine if k not in COSMETIC and mine[k] != theirs[k]]
 
@@ -228,6 +231,7 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:
         """The Config of a mapping; a missing parameter keeps its default, an unknown one is an error."""
+        instance("parameters", values, Mapping, "a mapping of names to values", error=ConfigError)
         for key in values:
             if key not in PARAMETERS:
                 raise ConfigError(_unknowndeclared(key))
@@ -240,6 +244,7 @@ class Config:
     @classmethod
     def from_toml(cls, text: str, source: str = "config") -> Config:
         """Parse TOML text; ``source`` names the file in error messages."""
+        instance(f"{source}: text", text, str, "TOML text", error=ConfigError)
         try:
             values = read_toml(text)
         except ModuleNotFoundError as error:  # on boards with PYNQ 3, which read no TOML
@@ -373,7 +378,8 @@ def load_config(name_or_path: str | Path | Config) -> Config:
     """
     if isinstance(name_or_path, Config):
         return name_or_path
-    text = str(name_or_path)
+    wanted = "a Config, a preset's name or the path of a .toml file"
+    text = str(path_of("config", name_or_path, error=ConfigError, wanted=wanted))
     if text in PRESETS:
         return PRESETS[text]
     path = Path(text)

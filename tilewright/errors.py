@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TilewrightError(Exception):
     """An error the user can act on.
@@ -9,3 +11,11 @@ class TilewrightError(Exception):
     The message is one line that names what is wrong, where, and the way out; the command line prints it
     alone, without a traceback, and exits with code 2. Anything else that escapes is a defect of Tilewright.
     """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is: a subclass whose constructor takes more than the message cannot be made from that again."""
+        return _again, (type(self), self.args), self.__dict__ or None
+
+
+def _again(cls: type[TilewrightError], arguments: tuple[Any, ...]) -> TilewrightError:
+    return cls.__new__(cls, *arguments)

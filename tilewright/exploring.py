@@ -96,6 +96,7 @@ def explore(
     ``--set`` (``["block_in=8,16"]``). ``watch`` gets all points so far, batch by batch. Raises :class:`ExploreProblem`
     and what the parts raise: wrong names before any model is read.
     """
+    from tilewright.dse.arguments import check_arguments
     from tilewright.dse.evaluate import Evaluator
     from tilewright.dse.networks import split_weight
     from tilewright.dse.proposals import check_sampler
@@ -108,6 +109,14 @@ def explore(
     from tilewright.jit.source.kinds import check_model_file
 
     # what is wrong with names and numbers is said before a model is read, which may take minutes
+    check_arguments({
+        "models": models, "output": output, "board": board, "trials": trials, "objective": objective,
+        "weights": weights, "clock": clock, "sampler": sampler, "space": space, "values": values, "storage": storage,
+        "seed": seed, "batch": batch, "max_lut": max_lut, "workers": workers, "scheduler": scheduler,
+        "simulate": simulate, "synthesise": synthesise, "energy_table": energy_table, "progress": progress,
+        "watch": watch,
+    })  # fmt: skip
+    max_lut, seed, batch = float(max_lut), int(seed), int(batch)  # NumPy's are no JSON
     folder = Path(output)
     import_optuna()
     check_directory_writable(folder)

@@ -15,6 +15,7 @@ from typing import IO
 
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import at_leave
+from tilewright.kinds import path_of
 from tilewright.pipes import PipeError, opened_for_writing, read_all
 from tilewright.printable import encodable
 
@@ -56,6 +57,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     Devices (``/dev/zero``) may have no end, and a pipe is waited for no longer than
     :data:`~tilewright.pipes.PIPE_SECONDS` while nobody has it open. Raises :class:`FileError`.
     """
+    path_of("file", path, error=FileError)
     limit = most_bytes() if most is None else most
     try:
         mode = os.stat(path).st_mode
@@ -135,7 +137,7 @@ def check_writable(path: str | Path) -> None:
 
 def check_directory_writable(path: str | Path) -> None:
     """Raise :class:`FileError` unless ``path`` is a directory that files can be written in, or could be made one."""
-    existing = Path(path)
+    existing = _directory(path)
     try:
         while not existing.exists():
             if existing.is_symlink():
@@ -148,9 +150,18 @@ def check_directory_writable(path: str | Path) -> None:
     _try_file(existing, path)
 
 
+def _directory(path: str | Path) -> Path:
+    """``path``, if a directory can be called so."""
+    found = path_of("directory", path, error=FileError)
+    if "\0" in str(found):
+        raise FileError(f"{str(path)!r}: cannot be written: embedded null byte")
+    return found
+
+
 def _target(path: str | Path) -> Path:
     """The file that writing to ``path`` writes. Raises :class:`FileError` for a folder, a link that leads to itself,
     and an input."""
+    path_of("file", path, error=FileError)
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -179,7 +190,7 @@ def _try_file(directory: Path, path: str | Path) -> None:
 def make_directory(path: str | Path) -> None:
     """Create a directory and what leads to it, unless it exists."""
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        _directory(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
 
@@ -187,7 +198,7 @@ def make_directory(path: str | Path) -> None:
 @contextlib.contextmanager
 def directory_for(path: str | Path) -> Iterator[Path]:
     """A directory and what leads to it; where what is done in here fails, what of it is new and empty goes again."""
-    folder = Path(path)
+    folder = _directory(path)
     new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     _new[:0] = new
     try:
@@ -206,7 +217,7 @@ def is_special(path: Path) -> bool:
     """Whether something is there that is no regular file: a device, a pipe. It is written to, never replaced."""
     try:
         return not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
-    except OSError:
+    except (OSError, ValueError):  # nothing there, nor can there be of a name with a zero
         return False
 
 

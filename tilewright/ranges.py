@@ -7,6 +7,7 @@ import numbers
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.kinds import shown
 
 
 class ArgumentError(TilewrightError):
@@ -20,7 +21,7 @@ def whole(
     """``value`` as an int from ``low`` to ``high`` (None: any), ``of`` what. True is no number, and neither is "2"."""
     if type(value) is not bool and isinstance(value, numbers.Integral) and _within(value, low, high):
         return int(value)
-    raise error(f"{name} = {value!r}: must be an integer {_range(low, high)}{of and ' '}{of}")
+    raise error(f"{name} = {shown(value)}: must be an integer {_range(low, high)}{of and ' '}{of}")
 
 
 def real(
@@ -31,14 +32,14 @@ def real(
     number = type(value) is not bool and isinstance(value, numbers.Real) and math.isfinite(value)
     if number and _within(value, low, high):
         return float(value)
-    raise error(f"{name} = {value!r}: must be a number {_range(low, high)}{of and ' '}{of}")
+    raise error(f"{name} = {shown(value)}: must be a number {_range(low, high)}{of and ' '}{of}")
 
 
 def flag(name: str, value: Any, *, error: type[TilewrightError] = ArgumentError) -> bool:
     """``value`` if it is True or False: words such as "no" would count as true."""
     if isinstance(value, bool):
         return value
-    raise error(f"{name} = {value!r}: must be True or False")
+    raise error(f"{name} = {shown(value)}: must be True or False")
 
 
 def _within(value: Any, low: float, high: float | None) -> bool:

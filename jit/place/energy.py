@@ -18,6 +18,7 @@ from tilewright.config import Config
 from tilewright.jit.energy.actions import Counts
 from tilewright.jit.energy.model import EnergyTable, action_energies, default_table, energy, load_table
 from tilewright.jit.place.problem import UNBOUNDED, Part, PlacementError, Problem, Solution, members
+from tilewright.kinds import path_of
 from tilewright.ranges import real
 
 MOST_WATTS = 10_000.0
@@ -55,7 +56,11 @@ def power_of(
             "objective energy: give host_watts (--host-watts W), what this machine's CPU takes while one thread works: "
             "its times are measured here, and its power is not known"
         )
-    table = default_table() if energy_table is None else load_table(Path(energy_table))
+    table = (
+        default_table()
+        if energy_table is None
+        else load_table(path_of("energy_table", energy_table, error=PlacementError))
+    )
     return Power(host_watts, 0.0 if host_idle_watts is None else host_idle_watts, table)
 
 

@@ -25,8 +25,19 @@ from tilewright.errors import TilewrightError
 from tilewright.files import in_memory
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
+from tilewright.kinds import instance
 from tilewright.progress import Advance
-from tilewright.runtime.device_base import Allocation, Counters, Device, DeviceError, DeviceFault, Events, has_shared
+from tilewright.ranges import real
+from tilewright.runtime.device_base import (
+    Allocation,
+    Counters,
+    Device,
+    DeviceError,
+    DeviceFault,
+    Events,
+    bytes_of,
+    has_shared,
+)
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.hosts import check_host
@@ -64,7 +75,9 @@ class RemoteDevice(Device):
         wait: float = WAIT_SECONDS,
     ) -> None:  # fmt: skip
         super().__init__(config)
-        self.url, self._patience = url, max(0.0, wait)
+        instance("url", url, str, "text: pynq://HOST or pynq://HOST:PORT", error=RemoteError)
+        instance("token", token, (str, type(None)), "text", error=RemoteError)
+        self.url, self._patience = url, real("wait", wait, 0, of="seconds", error=RemoteError)
         self._tls, self._host, self._port = _parse(url)
         self._context = _trust(ca) if self._tls else None
         found = token if token is not None else auth.find_token()
@@ -134,11 +147,11 @@ class RemoteDevice(Device):
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Send bytes of one inference's segment."""
-        self._send_rows(allocation, segment, inference, offset, data.reshape(1, -1))
+        self._send_rows(allocation, segment, inference, offset, bytes_of(data).reshape(1, -1))
 
     def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Send row k of ``data``, (N, size), for inference k."""
-        self._send_rows(allocation, segment, 0, offset, data.reshape(len(data), -1))
+        self._send_rows(allocation, segment, 0, offset, bytes_of(data).reshape(len(data), -1))
 
     def _send_rows(
         self, allocation: Allocation, segment: int, first: int, offset: int, rows: NDArray[np.uint8]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,16 +18,19 @@ from numpy.typing import NDArray
 from tests.runtime.board import open_board
 from tests.runtime.network import TINY, images, make_artifact, make_program, reference
 from tests.runtime.remote.serving import serving
+from tilewright.config import Config
 from tilewright.hw.verilated.facade import Facade
 from tilewright.isa.program import Program
 from tilewright.isa.registers import offsets
 from tilewright.progress import Advance
-from tilewright.runtime import collect_reports, run_bytes, use_device
+from tilewright.runtime import collect_reports, regions, run_bytes, use_device
+from tilewright.runtime import device as device_module
 from tilewright.runtime.device import Allocation, Device, DeviceError, open_device
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.pynq.manifest import OverlayError
 from tilewright.runtime.sim_device import SimDevice
 from tilewright.runtime.turn import NestedRunError
+from tilewright.sim import Functional, initial_segments
 
 THREADS = 6
 Run = Callable[[NDArray[Any]], Any]
@@ -127,6 +131,41 @@ def test_regions_run_in_threads_and_tell_of_every_run() -> None:
     with collect_reports() as reports:
         assert wrong_results([lambda x: run_bytes(data, [x])[0].reshape(1, 32)] * THREADS, 20) == []
     assert len(reports) == THREADS * 20
+
+
+def test_regions_that_are_run_for_the_first_time_at_once_share_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def slowly(name: str, config: Config) -> SimDevice:
+        opened.append(name)
+        time.sleep(0.05)
+        return SimDevice(config)
+
+    monkeypatch.setattr(regions, "_loaded", OrderedDict())
+    monkeypatch.setattr(regions, "_opened", {})
+    monkeypatch.setattr(device_module, "open_device", slowly)
+    data = make_artifact().to_bytes()
+    assert wrong_results([lambda x: run_bytes(data, [x])[0].reshape(1, 32)] * THREADS, 2) == []
+    assert opened == ["sim"]
+
+
+def test_threads_that_share_a_machine_of_the_simulator_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memories are cleared for one while they hold what another has computed."""
+    program = make_program()
+    machine, inside, most = Functional(program), list[int](), list[int]()
+    clear = Functional.begin
+
+    def begin(self: Functional, segments: Sequence[NDArray[np.uint8]]) -> None:
+        inside.append(threading.get_ident())
+        clear(self, segments)
+        time.sleep(0.01)
+        most.append(len(inside))
+        inside.remove(threading.get_ident())
+
+    monkeypatch.setattr(Functional, "begin", begin)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: machine.run(initial_segments(program)), range(8)))
+    assert max(most) == 1
 
 
 def test_who_leaves_use_device_first_takes_along_his_own_choice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.jit.source.kinds import check_model_file, described
+from tilewright.kinds import function, path_of, shown
 from tilewright.progress import Progress, silent
 from tilewright.quantize.base import Answer, Array, Quantiser, QuantizeError, samples
 from tilewright.quantize.data import load_data, load_labels
@@ -34,8 +35,13 @@ def quantize_file(
     all of it is seen. ``labels``: a ``.npy`` file with the right class of each input, for the accuracy of both models.
     Raises :class:`TilewrightError` naming the file.
     """
-    if bits not in BITS:
-        raise QuantizeError(f"--bits {bits}: weights are quantised to {' or '.join(map(str, BITS))} bits")
+    model = path_of("model", model, error=QuantizeError)
+    data = path_of("data", data, error=QuantizeError, wanted="the path of a file or a folder")
+    if labels is not None:
+        labels = path_of("labels", labels, error=QuantizeError)
+    function("progress", progress, error=QuantizeError)
+    if type(bits) not in (int, np.int64) or bits not in BITS:  # True is none, and neither is 8.0
+        raise QuantizeError(f"--bits {shown(bits)}: weights are quantised to {' or '.join(map(str, BITS))} bits")
     quantiser = open_quantiser(Path(model), bits)
     arrays = load_data(Path(data), quantiser.inputs)
     count = arrays[0].shape[0]

@@ -117,7 +117,7 @@ def test_a_server_that_lets_clients_wait_for_ever_is_left(running: Running, monk
             notice("nobody")
             time.sleep(0.05)
 
-    device = running.client(wait=-1)
+    device = running.client(wait=0)
     monkeypatch.setattr(Turns, "take", never)
     monkeypatch.setattr("tilewright.runtime.remote.client._CONNECT_SECONDS", 0.5)
     with pytest.raises(RemoteError, match="the device is taken: nobody; waited 0 s"):
