@@ -44,7 +44,18 @@ HANG_SECONDS = 60
 _SELDOM = {"fuzz", "attack", "hw differential", "models list", "config list"}  #: dear, or nothing to get wrong
 SERVED_SECONDS = 1.0  #: after which a server is interrupted
 #: commands that work as long as they are asked to: for those the end is no find, if they are at work
-LONG = {"fuzz", "attack", "explore", "hw differential", "hw verilog", "quantize", "run", "inspect", "compile"}
+LONG = {
+    "fuzz",
+    "attack",
+    "explore",
+    "hw differential",
+    "hw verilog",
+    "quantize",
+    "run",
+    "inspect",
+    "compile",
+    "selftest",
+}
 JUDGES = {"run", "compare", "fuzz", "attack", "hw differential", "hw verilog", "selftest"}  #: 1 is a verdict
 
 PRELOADED = (
@@ -136,25 +147,35 @@ class Drawer:
     """Command lines, from a seed; ``files``: what the folder holds."""
 
     def __init__(self, seed: int, files: list[str]) -> None:
+        self.right = 0.5  #: how often a value is a right one, line by line
         self.rng, self.files, self.commands = random.Random(seed), files, parameters()
 
     def line(self) -> tuple[str, list[str], set[str]]:
-        """A command's name, the whole line, and the outputs that it names."""
+        """A command's name, the whole line, and the outputs that it names, without those that are inputs too."""
         rng = self.rng
         names = list(self.commands)
         name = rng.choices(names, [0.1 if name in _SELDOM else 1.0 for name in names])[0]
         outputs: set[str] = set()
+        read: list[str] = []
+        rare = rng.choice((0.03, 0.1, 0.3))
+        self.right = rng.choice((0.3, 0.7, 0.97))
         options: list[list[str]] = []
         arguments: list[str] = []
         bounded = BOUNDED.get(name, [])
         for p in self.commands[name]:
             if p.name in ("help", "parameters", "_parameters") or f"--{p.name}" in [f"--{n}" for n, _ in bounded]:
                 continue
-            likely = 0.95 if p.required or not p.flags else rng.choice((0.05, 0.25))
+            likely = 0.95 if p.required or not p.flags else rare
             for _ in range(rng.choice((1, 1, 2, 3)) if p.many else 1):
                 if rng.random() > likely:
                     continue
                 value = self._value(name, p)
+                if p.use is READ:
+                    read.append(value)
+                elif p.use is WRITTEN and read and rng.random() < 0.25:
+                    value = rng.choice(
+                        [*read, *(f"./{each}" for each in read), "link.tflite", "hard.tflite", "link.json"]
+                    )
                 if p.use in (WRITTEN, FOLDER):
                     outputs.add(value)
                 if not p.flags:
@@ -165,6 +186,8 @@ class Drawer:
                     options.append([f"{flag}={value}"] if joined else [flag, value])
                 else:
                     options.append([rng.choice(p.flags)])
+        inputs = {os.path.realpath(each) for each in read}
+        outputs = {each for each in outputs if os.path.realpath(each) not in inputs}
         rng.shuffle(options)
         words = [word for option in options for word in option]
         words += [word for option, value in bounded for word in (f"--{option}", value)]
@@ -176,11 +199,11 @@ class Drawer:
     def _value(self, command: str, p: Parameter) -> str:
         rng = self.rng
         if p.number:
-            return rng.choice(NUMBERS)
+            return rng.choice(("1", "2", "3")) if rng.random() < self.right else rng.choice(NUMBERS)
         if p.use is not None:
             return self._file(command, p)
-        if p.name in KNOWN and rng.random() < 0.85:
-            return rng.choice(KNOWN[p.name])
+        if p.name in KNOWN and rng.random() < max(self.right, 0.8):
+            return rng.choice(KNOWN[p.name][:2] if rng.random() < self.right else KNOWN[p.name])
         return rng.choice([*TEXTS, *self.files])
 
     def _file(self, command: str, p: Parameter) -> str:
@@ -199,7 +222,7 @@ class Drawer:
             )
         if p.use is not READ:
             meant = ["new.out", "new.onnx", "new/a", "newdir", "/dev/null", "/dev/full"]
-        if meant and rng.random() < 0.6:
+        if meant and rng.random() < self.right:
             return rng.choice(meant)
         return rng.choice([*self.files, *TEXTS]) if rng.random() < 0.9 else f"{rng.choice(self.files)}/x"
 
@@ -332,8 +355,8 @@ def main() -> int:
                 shutil.rmtree(folder, ignore_errors=True)
                 make_files(folder, stock)
                 before, made = snapshot(folder), True
-            name, words, outputs = drawer.line()
             os.chdir(folder)
+            name, words, outputs = drawer.line()
             ended = in_fork(words, folder, name == "serve")
             after = snapshot(folder)
             counts[name] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def shell(folder: Path, line: str, **environment: str | None) -> subprocess.Comp
     found = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TILEWRIGHT_CACHE": str(folder / "cache"), **environment}
     given = {name: value for name, value in found.items() if value is not None}
     return subprocess.run(
-        ["bash", "-c", line.replace("tilewright", path)], cwd=folder, env=given, capture_output=True, timeout=300
+        ["bash", "-c", re.sub("^tilewright", path, line)], cwd=folder, env=given, capture_output=True, timeout=300
     )
 
 
@@ -74,3 +75,19 @@ def test_any_surroundings_will_do(folder: Path, environment: dict[str, str | Non
         assert done.returncode == 0, done.stderr
         assert b"Traceback" not in done.stderr
         assert done.stdout
+
+
+def test_a_board_says_the_same_of_a_full_disk(folder: Path) -> None:
+    board = f"{sys.executable} -c 'import sys; from tilewright.board import main; sys.exit(main(sys.argv[1:]))'"
+    for line in ("config show", "serve --help"):
+        done = shell(folder, f"{board} {line} > /dev/full")
+        assert (done.returncode, done.stderr) == (2, b"tilewright: the output: no space left on device\n")
+        assert shell(folder, f"{board} {line} >&-").returncode == 0
+
+
+def test_where_an_error_comes_from_is_printable_too(folder: Path) -> None:
+    done = shell(folder, "tilewright -v run $'\\x1b[31m.tflite'")
+    assert done.returncode == 2
+    assert b"Traceback" in done.stderr
+    assert b"\x1b" not in done.stderr
+    assert b"tilewright: \\x1b[31m.tflite: cannot be read" in done.stderr
