@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tilewright import __version__
@@ -17,7 +18,7 @@ from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
 from tilewright.files import check_writable, inputs_kept, together
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import one_line, open_streams, say, write_out
+from tilewright.printable import one_line, open_streams, output_failed, say, write_out
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
@@ -67,7 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in _COMMANDS:
         return _fail(f"{name}: no such command here; tilewright --help lists them")
     try:
-        return _COMMANDS[name](rest)
+        try:
+            code = _COMMANDS[name](rest)
+        except SystemExit as request:  # argparse's --help
+            code = 2 if request.code else 0
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        line = output_failed(error)
+        return 2 if line is None else _fail(line)
     except TilewrightError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -146,7 +155,8 @@ def _selftest(arguments: list[str]) -> int:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    say(f"tilewright: {one_line(message)}", sys.stderr)
+    with suppress(OSError):  # an error stream that takes it no more
+        say(f"tilewright: {one_line(message)}", sys.stderr)
     return code
 
 

@@ -51,6 +51,21 @@ def write_out(text: str) -> None:
         sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
 
 
+def output_failed(error: OSError) -> str | None:
+    """What to say where the operating system has refused something that no reader or writer has said: a disk that is
+    full, a folder that has gone. None if the reader of our output has gone, e.g. ``| head``: not worth a message.
+
+    What is still to be written to an output that takes no more goes nowhere; Python would try at its end, and complain.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return None
+    return f"{error.filename or 'the output'}: {(error.strerror or str(error)).lower()}"
+
+
 def open_streams() -> None:
     """Standard streams that can be written to: to nowhere where they were closed, with escapes for characters that
     their encoding lacks.

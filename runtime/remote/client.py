@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.files import in_memory
+from tilewright.files import FileError, in_memory
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
 from tilewright.kinds import instance
@@ -403,6 +403,8 @@ def _trust(ca: str | Path | None) -> ssl.SSLContext:
     try:
         with nullcontext() if ca is None else in_memory(ca) as file:
             return ssl.create_default_context(cafile=file)
+    except FileError as error:
+        raise RemoteError(f"not usable as trusted certificates: {error}") from error
     except (OSError, ssl.SSLError) as error:
         raise RemoteError(f"{ca}: not usable as trusted certificates: {reason(error)}") from error
 

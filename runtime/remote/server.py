@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.files import in_memory
+from tilewright.files import FileError, in_memory
 from tilewright.runtime.device_base import Device
 from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
@@ -242,6 +242,8 @@ def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLConte
         auth.check_private(certificate if key is None else key)
         with in_memory(certificate) as first, nullcontext() if key is None else in_memory(key) as second:
             context.load_cert_chain(first, second)
+    except FileError as error:
+        raise RemoteError(f"not usable as a TLS certificate and key: {error}") from error
     except (OSError, ssl.SSLError) as error:
         files = f"{certificate}" if key is None else f"{certificate}, {key}"
         raise RemoteError(f"{files}: not usable as a TLS certificate and key: {reason(error)}") from error

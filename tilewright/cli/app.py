@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, qua
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import one_line, open_streams, say
+from tilewright.printable import one_line, open_streams, output_failed, say
 
 __all__ = ["app", "main"]
 
@@ -132,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
         return code
     except TilewrightError as error:
         if _verbose:
-            traceback.print_exception(error)
+            say("".join(traceback.format_exception(error)).rstrip(), sys.stderr)
         return _fail(str(error), EXIT_INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else EXIT_ERROR)
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
@@ -145,21 +144,9 @@ def main(arguments: list[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] == "tilewright":
             raise
         return _fail(needs(next((a for a in given if a in EXTRAS), "this"), f"packages ({error.name})"))
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`: not worth a message
-        _leave_output()
-        return EXIT_ERROR
-    except OSError as error:  # a disk that is full, a folder that has gone, where no reader or writer says so itself
-        _leave_output()
-        return _fail(f"{error.filename or 'the output'}: {(error.strerror or str(error)).lower()}")
-
-
-def _leave_output() -> None:
-    """What is still to be written to an output that takes no more goes nowhere; Python would try at its end, and
-    complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        line = output_failed(error)
+        return EXIT_ERROR if line is None else _fail(line)
 
 
 def _where_to_look(error: Exception) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilewright.files import FileError, read_bytes
 from tilewright.fuzz.cases import REFERENCE_REFUSED, REFUSED, TRACEBACK
 from tilewright.fuzz.seeds import seed_config
 from tilewright.fuzz.shrink import Shrunk, shrink, write_shrunk
@@ -50,13 +51,20 @@ class Summary:
 
 
 def finished(folder: Path) -> dict[str, Result]:
-    """Results that the folder holds, by task. A line that was cut short is dropped."""
+    """Results that the folder holds, by task. A line that was cut short is dropped; raises FileError for others that
+    are no results."""
     path = folder / RESULTS
     found: dict[str, Result] = {}
     if path.exists():
-        for line in path.read_text().splitlines():
+        for number, line in enumerate(read_bytes(path).splitlines(), 1):
             with contextlib.suppress(json.JSONDecodeError):  # the run was killed while it wrote this line
-                result = Result.from_dict(json.loads(line))
+                values = json.loads(line)
+                try:
+                    result = Result.from_dict(values)
+                except (KeyError, TypeError, AttributeError) as error:
+                    raise FileError(
+                        f"{path}: line {number} is no result of tilewright fuzz; give another folder"
+                    ) from error
                 found[result.task.key] = result
     return found
 

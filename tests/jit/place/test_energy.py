@@ -211,7 +211,7 @@ def test_inspect_prints_microjoules(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(asked) == 2
     assert "give host_watts (--host-watts W)" in capsys.readouterr().err
     assert main([*asked[:-1], "latency", "--host-watts", "2"]) == 2
-    assert "host_watts: only objective energy has use for it" in capsys.readouterr().err
+    assert "--host-watts: only --objective energy has use for it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
