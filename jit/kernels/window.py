@@ -197,8 +197,9 @@ class WindowNode(Node):
         return [(first + a, first + b) for a, b, runs in _runs(used) if runs]
 
     def kernel_rows(self) -> NDArray[np.int64]:
-        """Rows of the kernel with a tap that is not zero, of each unit of a pixel."""
-        return self._by_unit(self.taps).any(axis=1).sum(axis=0)
+        """Rows of the kernel with a tap that is not zero, of each unit of a pixel that is computed."""
+        units = self.vectors * self.config.out_units
+        return self._by_unit(self.taps)[..., :units].any(axis=1).sum(axis=0)
 
     def _by_unit(self, taps: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Whether taps (KH, KW, C) are not zero in some channel of each unit: (KH, KW, units)."""

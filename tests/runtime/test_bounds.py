@@ -109,6 +109,11 @@ def test_what_no_schedule_must_read_or_do_is_not_in_the_bound() -> None:
         check(report_of(programs, config))
 
 
+def test_vectors_that_are_not_computed_are_not_in_the_bound() -> None:
+    """A pool of 35 channels, the same taps in all, in blocks of 32 of which a vector is half."""
+    bounds_hold(1040)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1150))
 def test_bounds_hold_for_many_random_networks(seed: int) -> None:
