@@ -77,7 +77,7 @@ class Cluster:
             _hide_script(id(self))
             try:
                 # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
-                with unheard(), dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
+                with unheard(spawned=True), dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
                     self._local = LocalCluster(
                         n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
                         silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},

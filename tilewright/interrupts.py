@@ -50,9 +50,13 @@ def end(code: int) -> int:
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
+def unheard(*, spawned: bool = False) -> Iterator[None]:
     """Processes that are started in here do not hear of an interrupt: that of the terminal is for this one, which then
-    ends them. One that comes meanwhile is taken at the end."""
+    ends them. One that comes meanwhile is taken at the end. ``spawned``: it is multiprocessing that starts them."""
+    if spawned:
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # where it starts that process, the interrupt is let through afterwards
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

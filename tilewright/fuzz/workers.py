@@ -88,7 +88,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, inner = context.Pipe()
         self.process = context.Process(target=_serve, args=(inner,), daemon=True)
-        with unheard():
+        with unheard(spawned=True):
             self.process.start()
         inner.close()
 
