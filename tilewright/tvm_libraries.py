@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -30,8 +29,11 @@ def _register() -> None:
     register_runner()
 
 
-class _Finder(MetaPathFinder):
-    """Finds the interface as everybody does, but has the function registered when it has been loaded."""
+class _Finder:
+    """Finds the interface as everybody does, but has the function registered when it has been loaded.
+
+    No subclass of what ``importlib.abc`` has for it: that loads many modules, for everybody.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
