@@ -43,6 +43,11 @@ PLACES = {
 }
 
 
+def _heard() -> None:
+    """What a shell has started behind its back ignores interrupts, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(command: list[str], folder: Path, after: float | None = None) -> tuple[int, str]:
     """Exit code and error stream of a process that is interrupted when it prints, or ``after`` seconds."""
     found = {
@@ -52,7 +57,7 @@ def interrupted(command: list[str], folder: Path, after: float | None = None) ->
     }
     with subprocess.Popen(
         [sys.executable, *command], cwd=folder, env=found, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=_heard,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         if after is None:
