@@ -126,7 +126,7 @@ def test_the_command_runs_inferences_in_flight(
 
 
 def test_what_it_cannot_do_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CompileError, match="objective speed: must be one of latency, throughput, energy"):
+    with pytest.raises(CompileError, match="objective 'speed': must be one of latency, throughput, energy"):
         compiled(monkeypatch, 1, objective="speed")
     with pytest.raises(CompileError, match="jobs = 0: must be an integer from 1 to"):
         compiled(monkeypatch, 1, objective="throughput", jobs=0)
