@@ -9,12 +9,13 @@ import typer
 
 from tilewright.arguments import UsageProblem, refuse_vain
 from tilewright.cli.paths import READ
+from tilewright.runtime import records
 
 DEFAULT_CONFIG = "pynq-z2"
 
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
 OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, many in flight, or energy."
-OBJECTIVES = "latency|throughput|energy"
+OBJECTIVES = "|".join(records.OBJECTIVES)
 HostWatts = Annotated[
     float | None,
     typer.Option(metavar="W", help="For --objective energy: what this CPU takes while one thread works."),
