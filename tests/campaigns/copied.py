@@ -25,6 +25,10 @@ def patience(usual: float | None) -> int:
     return LONGEST if usual is None else min(LONGEST, max(LEAST, int(TIMES * usual)))
 
 
+class NotForkedError(Exception):
+    """A fork cannot have the change: a new process can."""
+
+
 @dataclass
 class Warm:
     """A process that has collected all tests of some folders (:mod:`tests.campaigns.warm`)."""
@@ -71,7 +75,10 @@ class Warm:
         return json.loads(line)
 
     def run(self, file: Path, before: str, tests: list[str], enough: float) -> tuple[str, str] | None:
-        """As :meth:`Copy.run`, in a fork; ``enough``: seconds of processor time after which no other test begins."""
+        """As :meth:`Copy.run`, in a fork; ``enough``: seconds of processor time after which no other test begins.
+
+        Raises NotForkedError.
+        """
         waits = [patience(self.usual.get(test)) for test in tests]
         asked = {"file": str(file), "before": before, "tests": tests, "seconds": self.limit, "enough": enough}
         asked["waits"] = waits
@@ -79,6 +86,8 @@ class Warm:
         answer = self._answer()
         if answer is None:
             return None
+        if isinstance(answer, str):
+            raise NotForkedError(answer)
         assert isinstance(answer, list)
         return str(answer[0]), str(answer[1])
 
@@ -146,7 +155,10 @@ class Copy:
     def kill(
         self, path: Path, changed: str, tests: list[str], interpreted: bool = False, enough: float = 1e9
     ) -> str | None:
-        """What notices a changed source; a test that fails without the change too is no witness, and left out."""
+        """What notices a changed source; a test that fails without the change too is no witness, and left out.
+
+        Raises NotForkedError if there is a process to fork and that cannot have the change.
+        """
         text = path.read_text()
         if self.warm is not None:
             tests = list(dict.fromkeys(name for test in tests for name in self.warm.of(test)))
@@ -157,8 +169,10 @@ class Copy:
 
         while tests:
             path.write_text(changed)
-            found = tried(tests)
-            path.write_text(text)
+            try:
+                found = tried(tests)
+            finally:
+                path.write_text(text)
             if found is None:
                 return None
             by, how = found

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.campaigns.copied import Copy
+from tests.campaigns.copied import Copy, NotForkedError
 from tests.campaigns.reached import Reached
 from tests.conftest import REPOSITORY
 
@@ -115,6 +115,25 @@ def sample(part: Path, mutants: int, rng: random.Random) -> list[tuple[Path, int
     return rng.sample(every, min(mutants, len(every)))
 
 
+def noticed(
+    copy: Copy, path: Path, changed: str, tests: list[str], reached: Reached, others: bool, every: bool
+) -> str | None:
+    """What notices a change: some tests, then the others of their files if asked, then all if asked.
+
+    Raises NotForkedError as :meth:`Copy.kill` does.
+    """
+    by = copy.kill(path, changed, tests, reached.interpreted)
+    if copy.warm is None or by is not None:
+        return by
+    if others:
+        by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
+    if by is None and every:
+        by = copy.kill(path, changed, ["*"])
+    if by is None:  # what was computed while collecting was not changed
+        by = copy.alone().kill(path, changed, tests, reached.interpreted)
+    return by
+
+
 def main() -> int:
     """Run the campaign; exit code 1 if the tests do not pass unchanged."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -160,14 +179,10 @@ def main() -> int:
                 copy = copies[reached.interpreted]
                 if is_compiled(tree, node) and not reached.interpreted:
                     copy = copy.alone()
-                by = copy.kill(path, changed, tests, reached.interpreted)
-                if copy.warm is not None:
-                    if by is None and options.every > 1:
-                        by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
-                    if by is None and options.all:
-                        by = copy.kill(path, changed, ["*"])
-                    if by is None:  # what was computed while collecting was not changed
-                        by = copy.alone().kill(path, changed, tests, reached.interpreted)
+                try:
+                    by = noticed(copy, path, changed, tests, reached, options.every > 1, options.all)
+                except NotForkedError:
+                    by = copy.alone().kill(path, changed, tests, reached.interpreted)
                 tried, killed = tried + 1, killed + (by is not None)
                 if by is None:
                     print(f"  lives: {file}:{line}: {what} ({len(tests)} tests)", flush=True)

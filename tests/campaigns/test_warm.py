@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import copied
-from tests.campaigns.copied import Copy, Warm
+from tests.campaigns.copied import Copy, NotForkedError, Warm
 from tests.conftest import REPOSITORY
 
 SOURCE = """
@@ -73,6 +73,20 @@ def test_what_notices_a_change(copy: Copy, before: str, after: str, by: str | No
     path = copy.root / "source.py"
     assert copy.kill(path, SOURCE.replace(before, after), ["tests/test_source.py::*"]) == by
     assert path.read_text() == SOURCE
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["return lambda x: x < 3", "return (lambda y: lambda x: x < y)(limit)"],
+    ids=["fewer free names", "one function more"],
+)
+def test_a_change_that_no_fork_can_have_is_no_kill(copy: Copy, after: str) -> None:
+    """It once ended the fork before its first test, which counted as noticed."""
+    path = copy.root / "source.py"
+    with pytest.raises(NotForkedError, match="of the functions themselves"):
+        copy.kill(path, SOURCE.replace("return lambda x: x < limit", after), ["tests/test_source.py::test_below"])
+    assert path.read_text() == SOURCE
+    assert copy.kill(path, SOURCE, ["tests/test_source.py::test_below"]) is None
 
 
 def test_a_test_that_sleeps_is_ended(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
