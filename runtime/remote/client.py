@@ -8,21 +8,16 @@ A fault and every other error that the server reports leave the connection as it
 from __future__ import annotations
 
 import hashlib
-import socket
-import ssl
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.files import FileError, in_memory
 from tilewright.isa.container import dump as dump_program
 from tilewright.isa.program import Program
 from tilewright.kinds import instance
@@ -38,25 +33,13 @@ from tilewright.runtime.device_base import (
     bytes_of,
     has_shared,
 )
-from tilewright.runtime.remote import auth
-from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
-from tilewright.runtime.remote.hosts import check_host
-from tilewright.runtime.remote.server import DEFAULT_PORT, PROTOCOL
+from tilewright.runtime.remote.frames import Channel, FrameError, RemoteError
+from tilewright.runtime.remote.greeting import Address
 
-SCHEMES = ("pynq", "pynqs")
-_CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
-_RETRY_SECONDS = 0.2
-#: how the other side's close shows in a handshake, by how far the handshake was and whether data was on its way
-_HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 WAIT_SECONDS = 90.0  #: longer than a client that fell silent keeps a device (``serve --idle``)
-_PAYLOAD_LIMIT = 1 << 31
 _PIECE_BYTES = 4 << 20  #: about how much one write request carries
 _UNANSWERED = 64  #: most requests sent ahead of their replies
-
-
-class ServerFull(RemoteError):
-    """The server has as many connections as it takes."""
 
 
 class RemoteDevice(Device):
@@ -78,18 +61,11 @@ class RemoteDevice(Device):
         instance("url", url, str, "text: pynq://HOST or pynq://HOST:PORT", error=RemoteError)
         instance("token", token, (str, type(None)), "text", error=RemoteError)
         self.url, self._patience = url, real("wait", wait, 0, of="seconds", error=RemoteError)
-        self._tls, self._host, self._port = _parse(url)
-        self._context = _trust(ca) if self._tls else None
-        found = token if token is not None else auth.find_token()
-        if found is None:
-            raise auth.TokenError(
-                f"{url}: needs the token that its tilewright serve printed, in {auth.TOKEN_VARIABLE} or --token-file"
-            )
-        self._token = found
+        self._address = Address.at(url, token, ca)
         self._channel: Channel | None = None
         self._unanswered = 0
         self._live: set[int] = set()
-        channel, welcome = self._greet("question")
+        channel, welcome = self._address.greet("question", self._patience, self.notice)
         channel.close()
         self.device = str(welcome.get("device"))  #: what the server calls its device
         self.simulates = self.device != "pynq"
@@ -114,7 +90,7 @@ class RemoteDevice(Device):
 
     def _allocate(self, program: Program, inferences: int) -> int:
         if self._channel is None:
-            self._channel, welcome = self._greet("job")
+            self._channel, welcome = self._address.greet("job", self._patience, self.notice)
             self._max_request = int(welcome["max_request"])
         container = dump_program(program)
         digest = hashlib.sha256(container).hexdigest()
@@ -308,105 +284,6 @@ class RemoteDevice(Device):
         self._ask({"do": "bye"})
         self._channel.close()
         self._channel = None
-
-    # -- connecting --------------------------------------------------------------------------------------
-
-    def _greet(self, purpose: str) -> tuple[Channel, dict[str, Any]]:
-        """Connect, prove the token, have it proven. Returns the channel and the server's welcome.
-
-        Waits where the server has as many connections as it takes, or where a job's device is another client's.
-        """
-        end = time.monotonic() + self._patience
-        while True:
-            try:
-                return self._introduce(purpose, max(0.0, end - time.monotonic()))
-            except ServerFull as full:
-                if time.monotonic() >= end:
-                    raise ServerFull(f"{full}; waited {self._patience:.0f} s") from full
-                self.notice(f"waiting for a connection: {full}")
-                time.sleep(min(_RETRY_SECONDS, max(0.0, end - time.monotonic())))
-
-    def _introduce(self, purpose: str, patience: float) -> tuple[Channel, dict[str, Any]]:
-        channel = Channel(self._connect(), self.url, payload_limit=_PAYLOAD_LIMIT)
-        try:
-            try:
-                greeting, _ = channel.receive()
-            except ConnectionLost as error:
-                hint = "" if self._tls else "; does it use TLS? then write pynqs://"
-                raise ConnectionLost(f"{error} before it greeted{hint}") from error
-            if greeting.get("error") == "full":
-                raise ServerFull(f"{self}: {greeting.get('message')}")
-            if greeting.get("tilewright") != PROTOCOL:
-                raise RemoteError(
-                    f"{self}: speaks protocol {greeting.get('tilewright')!r}, this Tilewright {PROTOCOL}; "
-                    f"install the same version on both"
-                )
-            theirs, mine = str(greeting.get("nonce")), auth.new_nonce()
-            channel.send({"nonce": mine, "purpose": purpose, "wait": patience,
-                          "proof": auth.proof(self._token, "client", theirs, mine)})  # fmt: skip
-            welcome = self._welcome(channel, patience)
-            if welcome.get("error") == "full":
-                raise ServerFull(f"{self}: {welcome.get('message')}")
-            if "error" in welcome:
-                raise RemoteError(f"{self}: {welcome.get('message')}")
-            if not auth.proven(welcome.get("proof"), self._token, "server", theirs, mine):
-                raise RemoteError(f"{self}: the server does not know the token; is it the right machine?")
-        except BaseException:
-            channel.close()
-            raise
-        return channel, welcome
-
-    def _welcome(self, channel: Channel, patience: float) -> dict[str, Any]:
-        """The server's welcome, or its error, after the notices that it sends while another client has the device.
-
-        The server keeps the bound on the waiting; a server that does not is left a little later.
-        """
-        end = time.monotonic() + patience + _CONNECT_SECONDS
-        while True:
-            welcome, _ = channel.receive()
-            if "waiting" not in welcome:
-                return welcome
-            self.notice(f"waiting for the device: {welcome['waiting']}")
-            if time.monotonic() > end:
-                raise RemoteError(f"{self}: the device is taken: {welcome['waiting']}; waited {patience:.0f} s")
-
-    def _connect(self) -> socket.socket:
-        try:
-            connection = socket.create_connection((self._host, self._port), timeout=_CONNECT_SECONDS)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._context is not None:
-                return self._context.wrap_socket(connection, server_hostname=self._host)
-            return connection
-        except _HUNG_UP as error:  # in the handshake: what a full server does with TLS
-            raise ServerFull(f"{self}: hung up; it may have all the connections that it takes") from error
-        except OSError as error:
-            raise RemoteError(
-                f"{self}: no connection to {self._host} port {self._port}: {reason(error)}; "
-                f"is tilewright serve running there{', with TLS' if self._tls else ''}?"
-            ) from error
-
-
-def _parse(url: str) -> tuple[bool, str, int]:
-    """(TLS, host, port) of a URL."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port if parts.port is not None else DEFAULT_PORT
-    except ValueError as error:
-        raise RemoteError(f"{url}: {error}; write pynq://HOST or pynq://HOST:PORT") from error
-    if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
-        raise RemoteError(f"{url}: not a device's address; write pynq://HOST or pynq://HOST:PORT (pynqs: with TLS)")
-    return parts.scheme == "pynqs", check_host(parts.hostname, url), port
-
-
-def _trust(ca: str | Path | None) -> ssl.SSLContext:
-    try:
-        with nullcontext() if ca is None else in_memory(ca) as file:
-            return ssl.create_default_context(cafile=file)
-    except FileError as error:
-        raise RemoteError(f"not usable as trusted certificates: {error}") from error
-    except (OSError, ssl.SSLError) as error:
-        raise RemoteError(f"{ca}: not usable as trusted certificates: {reason(error)}") from error
 
 
 def _config(welcome: dict[str, Any], url: str) -> Config:

@@ -136,7 +136,7 @@ def test_a_close_in_the_handshake_is_a_full_server_however_it_shows(
     def closed(*_: object, **__: object) -> None:
         raise error(1, "closed")
 
-    monkeypatch.setattr("tilewright.runtime.remote.client.socket.create_connection", closed)
+    monkeypatch.setattr("tilewright.runtime.remote.greeting.socket.create_connection", closed)
     with pytest.raises(RemoteError, match="hung up; it may have all the connections that it takes; waited 0 s"):
         RemoteDevice(TINY, "pynq://127.0.0.1:9", TOKEN, wait=0)
 

@@ -19,8 +19,8 @@ from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import MOST_CORES
 from tilewright.runtime.device_base import DeviceError
 from tilewright.runtime.remote import auth, frames
-from tilewright.runtime.remote.client import _parse
 from tilewright.runtime.remote.frames import MAGIC, PREFIX, Channel, ConnectionLost, FrameError, RemoteError
+from tilewright.runtime.remote.greeting import _parse
 from tilewright.runtime.remote.server import _LONGEST_WAIT, _seconds
 from tilewright.runtime.remote.session import KEPT_PROGRAMS, Programs, RequestError, Session, check_memory
 from tilewright.runtime.remote.slots import Slots, origin_of

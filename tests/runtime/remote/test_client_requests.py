@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ import pytest
 
 from tests.runtime.network import make_program
 from tilewright.runtime.device_base import Allocation
-from tilewright.runtime.remote import client
-from tilewright.runtime.remote.client import RemoteDevice, ServerFull
+from tilewright.runtime.remote import greeting
+from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.remote.frames import FrameError, RemoteError
+from tilewright.runtime.remote.greeting import Address, ServerFull
+
+NOWHERE = Address("pynq://nowhere", "nowhere", 1, "token", None)
 
 
 class Unconnected(RemoteDevice):
@@ -104,20 +108,18 @@ def test_answers_are_waited_for_a_minute_and_the_end_of_a_launch_as_long_as_it_t
 def test_a_server_without_room_is_asked_again_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now, asked, told = [100.0], list[float](), list[str]()
 
-    def introduce(purpose: str, patience: float) -> Any:
+    def introduce(self: Address, purpose: str, patience: float, notice: Callable[[str], None]) -> Any:
         asked.append(patience)
         raise ServerFull("pynq://nowhere: 16 connections are open")
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    device = Unconnected(100)
-    device._patience, device.notice = 1.0, told.append
-    monkeypatch.setattr(device, "_introduce", introduce)
-    monkeypatch.setattr(client.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(client.time, "sleep", sleep)
+    monkeypatch.setattr(Address, "_introduce", introduce)
+    monkeypatch.setattr(greeting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(greeting.time, "sleep", sleep)
     with pytest.raises(ServerFull, match="16 connections are open; waited 1 s"):
-        device._greet("job")
+        NOWHERE.greet("job", 1.0, told.append)
     assert now[0] == pytest.approx(101.0)
     assert asked == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2, 0.0], abs=1e-6)
     assert told == ["waiting for a connection: pynq://nowhere: 16 connections are open"] * 5
@@ -132,14 +134,13 @@ class Waiting(Silent):
 
 def test_a_server_that_lets_clients_wait_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten seconds after the time that the server was told."""
-    device, now, told = Unconnected(100), [50.0], list[str]()
+    now, told = [50.0], list[str]()
 
     def notice(what: str) -> None:
         told.append(what)
         now[0] += 1.0
 
-    device.notice = notice
-    monkeypatch.setattr(client.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(greeting.time, "monotonic", lambda: now[0])
     with pytest.raises(RemoteError, match="the device is taken: another has had it for 5 s; waited 7 s"):
-        device._welcome(Waiting(), 7.0)  # type: ignore[arg-type]
+        NOWHERE._welcome(Waiting(), 7.0, notice)  # type: ignore[arg-type]
     assert told == ["waiting for the device: another has had it for 5 s"] * 18

@@ -119,7 +119,7 @@ def test_a_server_that_lets_clients_wait_for_ever_is_left(running: Running, monk
 
     device = running.client(wait=0)
     monkeypatch.setattr(Turns, "take", never)
-    monkeypatch.setattr("tilewright.runtime.remote.client._CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("tilewright.runtime.remote.greeting._CONNECT_SECONDS", 0.5)
     with pytest.raises(RemoteError, match="the device is taken: nobody; waited 0 s"):
         device.allocate(make_program(), 1)
 
