@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.config import Config
+from tilewright.dse.identity import graph_digest
 from tilewright.errors import TilewrightError
 from tilewright.files import name_of
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
@@ -86,10 +87,8 @@ class Network:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for networks of equal shapes."""
-        tables = self.tables(Config())
-        shapes = [a.tobytes() for a in (tables.layers, tables.edges, tables.tensors)]
-        return hashlib.sha256(repr((shapes, self.images, self.bits)).encode()).hexdigest()
+        """Equal for equal networks, weights included: blocks of zeros, for one, take no cycles."""
+        return hashlib.sha256(repr((graph_digest(self.graph), self.images, self.bits)).encode()).hexdigest()
 
     @cached_property
     def forms(self) -> Forms:

@@ -23,6 +23,7 @@ from tilewright.dse.proposals import BATCH, SAMPLERS, Proposals, SearchError, Se
 from tilewright.dse.space import Space, Value
 from tilewright.dse.trials import Row, Trials
 from tilewright.progress import Progress, silent
+from tilewright.sources import library_versions
 
 __all__ = ["SAMPLERS", "Point", "Search", "SearchError", "front", "import_optuna"]
 
@@ -218,11 +219,21 @@ class Search:
     def _identity(self) -> str:
         """Name of the sweep: equal for equal sweeps, other for others, so that one database can hold many.
 
-        It covers the source of models, compiler and simulator: outcomes of different versions never mix.
+        It covers the source of models, compiler and simulator, and the versions of what they compute with: outcomes of
+        different versions never mix.
         """
         networks = [(n.name, n.weight, n.fingerprint) for n in self.evaluator.networks]
         text = json.dumps(
-            [self.space.to_dict(), networks, self.evaluator.identity(), self.seed, self.sampler, self.batch, version()]
+            [
+                self.space.to_dict(),
+                networks,
+                self.evaluator.identity(),
+                self.seed,
+                self.sampler,
+                self.batch,
+                version(),
+                library_versions(),
+            ]
         )
         return "explore-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import tilewright as tw
+from tests.jit.source.test_onnx_lenient import convolution
 from tests.runtime.network import TINY, images, make_artifact, reference
-from tilewright import cache, compiling
+from tilewright import cache, checking, compiling, model_files, sources
 from tilewright.files import CACHE_VARIABLE
+from tilewright.jit.errors import ModelError
 from tilewright.runtime.device import DeviceError
+from tilewright.runtime.random_inputs import random_inputs
 
 
 @pytest.fixture
@@ -136,11 +142,51 @@ def test_artifacts_are_not_models(compilations: list[str], tmp_path: Path) -> No
     assert compilations == []
 
 
+def test_weights_beside_a_model_are_part_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The integers of one file with other weights beside it: those of the first were given once."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    path, beside = convolution(tmp_path / "m.onnx"), tmp_path / "weights.bin"
+    onnx.save(onnx.load(str(path)), str(path), save_as_external_data=True, location="weights.bin", size_threshold=1)
+    content = path.read_bytes()
+    x = random_inputs(tw.compile(path, "tiny").inputs, 0, 3)
+    results: list[tuple[Any, str]] = []
+    for data in (beside.read_bytes(), bytes(len(beside.read_bytes()))):
+        beside.write_bytes(data)
+        assert path.read_bytes() == content
+        executable = tw.compile(path, "tiny")
+        results.append((executable(*x), executable.artifact.options["model_sha256"]))
+        assert np.array_equal(results[-1][0], checking.reference_outputs(path, x)[0])
+    assert results[0][1] != results[1][1]
+    assert not np.array_equal(results[0][0], results[1][0])
+    beside.unlink()
+    with pytest.raises(ModelError, match=r"weights.bin.*; it belongs beside the model"):
+        tw.compile(path, "tiny")
+
+
+def test_a_model_of_several_files_needs_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(helper.make_graph([], "location", [], [])), str(path))
+    monkeypatch.setattr(model_files, "find_spec", lambda name: None)
+    with pytest.raises(model_files.ModelFilesError, match="m.onnx: may have weights in other files, and onnx"):
+        model_files.model_digest(path, path.read_bytes())
+    for whole in (b"PK\x03\x04 location", b"\x1c\0\0\0TFL3 location"):
+        assert model_files.model_digest(path, whole) == hashlib.sha256(whole).hexdigest()
+
+
 def test_the_compiler_version_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cache.cache_key(b"m", ".onnx", TINY, {})
-    assert before != cache.cache_key(b"m", ".tflite", TINY, {})
+    before = cache.cache_key("m", ".onnx", TINY, {})
+    assert before != cache.cache_key("m", ".tflite", TINY, {})
     monkeypatch.setattr(cache, "compiler_version", lambda: "another")
-    assert cache.cache_key(b"m", ".onnx", TINY, {}) != before
+    assert cache.cache_key("m", ".onnx", TINY, {}) != before
+
+
+def test_the_libraries_that_compute_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteRT of another version may fill tables otherwise."""
+    before, known = cache.cache_key("m", ".tflite", TINY, {}), sources.library_versions()
+    assert sources._version("numpy") == np.__version__ in known
+    assert sources._version("no-such-package") == ""
+    monkeypatch.setattr(cache, "library_versions", lambda: (*known[:-1], "another"))
+    assert cache.cache_key("m", ".tflite", TINY, {}) != before
 
 
 def test_the_face_has_what_it_promises() -> None:

@@ -1,7 +1,7 @@
 """Compiled artifacts, kept in memory and on disk.
 
-The key covers all that the result depends on: the model's bytes, the Config, the options and the compiler
-itself. Files are written atomically; one that is damaged counts as absent. The folder is
+The key covers all that the result depends on: the model's bytes, those of files beside it too, the Config, the options
+and the compiler itself. Files are written atomically; one that is damaged counts as absent. The folder is
 ``~/.cache/tilewright``, or what the environment variable ``TILEWRIGHT_CACHE`` names.
 """
 
@@ -19,7 +19,7 @@ from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.files import cache_root, prune
 from tilewright.runtime.artifact import Artifact
-from tilewright.sources import source_version
+from tilewright.sources import library_versions, source_version
 
 DISK_BYTES = 1 << 30  #: when the folder holds more, the files used least recently go
 MEMORY_ARTIFACTS = 32  #: artifacts kept in memory
@@ -28,10 +28,12 @@ _MEMORY: OrderedDict[str, Artifact] = OrderedDict()
 _COMPILER_PACKAGES = ("tilewright.isa", "tilewright.jit", "tilewright.sim", "tilewright.runtime")
 
 
-def cache_key(model: bytes, suffix: str, config: Config, options: dict[str, Any]) -> str:
-    """64 hex digits over the model, its file type, the Config, the options and the compiler's own source."""
-    described = json.dumps([suffix, config.fingerprint, options, compiler_version()], sort_keys=True)
-    return hashlib.sha256(described.encode() + b"\0" + model).hexdigest()
+def cache_key(model: str, suffix: str, config: Config, options: dict[str, Any]) -> str:
+    """64 hex digits over the model's digest, its file type, the Config, the options, the compiler's own source and the
+    versions of what it computes with."""
+    made_by = compiler_version(), library_versions()
+    described = json.dumps([model, suffix, config.fingerprint, options, made_by], sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()
 
 
 def compiler_version() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.files import is_special, name_of, read_bytes
 from tilewright.kinds import function, shown
+from tilewright.model_files import model_digest
 from tilewright.progress import Progress, silent
 from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
@@ -156,7 +156,8 @@ def compile(
 
         power = power_of(objective, host_watts, host_idle_watts, energy_table)
     keyed = options.keyed(config, target, power)
-    key = artifact_cache.cache_key(data, path.suffix, config, keyed)
+    digest = model_digest(path, data)
+    key = artifact_cache.cache_key(digest, path.suffix, config, keyed)
     artifact = artifact_cache.lookup(key) if cache else None
     cached = artifact is not None
     if artifact is None:
@@ -165,7 +166,7 @@ def compile(
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
     # which model it was, so that --check of an artifact finds it
-    known = {"model_suffix": _suffix(path), "model_sha256": hashlib.sha256(data).hexdigest()}
+    known = {"model_suffix": _suffix(path), "model_sha256": digest}
     artifact = replace(artifact, name=name_of(path), config=config, options=artifact.options | known)
     executable = Executable(artifact, target, verified=not cached)
     executable.cached = cached

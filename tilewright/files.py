@@ -25,7 +25,7 @@ CACHE_VARIABLE = "TILEWRIGHT_CACHE"
 MOST_TEXT = 4 << 20  #: bytes of a file that people write
 
 #: device and inode of what a command reads, with its name
-_inputs: ContextVar[Mapping[tuple[int, int], str] | None] = ContextVar("_inputs", default=None)
+_inputs: ContextVar[dict[tuple[int, int], str] | None] = ContextVar("_inputs", default=None)
 #: temporary files by what they will replace, where several are written together
 _together: ContextVar[dict[Path, str] | None] = ContextVar("_together", default=None)
 
@@ -106,17 +106,25 @@ def name_of(path: str | Path) -> str:
 def inputs_kept(inputs: Iterable[str | Path]) -> Iterator[None]:
     """In here no file of ``inputs`` is written, by whatever name or link: :func:`check_writable` and all that writes
     refuse it. What is not there, or is no regular file, is no matter."""
-    known = dict(_inputs.get() or {})
-    for each in inputs:
-        with contextlib.suppress(OSError, ValueError):
-            status = os.stat(each)
-            if stat.S_ISREG(status.st_mode):
-                known[status.st_dev, status.st_ino] = str(each)
-    before = _inputs.set(known)
+    before = _inputs.set(dict(_inputs.get() or {}))
     try:
+        for each in inputs:
+            keep_input(each)
         yield
     finally:
         _inputs.reset(before)
+
+
+def keep_input(path: str | Path) -> None:
+    """A file that nobody named and that is read all the same, such as weights beside a model: from here on it is one of
+    the inputs of the :func:`inputs_kept` around, if there is any."""
+    known = _inputs.get()
+    if known is None:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        status = os.stat(path)
+        if stat.S_ISREG(status.st_mode):
+            known[status.st_dev, status.st_ino] = str(path)
 
 
 def check_writable(path: str | Path) -> None:

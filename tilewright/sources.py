@@ -1,13 +1,18 @@
-"""A fingerprint of the project's own source: results that were kept by other code are not taken for today's."""
+"""A fingerprint of what makes results: those that were kept by other code are not taken for today's."""
 
 from __future__ import annotations
 
 import hashlib
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 _CONFIG = ("config.py", "parameters.py")
+#: packages that read models, compute constants and fill tables
+_LIBRARIES = (
+    "ai-edge-litert", "apache-tvm", "numpy", "onnx", "onnxruntime", "onnxscript", "tflite", "torch", "torchao",
+)  # fmt: skip
 
 
 @cache
@@ -20,6 +25,22 @@ def source_version(packages: tuple[str, ...]) -> str:
     for name in _CONFIG:
         digest.update((files("tilewright") / name).read_bytes())
     return digest.hexdigest()[:16]
+
+
+@cache
+def library_versions() -> tuple[str, ...]:
+    """The version of each package whose computing goes into what the compiler makes; empty for one that is not there.
+
+    LiteRT's kernels fill tables, say: those of another version may round otherwise.
+    """
+    return tuple(_version(name) for name in _LIBRARIES)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _sources(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:

@@ -15,20 +15,20 @@ from tilewright.files import write_atomic
 from tilewright.hw.verilated.build import build_library, cache_directory, kept
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 from tilewright.progress import Progress, silent
+from tilewright.sources import source_version
 
 PACKAGES = ("tilewright.hw.rtl", "tilewright.isa")  #: what the Verilog is made from, beside the Config
 
 
 @cache
 def generator_key() -> str:
-    """16 hex digits over the generator's source, and the version of Amaranth."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    """16 hex digits over the generator's source, that of the Config, and the version of Amaranth."""
+    digest = hashlib.sha256(Path(__file__).read_bytes() + source_version(PACKAGES).encode())
     for package in PACKAGES:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or () if spec is not None else ():
-            for path in sorted(Path(folder).rglob("*")):
-                if path.suffix in (".py", ".v"):
-                    digest.update(path.name.encode() + b"\0" + path.read_bytes())
+            for path in sorted(Path(folder).rglob("*.v")):
+                digest.update(path.name.encode() + b"\0" + path.read_bytes())
     try:
         digest.update(version("amaranth").encode())
     except PackageNotFoundError as error:

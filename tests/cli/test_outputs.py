@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from tests.cli.shell import Shell
 from tests.isa.test_assembler import LEGAL
+from tests.jit.source.test_onnx_lenient import convolution
 from tests.runtime.network import images
 from tilewright import checking
 from tilewright.cli.app import COMMANDS, GROUPS
 from tilewright.cli.paths import FOLDER, READ, WRITTEN, uses
 from tilewright.files import FileError, check_writable, inputs_kept, write_atomic
+from tilewright.model_files import locations
 
 ALL: dict[str, Callable[..., Any]] = {name: function for name, function, _ in COMMANDS}
 ALL |= {f"{group} {name}": function for group, _, members in GROUPS for name, function, _ in members}
@@ -89,6 +93,46 @@ def test_one_of_several_outputs_that_is_the_input_is_refused(tmp_path: Path) -> 
         write_atomic("/dev/null", "output")
     assert (tmp_path / "y.0.npy").read_text() == "input"
     write_atomic(tmp_path / "y.0.npy", "output")
+
+
+def test_a_file_that_an_input_names_is_an_input_too(shell: Shell) -> None:
+    """Weights beside a model, of a branch too."""
+    model = convolution(Path("m.onnx"))
+    proto = onnx.load(str(model))
+    onnx.save(proto, str(model), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    before = Path("weights.bin").read_bytes()
+    Path("link.bin").symlink_to("weights.bin")
+    for out in ("weights.bin", "link.bin"):
+        said = shell.fails("compile", model, "--config", "tiny", "-o", out)
+        assert f"{out}: cannot be written: is the input" in said
+        assert Path("weights.bin").read_bytes() == before
+    assert shell("compile", model, "--config", "tiny", "-o", "m.twa") == 0
+
+
+def test_files_beside_a_graph_are_those_of_its_bodies_too() -> None:
+    def tensor(location: str) -> onnx.TensorProto:
+        made = onnx.TensorProto(name="c", data_type=onnx.TensorProto.INT8, dims=[1])
+        made.data_location = onnx.TensorProto.EXTERNAL
+        made.external_data.add(key="location", value=location)
+        made.external_data.add(key="offset", value="0")
+        return made
+
+    constant = helper.make_node("Constant", [], ["v"], value=tensor("constant"))
+    body = helper.make_graph([constant], "body", [], [], [tensor("inner")])
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], then_branch=body)], "g", [], [], [tensor("outer")])
+    constant = helper.make_node("Constant", [], ["v"], value=tensor("function"))
+    function = helper.make_function("own", "f", [], ["v"], [constant], [helper.make_opsetid("", 17)])
+    found = set(locations(helper.make_model(graph, functions=[function])))
+    assert found == {"constant", "inner", "outer", "function"}
+
+
+def test_the_model_beside_an_artifact_is_an_input_of_its_check(shell: Shell) -> None:
+    model = convolution(Path("m.onnx"))
+    before = model.read_bytes()
+    assert shell("compile", model, "--config", "tiny", "-o", "m.twa") == 0
+    assert "m.onnx: cannot be written: is the input" in shell.fails("run", "m.twa", "--check", "--output", model)
+    assert model.read_bytes() == before
+    assert shell("run", "m.twa", "--check", "--output", "y.npy") == 0
 
 
 def test_two_outputs_of_one_name_are_refused(shell: Shell, artifact: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,7 +32,16 @@ from tilewright.cli.placing import (
 )
 from tilewright.config import load_config
 from tilewright.errors import TilewrightError
-from tilewright.files import check_directory_writable, check_writable, directory_for, is_special, read_bytes, together
+from tilewright.files import (
+    check_directory_writable,
+    check_writable,
+    directory_for,
+    is_special,
+    keep_input,
+    read_bytes,
+    together,
+)
+from tilewright.model_files import model_digest
 from tilewright.printable import say
 from tilewright.runtime.artifact import Artifact, is_artifact, unproven
 from tilewright.runtime.device import Device, open_device
@@ -287,10 +295,11 @@ def model_of(artifact: Artifact, path: Path, given: Path | None) -> Path:
     model = path.with_name(name or path.name) if given is None else given
     if given is None and (known is None or not model.is_file()):
         raise UsageProblem(f"{path}: --check needs the model, and {name} is not beside it; name it by --reference")
-    if known is not None and hashlib.sha256(read_bytes(model)).hexdigest() != known:
+    if known is not None and model_digest(model, read_bytes(model)) != known:
         raise UsageProblem(
             f"{model}: is not the model that {path} was compiled from; compile it again, or name that one"
         )
+    keep_input(model)
     return model
 
 

@@ -8,10 +8,12 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from tilewright.files import keep_input
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.bodies import subgraphs
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
+from tilewright.model_files import locations
 from tilewright.runtime import interpreters
 
 FLOAT_HINT = (
@@ -46,7 +48,13 @@ def read(path: Path, content: bytes | None = None) -> Any:
     import onnx
 
     try:
-        model = onnx.load(str(path)) if content is None else onnx.load_from_string(content)
+        if content is None:
+            model = onnx.load(str(path), load_external_data=False)
+            for name in locations(model):
+                keep_input(path.parent / name)
+            onnx.load_external_data_for_model(model, str(path.parent))
+        else:
+            model = onnx.load_from_string(content)
         if not all(isinstance(name, str) for name in _names(model.graph)):
             raise ValueError("a name that is no text")
     except onnx.checker.ValidationError as error:
