@@ -163,6 +163,23 @@ def test_weights_beside_a_model_are_part_of_it(monkeypatch: pytest.MonkeyPatch, 
         tw.compile(path, "tiny")
 
 
+def test_a_model_that_changes_under_the_compiler_is_refused(
+    compilations: list[str], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read may be some of both, and would be kept as the first."""
+    compile_artifact = compiling.compile_artifact
+
+    def slowly(path: Path, *rest: Any) -> Any:
+        path.write_bytes(b"TFL3 model, trained anew")
+        return compile_artifact(path, *rest)
+
+    monkeypatch.setattr(compiling, "compile_artifact", slowly)
+    with pytest.raises(compiling.CompileError, match=r"net.tflite: changed while it was compiled; compile it again"):
+        tw.compile(model, "tiny")
+    assert files(tmp_path) == []
+    assert not tw.compile(model, "tiny").cached
+
+
 def test_a_model_of_several_files_needs_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(helper.make_graph([], "location", [], [])), str(path))

@@ -162,6 +162,8 @@ def compile(
     cached = artifact is not None
     if artifact is None:
         artifact = compile_artifact(path, config, options, content, progress or silent, target.shares, power)
+        if content is None and model_digest(path, read_bytes(path)) != digest:  # or kept as what it is not
+            raise CompileError(f"{path}: changed while it was compiled; compile it again")
         if cache:
             artifact_cache.store(key, artifact)
     # two models of one content, or two configs that differ in name only, share an entry
