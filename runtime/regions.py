@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from tilewright.config import Config
     from tilewright.runtime.device_base import Device
     from tilewright.runtime.executable import Executable
     from tilewright.runtime.report.report import Report
 
 _LIMIT = 16  #: artifacts kept ready to run
 _loaded: OrderedDict[tuple[str, str], Executable] = OrderedDict()
-_opened: dict[tuple[str, str], Device] = {}  #: by name and fingerprint of the Config
+_opened: dict[tuple[str, Config], Device] = {}  #: by name, and the Config with its clock and cores
 _chosen: list[tuple[object, str | Device | None]] = [(None, None)]  #: who chose what; the last is in force
 _listening: list[list[Report]] = []
 _CHANGING = threading.Lock()  #: held by the thread that changes one of these
@@ -90,7 +91,7 @@ def _executable(artifact: bytes, device: str | Device) -> Executable:
     with _CHANGING:
         if (digest, device) not in _loaded:
             parsed = Artifact.from_bytes(artifact)
-            own = device, parsed.config.fingerprint
+            own = device, parsed.config
             if own not in _opened:
                 _opened[own] = open_device(device, parsed.config)
             _loaded[digest, device] = Executable(parsed, _opened[own])

@@ -50,6 +50,18 @@ def test_the_artifacts_used_last_are_not_parsed_again(monkeypatch: pytest.Monkey
     assert parsed[4:] == ["a", "a"], "an open device is the caller's, and so is what runs on it"
 
 
+def test_artifacts_of_one_fingerprint_keep_their_clock_and_cores() -> None:
+    """What programs do not depend on, reports do."""
+    changes: list[dict[str, int]] = [{"clock_mhz": 50}, {"clock_mhz": 100}, {"cores": 2}]
+    with collect_reports() as reports:
+        for changed in changes:
+            config = TINY.replace(**changed)
+            assert config.fingerprint == TINY.fingerprint
+            assert outputs(make_artifact(config).to_bytes())
+    assert [report.cores for report in reports] == [1, 1, 2]
+    assert reports[0].latency_ms == pytest.approx(2 * reports[1].latency_ms)
+
+
 def test_reports_go_to_all_that_listen() -> None:
     artifact = make_artifact().to_bytes()
     with collect_reports() as outer:
