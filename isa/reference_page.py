@@ -105,8 +105,8 @@ def _tokens() -> Iterator[str]:
 
 def _encoding(config: Config) -> Iterator[str]:
     widest = max(sum(f.bits(config) for f in (*HEADER, *fmt.fields)) for fmt in FORMATS)
-    yield f"An instruction has {instruction_width(config)} bits ({widest} used). A field of w bits holds 0 to 2^w - 1, a *count* 1 to 2^w,"
-    yield "stored minus one, a *signed* one -2^(w-1) to 2^(w-1) - 1, or the values of an enumeration. Header:\n"
+    yield f"An instruction has {instruction_width(config)} bits ({widest} used). A field of w bits holds 0 to 2^w - 1,"
+    yield "a *count* 1 to 2^w, stored minus one, a *signed* field -2^(w-1) to 2^(w-1) - 1, or an enumeration. Header:\n"
     yield from _fields(HEADER, config, 0)
     yield "\nWidths that depend on the config (each at least 1, core_bits excepted):\n"
     yield "| width | rule | bits |"
