@@ -1,7 +1,7 @@
 """Operators that stay with the interpreter or with NumPy: their time there, and what the array would need at least.
 
-``python bench/bench_host_operators.py [--config pynq-z2] [--json FILE]`` prints the rows of ``docs/operators.md``: for
-each operator in a typical shape the processor time of one thread (the least of several rounds of calls, the call
+``python bench/bench_host_operators.py [--config pynq-z2] [--json FILE]`` prints, for
+each operator in a typical shape, the processor time of one thread (the least of several rounds of calls, the call
 itself included, which the first row has alone), and the cycles of ALU that its integers would take, with the time at
 the Config's clock. These are counts, not programs: passes of ALU over vectors of BLOCK_OUT elements, a cycle each, of
 the instructions that there are, without fills, waits and what GEMM does meanwhile. A maximum over channels is counted

@@ -105,7 +105,8 @@ def _tokens() -> Iterator[str]:
 
 def _encoding(config: Config) -> Iterator[str]:
     widest = max(sum(f.bits(config) for f in (*HEADER, *fmt.fields)) for fmt in FORMATS)
-    yield f"An instruction has {instruction_width(config)} bits ({widest} used). Header:\n"
+    yield f"An instruction has {instruction_width(config)} bits ({widest} used). A field of w bits holds 0 to 2^w - 1,"
+    yield "a *count* 1 to 2^w, stored minus one, a *signed* field -2^(w-1) to 2^(w-1) - 1, or an enumeration. Header:\n"
     yield from _fields(HEADER, config, 0)
     yield "\nWidths that depend on the config (each at least 1, core_bits excepted):\n"
     yield "| width | rule | bits |"
@@ -150,10 +151,8 @@ def _fields(fields: tuple[Field, ...], config: Config, position: int) -> Iterato
         bits = field.bits(config)
         place = f"{position + bits - 1}:{position}" if bits > 1 else str(position) if bits else "none"
         width = str(field.width) if isinstance(field.width, int) else field.width.__name__
-        low, high = field.bounds(config)
-        values = field.enum.__name__ if field.enum else f"{low} to {high}"
-        count = " (count)" if field.minus_one else ""
-        yield f"| {field.name} | {place} | {width} | {values}{count} | {field.doc} |"
+        values = field.enum.__name__ if field.enum else "count" if field.minus_one else "signed" if field.signed else ""
+        yield f"| {field.name} | {place} | {width} | {values} | {field.doc} |"
         position += bits
 
 

@@ -3,7 +3,7 @@
 Where cores and DRAM are far apart the slower one decides. Near each other both do, for bursts meet: what the DRAM could
 not move at once it has no time to move later. The exponent is that of the simulator on ResNet-18 and MobileNetV2 with
 four cores and four limits each, which it met within 5 % when each was one program. Where parts of a network ask for
-unlike amounts it is too fast: by 8 % on ResNet-18 in three programs before 32 bytes a cycle (``docs/placement.md``).
+unlike amounts it is too fast: by 8 % on ResNet-18 in three programs before 32 bytes a cycle.
 """
 
 from __future__ import annotations
