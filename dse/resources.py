@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.config import Config
+from tilewright.config import PRESETS, Config
 from tilewright.dse.area import area, fitted
 from tilewright.hw.parts import BOARDS, PARTS
 from tilewright.isa.spec import UOP_FIELDS, Engine, uop_depth, uop_width
@@ -189,14 +189,12 @@ def shown(count: float) -> str:
 
 
 def reported(config: Config, folder: Path = REPORTS) -> dict[str, Any] | None:
-    """LUT, FF, DSP and BRAM of a kept report of exactly this Config; or None.
+    """LUT, FF, DSP and BRAM of a kept report of exactly this hardware; or None.
 
-    Reports are of one core.
+    Reports are of presets.
     """
-    if config.cores > 1:
-        return None
     for path in sorted(folder.glob("*.json")):
         report = json.loads(path.read_text())
-        if report["fingerprint"] == config.fingerprint:
+        if report["fingerprint"] == config.fingerprint and PRESETS[report["config"]].hardware == config.hardware:
             return {**report["used"], "tool": report["tool"], "part": report["part"]}
     return None

@@ -42,6 +42,7 @@ def test_several_cores_take_so_many_times_one_and_what_they_share() -> None:
     assert str(excess(resources(Config().replace(cores=2)), "pynq-z2")).startswith("pynq-z2: 388 DSP slices are needed")
     assert reported(PRESETS["tiny"]) is not None
     assert reported(PRESETS["tiny"].replace(cores=2)) is None
+    assert reported(PRESETS["tiny"].replace(axi_version=3)) is None, "other bursts, another design"
 
 
 @pytest.mark.parametrize("cores", [2, 8])
