@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from tilewright import __version__
@@ -18,7 +17,7 @@ from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
 from tilewright.files import check_writable, inputs_kept, together
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import one_line, open_streams, output_failed, say, write_out
+from tilewright.printable import complain, open_streams, output_failed, say, write_out
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
@@ -155,8 +154,7 @@ def _selftest(arguments: list[str]) -> int:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    with suppress(OSError):  # an error stream that takes it no more
-        say(f"tilewright: {one_line(message)}", sys.stderr)
+    complain(message)
     return code
 
 

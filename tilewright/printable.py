@@ -3,6 +3,7 @@ write from right to left, or be no text at all. The lowest layer: imports nothin
 
 from __future__ import annotations
 
+import contextlib
 import html
 import os
 import re
@@ -54,16 +55,28 @@ def write_out(text: str) -> None:
 def output_failed(error: OSError) -> str | None:
     """What to say where the operating system has refused something that no reader or writer has said: a disk that is
     full, a folder that has gone. None if the reader of our output has gone, e.g. ``| head``: not worth a message.
-
-    What is still to be written to an output that takes no more goes nowhere; Python would try at its end, and complain.
     """
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_unwritten(sys.stdout)
     if isinstance(error, BrokenPipeError):
         return None
     return f"{error.filename or 'the output'}: {(error.strerror or str(error)).lower()}"
+
+
+def complain(message: str, before: str = "") -> None:
+    """Print the error that a command ends with, as one line behind those ``before``; an error stream that takes it no
+    more is no further error."""
+    with contextlib.suppress(OSError):
+        say(f"{before}tilewright: {one_line(message)}", sys.stderr)
+    _drop_unwritten(sys.stderr)
+
+
+def _drop_unwritten(stream: IO[str]) -> None:
+    """What is still to be written to a stream that takes no more goes nowhere; Python would try at its end, complain of
+    standard output, and in some versions end with another exit code for either."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def open_streams() -> None:

@@ -17,7 +17,7 @@ from tilewright.arrays import load_array
 from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import one_line, say
+from tilewright.printable import complain, say
 from tilewright.progress import on_error_stream
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Device, open_device
@@ -111,10 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 0 if print_findings(findings) else 1
     except TilewrightError as error:
-        say(f"tilewright: {one_line(str(error))}", sys.stderr)
+        complain(str(error))
         return 2
     except KeyboardInterrupt:
-        say(f"tilewright: {MESSAGE}", sys.stderr)
+        complain(MESSAGE)
         return EXIT_INTERRUPTED
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import traceback
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, qua
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import one_line, open_streams, output_failed, say
+from tilewright.printable import complain, open_streams, output_failed
 
 __all__ = ["app", "main"]
 
@@ -130,9 +129,8 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a disk that is full is an error like others
         return code
     except TilewrightError as error:
-        if _verbose:
-            say("".join(traceback.format_exception(error)).rstrip(), sys.stderr)
-        return _fail(str(error), EXIT_INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else EXIT_ERROR)
+        code = EXIT_INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else EXIT_ERROR
+        return _fail(str(error), code, "".join(traceback.format_exception(error)) if _verbose else "")
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _fail(f"{message.rstrip('.')}; {_where_to_look(error)}")
@@ -157,10 +155,8 @@ def _where_to_look(error: Exception) -> str:
     return f"{context.command_path} --help shows how it is used"
 
 
-def _fail(message: str, code: int = EXIT_ERROR) -> int:
-    """Print an error; an error stream that takes it no more is no further error."""
-    with contextlib.suppress(OSError):
-        say(f"tilewright: {one_line(message)}", sys.stderr)
+def _fail(message: str, code: int = EXIT_ERROR, before: str = "") -> int:
+    complain(message, before)
     return code
 
 
