@@ -19,6 +19,7 @@ from tilewright.config import PRESETS
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.isa.verifier import verify
+from tilewright.jit.cost.lower_bound import layer_macs
 from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Graph, Interpreted
@@ -114,6 +115,16 @@ def assert_streams(made: RecurrentProgram, op: Svdf, x: Array) -> None:
         np.testing.assert_array_equal(run(made, value, states), wanted)
         for got, known in zip(states.values(), kept, strict=True):
             np.testing.assert_array_equal(got, known)
+
+
+@pytest.mark.parametrize("case", ["rank 3", "a batch"])
+def test_its_macs_are_those_of_feature_and_time(case: str, tmp_path: Path) -> None:
+    batch, rank, *_, changes = CASES[case]
+    _, inputs, units, memory, _ = (changes.get(k, n) for k, n in enumerate(NUMBERS))
+    graph = import_model(saved(tmp_path, case)[0]).graph
+    assert [layer_macs(graph, op) for op in graph.ops if isinstance(op, Svdf)] == [
+        batch * rank * units * (inputs + memory)
+    ]
 
 
 @pytest.mark.parametrize("case", CASES)
