@@ -39,6 +39,20 @@ def test_places_beyond_the_tensor_are_the_interpreters(tmp_path: Path) -> None:
         exe(np.zeros((1, 4, 8), np.int8))
 
 
+@pytest.mark.parametrize("like", [(0.05, -3), (0.04, 2)], ids=["scale", "zero point"])
+def test_a_padding_value_of_other_numbers_than_the_image_is_the_interpreters(
+    like: tuple[float, int], tmp_path: Path
+) -> None:
+    b = TfliteBuilder(1)
+    x, y = b.tensor([1, 4, 4, 4], 0.04, -3), b.tensor([1, 6, 4, 4], 0.04, -3)
+    widths = b.constant(np.array([[0, 0], [1, 1], [0, 0], [0, 0]], np.int32))
+    b.op("PADV2", [x, widths, b.tensor([1], *like, data=np.array([17], np.int8))], y, "PadV2Options")
+    exe = tw.compile(b.save(tmp_path / "m.tflite", [x], [y]), config="tiny", cache=False)
+    assert exe.artifact.options["operators"][0]["reason"] == "a padding value with a scale of its own"
+    with pytest.raises(InterpreterError, match="constant_values->params"):
+        exe(np.zeros((1, 4, 4, 4), np.int8))
+
+
 def taking_its_shape(kind: str, path: Path) -> list[int]:
     """An operator on [1, 2, 2, 4] to which an input of the network says what shape to give; the values of that."""
     b = TfliteBuilder(seed=5)
