@@ -147,6 +147,7 @@ def _interpret(graph: Graph, ops: list[Op], cut: Cut | None, options: Options, r
         InterpreterStep(
             inputs=tuple(part.inputs), outputs=tuple(part.outputs), model=blob, runtime=runtime,
             operators=tuple(op.name for op in ops), stateful=stateful, fast=options.fast_host,
+            shapes=tuple(graph.tensors[name].shape for name in part.outputs),
         )
     )  # fmt: skip
 

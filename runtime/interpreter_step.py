@@ -38,6 +38,12 @@ def run_interpreter_step(
         values = interpreter([np.asarray(x[k]) for x in inputs])  # tensors without axes, too
         if len(values) != len(step.outputs):
             raise InterpreterError(f"{describe(step)}: {len(values)} outputs, {len(step.outputs)} declared")
+        for name, value, shape in zip(step.outputs, values, step.shapes):
+            if np.shape(value) != shape:  # the values decide it
+                raise InterpreterError(
+                    f"{describe(step)}: {name} has the shape {np.shape(value)} for this input, and the network is "
+                    f"compiled for {shape}; export the model with a fixed shape there"
+                )
         for store, value in zip(collected, values):
             store.append(value)
     if key is not None and not step.stateful:  # and whole: one that has raised is not used again

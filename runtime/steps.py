@@ -299,8 +299,9 @@ class InterpreterStep(Step):
 
     The model takes the ``inputs`` and gives the ``outputs`` in order, one inference at a time. A ``stateful`` one
     (variables, recurrent cells) starts each inference from its initial state. ``fast``: the interpreter's optimised
-    kernels, which may differ from its reference kernels by an LSB. An artifact that has such a step is refused, by
-    name, where the interpreter is not installed.
+    kernels, which may differ from its reference kernels by an LSB. ``shapes``: of the ``outputs``, for which the rest
+    of the network is compiled; none in artifacts of before. An artifact that has such a step is refused, by name, where
+    the interpreter is not installed.
     """
 
     kind: ClassVar[str] = "interpreter"
@@ -311,6 +312,7 @@ class InterpreterStep(Step):
     operators: tuple[str, ...] = ()  #: names of the operators inside, for reports and errors
     stateful: bool = False
     fast: bool = False
+    shapes: tuple[tuple[Size, ...], ...] = ()
 
 
 STEP_TYPES: dict[str, type[Step]] = {

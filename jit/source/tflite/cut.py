@@ -147,6 +147,7 @@ class _Buffers:
                     value = np.ascontiguousarray(folded[index])
                     tensor.shape = list(value.shape)
                     tensor.shapeSignature = None
+                    tensor.isVariable = False  # of which LiteRT takes no data
                     tensor.buffer = self._add(value.reshape(-1).view(np.uint8))
                     continue
                 old = int(tensor.buffer)

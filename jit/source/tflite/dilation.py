@@ -50,6 +50,9 @@ class Dilated:
         deal, gather = replace(site, op=self.deal), replace(site, op=self.gather)
         deal.same_kind(0)
         gather.same_kind(0)
+        for op in self.operators:
+            if op.kind in _RESHAPES:
+                replace(site, op=op).require_known(1)
         numbers = [t.quantisation() for s in (deal, gather) for t in (s.tensor(0), s.result)]
         if numbers[0] != numbers[1] or numbers[2] != numbers[3]:
             raise Unsupported("elements that move between different scales")

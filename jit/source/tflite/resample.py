@@ -27,6 +27,7 @@ _TRIALS = 2  #: random images on which a resampling is compared with LiteRT's, b
 def resize(site: Site) -> str:
     """Rows and columns are weighted by themselves; what comes out is compared with the kernel."""
     site.same_kind(0)
+    site.require_known(1)
     x, shape = site.operand(0), site.image_shape()
     corners, centers = bool(site.option("alignCorners")), bool(site.option("halfPixelCenters"))
     if site.op.kind == "RESIZE_BILINEAR":
@@ -96,6 +97,7 @@ def _compare(site: Site, x: Operand, rows: Matrix, columns: Matrix, requant: Req
 def transpose_conv(site: Site) -> str:
     """TRANSPOSE_CONV: the image with zeros between its pixels, under the kernel turned around."""
     site.same_kind(2)
+    site.require_known(0)
     x = site.operand(2)
     weights = read_weights(site, 2, 3)
     weight = weights.values

@@ -48,6 +48,7 @@ def max_pool_2d(site: Site) -> str:
 def reshape(site: Site) -> str | Sequence[str | View | Rearranged]:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements in the same order."""
     site.same_kind(0)
+    site.require_known(1)
     if site.tensor(0).index in site.values.rearranged:
         return moves.rearranged(site)
     x = site.pixels(0)

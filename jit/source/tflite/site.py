@@ -68,6 +68,12 @@ class Site(Layer):
         image = values.astype(np.int8).reshape(stacked(values.shape))
         return self.values.fixed(tensor.name, image, tensor.quantisation())
 
+    def require_known(self, *positions: int) -> None:
+        """Raise Unsupported unless these inputs, of which a result has its shape, are known beforehand or left out."""
+        for position in positions:
+            if self.has(position) and not self.is_constant(position):
+                raise Unsupported(f"a shape that operand {position} gives when it runs")
+
     def constant(self, position: int) -> NDArray[np.generic]:
         """The value of a constant input."""
         tensor = self.tensor(position)

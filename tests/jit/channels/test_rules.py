@@ -228,16 +228,19 @@ def test_a_depthwise_channel_without_weights_is_constant_whatever_pads_it() -> N
     assert found.dropped == {b.ops[0].name: {"unread": 1}, b.ops[1].name: {"constant": 1}}
 
 
-@pytest.mark.parametrize("room,channels", [(0, 5), (-1, 6)])
-def test_a_constant_stays_where_the_bias_would_leave_int32(room: int, channels: int) -> None:
+@pytest.mark.parametrize("room,channels", [(0, 4), (-1, 5)])
+@pytest.mark.parametrize("end", [-(2**31), 2**31 - 1])
+def test_a_constant_stays_where_the_bias_would_leave_int32(end: int, room: int, channels: int) -> None:
+    """And with it the bias as it was, whatever else goes."""
     b = Net()
     a = b.conv("x", 6)
     value = b.constant(2)
     assert value != 0
     out = b.conv(a, 4, (1, 1), padding=(0, 0, 0, 0))
+    b.unread(a, 0)
     op = b.last
-    added = value * int(op.weight[1, ..., 2].sum())
-    op.requant.bias[1] = (2**31 - 1 - added if added > 0 else -(2**31) - added) - int(np.sign(added)) * room
+    op.weight[1, ..., 2] = 100 * np.sign(value) * np.sign(end)
+    op.requant.bias[1] = end - value * int(op.weight[1, 0, 0, 2]) - int(np.sign(end)) * room
     assert kept(reduced(b.graph(out)), a) == channels
 
 
@@ -322,6 +325,25 @@ def test_merged_weights_take_no_more_bits() -> None:
     b.last.weight[..., 4] = np.minimum(b.last.weight[..., 4], 3 - np.maximum(b.last.weight[..., 1], 0))
     b.last.weight[..., 4] = np.maximum(b.last.weight[..., 4], -4 - np.minimum(b.last.weight[..., 1], 0))
     assert kept(reduced(b.graph(out)), a) == 5
+
+
+@pytest.mark.parametrize(
+    "least,most,total,channels",
+    [(-2, 1, 1, 5), (-1, 1, 1, 5), (-1, 1, -2, 5), (-1, 1, 2, 6), (-3, 2, 2, 5), (-3, 2, 3, 6), (-3, 2, -3, 5),
+     (-3, 2, -4, 6), (-4, 3, 3, 5), (-4, 3, 4, 6), (-9, 14, 14, 5), (-9, 14, 15, 6), (-9, 14, -10, 6),
+     (-22, 1, 2, 6), (-25, 1, 2, 5), (-25, 1, -50, 5)],
+)  # fmt: skip
+def test_merged_weights_take_no_more_parts_of_few_bits(least: int, most: int, total: int, channels: int) -> None:
+    """Weights of one part may use all of its values, those of several the ones that there are."""
+    b = Net()
+    a = b.conv("x", 6)
+    b.equal(1, 4)
+    out = b.conv(a, 3)
+    b.last.weight[:] = 0
+    b.last.weight[0, 0, 0, [0, 2, 3, 5]], b.last.weight[0, 0, 1, 0] = most, least
+    part = min(most, max(least, total - total // 2))
+    b.last.weight[2, 0, 0, [1, 4]] = part, total - part
+    assert kept(reduced(b.graph(out)), a) == channels
 
 
 def test_channels_of_one_range_and_other_weights_are_not_equal() -> None:

@@ -94,3 +94,73 @@ def test_useful_multiplications_are_those_of_weights_that_are_not_zero(zeros: in
     assert useful_macs(graph, op) == 36 * (144 - zeros)
     (bound,) = layer_bounds(graph, TINY)
     assert bound.macs == 36 * 144
+
+
+def depthwise(
+    kernel: tuple[int, int], strides: tuple[int, int], size: int, preset: str, padding: int = 0
+) -> LowerBound:
+    """Of one unit of channels, no tap of which is zero."""
+    config = PRESETS[preset]
+    b = GraphBuilder(1, (size, size, config.lanes))
+    graph = b.graph(b.depthwise("x", kernel, strides, (padding,) * 4))
+    op = graph.ops[0]
+    assert isinstance(op, g.DepthwiseConv2D)
+    op.weight[:] = 1
+    (bound,) = layer_bounds(graph, config)
+    return bound
+
+
+def test_columns_between_strides_are_not_pushed() -> None:
+    """Every row of four columns, once, for the six results of a strip."""
+    assert depthwise((3, 1), (1, 2), 8, "tiny").array_cycles == 4 * 8
+    assert depthwise((3, 1), (1, 1), 8, "tiny").array_cycles == 8 * 8
+
+
+def test_a_push_takes_two_rows_where_the_input_may_lie_so() -> None:
+    """Ten columns, twelve pushes for eight rows in strips of four; half of them are fewer than the results."""
+    one, two = (depthwise((3, 3), (1, 1), 8, preset, 1).array_cycles for preset in ("ultra96", "pynq-z2"))
+    assert (one, two) == (10 * 12, 8 * 8)
+
+
+@pytest.mark.parametrize(("channels", "entries"), [(TINY.lanes, 1), (2 * TINY.lanes, 1), (2 * TINY.lanes - 1, 1)])
+def test_constants_that_all_channels_share_are_read_once(channels: int, entries: int) -> None:
+    b = GraphBuilder(1, (6, 6, TINY.lanes))
+    graph = b.graph(b.conv("x", channels, (1, 1), padding=(0, 0, 0, 0)))
+    op = graph.ops[0]
+    assert isinstance(op, g.Conv2D)
+    op.weight[:] = 1
+    alike, other = replace(op, requant=op.requant.of(np.zeros(channels, np.int64))), op.requant.bias.copy()
+    units = -(-channels // TINY.lanes)
+    read = 36 * UNIT + units * TINY.wgt_entry_bytes
+    (bound,) = layer_bounds(replace(graph, ops=[alike]), TINY)
+    assert bound.read_bytes == read + entries * TINY.prm_entry_bytes
+    other[:] = np.arange(channels)
+    each = replace(op, requant=replace(op.requant, bias=other))
+    (bound,) = layer_bounds(replace(graph, ops=[each]), TINY)
+    assert bound.read_bytes == read + units * TINY.prm_entry_bytes
+
+
+def test_useful_multiplications_are_at_most_those_of_the_array() -> None:
+    """Of blocks of zeros, which it leaves out, none."""
+    graph, op = conv(3, 0)
+    assert layer_bounds(graph, TINY)[0].useful == 16 * 144
+    graph, op = conv(3, 0)
+    op.weight[:, 1:] = 0
+    (bound,) = layer_bounds(graph, TINY)
+    assert (bound.macs, bound.useful, bound.array_cycles) == (16 * 144, 16 * 48, 48)
+
+
+def test_a_pool_adds_up_what_its_windows_hold() -> None:
+    b = GraphBuilder(1, (6, 6, TINY.lanes))
+    (bound,) = layer_bounds(b.graph(b.average_pool("x", (2, 2), (2, 2))), TINY)
+    assert (bound.macs, bound.useful) == (0, 9 * 4 * TINY.lanes)
+
+
+def test_a_copy_that_pads_otherwise_is_no_work_of_its_layer() -> None:
+    """Two layers that read one tensor with different values around it."""
+    b = GraphBuilder(1, (6, 6, TINY.lanes))
+    first, second = b.conv("x", TINY.lanes), b.conv("x", TINY.lanes)
+    graph = b.graph(first, second)
+    wanted = layer_bounds(graph, TINY)
+    other = replace(graph.ops[1], pad_value=graph.ops[1].pad_value ^ 1)  # type: ignore[attr-defined, call-arg]
+    assert layer_bounds(replace(graph, ops=[graph.ops[0], other]), TINY) == wanted

@@ -86,8 +86,8 @@ def test_three_operators_are_one_layer(case: str, kind: str, dtype: str, tmp_pat
 
 @pytest.mark.parametrize(
     "form",
-    [{"stride": 2, "sizes": (16, 16)}, {"other": (4, 1), "block": (2, 2)}, {"keep": True}],
-    ids=["strides", "another block", "read in between"],
+    [{"stride": 2, "sizes": (16, 16)}, {"stride": 2, "kernel": 1}, {"other": (4, 1), "block": (2, 2)}, {"keep": True}],
+    ids=["strides", "strides of one tap", "another block", "read in between"],
 )
 def test_other_forms_are_not_one_layer(form: dict[str, Any], tmp_path: Path) -> None:
     b = TfliteBuilder(seed=4)
@@ -96,11 +96,9 @@ def test_other_forms_are_not_one_layer(form: dict[str, Any], tmp_path: Path) -> 
     assert run(path) == {DEAL: "interpreter", "CONV_2D": "accelerator", GATHER: "interpreter"}
 
 
-@both
-@pytest.mark.parametrize("reshape", ["EXPAND_DIMS", "RESHAPE"])
-def test_along_one_axis_between_reshapes(reshape: str, dtype: str, tmp_path: Path) -> None:
-    """As a causal Conv1D with dilation is converted: padded ahead, and each part without padding."""
-    b = TfliteBuilder(seed=8)
+def along_one_axis(b: TfliteBuilder, reshape: str, dtype: str, path: Path, known: bool = True) -> Path:
+    """As a causal Conv1D with dilation is converted: padded ahead, and each part without padding. Unless ``known``, an
+    input of the network says which shape the first reshape makes."""
     length, channels, block, kernel = 22, 6, 4, 3
     x = b.tensor([1, length, channels], 0.043, zero(dtype) - 9, dtype)
     padded = (kernel - 1) * block
@@ -109,10 +107,10 @@ def test_along_one_axis_between_reshapes(reshape: str, dtype: str, tmp_path: Pat
     dealt = b.tensor([block, part, channels], 0.043, zero(dtype) - 9, dtype)
     b.op(DEAL, [x, b.constant(np.array([block], np.int32)), b.constant(pads)], dealt)
     image = b.tensor([block, 1, part, channels], 0.043, zero(dtype) - 9, dtype)
-    if reshape == "EXPAND_DIMS":
-        b.op(reshape, [dealt, b.constant(np.array(1, np.int32))], image, "ExpandDimsOptions")
-    else:
-        b.op(reshape, [dealt, b.constant(np.array([block, 1, part, channels], np.int32))], image, "ReshapeOptions")
+    expand = reshape == "EXPAND_DIMS"
+    shape = np.array(1 if expand else [block, 1, part, channels], np.int32)
+    given = b.constant(shape) if known else b.tensor(list(shape.shape), dtype="int32")
+    b.op(reshape, [dealt, given], image, "ExpandDimsOptions" if expand else "ReshapeOptions")
     if dtype == "int8":
         w, scales = b.weights([channels, 1, kernel, channels], 0)
     else:
@@ -128,5 +126,18 @@ def test_along_one_axis_between_reshapes(reshape: str, dtype: str, tmp_path: Pat
     y = b.tensor([1, length, channels], 0.11, zero(dtype) + 5, dtype)
     crops = b.constant(np.array([[0, left * block - length]], np.int32))
     b.op(GATHER, [back, b.constant(np.array([block], np.int32)), crops], y)
-    path = b.save(tmp_path / "m.tflite", [x], [y])
+    return b.save(path, [x] if known else [x, given], [y])
+
+
+@both
+@pytest.mark.parametrize("reshape", ["EXPAND_DIMS", "RESHAPE"])
+def test_along_one_axis_between_reshapes(reshape: str, dtype: str, tmp_path: Path) -> None:
+    path = along_one_axis(TfliteBuilder(seed=8), reshape, dtype, tmp_path / "m.tflite")
     assert set(run(path).values()) == {"accelerator"}
+
+
+@pytest.mark.parametrize("reshape", ["EXPAND_DIMS", "RESHAPE"])
+def test_reshapes_to_a_shape_that_an_input_gives_are_no_part_of_a_layer(reshape: str, tmp_path: Path) -> None:
+    path = along_one_axis(TfliteBuilder(seed=8), reshape, "int8", tmp_path / "m.tflite", known=False)
+    reasons = dict(import_model(path).host_ops)
+    assert reasons[f"op001_{reshape}"] == "a shape that operand 1 gives when it runs"

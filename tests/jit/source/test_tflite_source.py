@@ -178,6 +178,18 @@ def test_uint8_pools(kind: str, kernel: int, tmp_path: Path) -> None:
     assert places(artifact) == {kind: "accelerator"}
 
 
+@pytest.mark.parametrize("side", ["FilterHeight", "FilterWidth"])
+@pytest.mark.parametrize("size", [0, -1])
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_pools_over_nothing_are_left_to_litert(kind: str, size: int, side: str, tmp_path: Path) -> None:
+    """It gives images without rows."""
+    b = TfliteBuilder(seed=4)
+    x, y = b.tensor([1, 4, 4, 6], 0.04, 12), b.tensor([1, 2, 2, 6], 0.04, 12)
+    b.op(kind, [x], y, "Pool2DOptions", FusedActivationFunction=NONE, **POOL | {side: size})
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]), count=1)
+    assert artifact.options["operators"][0]["reason"].startswith("a pooling window (")
+
+
 def test_uint8_concatenation_of_other_scales(tmp_path: Path) -> None:
     b = TfliteBuilder(seed=12)
     a = b.tensor([1, 4, 4, 16], 0.031, 100, "uint8")

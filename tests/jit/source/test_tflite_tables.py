@@ -11,6 +11,8 @@ import pytest
 import tilewright as tw
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import TfliteBuilder, litert
+from tilewright.jit.importer import import_model
+from tilewright.jit.source.tflite import tables
 from tilewright.jit.source.tflite.tables import FUNCTIONS, OF_A_NUMBER
 from tilewright.runtime.steps import ConstantStep
 
@@ -115,3 +117,27 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     artifact: Any = assert_equal(b.save(tmp_path / "m.tflite", [x], [z]))
     assert places(artifact)["SQUARED_DIFFERENCE"] == "interpreter"
     assert artifact.options["operators"][1]["reason"] == "a constant operand of several numbers"
+
+
+@pytest.mark.parametrize("where", [256, 271, -1])
+def test_results_that_depend_on_their_place_make_no_table(
+    where: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As of a kernel that takes the last elements by another formula than those before."""
+    load = tables.interpreters.load
+
+    def other(*given: Any, **options: Any) -> Any:
+        run = load(*given, **options)
+
+        def changed(inputs: Any) -> Any:
+            (result,) = run(inputs)
+            result.reshape(-1)[where] ^= 1
+            return [result]
+
+        return changed
+
+    b = TfliteBuilder(seed=7)
+    x = b.tensor([1, 17, 17, 1], 0.04, -3)
+    path = b.save(tmp_path / "m.tflite", [x], [function(b, "TANH", x)])
+    monkeypatch.setattr(tables.interpreters, "load", other)
+    assert import_model(path).host_ops == [("op000_TANH", "results that depend on more than the element")]
