@@ -153,7 +153,8 @@ def test_fitted_addition_reports_what_it_misses(a: float, b: float, c: float, se
     requant = fitted.requant
     biased = wrap_int32(total + requant.bias)
     got = scale_round(biased, requant.multiplier, requant.shift, requant.offset, requant.rounding) + requant.zero_point
-    assert int((np.clip(got, -128, 127) != np.clip(wanted, -128, 127)).sum()) == fitted.wrong
+    missed = np.abs(np.clip(got, -128, 127) - np.clip(wanted, -128, 127))
+    assert (np.count_nonzero(missed), missed.max()) == (fitted.wrong, fitted.bound)
     assert fitted.bound <= 1
 
 
