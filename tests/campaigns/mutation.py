@@ -4,15 +4,16 @@
 A map of which quick test of the part reaches which line is made once (:mod:`tests.campaigns.reached`; with ``--maps``
 kept, for as long as the part's sources stay). A mutant is run against the tests that reach its line, the quickest
 first, in a fork of a process that has imported and collected everything (:mod:`tests.campaigns.warm`), or in a new one
-if Numba compiles it. What lives in a fork is tried against the other tests of their files, if the map is of some only;
-with ``--all`` against all; then in a new process. The simulator's kernels are tried interpreted, without the minute
-that compiling them takes. Prints those that lived, with file and line.
+if Numba compiles it; then against the slow ones. What lives in a fork is tried against the other tests of their files,
+if the map is of some only; with ``--all`` against all; then in a new process. The simulator's kernels are tried
+interpreted, without the minute that compiling them takes. Prints those that lived, with file and line.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import math
 import random
 import shutil
 import sys
@@ -116,22 +117,30 @@ def sample(part: Path, mutants: int, rng: random.Random) -> list[tuple[Path, int
 
 
 def noticed(
-    copy: Copy, path: Path, changed: str, tests: list[str], reached: Reached, others: bool, every: bool
+    copy: Copy,
+    path: Path,
+    changed: str,
+    by_pace: tuple[list[str], list[str]],
+    reached: Reached,
+    others: bool,
+    every: bool,
 ) -> str | None:
-    """What notices a change: some tests, then the others of their files if asked, then all if asked.
+    """What notices a change: the quick tests that reach it, then the slow ones, then the others of their files if
+    asked, then all if asked.
 
     Raises NotForkedError as :meth:`Copy.kill` does.
     """
-    by = copy.kill(path, changed, tests, reached.interpreted)
-    if copy.warm is None or by is not None:
+    quick, slow = by_pace
+    by = copy.kill(path, changed, quick, reached.interpreted)
+    by = by or copy.kill(path, changed, slow, reached.interpreted)
+    if copy.warm is None:
         return by
     if others:
-        by = copy.kill(path, changed, reached.others(tests), enough=OTHERS)
-    if by is None and every:
-        by = copy.kill(path, changed, ["*"])
-    if by is None:  # what was computed while collecting was not changed
-        by = copy.alone().kill(path, changed, tests, reached.interpreted)
-    return by
+        by = by or copy.kill(path, changed, reached.others(quick), enough=OTHERS)
+    if every:
+        by = by or copy.kill(path, changed, ["*"])
+    # what was computed while collecting was not changed
+    return by or copy.alone().kill(path, changed, quick, reached.interpreted)
 
 
 def main() -> int:
@@ -146,7 +155,7 @@ def main() -> int:
         "--every", type=int, default=1, help="one in so many tests of each file is mapped: a lower bound"
     )
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="of tests that a mutant is given, as the map has them"
+        "--seconds", type=float, default=60.0, help="of tests that a mutant is tried against first, as the map has them"
     )
     parser.add_argument("--all", action="store_true", help="what lives is tried against all quick tests that there are")
     options = parser.parse_args()
@@ -179,8 +188,9 @@ def main() -> int:
                 copy = copies[reached.interpreted]
                 if is_compiled(tree, node) and not reached.interpreted:
                     copy = copy.alone()
+                slow = reached.tests(file, lines, math.inf)[len(tests) :]
                 try:
-                    by = noticed(copy, path, changed, tests, reached, options.every > 1, options.all)
+                    by = noticed(copy, path, changed, (tests, slow), reached, options.every > 1, options.all)
                 except NotForkedError:
                     by = copy.alone().kill(path, changed, tests, reached.interpreted)
                 tried, killed = tried + 1, killed + (by is not None)
