@@ -65,6 +65,17 @@ def test_the_floor_does_not_count_blocks_of_zeros(build: Callable[[], Graph], co
     assert bound <= assert_exact(graph, config) <= 2.5 * bound
 
 
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize(("channels", "outputs", "size"), [(128, 8, 6), (64, 16, 8)])
+def test_weights_that_fill_their_memory_to_the_last_entry_stay_in_it(channels: int, outputs: int, size: int) -> None:
+    """Were one entry less taken for weights, they would be read for every tile anew: twice the cycles."""
+    b = GraphBuilder(1, (size, size, channels))
+    graph = b.graph(b.conv("x", outputs, (1, 1), padding=NO_PADDING))
+    assert channels // 4 * outputs // 4 == LEAST.wgt_entries
+    bound = compile_graph(graph, LEAST).programs[0].meta["floor_cycles"]
+    assert assert_exact(graph, LEAST) <= 1.3 * bound
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_graphs_of_odd_shapes(seed: int) -> None:
     b, outputs = odd_graph(1000 + seed)
