@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import logging
 import pickle
 import queue
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,10 @@ from tilewright.interrupts import unheard
 
 _CONNECT_SECONDS = 30
 _WORKER_SECONDS = 180  #: a worker imports all of the compiler, which takes a minute where others keep the machine busy
+#: Dask's own 15 s are over before a worker that has died is back there: its place is gone then, and what has come after
+#: all is ended in the middle of its work
+_REPLACED = {"distributed.deploy.lost-worker-timeout": f"{_WORKER_SECONDS} s"}
+_ANNOUNCEMENTS, _ANNOUNCE_SECONDS = 20, 0.5  #: how often a task is announced while workers die, and how long between
 _LOOK_SECONDS = 5.0  #: how often to look whether there still is a cluster while nothing arrives
 _LONELY_LOOKS = _WORKER_SECONDS // 5  #: looks that find no worker before giving up
 
@@ -73,8 +79,10 @@ class Cluster:
         self._tasks: dict[int, tuple[Task, str]] = {}
         self.names = (f"tilewright-{number}" for number in itertools.count())
         self._local = None
+        self._settings = contextlib.ExitStack()
         if scheduler is None:
             _hide_script(id(self))
+            self._settings.enter_context(dask.config.set(_REPLACED))
             try:
                 # One task at a worker, the others wait at the scheduler: a worker that dies takes one chunk along.
                 with unheard(spawned=True), dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):
@@ -83,6 +91,7 @@ class Cluster:
                         silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0},
                     )  # fmt: skip
             except BaseException:
+                self._settings.close()
                 _show_script(id(self))
                 raise
         try:
@@ -107,6 +116,7 @@ class Cluster:
         self.client.close()
         if self._local is not None:
             self._local.close()
+        self._settings.close()
         _show_script(id(self))
 
     def evaluate(self, task: Task, fidelity: str, points: Sequence[Params], chunk: int) -> Iterator[list[Result]]:
@@ -138,11 +148,25 @@ class Cluster:
             # Named by client too: a driver that leaves takes its own task along, not another's.
             name = f"tilewright-{hashlib.sha256(pickled).hexdigest()[:16]}-{self.client.id}"
             try:
-                self.client.register_plugin(TaskPlugin(name, pickled))
+                self._announce(TaskPlugin(name, pickled))
             except ImportError as error:
                 raise WorkerError(f"{self.where}: {error}; workers need what the driver has installed") from error
             self._tasks[id(task)] = task, name  # the task is held, so that its id stays its own
         return self._tasks[id(task)][1]
+
+    def _announce(self, plugin: Any) -> None:
+        """Give a plugin to the scheduler, and by it to the workers there are. One that dies meanwhile needs it not,
+        and its successor gets it as it starts."""
+        for left in reversed(range(_ANNOUNCEMENTS)):
+            try:
+                self.client.register_plugin(plugin)
+                return
+            except OSError as error:
+                if not left:
+                    raise WorkerError(
+                        f"{self.where}: no worker answers: {error}; the same command continues"
+                    ) from error
+                time.sleep(_ANNOUNCE_SECONDS)
 
     def timed(self, seconds: float) -> None:
         """Take in how long a point took."""

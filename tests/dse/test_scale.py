@@ -25,6 +25,7 @@ from tilewright.dse.pool import WorkerError
 from tilewright.dse.space import Space, Value
 from tilewright.dse.workers import Workers, make_pool
 
+dask = pytest.importorskip("dask", reason="needs the explore extra: pip install 'tilewright[explore]'")
 pytest.importorskip("distributed", reason="needs the explore extra: pip install 'tilewright[explore]'")
 
 DRIVER = """
@@ -148,6 +149,20 @@ def test_a_worker_killed_from_outside_costs_nothing(
     assert trials(search.run(27)) == expected
     timer.join()
     assert killed
+
+
+def test_a_worker_that_takes_its_time_to_come_back_keeps_its_place(
+    expected: list[tuple[object, ...]], tmp_path: Path
+) -> None:
+    """Where the machine is busy it is not back within Dask's own patience, here a hundredth of a second."""
+    search = make_search(f"sqlite:///{tmp_path}/a.db", "grid", kind=Sluggish)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10 ms"}):
+        with make_pool(1) as lone:
+            search.pool = lone
+            (worker,) = lone._start().client.run(os.getpid).values()
+            os.kill(worker, signal.SIGKILL)
+            assert trials(search.run(27)) == expected
+        assert dask.config.get("distributed.deploy.lost-worker-timeout") == "10 ms"
 
 
 def test_a_cluster_by_its_address_and_a_worker_of_another_version(
