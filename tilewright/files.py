@@ -57,7 +57,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     Devices (``/dev/zero``) may have no end, and a pipe is waited for no longer than
     :data:`~tilewright.pipes.PIPE_SECONDS` while nobody has it open. Raises :class:`FileError`.
     """
-    path_of("file", path, error=FileError)
+    _named("file", path, "read")
     limit = most_bytes() if most is None else most
     try:
         mode = os.stat(path).st_mode
@@ -68,7 +68,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
         raise FileError(f"{path}: cannot be read: {error}") from error
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {_reason(error)}") from error
-    except ValueError as error:  # a zero in the name
+    except ValueError as error:  # a name that no encoding of file names has
         raise FileError(f"{str(path)!r}: cannot be read: {error}") from error
 
 
@@ -145,7 +145,7 @@ def check_writable(path: str | Path) -> None:
 
 def check_directory_writable(path: str | Path) -> None:
     """Raise :class:`FileError` unless ``path`` is a directory that files can be written in, or could be made one."""
-    existing = _directory(path)
+    existing = _named("directory", path, "written")
     try:
         while not existing.exists():
             if existing.is_symlink():
@@ -158,11 +158,11 @@ def check_directory_writable(path: str | Path) -> None:
     _try_file(existing, path)
 
 
-def _directory(path: str | Path) -> Path:
-    """``path``, if a directory can be called so."""
-    found = path_of("directory", path, error=FileError)
+def _named(kind: str, path: str | Path, done: str) -> Path:
+    """``path``, if a file or directory can be called so: what Python says of a zero differs by its version."""
+    found = path_of(kind, path, error=FileError)
     if "\0" in str(found):
-        raise FileError(f"{str(path)!r}: cannot be written: embedded null byte")
+        raise FileError(f"{str(path)!r}: cannot be {done}: embedded null byte")
     return found
 
 
@@ -198,7 +198,7 @@ def _try_file(directory: Path, path: str | Path) -> None:
 def make_directory(path: str | Path) -> None:
     """Create a directory and what leads to it, unless it exists."""
     try:
-        _directory(path).mkdir(parents=True, exist_ok=True)
+        _named("directory", path, "written").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {_reason(error)}") from error
 
@@ -206,7 +206,7 @@ def make_directory(path: str | Path) -> None:
 @contextlib.contextmanager
 def directory_for(path: str | Path) -> Iterator[Path]:
     """A directory and what leads to it; where what is done in here fails, what of it is new and empty goes again."""
-    folder = _directory(path)
+    folder = _named("directory", path, "written")
     new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     _new[:0] = new
     try:
