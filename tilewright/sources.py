@@ -17,7 +17,7 @@ _LIBRARIES = (
 
 @cache
 def source_version(packages: tuple[str, ...]) -> str:
-    """16 hex digits over the Python source of ``packages`` and the Config; changes whenever any of it does."""
+    """16 hex digits over the Python and Verilog source of ``packages`` and the Config; changes whenever any does."""
     digest = hashlib.sha256()
     for package in packages:
         for name, content in sorted(_sources(files(package), package)):
@@ -48,6 +48,6 @@ def _sources(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
     for entry in folder.iterdir():
         if entry.is_dir():
             found += _sources(entry, f"{prefix}/{entry.name}")
-        elif entry.name.endswith(".py"):
+        elif entry.name.endswith((".py", ".v")):
             found.append((f"{prefix}/{entry.name}", entry.read_bytes()))
     return found

@@ -7,7 +7,6 @@ import json
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.config import Config
@@ -24,11 +23,6 @@ PACKAGES = ("tilewright.hw.rtl", "tilewright.isa")  #: what the Verilog is made 
 def generator_key() -> str:
     """16 hex digits over the generator's source, that of the Config, and the version of Amaranth."""
     digest = hashlib.sha256(Path(__file__).read_bytes() + source_version(PACKAGES).encode())
-    for package in PACKAGES:
-        spec = find_spec(package)
-        for folder in spec.submodule_search_locations or () if spec is not None else ():
-            for path in sorted(Path(folder).rglob("*.v")):
-                digest.update(path.name.encode() + b"\0" + path.read_bytes())
     try:
         digest.update(version("amaranth").encode())
     except PackageNotFoundError as error:
