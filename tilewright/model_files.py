@@ -62,11 +62,16 @@ def locations(model: Any) -> Iterator[str]:
         yield from _of_graph(function)
 
 
+def subgraphs(attribute: Any) -> list[Any]:
+    """The graphs that an attribute of an ``onnx.NodeProto`` has: branches, or the body of a loop."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
 def _of_graph(graph: Any) -> Iterator[str]:
     tensors = [*getattr(graph, "initializer", [])]
     for attribute in (attribute for node in graph.node for attribute in node.attribute):
         tensors += [attribute.t, *attribute.tensors]
-        for inner in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+        for inner in subgraphs(attribute):
             yield from _of_graph(inner)
     for tensor in tensors:
         yield from (entry.value for entry in tensor.external_data if entry.key == "location")

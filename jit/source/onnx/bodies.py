@@ -9,10 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-
-def subgraphs(attribute: Any) -> list[Any]:
-    """The graphs that an attribute has: branches, or the body of a loop."""
-    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+from tilewright.model_files import subgraphs
 
 
 def rename_hidden(model: Any) -> None:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.source.onnx import folded
-from tilewright.jit.source.onnx.bodies import rename_hidden, subgraphs
+from tilewright.jit.source.onnx.bodies import rename_hidden
+from tilewright.model_files import subgraphs
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import InterpreterError
 

@@ -11,9 +11,8 @@ from typing import Any
 from tilewright.files import keep_input
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
-from tilewright.jit.source.onnx.bodies import subgraphs
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
-from tilewright.model_files import locations
+from tilewright.model_files import locations, subgraphs
 from tilewright.runtime import interpreters
 
 FLOAT_HINT = (
