@@ -223,18 +223,8 @@ class Search:
         different versions never mix.
         """
         networks = [(n.name, n.weight, n.fingerprint) for n in self.evaluator.networks]
-        text = json.dumps(
-            [
-                self.space.to_dict(),
-                networks,
-                self.evaluator.identity(),
-                self.seed,
-                self.sampler,
-                self.batch,
-                version(),
-                library_versions(),
-            ]
-        )
+        outcomes = self.space.to_dict(), networks, self.evaluator.identity()
+        text = json.dumps([*outcomes, self.seed, self.sampler, self.batch, version(), library_versions()])
         return "explore-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
