@@ -35,18 +35,24 @@ def conv(kernel: int, padding: int, stride: int = 1, size: int = 6) -> tuple[g.G
     """One unit of channels to one."""
     b = GraphBuilder(1, (size, size, TINY.lanes))
     graph = b.graph(b.conv("x", TINY.lanes, (kernel, kernel), (stride, stride), padding=(padding,) * 4))
-    op = graph.ops[0]
-    assert isinstance(op, g.Conv2D)
+    op = conv_of(graph)
     op.weight[:] = 1
     return graph, op
+
+
+def conv_of(graph: g.Graph, number: int = 0) -> g.Conv2D:
+    op = graph.ops[number]
+    assert isinstance(op, g.Conv2D)
+    return op
 
 
 def read_of(graph: g.Graph) -> int:
     """Pixels of the input that the first layer must read, less its constants."""
     (bound,) = layer_bounds(graph, TINY)
-    none = replace(graph.ops[0], weight=np.zeros_like(graph.ops[0].weight))  # type: ignore[attr-defined, call-arg]
+    op = conv_of(graph)
+    none = replace(op, weight=np.zeros_like(op.weight))
     (constants,) = layer_bounds(replace(graph, ops=[none]), TINY)
-    blocks = int((graph.ops[0].weight != 0).any(axis=(0, 3)).sum())  # type: ignore[attr-defined]
+    blocks = int((op.weight != 0).any(axis=(0, 3)).sum())
     pixels, rest = divmod(bound.read_bytes - constants.read_bytes - blocks * TINY.wgt_entry_bytes, UNIT)
     assert rest == 0
     return pixels
@@ -79,7 +85,7 @@ def test_an_input_is_read_by_the_first_layer_that_reads_it() -> None:
     assert one.write_bytes == two.write_bytes == 36 * UNIT
     assert one.array_cycles == two.array_cycles == 36
     # with the parameters of the first the second reads its weights alone
-    graph.ops[1].requant = graph.ops[0].requant  # type: ignore[attr-defined]
+    conv_of(graph, 1).requant = conv_of(graph).requant
     _, alike = layer_bounds(graph, TINY)
     assert alike.read_bytes == TINY.wgt_entry_bytes
     assert two.read_bytes > alike.read_bytes
@@ -126,8 +132,7 @@ def test_a_push_takes_two_rows_where_the_input_may_lie_so() -> None:
 def test_constants_that_all_channels_share_are_read_once(channels: int, entries: int) -> None:
     b = GraphBuilder(1, (6, 6, TINY.lanes))
     graph = b.graph(b.conv("x", channels, (1, 1), padding=(0, 0, 0, 0)))
-    op = graph.ops[0]
-    assert isinstance(op, g.Conv2D)
+    op = conv_of(graph)
     op.weight[:] = 1
     alike, other = replace(op, requant=op.requant.of(np.zeros(channels, np.int64))), op.requant.bias.copy()
     units = -(-channels // TINY.lanes)
@@ -162,5 +167,5 @@ def test_a_copy_that_pads_otherwise_is_no_work_of_its_layer() -> None:
     first, second = b.conv("x", TINY.lanes), b.conv("x", TINY.lanes)
     graph = b.graph(first, second)
     wanted = layer_bounds(graph, TINY)
-    other = replace(graph.ops[1], pad_value=graph.ops[1].pad_value ^ 1)  # type: ignore[attr-defined, call-arg]
+    other = replace(conv_of(graph, 1), pad_value=conv_of(graph, 1).pad_value ^ 1)
     assert layer_bounds(replace(graph, ops=[graph.ops[0], other]), TINY) == wanted
