@@ -86,6 +86,8 @@ class _Taken:
         rule = _RULES.get(node.op_type)
         if rule is None or any(a.HasField("g") or a.graphs for a in node.attribute):
             raise Unsupported(f"{node.op_type} may look across the batch")
+        # further results tell of the whole batch: places in it (MaxPool), its statistics (BatchNormalization)
+        self.require(node.op_type == "Split" or not any(node.output[1:]))
         rule(self, node)
         for name in node.output:
             if name:
