@@ -100,6 +100,19 @@ def test_a_constant_with_scales_along_an_axis_beside_a_computed_tensor(axis: int
     assert not interpreted(built)
 
 
+def test_what_is_dequantised_to_float16_is_the_interpreters(tmp_path: Path) -> None:
+    """Since opset 23 a DequantizeLinear says the type of its result beside that of its scale."""
+    b = NetBuilder(10, "uint8", opset=23)
+    convolved(b)
+    half = onnx.TensorProto.FLOAT16
+    operands = [b.nodes[-1].input[0], b.constant(F(0.0137)), b.constant(np.uint8(3))]
+    y = b.op("DequantizeLinear", operands, output_dtype=half)
+    b.outputs.append(helper.make_tensor_value_info(y, half, IMAGE))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built) == ["Conv2D"]
+    assert len(interpreted(built)) == 1
+
+
 # -- a batch ---------------------------------------------------------------------------------------------------
 
 
@@ -176,3 +189,12 @@ def test_another_shape_than_an_input_of_zeros_gives_is_refused(tmp_path: Path) -
     exe = tw.compile(b.save(tmp_path / "m.onnx"), config="tiny", cache=False)
     with pytest.raises(InterpreterError, match=r"has the shape \(1, 2, 8, 4\) .* compiled for \(1, 4, 4, 4\)"):
         exe.run([np.zeros(IMAGE, np.uint8), np.array([[1, 2, 8, 4]], np.int64)])
+
+
+def test_what_has_no_shape_for_zeros_is_refused_with_that_reason(tmp_path: Path) -> None:
+    """ONNX Runtime runs it on other numbers: it is not said to be a model that cannot run."""
+    b = NetBuilder(11, "uint8")
+    y = b.op("Expand", [convolved(b).name, b.input((4,), "int64")])
+    b.output(b.quantise(y, 0.05, 0), IMAGE, "uint8")
+    with pytest.raises(ModelError, match=r"on inputs of zeros, .*Expand.*export it again with constants for what"):
+        OnnxSource(b.save(tmp_path / "m.onnx"))
