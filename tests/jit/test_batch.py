@@ -193,7 +193,12 @@ def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
     b = NetBuilder(42, "uint8")
     x = b.fitted(b.conv(b.real_input((BATCH, 4, 6, 6)), 4, pads=[1, 1, 1, 1]), (BATCH, 4, 6, 6), 0.6)
     y = ACROSS[name](b, x)
-    shapes = {"mean": (1, 4, 6, 6), "concat": (6, 4, 6, 6), "slice": (2, 4, 6, 6), "padding": (4, 4, 6, 6)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "mean": (1, 4, 6, 6),
+        "concat": (6, 4, 6, 6),
+        "slice": (2, 4, 6, 6),
+        "padding": (4, 4, 6, 6),
+    }
     shapes |= {"gather": (2, 4, 6, 6), "tile": (6, 4, 6, 6)}
     shapes |= {"order": (BATCH, 144), "bias": (BATCH, 5)}
     b.output(y, shapes.get(name, x.shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,13 @@ def test_bounds_by_attributes(tmp_path: Path) -> None:
 def test_averages_that_count_padding_and_round_sizes_up(tmp_path: Path) -> None:
     """What lies beyond the padding is not counted, and no size tells where that begins."""
     b = NetBuilder(5, "uint8")
-    options = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4, "ceil_mode": 1, "count_include_pad": 1}
+    options: dict[str, Any] = {
+        "kernel_shape": [3, 3],
+        "strides": [2, 2],
+        "pads": [1] * 4,
+        "ceil_mode": 1,
+        "count_include_pad": 1,
+    }
     y = b.op("AveragePool", [b.raw_input(IMAGE).name], **options)
     shape = (1, 4, 4, 4)
     b.output(b.pair(y, shape, 0.03, 4).name, shape)
