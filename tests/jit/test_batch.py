@@ -101,7 +101,23 @@ def scales_of_images(b: NetBuilder, x: Tensor) -> str:
     return b.op("DequantizeLinear", [q, b.constant(np.array([0.01, 0.02, 0.03], F)), zeros], axis=0)
 
 
+def bias_of_images(b: NetBuilder, x: Tensor) -> str:
+    """Rows of a constant that a product adds, one for each image."""
+    rows = b.op("Flatten", [x.name])
+    weight, _ = b.weight((5, 144))
+    return b.op("Gemm", [rows, weight, b.constant(b.rng.normal(0, 1, (BATCH, 5)).astype(F))], transB=1)
+
+
+def shifted(b: NetBuilder, x: Tensor) -> str:
+    """Each image in the place of the next one, by padding of an axis that an operand names last."""
+    b.opset = 18
+    pads, axes = np.array([0, 1, 0, -1]), np.array([2, 0])
+    return b.op("Pad", [x.name, b.constant(pads), b.constant(F(0)), b.constant(axes)])
+
+
 ACROSS = {
+    "bias": bias_of_images,
+    "shifted": shifted,
     "softmax": across("Softmax", axis=0),
     "mean": across("ReduceMean", axes=[0], keepdims=1),
     "concat": lambda b, x: b.op("Concat", [x.name, x.name], axis=0),
@@ -159,18 +175,36 @@ def test_onnx_without_convolutions(kind: str, tmp_path: Path) -> None:
     assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
 
 
+def test_axes_of_a_constant_node_that_is_its_numbers_itself(tmp_path: Path) -> None:
+    """As exporters of PyTorch write them: ``value_ints`` rather than a tensor."""
+    from onnx import helper
+
+    b = NetBuilder(46, opset=18)
+    x = b.real_input((BATCH, 4, 6, 6))
+    b.nodes.append(helper.make_node("Constant", [], ["axes"], value_ints=[1]))
+    shape = (BATCH, 1, 6, 6)
+    b.output(b.pair(b.op("ReduceMax", [x.name, "axes"]), shape, x.scale, 3).name, shape)
+    assert compared(b.save(tmp_path / "m.onnx")).artifact.batch == BATCH
+
+
 @pytest.mark.parametrize("name", ACROSS)
 def test_onnx_that_looks_across_the_batch(name: str, tmp_path: Path) -> None:
     """Left whole, and exact, because the interpreter runs the convolution."""
     b = NetBuilder(42, "uint8")
     x = b.fitted(b.conv(b.real_input((BATCH, 4, 6, 6)), 4, pads=[1, 1, 1, 1]), (BATCH, 4, 6, 6), 0.6)
     y = ACROSS[name](b, x)
-    shapes = {"mean": (1, 4, 6, 6), "concat": (6, 4, 6, 6), "slice": (2, 4, 6, 6), "padding": (4, 4, 6, 6)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "mean": (1, 4, 6, 6),
+        "concat": (6, 4, 6, 6),
+        "slice": (2, 4, 6, 6),
+        "padding": (4, 4, 6, 6),
+    }
     shapes |= {"gather": (2, 4, 6, 6), "tile": (6, 4, 6, 6)}
-    b.output(y, (BATCH, 144) if name == "order" else shapes.get(name, x.shape))
+    shapes |= {"order": (BATCH, 144), "bias": (BATCH, 5)}
+    b.output(y, shapes.get(name, x.shape))
     exe = compared(b.save(tmp_path / "m.onnx"))
     assert exe.artifact.batch == 1
-    assert places(exe) == {"Conv": "interpreter"}
+    assert places(exe)["Conv"] == "interpreter"
 
 
 def test_rows_in_float32_are_said_to_depend_on_the_batch(tmp_path: Path) -> None:

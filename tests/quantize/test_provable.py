@@ -145,3 +145,39 @@ def test_other_means_stay(axes: list[int], shape: tuple[int, ...]) -> None:
     before = model.SerializeToString()
     pool_means(model)
     assert model.SerializeToString() == before
+
+
+def test_axes_of_a_constant_node_that_is_its_numbers_itself() -> None:
+    """As exporters of PyTorch write them: ``value_ints`` rather than a tensor."""
+    model = mean([2, 3], 1, 18)
+    del model.graph.initializer[:]
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["axes"], value_ints=[2, 3]))
+    pool_means(model)
+    onnx.checker.check_model(model)
+    assert [node.op_type for node in model.graph.node] == ["Constant", "GlobalAveragePool", "Relu"]
+
+
+@pytest.mark.parametrize("reader", ["branch", "input", "output"])
+def test_axes_that_something_else_has_stay(reader: str) -> None:
+    """A branch that reads them, the caller who may replace them, or an output."""
+    model = mean([2, 3], 1, 18)
+    if reader == "branch":
+        branches = {
+            side: helper.make_graph(
+                [helper.make_node("ReduceMean", ["x", "axes"], [side])],
+                side,
+                [],
+                [helper.make_tensor_value_info(side, 1, [1, 3, 1, 1])],
+            )
+            for side in ("then_branch", "else_branch")
+        }
+        model.graph.node.append(helper.make_node("If", ["given"], ["z"], **branches))
+        model.graph.input.append(helper.make_tensor_value_info("given", 9, []))
+        model.graph.output.append(helper.make_tensor_value_info("z", 1, [1, 3, 1, 1]))
+    else:
+        declared = model.graph.input if reader == "input" else model.graph.output
+        declared.append(helper.make_tensor_value_info("axes", 7, [2]))
+    pool_means(model)
+    onnx.checker.check_model(model)
+    assert [tensor.name for tensor in model.graph.initializer] == ["axes"]
+    assert model.graph.node[0].op_type == "GlobalAveragePool"

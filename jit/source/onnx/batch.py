@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.source.onnx import functions
+from tilewright.jit.source.onnx.constants import stored
 from tilewright.jit.source.onnx.prepared import tensor_types
 from tilewright.jit.source.onnx.validate import input_shapes
 
@@ -56,12 +57,7 @@ class _Taken:
     batched: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        from onnx import numpy_helper
-
-        self.constants = {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
-        for node in self.model.graph.node:
-            if node.op_type == "Constant" and node.attribute[0].name == "value":
-                self.constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+        self.constants = stored(self.model.graph)
         self.shapes |= {name: value.shape for name, value in self.constants.items()}
 
     def take(self) -> None:
@@ -86,6 +82,8 @@ class _Taken:
         rule = _RULES.get(node.op_type)
         if rule is None or any(a.HasField("g") or a.graphs for a in node.attribute):
             raise Unsupported(f"{node.op_type} may look across the batch")
+        # further results tell of the whole batch: places in it (MaxPool), its statistics (BatchNormalization)
+        self.require(node.op_type == "Split" or not any(node.output[1:]))
         rule(self, node)
         for name in node.output:
             if name:

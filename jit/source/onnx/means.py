@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.jit.source.onnx.constants import stored
+from tilewright.jit.source.onnx.prepared import parse_node
+
 
 def pool_means(model: Any) -> None:
     """Every ReduceMean over height and width of an NCHW tensor becomes the GlobalAveragePool that it equals.
@@ -11,14 +14,13 @@ def pool_means(model: Any) -> None:
     Between 8-bit tensors ONNX Runtime has an integer kernel of the latter, and adds in float32 for the former.
     """
     import onnx
-    from onnx import helper, numpy_helper
+    from onnx import helper
 
     ranks = {}
     inferred = onnx.shape_inference.infer_shapes(model).graph
     for value in (*inferred.input, *inferred.value_info):
         ranks[value.name] = len(value.type.tensor_type.shape.dim)
-    constants = {t.name: t for t in model.graph.initializer}
-    constants |= {n.output[0]: n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"}
+    constants = stored(model.graph)
     nodes = []
     for node in model.graph.node:
         if node.op_type != "ReduceMean" or ranks.get(node.input[0]) != 4:
@@ -27,7 +29,7 @@ def pool_means(model: Any) -> None:
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         axes = given.get("axes")
         if axes is None and len(node.input) > 1 and node.input[1] in constants:
-            axes = numpy_helper.to_array(constants[node.input[1]]).tolist()
+            axes = constants[node.input[1]].reshape(-1).tolist()
         if axes is None or sorted(axis % 4 for axis in axes) != [2, 3]:
             nodes.append(node)
             continue
@@ -37,7 +39,8 @@ def pool_means(model: Any) -> None:
         if not kept:
             nodes.append(helper.make_node("Flatten", [pooled], [node.output[0]], f"{node.name}@flat"))
     replaced = {name for node in model.graph.node if node.op_type == "ReduceMean" for name in node.input[1:]}
-    unread = replaced - {name for node in nodes for name in node.input}
+    unread = replaced - {name for index, node in enumerate(nodes) for name in parse_node(index, node).reads}
+    unread -= {value.name for value in (*model.graph.input, *model.graph.output)}
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     kept_constants = [t for t in model.graph.initializer if t.name not in unread]

@@ -28,6 +28,7 @@ from tilewright.runtime.interpreters import InterpreterError
 _POSITION = re.compile(r"#(\d+)")
 _PREFACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (This is an invalid model\. )?(Error: )?")
 _AT_NODE = re.compile(r'^In Node, \("(.*?)", (.*?), .*, Error ')
+_ON_ZEROS = " on inputs of zeros, which tell the shapes of its tensors"
 _Level = Literal["disabled", "extended", "all"]
 
 
@@ -111,7 +112,10 @@ class Prepared:
 
 
 def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """(type, shape) of every tensor that is no constant: found by running the graph once, on zeros."""
+    """(type, shape) of every tensor that is no constant: found by running the graph once, on zeros.
+
+    Raises ModelError, also for what only other numbers than zeros have a shape for.
+    """
     import onnx
 
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
@@ -134,7 +138,7 @@ def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[An
     try:
         return list(_session(model.SerializeToString(), "disabled").run(None, inputs))
     except Exception as error:  # ONNX Runtime's errors have no common public base
-        raise refused(path, error) from error
+        raise refused(path, error, _ON_ZEROS if inputs else "") from error
 
 
 def optimised(path: Path, model: Any, level: _Level) -> Any:
@@ -192,12 +196,16 @@ def _session(content: bytes, level: _Level, target: Path | None = None) -> Any:
     return interpreters.onnxruntime_session(content, options)
 
 
-def refused(path: Path, error: Exception) -> ModelError:
-    """What is said of a model that ONNX Runtime refuses, in its words, with the operator named as elsewhere."""
+def refused(path: Path, error: Exception, when: str = "") -> ModelError:
+    """What is said of a model that ONNX Runtime refuses, in its words, with the operator named as elsewhere.
+
+    ``when``: on which inputs.
+    """
     said = _PREFACE.sub("", interpreters.first_line(error)).rstrip(".")
     said = _AT_NODE.sub(r"\1 (\2): ", said)
     said = _POSITION.sub(lambda found: f"op{int(found[1]):03d}", said)
-    return ModelError(f"{path}: onnxruntime cannot run it: {said}; export it again")
+    way_out = " with constants for what decides shapes" if when else ""
+    return ModelError(f"{path}: onnxruntime cannot run it{when}: {said}; export it again{way_out}")
 
 
 def _declared(value: Any) -> tuple[str, tuple[int, ...]]:

@@ -237,8 +237,14 @@ def _number(site: Site, position: int) -> NDArray[Any]:
     node = _dequantised(site, position)
     if node is None:
         return site.constant(position)
-    values, scale, *rest = (site.prepared.array(t) for t in node.inputs if t)
-    return (values.astype(np.int32) - (rest[0].astype(np.int32) if rest else 0)).astype(np.float32) * scale
+    if node.attribute("block_size", 0):
+        raise Unsupported("blocked quantisation")
+    _, values, *numbers = _constant(site, position, "")
+    along = [1] * values.ndim
+    if values.ndim:
+        along[int(node.attribute("axis", 1)) % values.ndim] = -1  # that of several scales and zero points
+    scale, zero = (n.reshape(along) if n.size > 1 else n.reshape(()) for n in numbers)
+    return (values.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
 
 
 def _is_fixed(site: Site, position: int) -> bool:

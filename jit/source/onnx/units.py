@@ -36,7 +36,9 @@ class Unit:
 
 
 def is_dequantised(prepared: Prepared, node: Node) -> bool:
-    """Whether a node is a DequantizeLinear with constant scale, of a constant or an 8-bit tensor."""
+    """Whether a node is a DequantizeLinear to float32 with constant scale, of a constant or an 8-bit tensor."""
+    if any(prepared.types[t][0] != "float32" for t in node.makes):
+        return False
     if node.kind != "DequantizeLinear" or any(t not in prepared.constants for t in node.inputs[1:] if t):
         return False
     return node.inputs[0] in prepared.constants or prepared.is_eight_bit(node.inputs[0])

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.jit.source.onnx.constants import stored
+
 _UINT8 = 2  #: in TensorProto.DataType
 
 
@@ -20,10 +22,7 @@ def make_unsigned(model: Any) -> None:
     from onnx import numpy_helper
 
     graph = model.graph
-    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            held[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    held = stored(graph)
     results = {value.name for value in graph.output}
     readers: dict[str, list[Any]] = {}
     for node in graph.node:

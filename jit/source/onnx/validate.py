@@ -196,6 +196,8 @@ def _refuse_foreign(path: Path, model: Any) -> None:
 def _refuse_random(path: Path, graph: Any, around: Mapping[str, Any]) -> None:
     """Raises ModelError for operators that give other numbers each time; no two runs of such a model are equal.
 
+    Likewise for those of training that ONNX Runtime writes to nowhere for, and that end the process.
+
     ``around``: constants of the graphs that this one is a part of.
     """
     stored = [(node.output[0], a.t) for node in graph.node for a in node.attribute if _is_value(node, a)]
@@ -205,6 +207,11 @@ def _refuse_random(path: Path, graph: Any, around: Mapping[str, Any]) -> None:
             training = " in training mode" if node.op_type == "Dropout" else ""
             way_out = "export it for inference" if training else "make them an input of the model"
             raise ModelError(f"{path}: {node.op_type}{training} ({node.output[0]}) gives random numbers; {way_out}")
+        if _leaves_out_statistics(node):
+            raise ModelError(
+                f"{path}: BatchNormalization in training mode ({node.output[0]}) leaves out its statistics, which ends "
+                "ONNX Runtime; export it for inference"
+            )
         for attribute in node.attribute:
             for part in subgraphs(attribute):
                 _refuse_random(path, part, constants)
@@ -222,6 +229,11 @@ def _drops(node: Any, constants: Mapping[str, Any]) -> bool:
         return False
     training = constants.get(node.input[2])
     return training is None or bool(numpy_helper.to_array(training).any())
+
+
+def _leaves_out_statistics(node: Any) -> bool:
+    training = any(a.name == "training_mode" and a.i for a in node.attribute)
+    return node.op_type == "BatchNormalization" and training and not all(node.output)
 
 
 def refuse_float(path: Path, model: Any) -> None:
@@ -253,18 +265,21 @@ def input_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def fix_batch(model: Any) -> list[str]:
-    """A leading dimension of the inputs that is left open becomes 1, wherever else its name stands too.
+    """A leading dimension of the inputs that is left open becomes 1, in other inputs with one of its name too.
 
-    Returns the inputs that had one.
+    Wherever else the name stands it is left open, since a file may call dimensions by it that are others: ONNX Runtime
+    follows numbers there, and no names. Returns the inputs that had one.
     """
     names, fixed = set(), []
-    for value in model.graph.input:
+    initial = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in initial]
+    for value in inputs:
         dims = value.type.tensor_type.shape.dim
         if dims and not dims[0].HasField("dim_value") and all(d.HasField("dim_value") for d in dims[1:]):
             names.add(dims[0].dim_param)
             dims[0].dim_value = 1
             fixed.append(value.name)
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+    for value in inputs:
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField("dim_param") and dim.dim_param in names:
                 dim.dim_value = 1

@@ -62,6 +62,33 @@ def test_sums_without_a_staircase_run_in_the_interpreter(scale: float, dtype: st
     assert [why in reason for reason in interpreted(built).values()] == [True]
 
 
+def reason_of(b: NetBuilder, sums: str, tmp_path: Path, *bias: float) -> str:
+    """Why sums of one column, scaled and quantised, are left to the interpreter; "" where they are not."""
+    y = b.op("Mul", [b.op("Cast", [sums], to=1), b.constant(F(2**-20))])
+    for value in bias:
+        y = b.op("Add", [y, b.constant(F(value))])
+    b.output(b.quantise(y, 0.5, 0), (1, 1), "uint8")
+    _, built = compared(b.save(tmp_path / "m.onnx"), count=1)
+    return next(iter(interpreted(built).values()), "")
+
+
+@pytest.mark.parametrize("count,why", [(33025, ""), (33026, "a sum that can leave int32")])
+def test_sums_that_can_leave_int32_are_the_interpreters(count: int, why: str, tmp_path: Path) -> None:
+    """255 times 255 for each: ONNX Runtime's wrap beyond."""
+    b = NetBuilder(12)
+    weights = b.constant(np.full((count, 1), 255, np.uint8))
+    assert reason_of(b, b.op("MatMulInteger", [b.input((1, count), "uint8"), weights]), tmp_path) == why
+
+
+@pytest.mark.parametrize("bias,why", [(16.0, ""), (16.5, "a bias that is large beside the unit of the sum")])
+def test_a_bias_that_float32_adds_no_unit_to_is_the_interpreters(bias: float, why: str, tmp_path: Path) -> None:
+    """Of 2**24 units, and of more."""
+    b = NetBuilder(13)
+    weights = b.constant(b.rng.integers(0, 255, (16, 1)).astype(np.uint8))
+    sums = b.op("MatMulInteger", [b.input((1, 16), "uint8"), weights])
+    assert reason_of(b, sums, tmp_path, bias) == why
+
+
 def test_weights_that_share_a_zero_point(tmp_path: Path) -> None:
     """ONNX Runtime itself cannot load such a file without saturating products."""
     b = NetBuilder(10, "int8")
