@@ -434,3 +434,21 @@ def test_an_output_that_is_not_of_images_keeps_the_batch_whole(tmp_path: Path) -
     shape = b.op("SHAPE", [y], b.tensor([4], dtype="int32"), "ShapeOptions", OutType=2)
     exe = compared(b.save(tmp_path / "m.tflite", [x], [y, shape]))
     assert exe.artifact.batch == 1
+
+
+@pytest.mark.parametrize("axis", [0, 3])
+def test_a_scale_for_each_image_keeps_the_batch_whole(axis: int, tmp_path: Path) -> None:
+    """LiteRT has as many as images: one image would be read with none of its own."""
+    b = TfliteBuilder(seed=3)
+    shape = [BATCH, 4, 4, 5]
+    scales = np.linspace(0.01, 0.05, shape[axis], dtype=np.float32)
+    x = b.tensor(shape, scales, axis=axis)
+    real = b.op("DEQUANTIZE", [x], b.tensor(shape, dtype="float32"), "DequantizeOptions")
+    y = b.op("QUANTIZE", [real], b.tensor(shape, 0.03, 4), "QuantizeOptions")
+    w, steps = b.weights([5, 3, 3, 5], 0)
+    made = b.tensor(shape, 0.2, 1)
+    b.op("CONV_2D", [y, w, b.bias(y, steps, 5)], made, "Conv2DOptions", Padding=SAME, StrideH=1, StrideW=1,
+         DilationHFactor=1, DilationWFactor=1)  # fmt: skip
+    exe = compared(b.save(tmp_path / "m.tflite", [x], [made]))
+    assert exe.artifact.batch == (1 if axis == 0 else BATCH)
+    assert places(exe)["CONV_2D"] == "accelerator"

@@ -75,6 +75,7 @@ def _batched(file: File, batch: int) -> set[int]:
             _require(file.tensors[index].shape[:1] == (blocks * batch,))
             found.add(index)
     _require(all(index in found for index in file.outputs))
+    _require(all(file.tensors[t].scales.size < 2 or file.tensors[t].axis for t in found))  # a scale for each image
     return found
 
 

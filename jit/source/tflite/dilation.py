@@ -54,7 +54,8 @@ class Dilated:
             if op.kind in _RESHAPES:
                 replace(site, op=op).require_known(1)
         numbers = [t.quantisation() for s in (deal, gather) for t in (s.tensor(0), s.result)]
-        if numbers[0] != numbers[1] or numbers[2] != numbers[3]:
+        read = site.tensor(0).quantisation()  # the convolution's own, behind a reshape
+        if not numbers[0] == numbers[1] == read or numbers[2] != numbers[3]:
             raise Unsupported("elements that move between different scales")
         block, back = _whole(deal, 1), _whole(gather, 1)
         pads, crops = _whole(deal, 2), _whole(gather, 2)

@@ -33,7 +33,7 @@ def fold(file: File) -> Folded:
     """Runs the operators whose operands are constants or static shapes in the interpreter, once.
 
     A tensor whose shape was computed in the file has a static one as soon as that computation is folded. The shapes
-    that are read become those of ``file``.
+    that are read, and those of the values, become those of ``file``.
     """
     found = Folded()
     while _fold_more(file, found):
@@ -70,6 +70,7 @@ def _fold_more(file: File, found: Folded) -> bool:
     run = interpreters.load("litert", model, "operators on constants")
     values = run([np.zeros(file.tensors[t].shape, file.tensors[t].dtype) for t in inputs])
     found.values.update(zip(outputs, values, strict=True))
+    file.take_shapes({index: value.shape for index, value in found.values.items()})
     found.operators.update(chosen)
     return True
 

@@ -96,6 +96,8 @@ def total(site: Site) -> list[str | View | Rearranged]:
 
 def _extreme(site: Site, least: bool) -> list[str | View | Rearranged]:
     over = _source(site)
+    if over.x.quantisation != site.result.quantisation():  # which LiteRT compares when it runs
+        raise Unsupported("a change of scale within a reduction to an extreme")
     return over.result(site, pool.extreme_over(site, over.x, over.gone, least).name)
 
 

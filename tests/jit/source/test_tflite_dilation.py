@@ -136,6 +136,19 @@ def test_along_one_axis_between_reshapes(reshape: str, dtype: str, tmp_path: Pat
     assert set(run(path).values()) == {"accelerator"}
 
 
+@pytest.mark.parametrize("numbers", [(0.06, -9), (0.043, 4)], ids=["scale", "zero point"])
+def test_a_reshape_that_gives_other_numbers_is_no_part_of_a_layer(numbers: tuple[float, int], tmp_path: Path) -> None:
+    """LiteRT does not compare them, and the convolution reads its own operand's."""
+    b = TfliteBuilder(seed=8)
+    path = along_one_axis(b, "RESHAPE", "int8", tmp_path / "m.tflite")
+    (image,) = [op["output"] for op in b.operators if op["inputs"][0] == b.operators[0]["output"]]
+    b.tensors[image] |= {"scale": numbers[0], "zero_point": numbers[1]}
+    (bias,) = [op["inputs"][2] for op in b.operators if op["name"] == "CONV_2D"]
+    b.tensors[bias]["scale"] = b.tensors[bias]["scale"] * (numbers[0] / 0.043)
+    b.save(path, [0], [b.operators[-1]["output"]])
+    assert run(path)[DEAL] == "interpreter"
+
+
 @pytest.mark.parametrize("reshape", ["EXPAND_DIMS", "RESHAPE"])
 def test_reshapes_to_a_shape_that_an_input_gives_are_no_part_of_a_layer(reshape: str, tmp_path: Path) -> None:
     path = along_one_axis(TfliteBuilder(seed=8), reshape, "int8", tmp_path / "m.tflite", known=False)

@@ -137,3 +137,21 @@ def test_what_reads_a_variable_is_not_folded(tmp_path: Path) -> None:
     path.write_bytes(written(model))
     assert fold(File(path)).operators == {0}
     assert_equal(path)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("stated", [[1], []])
+def test_a_constant_of_a_computed_shape_has_as_many_numbers_as_it_really_has(
+    stated: list[int], first: bool, tmp_path: Path
+) -> None:
+    """One for each channel where the file states a single one, of which a table would be made."""
+    b = TfliteBuilder(seed=3)
+    x, y = b.tensor([1, 1, 1, 4], 0.04, -3), b.tensor([1, 1, 1, 4], 0.5, -128)
+    numbers = b.tensor([4], 0.02, 5, data=np.array([-90, 3, 40, 110], np.int8))
+    four, none = b.constant(np.array([4], np.int32)), b.constant(np.array([0], np.int32))
+    wanted = b.op("MAXIMUM", [four, none], b.tensor([1], dtype="int32"))
+    real = b.op("RESHAPE", [numbers, wanted], b.tensor(stated, 0.02, 5), "ReshapeOptions")
+    b.op("SQUARED_DIFFERENCE", [real, x] if first else [x, real], y)
+    artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]))
+    (entry,) = [o for o in artifact.options["operators"] if o["op"] == "SQUARED_DIFFERENCE"]
+    assert (entry["place"], entry["reason"]) == ("interpreter", "a constant operand of several numbers")

@@ -53,6 +53,21 @@ def test_a_padding_value_of_other_numbers_than_the_image_is_the_interpreters(
         exe(np.zeros((1, 4, 4, 4), np.int8))
 
 
+@pytest.mark.parametrize("numbers", [(0.05, -3), (0.04, 2)], ids=["scale", "zero point"])
+@pytest.mark.parametrize("kind", ["REDUCE_MAX", "REDUCE_MIN"])
+def test_an_extreme_of_other_numbers_than_the_image_is_the_interpreters(
+    kind: str, numbers: tuple[float, int], tmp_path: Path
+) -> None:
+    """LiteRT compares them when it runs."""
+    b = TfliteBuilder(1)
+    x, y = b.tensor([1, 4, 4, 4], 0.04, -3), b.tensor([1, 4], *numbers)
+    b.op(kind, [x, b.constant(np.array([1, 2], np.int32))], y, "ReducerOptions", KeepDims=0)
+    exe = tw.compile(b.save(tmp_path / "m.tflite", [x], [y]), config="tiny", cache=False)
+    assert exe.artifact.options["operators"][0]["reason"] == "a change of scale within a reduction to an extreme"
+    with pytest.raises(InterpreterError, match=r"input->params|Node number 0"):
+        exe(np.zeros((1, 4, 4, 4), np.int8))
+
+
 def taking_its_shape(kind: str, path: Path) -> list[int]:
     """An operator on [1, 2, 2, 4] to which an input of the network says what shape to give; the values of that."""
     b = TfliteBuilder(seed=5)
