@@ -26,7 +26,7 @@ from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, accelerator_layers, is_stateful
 from tilewright.runtime.device import DEVICES, Device, DeviceError, open_device
 from tilewright.runtime.device_base import has_shared
-from tilewright.runtime.flights import Flight, at_once, one_by_one, under_way
+from tilewright.runtime.flights import Flight, at_once, of_most_cores, one_by_one, under_way
 from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
@@ -215,7 +215,7 @@ class Executable:
             "inputs": digest([environment[tensor.name] for tensor in self.artifact.inputs]),
             "outputs": digest([results[tensor.name] for tensor in self.artifact.outputs]),
         }
-        counters = {program: counted for flight in flights for program, counted in flight.counters.items()}
+        counters = of_most_cores(flight.counters for flight in flights)
         timings = sum_timings(flight.timings for flight in flights)
         stream = kept is not None
         report = build_report(self.artifact, self.device.label, count, counters, timings, digests, steady, stream)

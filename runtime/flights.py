@@ -8,7 +8,7 @@ group has segments of its own, so that the next inputs are packed while the acce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -31,6 +31,17 @@ SPARE = 2  #: groups under way besides one for each thread of the CPU: one that 
 def under_way(jobs: int | None) -> int:
     """Groups that are under way at once with so many threads of the CPU; None: one step after another."""
     return 1 if jobs is None else jobs + SPARE
+
+
+def of_most_cores(launches: Iterable[Mapping[int, Counters]]) -> dict[int, Counters]:
+    """By program the counters of the latest of those launches in which most cores had a share.
+
+    The last group may be of too few inferences for all cores, and says less about the device than a full one.
+    """
+    found: dict[int, Counters] = {}
+    for launch in launches:
+        found |= {p: counted for p, counted in launch.items() if p not in found or counted.cores >= found[p].cores}
+    return found
 
 
 @dataclass
@@ -87,7 +98,8 @@ class Flight:
         start = time.perf_counter()
         with self.turn:
             self.device.run_together(together, self.inferences, progress if last else None)
-            self.counters |= {p: self.device.counters(self.allocations[p]) for p in step.programs}
+            counted = {program: self.device.counters(self.allocations[program]) for program in step.programs}
+        self.counters = of_most_cores([self.counters, counted])
         self.timings.launch_s += time.perf_counter() - start
 
     def results(self, wanted: Sequence[TensorSpec]) -> Environment:

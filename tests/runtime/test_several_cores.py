@@ -25,6 +25,7 @@ from tilewright.jit.split.steps import Split, Way
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device import Counters, Device, DeviceError, DeviceFault, open_device
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.flights import of_most_cores
 from tilewright.runtime.pynq.manifest import Manifest, OverlayError
 from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.rtl_device import RtlDevice
@@ -63,6 +64,26 @@ def test_inferences_in_flight_are_those_of_the_simulator(rtl: RtlDevice, board: 
         assert np.array_equal(found, wanted)
         assert report.cores == 2
         assert (report.to_dict()["steady"]["measured_per_second"] is None) == device.simulates
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_a_last_group_of_one_inference_leaves_the_report_all_cores(
+    rtl: RtlDevice, board: PynqDevice, jobs: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.runtime.executable.LAUNCH_INFERENCES", 4)
+    for device in (rtl, board):
+        _, whole = Executable(make_artifact(), device).run(images(4))
+        _, report = Executable(make_artifact(), device).run(images(5), jobs=jobs)
+        assert (report.cores, report.cycles) == (2, whole.cycles)
+        assert report.interval_cycles == whole.interval_cycles
+
+
+def test_counters_are_those_of_the_launch_with_most_cores() -> None:
+    one, two, later = Counters(10, 0, 0), Counters(12, 0, 0, cores=2), Counters(13, 0, 0, cores=2)
+    for launches in ([one, two, later], [two, later, one], [two, one, later]):
+        assert of_most_cores({0: counted, number: one} for number, counted in enumerate(launches, 1)) == {
+            0: later, 1: one, 2: one, 3: one,
+        }  # fmt: skip
 
 
 def test_a_limit_of_the_dram_holds_cores_up(toolchain: None) -> None:
