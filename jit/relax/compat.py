@@ -83,6 +83,16 @@ def constant(value: NDArray[Any]) -> Expr:
     return relax.const(value, str(value.dtype))
 
 
+def is_module(value: Any) -> bool:
+    """Whether this is a module of TVM."""
+    return isinstance(value, IRModule)
+
+
+def is_branch(expr: Expr) -> bool:
+    """Whether this is one of two expressions, by a condition."""
+    return isinstance(expr, relax.If)
+
+
 def op_name(expr: Expr) -> str:
     """``relax.nn.conv2d`` for a call of that operator; "" for anything else."""
     if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
@@ -146,6 +156,20 @@ def shape(expr: Expr) -> tuple[int, ...]:
             raise ValueError(f"symbolic dimension {dim}")
         out.append(int(dim.value))
     return tuple(out)
+
+
+def symbol(expr: Expr) -> str | None:
+    """The first dimension of a tensor, or of a tuple's, that is no number; "?" where not even the rank is known."""
+    if isinstance(expr.ty, relax.TupleType):
+        return next((found for field in expr.ty.fields if (found := _symbol(field)) is not None), None)
+    return _symbol(expr.ty)
+
+
+def _symbol(kind: Any) -> str | None:
+    if not isinstance(kind, relax.TensorType):
+        return None
+    dims = getattr(kind.shape, "values", kind.shape)
+    return "?" if dims is None else next((str(dim) for dim in dims if not hasattr(dim, "value")), None)
 
 
 def dtype(expr: Expr) -> str:

@@ -15,6 +15,7 @@ from tilewright.jit.relax.compat import (
     Expr,
     Pattern,
     Var,
+    attribute,
     bindings,
     call_like,
     callee,
@@ -26,6 +27,7 @@ from tilewright.jit.relax.compat import (
     is_tuple_item,
     is_var,
     result,
+    with_attribute,
 )
 
 #: (variable, matched expression, bindings of the match) -> whether to accept it
@@ -47,12 +49,38 @@ def fuse_by_pattern(mod: IRModule, patterns: Sequence[Fusion]) -> IRModule:
         return checked
 
     fusion = [FusionPattern(name, pattern, {"root": pattern}, wrap(check)) for name, pattern, check in patterns]
-    return FuseOpsByPattern(fusion, bind_constants=True)(mod)
+    return _on_main(FuseOpsByPattern(fusion, bind_constants=True), mod)
 
 
 def merge_composites(mod: IRModule) -> IRModule:
     """MergeCompositeFunctions: neighbouring composites become one region function."""
-    return MergeCompositeFunctions()(mod)
+    return _on_main(MergeCompositeFunctions(), mod)
+
+
+def _on_main(passed: Any, mod: IRModule) -> IRModule:
+    """What a pass makes of ``main`` and what it calls as composites: MergeCompositeFunctions fails at composites of
+    other functions, which are another back end's meanwhile."""
+    others = [
+        gv
+        for gv, function in functions(mod)
+        if str(gv.name_hint) != "main" and not any(attribute(function, name) for name in ("Codegen", "Composite"))
+    ]
+    marked = IRModule({**dict(mod.functions_items()), **{gv: with_attribute(mod[gv], "Codegen", "-") for gv in others}})
+    found = passed(marked)
+    for gv, function in functions(found):
+        if attribute(function, "Codegen") == "-":
+            found[gv] = function.without_attr("Codegen")
+    return found
+
+
+def inline_into_main(mod: IRModule) -> IRModule:
+    """The module with what ``main`` calls written out in it, but for what a back end has taken."""
+    found, main = mod, mod["main"]
+    inlined = {gv: f for gv, f in functions(mod) if str(gv.name_hint) != "main" and not attribute(f, "Codegen")}
+    if any(callee(binding.value) in inlined for binding in bindings(main)):
+        found = IRModule(dict(mod.functions_items()))
+        found["main"] = main.inline_functions(inlined)
+    return found
 
 
 def rename_functions(mod: IRModule, names: Mapping[str, str]) -> IRModule:

@@ -52,7 +52,8 @@ def _is_nchw(call: Expr) -> bool:
         return sorted(axis % 4 for axis in compat.ints(call.attrs.axis)) == [2, 3]
     if name not in _WINDOWED:
         return False
-    return str(call.attrs.data_layout if name == "relax.nn.conv2d" else call.attrs.layout) == "NCHW"
+    layout = call.attrs.data_layout if name == "relax.nn.conv2d" else call.attrs.layout
+    return str(layout) == str(call.attrs.out_layout) == "NCHW"
 
 
 def to_nhwc(mod: Any) -> Any:
@@ -189,7 +190,7 @@ class _Pass:
             order = self.get(args[0]).order
             rebuilt = compat.pad_in_order(call, self.get(args[0]).value, order)
             return Stored(self.rewriter.emit(rebuilt, binding.name), order)
-        if name == "relax.matmul" and self.get(args[0]).flat is not None and self._constant(args[1]):
+        if name == "relax.matmul" and self.get(args[0]).flat is not None and self._takes(args[1], 0):
             stored = self.get(args[0])
             assert stored.flat is not None
             index = np.arange(int(np.prod(stored.flat))).reshape(stored.flat).transpose(stored.order).reshape(-1)
@@ -211,16 +212,28 @@ class _Pass:
             expr = compat.arguments(self.bound[expr])[0]
         return compat.is_constant(expr)
 
+    def _takes(self, expr: Expr, axis: int) -> bool:
+        """Whether :meth:`_taken` gives this constant view of one or two axes, its scales as they are."""
+        if compat.is_constant(expr):
+            return compat.array(expr).ndim <= 2
+        call: Expr = self.bound.get(expr)
+        if compat.op_name(call) == "relax.permute_dims":
+            return self._takes(compat.arguments(call)[0], compat.permutation(call)[axis])
+        if compat.op_name(call) != "relax.dequantize":
+            return False
+        source, *numbers = compat.arguments(call)
+        along = int(call.attrs.axis) % len(compat.shape(call))
+        one = all(compat.is_constant(n) and compat.array(n).size == 1 for n in numbers)
+        return (one or along != axis) and self._takes(source, axis)
+
     def _taken(self, expr: Expr, index: np.ndarray, axis: int) -> Expr:
-        """The constant view ``expr`` with the entries of ``axis`` in the order ``index``."""
+        """The constant view ``expr`` with the entries of ``axis`` in the order ``index``; ask :meth:`_takes` first."""
         if compat.is_constant(expr):
             return compat.constant(np.take(compat.array(expr), index, axis=axis))
         call = self.bound[expr]
         args = compat.arguments(call)
         if compat.op_name(call) == "relax.permute_dims":
             axis = compat.permutation(call)[axis]
-        elif compat.op_name(call) == "relax.reshape":
-            raise ValueError("a flattened tensor meets reshaped weights")
         return self.rewriter.emit(compat.call_like(call, [self._taken(args[0], index, axis), *args[1:]]))
 
     def _concat(self, binding: Binding) -> Stored:

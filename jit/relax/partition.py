@@ -10,6 +10,7 @@ from tilewright.config import Config, load_config
 from tilewright.jit.errors import FloatModule
 from tilewright.jit.graph import Graph
 from tilewright.jit.relax import compat, compat_passes
+from tilewright.jit.relax.accepted import check_module
 from tilewright.jit.relax.extract import batch_of, extract, region_semantics
 from tilewright.jit.relax.layout import to_nhwc
 from tilewright.jit.relax.passes import unshare_dequantize
@@ -52,13 +53,16 @@ def partition_for_tilewright(mod: Any, config: Config | str | None = None, seman
     """The module with what Tilewright can compute exactly moved into region functions.
 
     ``mod``: a Relax module with quantised (QDQ) operators, as the importers give it, before FoldConstant or
-    LegalizeOps. Operators that no pattern claims stay in ``main``, and with a ``config`` (object, preset name or TOML
-    file) those that its memories cannot hold.
+    LegalizeOps. Functions that ``main`` calls are written out in it. Operators that no pattern claims stay there, and
+    with a ``config`` (object, preset name or TOML file) those that its memories cannot hold.
     ``semantics``: whose integers to reproduce, ``litert`` (the default) or ``onnxruntime``.
     Warns with :class:`FloatModule` of a module without quantised operators, of which there is nothing to move.
+    Raises :class:`ModelError` for what is no Relax module with a ``main`` of static shapes and without branches.
     """
+    check_module(mod)
     if semantics not in (None, LITERT, ONNX_RUNTIME):
         raise ValueError(f"semantics {semantics!r}; {LITERT!r} or {ONNX_RUNTIME!r}")
+    mod = compat_passes.inline_into_main(mod)
     if semantics is not None:
         mod = compat.with_main_attribute(mod, SEMANTICS_ATTRIBUTE, semantics)
     if not any(compat.op_name(b.value) in _QUANTISED for b in compat.bindings(mod["main"])):

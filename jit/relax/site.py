@@ -135,10 +135,16 @@ class Site(Layer):
         call = self.value(expr)
         if compat.op_name(call) != "relax.dequantize":
             raise Unsupported(f"{compat.op_name(call) or 'an operand'} where a dequantised tensor is needed")
+        self.require_float32(call)
         operand = self.tensor(compat.arguments(call)[0])
         quantisation = self.quantisation(call, compat.dtype(self.argument(call)))
         self.builder.learn(operand.name, quantisation)
         return Operand(operand.name, operand.shape, quantisation)
+
+    def require_float32(self, expr: Expr) -> None:
+        """Raises Unsupported for numbers of another float type, which rounds where the integers do not."""
+        if compat.dtype(self.value(expr)) != "float32":
+            raise Unsupported(f"real numbers of type {compat.dtype(self.value(expr))}")
 
     def quantisation(self, call: Expr, dtype: str) -> Quantisation:
         """Scale and zero point of a per-tensor quantize or dequantize call."""
@@ -172,15 +178,14 @@ class Site(Layer):
         return QuantisedConstant(inner.values.reshape(shape), inner.scales.reshape(shape))
 
     def _dequantised_constant(self, call: Expr) -> QuantisedConstant:
+        self.require_float32(call)
         values = self._integers(self.argument(call))
-        scale = compat.array(self.argument(call, 1)).astype(np.float32)
-        zero_point = compat.array(self.argument(call, 2)).astype(np.int64)
-        if scale.size > 1:
-            axis = int(call.attrs.axis) % values.ndim
-            along = [1] * values.ndim
-            along[axis] = scale.size
-            scale = scale.reshape(along)
-            zero_point = zero_point.reshape(along) if zero_point.size > 1 else zero_point
+        along = [1] * values.ndim
+        if values.ndim:
+            along[int(call.attrs.axis) % values.ndim] = -1  # that of several scales or zero points
+        numbers = (compat.array(self.argument(call, index)) for index in (1, 2))
+        scale, zero_point = (n.reshape(along) if n.size > 1 else n.reshape(()) for n in numbers)
+        scale, zero_point = scale.astype(np.float32), zero_point.astype(np.int64)
         if zero_point.any():
             moved = values.astype(np.int64) - zero_point
             if values.dtype not in (np.int8, np.uint8) or moved.min() < -128 or moved.max() > 127:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -89,8 +90,10 @@ def integer_clip(site: Site, expr: Expr) -> tuple[Expr, int, int]:
         return site.value(expr), -128, 127
     call = site.value(expr)
     moved = 128 if compat.dtype(call) == "uint8" else 0
-    lo, hi = compat.number(call.args[1]) - moved, compat.number(call.args[2]) - moved
-    return site.argument(call), max(-128, int(lo)), min(127, int(hi))
+    low, high = (compat.number(bound) for bound in call.args[1:3])
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise Unsupported(f"a clip of integers to {low}..{high}")
+    return site.argument(call), max(-128, int(low) - moved), min(127, int(high) - moved)
 
 
 def result(site: Site) -> Result:
@@ -100,6 +103,7 @@ def result(site: Site) -> Result:
         raise Unsupported("the result is not quantised")
     out = site.output_quantisation(quantized)
     inner = site.argument(quantized)
+    site.require_float32(inner)
     name = site.op(inner)
     if name == "relax.nn.relu":
         lo = max(lo, out.zero_point)
@@ -116,5 +120,7 @@ def result(site: Site) -> Result:
 
 def _bound(value: float, out: Quantisation) -> int:
     """A real clip bound as an integer of the result, kept within int8."""
+    if math.isnan(value):
+        raise Unsupported("a clip to NaN")
     limited = min(max(value, -1e6 * out.scale), 1e6 * out.scale)
     return min(127, max(-128, quantize_value(limited, out.scale, out.zero_point)))

@@ -42,17 +42,23 @@ def lower_pad(site: Site) -> str:
     if len(width) != 8 or any(width[:2]) or any(width[6:]):
         raise Unsupported(f"padding {width}; only height and width of a 4-D tensor can be padded")
     shape = site.builder.element(compat.shape(call))
-    quantised = compat.op_name(site.value(site.root)) == "relax.quantize"
-    value = _pad_value(float(call.attrs.pad_value), x.quantisation, quantised)
-    if compat.dtype(site.value(site.root)) == "uint8" and not quantised:
-        value -= 128
+    root, value = site.value(site.root), float(call.attrs.pad_value)
+    if compat.op_name(root) == "relax.quantize":
+        number = _pad_value(value, x.quantisation)
+    else:
+        number = _pad_integer(value, 128 if compat.dtype(root) == "uint8" else 0)
     padding = (width[2], width[4], width[3], width[5])
-    return site.emit(Pad, [x.name], shape, x.quantisation, padding=padding, pad_value=value)
+    return site.emit(Pad, [x.name], shape, x.quantisation, padding=padding, pad_value=number)
 
 
-def _pad_value(value: float, quantisation: Quantisation, real: bool) -> int:
-    if not real:
-        return int(value)
+def _pad_integer(value: float, moved: int) -> int:
+    """A number of the operand's own type, held as int8."""
+    if not -129 < value - moved < 128:
+        raise Unsupported(f"padding of integers with {value}")
+    return int(value) - moved
+
+
+def _pad_value(value: float, quantisation: Quantisation) -> int:
     if value != 0.0:
         raise Unsupported(f"padding with {value}")
     return quantisation.zero_point

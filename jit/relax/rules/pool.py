@@ -14,8 +14,8 @@ from tilewright.jit.relax.site import LITERT, Site
 
 def _window(site: Site, pool: Expr) -> Window:
     attrs = pool.attrs
-    if str(attrs.layout) != "NHWC":
-        raise Unsupported(f"pooling in layout {attrs.layout}")
+    if str(attrs.layout) != "NHWC" or str(attrs.out_layout) != "NHWC":
+        raise Unsupported(f"pooling from layout {attrs.layout} to {attrs.out_layout}")
     if any(d != 1 for d in compat.ints(attrs.dilation)):
         raise Unsupported("pooling with dilation")
     kernel, strides = compat.ints(attrs.pool_size), compat.ints(attrs.strides)
@@ -36,10 +36,15 @@ def lower_integer_average(site: Site) -> str:
     """
     narrowed, lo, hi = integer_clip(site, site.root)
     pool = site.argument(narrowed)
-    if compat.dtype(site.value(narrowed)) != "int8":
-        raise Unsupported(f"average pooling of {compat.dtype(site.value(narrowed))}")
-    x = site.tensor(site.argument(pool).args[0])
-    return layers.average_pool_litert(site, x, _window(site, pool), Output(x.quantisation, lo, hi))
+    widened = site.argument(pool)
+    kinds = [compat.dtype(e) for e in (widened.args[0], widened, site.value(narrowed))]
+    if kinds != ["int8", "int32", "int8"]:
+        raise Unsupported(f"average pooling of {kinds[0]} by way of {kinds[1]} to {kinds[2]}")
+    window = _window(site, pool)
+    if pool.attrs.count_include_pad and any(window.padding):
+        raise Unsupported("an integer average that counts the padding")
+    x = site.tensor(widened.args[0])
+    return layers.average_pool_litert(site, x, window, Output(x.quantisation, lo, hi))
 
 
 def lower_integer_maximum(site: Site) -> str:

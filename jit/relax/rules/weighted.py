@@ -9,7 +9,7 @@ from tilewright.jit.layers.builder import Weights
 from tilewright.jit.layers.weighted import convolution, dense
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.rules.common import Rule, constant, result, results_of, tensor, with_bias
-from tilewright.jit.relax.site import LITERT, Operand, QuantisedConstant, Site
+from tilewright.jit.relax.site import Operand, QuantisedConstant, Site
 
 
 def _bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, QuantisedConstant | None]:
@@ -25,16 +25,16 @@ def _bias_of(site: Site, inner: compat.Expr, anchor: str) -> tuple[compat.Expr, 
 def _weights_of(
     site: Site, x: Operand, kernel: np.ndarray, scales: np.ndarray, bias: QuantisedConstant | None
 ) -> Weights:
-    """``kernel`` (OC, ...) and its bias. LiteRT adds the integers whatever scale they bear; ONNX Runtime's meaning is
-    the real number, so its scale must be that of the product."""
+    """``kernel`` (OC, ...) and its bias: integers added as they are, so their scale must be that of the product."""
     count = kernel.shape[0]
     if bias is None:
         return Weights(kernel, scales, np.zeros(count, np.int64))
     values = bias.values.reshape(-1)
-    if values.dtype not in (np.int32, np.int64) or values.size not in (1, count):
+    by_channel = bias.values.shape[-1:] == values.shape  # and not along another axis as long
+    if values.dtype not in (np.int32, np.int64) or not (values.size == 1 or (by_channel and values.size == count)):
         raise Unsupported(f"a bias of {values.dtype}{bias.values.shape} for {count} channels")
     wanted = np.float32(x.scale) * scales.astype(np.float32)
-    if site.semantics != LITERT and not np.allclose(bias.scales.reshape(-1), wanted, rtol=1e-6, atol=0):
+    if not np.allclose(bias.scales.reshape(-1), wanted, rtol=1e-6, atol=0):
         raise Unsupported("a bias whose scale is not that of the product")
     return Weights(kernel, scales, np.broadcast_to(values.astype(np.int64), (count,)))
 
@@ -52,8 +52,8 @@ def lower_conv(site: Site) -> str:
     tail = result(site)
     conv, bias = _bias_of(site, tail.inner, "relax.nn.conv2d")
     attrs = conv.attrs
-    if str(attrs.data_layout) != "NHWC":
-        raise Unsupported(f"convolution in layout {attrs.data_layout}")
+    if str(attrs.data_layout) != "NHWC" or str(attrs.out_layout) != "NHWC":
+        raise Unsupported(f"convolution from layout {attrs.data_layout} to {attrs.out_layout}")
     x = site.dequantised(conv.args[0])
     weight, scales = _weight_ohwi(site.constant(conv.args[1]), str(attrs.kernel_layout))
     return convolution(
