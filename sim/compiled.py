@@ -7,6 +7,7 @@ helper would go unnoticed. Here the cache folder is named by a hash over every s
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -79,6 +80,12 @@ def _cache_folder(kind: str = "kernels", more: Sequence[Path] = ()) -> Path | No
 
 
 CACHE_FOLDER = _cache_folder()
+if CACHE_FOLDER is None:
+    logging.getLogger("tilewright.sim").warning(
+        "kernels are compiled anew by every process, which takes up to a minute: %s cannot be written; "
+        "set NUMBA_CACHE_DIR to a folder that can",
+        " and ".join(map(str, _candidates("kernels"))),
+    )
 
 
 def compiler(folder: Path | None, **options: Any) -> Callable[[F], F]:

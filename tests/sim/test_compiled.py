@@ -62,6 +62,19 @@ def test_unwritable_home_falls_back(tmp_path: Path) -> None:
     assert not folder.startswith(str(blocked))
 
 
+def test_a_missing_cache_is_said(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    script = "from tilewright.sim import compiled; print(compiled.CACHE_FOLDER)"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(blocked)}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "None\n"
+    assert run.stderr == (
+        f"kernels are compiled anew by every process, which takes up to a minute: {blocked}/tilewright-kernels "
+        "cannot be written; set NUMBA_CACHE_DIR to a folder that can\n"
+    )
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
 def test_a_folder_of_another_user_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
