@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.runtime.network import make_artifact
+from tests.runtime.network import images, make_artifact
+from tilewright.runtime.device import open_device
+from tilewright.runtime.executable import Executable
 
 LINES = [
     "config show", "run toy.twa", "run --help", "serve --help", "disasm p.twp",
@@ -25,7 +27,9 @@ def folder(tmp_path: Path) -> Path:
     from tilewright.isa.assembler import assemble
     from tilewright.isa.container import dump
 
-    make_artifact().save(tmp_path / "toy.twa")
+    artifact = make_artifact()
+    Executable(artifact, open_device("sim", artifact.config)).run(images(1))  # a first run tells of compiling kernels
+    artifact.save(tmp_path / "toy.twa")
     (tmp_path / "p.twp").write_bytes(dump(assemble(LEGAL, "p.s")))
     return tmp_path
 
