@@ -31,6 +31,7 @@ from tilewright.files import (
     PART,
     FileError,
     cache_root,
+    check_directory_writable,
     check_writable,
     directory_for,
     read_bytes,
@@ -47,6 +48,9 @@ from tilewright.sim import compiled
 def test_a_name_that_no_file_can_have() -> None:
     with pytest.raises(FileError, match=r"'a\\x00b.tflite': cannot be read: embedded null byte"):
         read_bytes("a\0b.tflite")
+    for check in (check_writable, check_directory_writable):
+        with pytest.raises(FileError, match=r"'a\\x00b': cannot be written: embedded null byte"):
+            check("a\0b")
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

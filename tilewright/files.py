@@ -169,7 +169,7 @@ def _named(kind: str, path: str | Path, done: str) -> Path:
 def _target(path: str | Path) -> Path:
     """The file that writing to ``path`` writes. Raises :class:`FileError` for a folder, a link that leads to itself,
     and an input."""
-    path_of("file", path, error=FileError)
+    _named("file", path, "written")
     try:
         status = os.stat(path)
     except FileNotFoundError:
