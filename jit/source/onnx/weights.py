@@ -130,4 +130,6 @@ def require_rows(site: Site) -> None:
     """Raises Unsupported where the last axis of the node's result is not that of a row, to those beside it."""
     result = site.node.outputs[0]
     if not site.values.in_order(result):
-        raise Unsupported(f"a product of matrices of shape {site.shape(result)} that is an image to the layers beside it")
+        raise Unsupported(
+            f"a product of matrices of shape {site.shape(result)} that is an image to the layers beside it"
+        )
