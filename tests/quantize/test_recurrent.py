@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime")
 import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.quantize import quantize_file
-from tilewright.quantize.addends import separate_addends
+from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.base import QuantizeError
 from tilewright.quantize.unrolled import MOST_STEPS, unroll
 from tilewright.runtime import interpreters
@@ -206,8 +206,8 @@ def test_addends_that_are_no_constants(beta: float) -> None:
     graph = helper.make_graph(nodes, "net", asked, made, [weights, bias])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     expected = results(model)
-    assert separate_addends(model)
-    assert not separate_addends(model)
+    assert plain_gemms(model)
+    assert not plain_gemms(model)
     check(model)
     gemms = [node for node in model.graph.node if node.op_type == "Gemm"]
     assert [len(node.input) for node in gemms] == [2, 3]

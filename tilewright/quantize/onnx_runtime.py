@@ -18,7 +18,6 @@ import numpy as np
 from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
-from tilewright.quantize.addends import separate_addends
 from tilewright.quantize.base import (
     Answer,
     Array,
@@ -30,6 +29,7 @@ from tilewright.quantize.base import (
 )
 from tilewright.quantize.biases import own_biases
 from tilewright.quantize.four_bits import other_constants, widened
+from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.one_scale import one_scale
 from tilewright.quantize.provable import make_provable
 from tilewright.quantize.short_scales import shorten
@@ -208,7 +208,7 @@ class OnnxQuantiser(Quantiser):
         self._alike, self.stay = unroll(model)
         if self._alike:
             model = self._preprocessed(model)
-        return onnx.shape_inference.infer_shapes(model) if separate_addends(model) else model
+        return onnx.shape_inference.infer_shapes(model) if plain_gemms(model) else model
 
     def _preprocessed(self, model: Any) -> Any:
         """With batch normalisations folded into convolutions and all shapes written down, as the quantiser needs it."""
