@@ -16,8 +16,8 @@ pytest.importorskip("onnxruntime")
 import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.quantize import quantize_file
-from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.base import QuantizeError
+from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.unrolled import MOST_STEPS, unroll
 from tilewright.runtime import interpreters
 

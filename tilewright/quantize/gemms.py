@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_MASK = 1e3  #: the least number that hides what it is added to
 _LEFT, _RIGHT, _ADDEND = range(3)  #: inputs of a Gemm
 
 
@@ -63,7 +64,8 @@ class _Rewriter:
             after.append(("Add", addend))
         elif value is not None and beta != 0:
             scaled = value * value.dtype.type(beta)
-            if columns is not None and (value.size == 1 or value.size == columns == value.shape[-1]):
+            row = columns is not None and (value.size == 1 or value.size == columns == value.shape[-1])
+            if columns is not None and row and _is_small(scaled):
                 node.input.append(self._constant(np.broadcast_to(scaled.reshape(-1), (columns,)), base))
             else:
                 after.append(("Add", self._constant(scaled, base)))
@@ -91,7 +93,9 @@ class _Rewriter:
     def _is_bias(self, name: str, columns: int | None) -> bool:
         """Whether it is a constant with one number for each column, in one row."""
         value = self._value(name)
-        return value is not None and columns is not None and value.shape in ((columns,), (1, columns))
+        return (
+            value is not None and columns is not None and value.shape in ((columns,), (1, columns)) and _is_small(value)
+        )
 
     def _value(self, name: str) -> NDArray[Any] | None:
         from onnx import helper, numpy_helper
@@ -115,6 +119,11 @@ class _Rewriter:
         free = next(n for k in itertools.count() if (n := f"{name}{k or ''}") not in self._names)
         self._names.add(free)
         return free
+
+
+def _is_small(value: NDArray[Any]) -> bool:
+    """Whether none of it is a mask's, beside which a product is nothing."""
+    return bool((np.abs(value) < _MASK).all())
 
 
 def _node(kind: str, inputs: list[str], result: str) -> Any:
