@@ -154,6 +154,19 @@ def test_hardmax_of_an_old_opset(tmp_path: Path) -> None:
     assert np.asarray(y).sum() == len(x)  # one of all, not one of each row
 
 
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("kind,opset,scale", [("Resize", 10, 2.0), ("Resize", 10, 0.6), ("Upsample", 9, 1.5)])
+def test_resizing_of_an_old_opset(kind: str, opset: int, scale: float, mode: str, tmp_path: Path) -> None:
+    """It had other coordinates, which the converter does not state."""
+    constants = {"w": normal(4, 2, 3, 3), "scales": np.array([1, 1, scale, scale], np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "conv"),
+        helper.make_node(kind, ["a", "scales"], ["y"], "resized", mode=mode),
+    ]
+    path = model(tmp_path / "float.onnx", nodes, [1, 2, 10, 10], constants, opset=opset)
+    assert kept(path, normal(6, 2, 10, 10), tmp_path) > 28
+
+
 def test_a_preparation_that_computes_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever converter or optimiser it was: never a network of integers for another function."""
     path = model(tmp_path / "float.onnx", [helper.make_node("Gemm", ["x", "w"], ["y"])], [3, 6], {"w": normal(6, 6)})

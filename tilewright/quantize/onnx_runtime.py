@@ -188,7 +188,7 @@ class OnnxQuantiser(Quantiser):
             got = dict(zip(order, session.run(None, self._feed(x)), strict=True))
             plain = {t.name: value for t, value in zip(self.inputs, x) if t.name not in shown}
             found = plain | {name: got[source] for name, source in shown.items()}
-            return {name: value for name, value in found.items() if np.asarray(value).dtype == np.float32}
+            return {name: value for name, value in found.items() if getattr(value, "dtype", None) == np.float32}
 
         return run
 
