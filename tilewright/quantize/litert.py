@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -41,6 +42,7 @@ _WAYS_OUT = (
         "write that layer otherwise (PyTorch: 3-D pools, LocalResponseNorm, cumsum), or ONNX",
     ),
 )
+_BY_RANK = ("MAXIMUM", "MINIMUM")  #: the quantiser takes a constant for them of the result's rank alone
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -74,6 +76,11 @@ class LitertQuantiser(Quantiser):
                 folded.add(op.index)
                 constant.add(op.outputs[0])
         names = [t.name for t in file.tensors]
+        self._real_results = [
+            names[op.outputs[0]]
+            for op in file.operators
+            if op.kind in _BY_RANK and len({len(file.tensors[i].shape) for i in (*op.inputs, *op.outputs)}) > 1
+        ]
         self.layers = [
             Layer(
                 f"op{op.index:03d}_{op.kind}", op.kind,
@@ -91,7 +98,7 @@ class LitertQuantiser(Quantiser):
         try:
             with _quiet():
                 tool = quantizer.Quantizer(signed(self._content))
-                tool.load_quantization_recipe(_recipe(self.bits))
+                tool.load_quantization_recipe(_recipe(self.bits, self._real_results))
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
                 with _quiet():
@@ -133,13 +140,27 @@ class LitertQuantiser(Quantiser):
         return run
 
 
-def _recipe(bits: int) -> Any:
-    """Everything of 8 bits, but for the weights of layers that have some: ``bits``, a scale for each channel."""
+def _recipe(bits: int, real: Sequence[str]) -> Any:
+    """Everything of 8 bits, but for the weights of layers that have some: ``bits``, a scale for each channel.
+
+    ``real``: results of operators that stay in float32. LiteRT's reference kernel for SUM of integers gives nothing of
+    use, and its BATCH_MATMUL knows one scale for a constant.
+    """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     kinds = qtyping.TFLOperationName
     made = recipe_manager.RecipeManager()
     made.add_static_config(".*", kinds.ALL_SUPPORTED, activation_num_bits=8, weight_num_bits=8)
+    whole = qtyping.OpQuantizationConfig(
+        activation_tensor_config=qtyping.TensorQuantizationConfig(8, symmetric=False),
+        weight_tensor_config=qtyping.TensorQuantizationConfig(8, granularity=qtyping.QuantGranularity.TENSORWISE),
+        compute_precision=qtyping.ComputePrecision.INTEGER,
+    )
+    made.add_quantization_config(".*", kinds.BATCH_MATMUL, whole)
+    unquantised = algorithm_manager.AlgorithmName.NO_QUANTIZE
+    made.add_quantization_config(".*", kinds.SUM, algorithm_key=unquantised)
+    for name in real:
+        made.add_quantization_config(rf"(^|;){re.escape(name)}(;|$)", kinds.ALL_SUPPORTED, algorithm_key=unquantised)
     if bits == 8:
         return made.get_quantization_recipe()
     config = qtyping.OpQuantizationConfig(

@@ -1,0 +1,70 @@
+"""Float .tflite operators that ai-edge-quantizer gives scales which LiteRT's kernels do not know."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.checking import reference_outputs
+from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tilewright.quantize import LayerLoss, quantize_file
+
+pytestmark = pytest.mark.skipif(
+    find_spec("ai_edge_quantizer") is None, reason="needs ai-edge-quantizer: pip install 'tilewright[quantize]'"
+)
+F = np.float32
+SHAPE = (6, 6, 4)
+
+
+def loss(
+    folder: Path, kind: str, constant: Any, result: tuple[int, ...], options: str = "", **fields: Any
+) -> LayerLoss:
+    """What quantising costs an operator of a constant and the hyperbolic tangent of an input.
+
+    The accelerator's integers are LiteRT's.
+    """
+    tensors = [
+        StoredTensor("x", (1, *SHAPE), "float32"),
+        StoredTensor("curve", (1, *SHAPE), "float32"),
+        StoredTensor("c", constant.shape, str(constant.dtype), data=constant),
+        StoredTensor("y", result, "float32"),
+    ]
+    operators = [StoredOperator("TANH", [0], [1]), StoredOperator(kind, [1, 2], [3], options, fields)]
+    path = write_tflite(folder / "float.tflite", tensors, operators, [0], [3])
+    np.save(folder / "x.npy", np.random.default_rng(1).normal(0, 1, (24, *SHAPE)).astype(F))
+    made = quantize_file(path, folder / "x.npy")
+    made.save(folder / "quantised.tflite")
+    x = np.random.default_rng(2).integers(-128, 128, (4, *SHAPE)).astype(np.int8)
+    exe = tw.compile(folder / "quantised.tflite", "tiny", cache=False)
+    np.testing.assert_array_equal(exe(x), reference_outputs(folder / "quantised.tflite", [x])[0])
+    return next(layer for layer in made.layers if layer.kind == kind)
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(3).normal(0, 0.5, shape).astype(F)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_sums_over_axes(keep: bool, tmp_path: Path) -> None:
+    """LiteRT's reference kernel adds integers of one scale alone; sums stay in float32."""
+    result = (1, 1, 1, 4) if keep else (1, 4)
+    axes = np.array([1, 2], np.int32)
+    assert loss(tmp_path, "SUM", axes, result, "ReducerOptions", keepDims=keep).after > 20
+
+
+def test_a_product_with_constant_matrices(tmp_path: Path) -> None:
+    """LiteRT's kernel takes one scale for all of them; with one for each column all results were 0."""
+    options = {"adjX": False, "adjY": False}
+    assert loss(tmp_path, "BATCH_MATMUL", numbers(1, 6, 4, 5), (1, 6, 6, 5), "BatchMatMulOptions", **options).after > 25
+
+
+@pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
+@pytest.mark.parametrize("shape", [(4,), (6, 1), (6, 6, 4)])
+def test_extremes_with_constants_of_fewer_axes(shape: tuple[int, ...], kind: str, tmp_path: Path) -> None:
+    """The quantiser failed at these; they stay in float32."""
+    assert loss(tmp_path, kind, numbers(*shape), (1, *SHAPE), "MaximumMinimumOptions").after > 25
