@@ -68,3 +68,26 @@ def test_a_product_with_constant_matrices(tmp_path: Path) -> None:
 def test_extremes_with_constants_of_fewer_axes(shape: tuple[int, ...], kind: str, tmp_path: Path) -> None:
     """The quantiser failed at these; they stay in float32."""
     assert loss(tmp_path, kind, numbers(*shape), (1, *SHAPE), "MaximumMinimumOptions").after > 25
+
+
+@pytest.mark.parametrize("masked", [-np.inf, float(np.finfo(F).min), -1e9, -1e4])
+def test_masks_ahead_of_a_softmax(masked: float, tmp_path: Path) -> None:
+    """The scores keep their bits, whatever stands where none may be; LiteRT ends the process at some such scales."""
+    mask = np.where(np.tril(np.ones((6, 4))), 0, masked).astype(F)
+    tensors = [
+        StoredTensor("x", (1, *SHAPE), "float32"),
+        StoredTensor("scores", (1, *SHAPE), "float32"),
+        StoredTensor("mask", mask.shape, "float32", data=mask),
+        StoredTensor("sum", (1, *SHAPE), "float32"),
+        StoredTensor("y", (1, *SHAPE), "float32"),
+    ]
+    operators = [
+        StoredOperator("TANH", [0], [1]),
+        StoredOperator("ADD", [1, 2], [3], "AddOptions"),
+        StoredOperator("SOFTMAX", [3], [4], "SoftmaxOptions", {"beta": 1.0}),
+    ]
+    path = write_tflite(tmp_path / "float.tflite", tensors, operators, [0], [4])
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).normal(0, 1, (24, *SHAPE)).astype(F))
+    made = quantize_file(path, tmp_path / "x.npy")
+    assert next(layer.after for layer in made.layers if layer.kind == "SOFTMAX") > 25
+    assert made.stay[0].startswith("ADD 'op001', SOFTMAX 'op002' stay in float32 on the CPU")

@@ -27,6 +27,7 @@ from tilewright.quantize.base import (
     samples,
     stored,
 )
+from tilewright.quantize.left_real import LOOKED_AT, Operator, left_real
 from tilewright.quantize.litert_model import SIGNATURE, float_form, has_scales, signed, with_results
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import has_beyond
@@ -43,6 +44,7 @@ _WAYS_OUT = (
     ),
 )
 _BY_RANK = ("MAXIMUM", "MINIMUM")  #: the quantiser takes a constant for them of the result's rank alone
+_OF_ALL_AXES = "ai-edge-quantizer takes constants with all axes of the result only"
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -76,11 +78,16 @@ class LitertQuantiser(Quantiser):
                 folded.add(op.index)
                 constant.add(op.outputs[0])
         names = [t.name for t in file.tensors]
-        self._real_results = [
-            names[op.outputs[0]]
+        ranks = [len(t.shape) for t in file.tensors]
+        self._operators = [
+            Operator(
+                f"op{op.index:03d}", op.kind, tuple(names[i] for i in op.inputs if i >= 0),
+                tuple(names[i] for i in op.outputs),
+                _OF_ALL_AXES if op.kind in _BY_RANK and len({ranks[i] for i in (*op.inputs, *op.outputs)}) > 1 else "",
+            )
             for op in file.operators
-            if op.kind in _BY_RANK and len({len(file.tensors[i].shape) for i in (*op.inputs, *op.outputs)}) > 1
-        ]
+        ]  # fmt: skip
+        self._constants = {t.name: t.data for t in file.tensors if t.data is not None and t.data.dtype == np.float32}
         self.layers = [
             Layer(
                 f"op{op.index:03d}_{op.kind}", op.kind,
@@ -93,12 +100,15 @@ class LitertQuantiser(Quantiser):
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
         from ai_edge_quantizer import quantizer
 
+        real = left_real(self._operators, self._constants, self.tensors(None), samples(data, LOOKED_AT))
+        self.stay = real.stay
+        results = [operator.makes[0] for operator in real.operators if operator.makes]
         examples = [{f"x{i}": x for i, x in enumerate(one)} for one in samples(data, data[0].shape[0])]
         ranges: Any = None
         try:
             with _quiet():
                 tool = quantizer.Quantizer(signed(self._content))
-                tool.load_quantization_recipe(_recipe(self.bits, self._real_results))
+                tool.load_quantization_recipe(_recipe(self.bits, results))
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
                 with _quiet():
@@ -111,7 +121,7 @@ class LitertQuantiser(Quantiser):
             said = interpreters.first_line(error).rstrip(".")
             raise QuantizeError(f"{self.path}: ai-edge-quantizer cannot quantise it: {said}{self._way_out}") from error
         if not has_scales(made):
-            raise nothing_to_quantise(self.path, "LiteRT", "ai-edge-quantizer", self.layers)
+            raise nothing_to_quantise(self.path, "LiteRT", "ai-edge-quantizer", self.layers, self.stay)
         return made
 
     def tensors(self, quantised: bytes | None) -> Tensors:

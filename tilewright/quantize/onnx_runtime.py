@@ -35,9 +35,10 @@ from tilewright.quantize.clamps import own_clamps
 from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.known_forms import known_forms
-from tilewright.quantize.left_real import left_real
+from tilewright.quantize.left_real import LOOKED_AT, left_real
 from tilewright.quantize.loss import Powers
 from tilewright.quantize.one_scale import one_scale
+from tilewright.quantize.onnx_operators import constants_of, operators_of
 from tilewright.quantize.opsets import OPSETS, with_channel_scales
 from tilewright.quantize.provable import make_provable
 from tilewright.quantize.short_scales import shorten
@@ -46,7 +47,6 @@ from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
 _OLDEST_IR = 8  #: version of the file format: what the quantiser adds is not sound in those where constants are inputs
-LOOKED_AT = 16  #: inputs that are looked at for what cannot be quantised
 _ROUNDED = 50.0  #: dB that float32 keeps at the least where the same is computed in another order
 _NOTHING = 1e-5  #: a difference between two results that is none
 _WARNING, _FATAL = 2, 4  #: ONNX Runtime's levels of what it logs: the first is what it starts with
@@ -103,7 +103,7 @@ class OnnxQuantiser(Quantiser):
             raise self._nothing()
         few = samples(data, LOOKED_AT)
         self._require_the_same(few)
-        real = left_real(self.model, self.tensors(None), few)
+        real = left_real(operators_of(self.model), constants_of(self.model), self.tensors(None), few)
         self.stay = [*self.stay, *real.stay]
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
@@ -119,7 +119,8 @@ class OnnxQuantiser(Quantiser):
                     source, target, _Reader(self.inputs, data, progress), quant_format=QuantFormat.QDQ,
                     per_channel=True, activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8 if self.bits == 8 else QuantType.QInt4,
-                    nodes_to_exclude=real.names, extra_options={"TensorQuantOverrides": exceptions},
+                    nodes_to_exclude=[operator.name for operator in real.operators],
+                    extra_options={"TensorQuantOverrides": exceptions},
                 )  # fmt: skip
             except Exception as error:  # the quantiser raises whatever protobuf, NumPy and ONNX Runtime do
                 raise QuantizeError(
