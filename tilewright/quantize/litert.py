@@ -45,6 +45,7 @@ _WAYS_OUT = (
 )
 _BY_RANK = ("MAXIMUM", "MINIMUM")  #: the quantiser takes a constant for them of the result's rank alone
 _OF_ALL_AXES = "ai-edge-quantizer takes constants with all axes of the result only"
+_AGAIN = "_quantized"  #: behind the name of a float32 result, where ai-edge-quantizer quantises it for those behind
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -98,24 +99,27 @@ class LitertQuantiser(Quantiser):
         ]  # fmt: skip
 
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
-        from ai_edge_quantizer import quantizer
+        from ai_edge_quantizer import calibrator, quantizer
+        from ai_edge_quantizer.utils import qsv_utils
 
         real = left_real(self._operators, self._constants, self.tensors(None), samples(data, LOOKED_AT))
         self.stay = real.stay
         results = [operator.makes[0] for operator in real.operators if operator.makes]
         examples = [{f"x{i}": x for i, x in enumerate(one)} for one in samples(data, data[0].shape[0])]
-        ranges: Any = None
+        content, recipe = signed(self._content), _recipe(self.bits, results)
         try:
             with _quiet():
-                tool = quantizer.Quantizer(signed(self._content))
-                tool.load_quantization_recipe(_recipe(self.bits, results))
+                tool = quantizer.Quantizer(content)
+                tool.load_quantization_recipe(recipe.get_quantization_recipe())
+                # its own goes by averages of each input's range, beyond which results of few elements mostly are
+                ranges = calibrator.Calibrator(content, qsv_update_func=qsv_utils.min_max_update)
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
                 with _quiet():
-                    ranges = tool.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, ranges)
+                    ranges.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, recipe)
             progress("calibrating", len(examples), len(examples))
             with _quiet():
-                made = bytes(tool.quantize(ranges).quantized_model)
+                made = bytes(tool.quantize(ranges.get_model_qsvs()).quantized_model)
             made = with_results(made, len(self._real.get_output_details()))
         except Exception as error:  # the quantiser raises whatever NumPy, LiteRT and its own rules do
             said = interpreters.first_line(error).rstrip(".")
@@ -135,6 +139,8 @@ class LitertQuantiser(Quantiser):
                     found[detail["name"]] = _dequantised(detail, interpreter.get_tensor(detail["index"]))
                 except ValueError:  # temporaries of kernels have no data to give
                     continue
+            for name in [name for name in found if name + _AGAIN in found and quantised is not None]:
+                found[name] = found[name + _AGAIN]
             return {name: value for name, value in found.items() if value.dtype == np.float32}
 
         return run
@@ -172,7 +178,7 @@ def _recipe(bits: int, real: Sequence[str]) -> Any:
     for name in real:
         made.add_quantization_config(rf"(^|;){re.escape(name)}(;|$)", kinds.ALL_SUPPORTED, algorithm_key=unquantised)
     if bits == 8:
-        return made.get_quantization_recipe()
+        return made
     config = qtyping.OpQuantizationConfig(
         activation_tensor_config=qtyping.TensorQuantizationConfig(8, symmetric=False),
         weight_tensor_config=qtyping.TensorQuantizationConfig(bits, granularity=qtyping.QuantGranularity.CHANNELWISE),
@@ -181,7 +187,7 @@ def _recipe(bits: int, real: Sequence[str]) -> Any:
     )
     for kind in (kinds.CONV_2D, kinds.DEPTHWISE_CONV_2D, kinds.FULLY_CONNECTED):
         made.add_quantization_config(".*", kind, config, algorithm_manager.AlgorithmName.OCTAV)
-    return made.get_quantization_recipe()
+    return made
 
 
 def _interpreter(path: Path, content: bytes) -> Any:
