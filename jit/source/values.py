@@ -112,7 +112,7 @@ class Values:
         """``key`` as the accelerator holds it already, however arranged. Raises Unsupported as :meth:`stack`."""
         if key not in self.chips and key in self.views:
             return self.views[key]
-        return View(self.stack(key).name, (0, 1, 2, 3))
+        return View(self.held(key).name, (0, 1, 2, 3))
 
     def set_view(self, key: object, view: View) -> None:
         """``key`` is a view; where that is its NHWC form, it is computed with it. Raises Unsupported for another
@@ -229,6 +229,10 @@ class Values:
         """``key``, of any shape, as an operand for what works on its last axis, or its last two, alone. Raises
         Unsupported where it is no tensor of 8 bits."""
         return self._held(key, lambda: self.held_shape(key))
+
+    def held(self, key: object) -> Operand:
+        """``key``, of any shape, as the accelerator holds it. Raises Unsupported as :meth:`stack`."""
+        return self.stack(key)
 
     def _held(self, key: object, shaped: Callable[[], tuple[int, int, int, int]]) -> Operand:
         spec = self.specs[key]

@@ -16,8 +16,8 @@ pytest.importorskip("onnxruntime")
 import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.quantize import quantize_file
-from tilewright.quantize.addends import separate_addends
 from tilewright.quantize.base import QuantizeError
+from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.unrolled import MOST_STEPS, unroll
 from tilewright.runtime import interpreters
 
@@ -101,6 +101,16 @@ def test_what_is_written_out_computes_the_same(
         np.testing.assert_allclose(got, value, atol=2e-6)
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_rectified_cells_are_written_out(direction: str) -> None:
+    """As PyTorch's RNN has them with ``nonlinearity="relu"``."""
+    model = recurrent("RNN", direction=direction, activations=["Relu"] * (1 + (direction == "bidirectional")))
+    expected = results(model)
+    assert unroll(model).alike
+    for got, value in zip(results(model), expected, strict=True):
+        np.testing.assert_allclose(got, value, atol=2e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "why"),
     [
@@ -108,7 +118,7 @@ def test_what_is_written_out_computes_the_same(
         ("LSTM", {"clip": 3.0}, "its clip is 3.0"),
         ("LSTM", {"input_forget": 1}, "its input_forget is 1"),
         ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "its functions are hardsigmoid, tanh"),
-        ("RNN", {"activations": ["Relu"]}, "its functions are relu"),
+        ("RNN", {"activations": ["Sigmoid"]}, "its functions are sigmoid"),
     ],
 )
 def test_other_layers_stay(kind: str, options: dict[str, Any], why: str) -> None:
@@ -149,17 +159,17 @@ def test_what_stays_is_said(tmp_path: Path) -> None:
     model = recurrent("RNN", states="none")
     other = model.graph.node.add()
     other.CopyFrom(model.graph.node[0])
-    other.name = "relu"
+    other.name = "other"
     other.output[:] = ["y2", "h2"]
-    other.attribute.append(helper.make_attribute("activations", ["Relu"]))
+    other.attribute.append(helper.make_attribute("activations", ["Elu"]))
     model.graph.output.append(helper.make_tensor_value_info("y2", 1, None))
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(3, 4, 1, 6)).astype(F))
     onnx.save(model, tmp_path / "mixed.onnx")
     (sentence,) = quantize_file(tmp_path / "mixed.onnx", tmp_path / "x.npy").stay
-    assert sentence == "RNN 'relu' stays in float32 on the CPU: its functions are relu, not tanh"
+    assert sentence == "RNN 'other' stays in float32 on the CPU: its functions are elu, not tanh"
     del model.graph.node[0], model.graph.output[:2]
     onnx.save(model, tmp_path / "alone.onnx")
-    with pytest.raises(QuantizeError, match="the accelerator has nothing to do; RNN 'relu' stays in float32"):
+    with pytest.raises(QuantizeError, match="the accelerator has nothing to do; RNN 'other' stays in float32"):
         quantize_file(tmp_path / "alone.onnx", tmp_path / "x.npy")
 
 
@@ -206,8 +216,8 @@ def test_addends_that_are_no_constants(beta: float) -> None:
     graph = helper.make_graph(nodes, "net", asked, made, [weights, bias])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     expected = results(model)
-    assert separate_addends(model)
-    assert not separate_addends(model)
+    assert plain_gemms(model)
+    assert not plain_gemms(model)
     check(model)
     gemms = [node for node in model.graph.node if node.op_type == "Gemm"]
     assert [len(node.input) for node in gemms] == [2, 3]

@@ -20,14 +20,19 @@ from tilewright.quantize.loss import layer_losses
 
 
 def model(
-    path: Path, nodes: list[Any], shape: list[int], constants: dict[str, Any], kind: int = TensorProto.FLOAT
+    path: Path,
+    nodes: list[Any],
+    shape: list[int],
+    constants: dict[str, Any],
+    kind: int = TensorProto.FLOAT,
+    opset: int = 17,
 ) -> Path:
     """A float model of input ``x`` and output ``y``, whose shape is left open."""
     held = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     inputs = [helper.make_tensor_value_info("x", kind, shape)]
     outputs = [helper.make_tensor_value_info("y", kind, None)]
     graph = helper.make_graph(nodes, "net", inputs, outputs, held)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), str(path))
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -26,6 +27,7 @@ from tilewright.quantize.base import (
     samples,
     stored,
 )
+from tilewright.quantize.left_real import LOOKED_AT, Operator, left_real
 from tilewright.quantize.litert_model import SIGNATURE, float_form, has_scales, signed, with_results
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import has_beyond
@@ -41,6 +43,9 @@ _WAYS_OUT = (
         "write that layer otherwise (PyTorch: 3-D pools, LocalResponseNorm, cumsum), or ONNX",
     ),
 )
+_BY_RANK = ("MAXIMUM", "MINIMUM")  #: the quantiser takes a constant for them of the result's rank alone
+_OF_ALL_AXES = "ai-edge-quantizer takes constants with all axes of the result only"
+_AGAIN = "_quantized"  #: behind the name of a float32 result, where ai-edge-quantizer quantises it for those behind
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -74,6 +79,16 @@ class LitertQuantiser(Quantiser):
                 folded.add(op.index)
                 constant.add(op.outputs[0])
         names = [t.name for t in file.tensors]
+        ranks = [len(t.shape) for t in file.tensors]
+        self._operators = [
+            Operator(
+                f"op{op.index:03d}", op.kind, tuple(names[i] for i in op.inputs if i >= 0),
+                tuple(names[i] for i in op.outputs),
+                _OF_ALL_AXES if op.kind in _BY_RANK and len({ranks[i] for i in (*op.inputs, *op.outputs)}) > 1 else "",
+            )
+            for op in file.operators
+        ]  # fmt: skip
+        self._constants = {t.name: t.data for t in file.tensors if t.data is not None and t.data.dtype == np.float32}
         self.layers = [
             Layer(
                 f"op{op.index:03d}_{op.kind}", op.kind,
@@ -84,27 +99,33 @@ class LitertQuantiser(Quantiser):
         ]  # fmt: skip
 
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
-        from ai_edge_quantizer import quantizer
+        from ai_edge_quantizer import calibrator, quantizer
+        from ai_edge_quantizer.utils import qsv_utils
 
+        real = left_real(self._operators, self._constants, self.tensors(None), samples(data, LOOKED_AT))
+        self.stay = real.stay
+        results = [operator.makes[0] for operator in real.operators if operator.makes]
         examples = [{f"x{i}": x for i, x in enumerate(one)} for one in samples(data, data[0].shape[0])]
-        ranges: Any = None
+        content, recipe = signed(self._content), _recipe(self.bits, results)
         try:
             with _quiet():
-                tool = quantizer.Quantizer(signed(self._content))
-                tool.load_quantization_recipe(_recipe(self.bits))
+                tool = quantizer.Quantizer(content)
+                tool.load_quantization_recipe(recipe.get_quantization_recipe())
+                # its own goes by averages of each input's range, beyond which results of few elements mostly are
+                ranges = calibrator.Calibrator(content, qsv_update_func=qsv_utils.min_max_update)
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
                 with _quiet():
-                    ranges = tool.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, ranges)
+                    ranges.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, recipe)
             progress("calibrating", len(examples), len(examples))
             with _quiet():
-                made = bytes(tool.quantize(ranges).quantized_model)
+                made = bytes(tool.quantize(ranges.get_model_qsvs()).quantized_model)
             made = with_results(made, len(self._real.get_output_details()))
         except Exception as error:  # the quantiser raises whatever NumPy, LiteRT and its own rules do
             said = interpreters.first_line(error).rstrip(".")
             raise QuantizeError(f"{self.path}: ai-edge-quantizer cannot quantise it: {said}{self._way_out}") from error
         if not has_scales(made):
-            raise nothing_to_quantise(self.path, "LiteRT", "ai-edge-quantizer", self.layers)
+            raise nothing_to_quantise(self.path, "LiteRT", "ai-edge-quantizer", self.layers, self.stay)
         return made
 
     def tensors(self, quantised: bytes | None) -> Tensors:
@@ -118,6 +139,8 @@ class LitertQuantiser(Quantiser):
                     found[detail["name"]] = _dequantised(detail, interpreter.get_tensor(detail["index"]))
                 except ValueError:  # temporaries of kernels have no data to give
                     continue
+            for name in [name for name in found if name + _AGAIN in found and quantised is not None]:
+                found[name] = found[name + _AGAIN]
             return {name: value for name, value in found.items() if value.dtype == np.float32}
 
         return run
@@ -133,15 +156,29 @@ class LitertQuantiser(Quantiser):
         return run
 
 
-def _recipe(bits: int) -> Any:
-    """Everything of 8 bits, but for the weights of layers that have some: ``bits``, a scale for each channel."""
+def _recipe(bits: int, real: Sequence[str]) -> Any:
+    """Everything of 8 bits, but for the weights of layers that have some: ``bits``, a scale for each channel.
+
+    ``real``: results of operators that stay in float32. LiteRT's reference kernel for SUM of integers gives nothing of
+    use, and its BATCH_MATMUL knows one scale for a constant.
+    """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     kinds = qtyping.TFLOperationName
     made = recipe_manager.RecipeManager()
     made.add_static_config(".*", kinds.ALL_SUPPORTED, activation_num_bits=8, weight_num_bits=8)
+    whole = qtyping.OpQuantizationConfig(
+        activation_tensor_config=qtyping.TensorQuantizationConfig(8, symmetric=False),
+        weight_tensor_config=qtyping.TensorQuantizationConfig(8, granularity=qtyping.QuantGranularity.TENSORWISE),
+        compute_precision=qtyping.ComputePrecision.INTEGER,
+    )
+    made.add_quantization_config(".*", kinds.BATCH_MATMUL, whole)
+    unquantised = algorithm_manager.AlgorithmName.NO_QUANTIZE
+    made.add_quantization_config(".*", kinds.SUM, algorithm_key=unquantised)
+    for name in real:
+        made.add_quantization_config(rf"(^|;){re.escape(name)}(;|$)", kinds.ALL_SUPPORTED, algorithm_key=unquantised)
     if bits == 8:
-        return made.get_quantization_recipe()
+        return made
     config = qtyping.OpQuantizationConfig(
         activation_tensor_config=qtyping.TensorQuantizationConfig(8, symmetric=False),
         weight_tensor_config=qtyping.TensorQuantizationConfig(bits, granularity=qtyping.QuantGranularity.CHANNELWISE),
@@ -150,7 +187,7 @@ def _recipe(bits: int) -> Any:
     )
     for kind in (kinds.CONV_2D, kinds.DEPTHWISE_CONV_2D, kinds.FULLY_CONNECTED):
         made.add_quantization_config(".*", kind, config, algorithm_manager.AlgorithmName.OCTAV)
-    return made.get_quantization_recipe()
+    return made
 
 
 def _interpreter(path: Path, content: bytes) -> Any:

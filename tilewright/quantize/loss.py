@@ -28,7 +28,7 @@ class LayerLoss:
         return 0.0 if self.after in (math.inf, self.before) else self.before - self.after
 
 
-class _Powers:
+class Powers:
     """Sums of squares of signals and of what differs from them, by tensor."""
 
     def __init__(self) -> None:
@@ -45,6 +45,9 @@ class _Powers:
     def known(self, name: str) -> bool:
         return name in self._signal
 
+    def known_names(self) -> list[str]:
+        return list(self._signal)
+
     def decibels(self, name: str) -> float:
         signal, noise = self._signal[name], self._noise[name]
         if noise == 0:
@@ -57,7 +60,7 @@ def layer_losses(
     layers: Sequence[Layer], real: Tensors, quantised: Tensors, inputs: Sequence[Sequence[Array]], progress: Progress
 ) -> list[LayerLoss]:
     """Both networks run on ``inputs``; the layers whose result both have, those that lose most first."""
-    powers = _Powers()
+    powers = Powers()
     for done, x in enumerate(inputs):
         progress("comparing layers", done, len(inputs))
         wanted, got = real(x), quantised(x)

@@ -6,9 +6,11 @@ convolutions, which the accelerator equals for all inputs, while between int8 te
 
 from __future__ import annotations
 
+import itertools
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ import numpy as np
 from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.progress import Progress
-from tilewright.quantize.addends import separate_addends
 from tilewright.quantize.base import (
     Answer,
     Array,
@@ -27,61 +28,51 @@ from tilewright.quantize.base import (
     QuantizeError,
     Tensors,
     nothing_to_quantise,
+    samples,
 )
 from tilewright.quantize.biases import own_biases
+from tilewright.quantize.clamps import own_clamps
 from tilewright.quantize.four_bits import other_constants, widened
+from tilewright.quantize.gemms import plain_gemms
+from tilewright.quantize.known_forms import known_forms
+from tilewright.quantize.left_real import LOOKED_AT, left_real
+from tilewright.quantize.loss import Powers
 from tilewright.quantize.one_scale import one_scale
+from tilewright.quantize.onnx_operators import constants_of, operators_of
+from tilewright.quantize.opsets import OPSETS, with_channel_scales
 from tilewright.quantize.provable import make_provable
 from tilewright.quantize.short_scales import shorten
 from tilewright.quantize.unrolled import unroll
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import TensorSpec
 
-#: bits of a weight -> the first opset that has them by channel, and the one that files of an earlier are converted to
-_OPSETS = {8: (13, 17), 4: (21, 21)}
 _OLDEST_IR = 8  #: version of the file format: what the quantiser adds is not sound in those where constants are inputs
+_ROUNDED = 50.0  #: dB that float32 keeps at the least where the same is computed in another order
+_NOTHING = 1e-5  #: a difference between two results that is none
 _WARNING, _FATAL = 2, 4  #: ONNX Runtime's levels of what it logs: the first is what it starts with
 #: of the quantiser's names for what a tensor's readers read
 _READ = "{}_DequantizeLinear_Output"
 
 
-def read_float(path: Path, bits: int) -> Any:
-    """The protobuf of a float ``.onnx`` file, of an opset for weights of ``bits``. Raises TilewrightError."""
-    return _usable(path, validate.read(path), bits)
+def read_float(path: Path) -> Any:
+    """The protobuf of a float ``.onnx`` file. Raises TilewrightError."""
+    return _usable(path, validate.read(path))
 
 
-def parse_float(path: Path, content: bytes, bits: int) -> Any:
+def parse_float(path: Path, content: bytes) -> Any:
     """The protobuf of a float model that was made from ``path``. Raises QuantizeError."""
     import onnx
 
-    return _usable(path, onnx.load_from_string(content), bits)
+    return _usable(path, onnx.load_from_string(content))
 
 
-def _usable(path: Path, model: Any, bits: int) -> Any:
+def _usable(path: Path, model: Any) -> Any:
     if validate.is_quantised(model):
         raise QuantizeError(f"{path}: is quantised already; compile it as it is")
     validate.fix_batch(model)
     validate.refuse_shapes(path, model)
-    least, target = _OPSETS[bits]
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), target)
-    if opset < least:
-        model = _converted(path, model, opset, bits)
-    pool_means(model)
     model.ir_version = min(max(model.ir_version, _OLDEST_IR), validate.NEWEST_IR)
     return model
-
-
-def _converted(path: Path, model: Any, opset: int, bits: int) -> Any:
-    from onnx import version_converter
-
-    least, target = _OPSETS[bits]
-    try:
-        return version_converter.convert_version(model, target)
-    except Exception as error:  # the converter raises kinds of its own
-        raise QuantizeError(
-            f"{path}: of opset {opset}, which has no weights of {bits} bits with scales per channel, and does not "
-            f"convert to {target} ({interpreters.first_line(error)}); export it again with opset {least} or newer"
-        ) from error
 
 
 class OnnxQuantiser(Quantiser):
@@ -91,8 +82,10 @@ class OnnxQuantiser(Quantiser):
 
     def __init__(self, path: Path, model: Any, bits: int) -> None:
         self.path, self.bits = path, bits
-        self.model = self._prepared(model)
+        self._source = model.SerializeToString()
+        self.model = self._prepared(with_channel_scales(path, model, bits))
         graph = self.model.graph
+        _name_all(graph.node)
         constants = {t.name for t in graph.initializer}
         self.inputs = [_spec(v) for v in graph.input if v.name not in constants]
         made = {t for node in graph.node for t in node.output} | {t.name for t in self.inputs}
@@ -108,6 +101,10 @@ class OnnxQuantiser(Quantiser):
 
         if not any(node.domain in ("", "ai.onnx") for node in self.model.graph.node):
             raise self._nothing()
+        few = samples(data, LOOKED_AT)
+        self._require_the_same(few)
+        real = left_real(operators_of(self.model), constants_of(self.model), self.tensors(None), few)
+        self.stay = [*self.stay, *real.stay]
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
             own_biases(self.model)
@@ -115,11 +112,14 @@ class OnnxQuantiser(Quantiser):
             others = other_constants(self.model) if self.bits == 4 else set()
             exceptions = {name: [{"quant_type": QuantType.QInt8}] for name in others} | one_scale(self.model)
             exceptions |= self._common_ranges(data, progress)
+            made = {name for node in self.model.graph.node for name in node.output}
+            exceptions |= {name: [{"rmin": np.float32(-1), "rmax": np.float32(1)}] for name in real.wild & made}
             try:
                 quantize_static(
                     source, target, _Reader(self.inputs, data, progress), quant_format=QuantFormat.QDQ,
                     per_channel=True, activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8 if self.bits == 8 else QuantType.QInt4,
+                    nodes_to_exclude=[operator.name for operator in real.operators],
                     extra_options={"TensorQuantOverrides": exceptions},
                 )  # fmt: skip
             except Exception as error:  # the quantiser raises whatever protobuf, NumPy and ONNX Runtime do
@@ -131,6 +131,21 @@ class OnnxQuantiser(Quantiser):
             raise self._nothing()
         shorten(model)
         return make_provable(self.path, model.SerializeToString(), progress)
+
+    def _require_the_same(self, inputs: Sequence[Sequence[Array]]) -> None:
+        """Raises QuantizeError if the prepared float model computes something else than the file."""
+        source, prepared = (self._results(content) for content in (self._source, self.model.SerializeToString()))
+        powers = Powers()
+        for x in inputs:
+            for value, wanted, got in zip(self.model.graph.output, source(x), prepared(x), strict=True):
+                if wanted.dtype == np.float32 and not np.allclose(wanted, got, rtol=0, atol=_NOTHING, equal_nan=True):
+                    powers.add(value.name, wanted, got)
+        for name in powers.known_names():
+            if powers.decibels(name) < _ROUNDED:
+                raise QuantizeError(
+                    f"{self.path}: prepared for quantising, its output {name!r} is another one, with noise at "
+                    f"{powers.decibels(name):.1f} dB; export it again with opset {OPSETS[self.bits][1]}"
+                )
 
     def _common_ranges(self, data: Sequence[Array], progress: Progress) -> dict[str, list[dict[str, Any]]]:
         """For the quantiser's ``TensorQuantOverrides``: tensors that are alike have the range of all of them."""
@@ -174,13 +189,18 @@ class OnnxQuantiser(Quantiser):
             got = dict(zip(order, session.run(None, self._feed(x)), strict=True))
             plain = {t.name: value for t, value in zip(self.inputs, x) if t.name not in shown}
             found = plain | {name: got[source] for name, source in shown.items()}
-            return {name: value for name, value in found.items() if np.asarray(value).dtype == np.float32}
+            return {name: value for name, value in found.items() if getattr(value, "dtype", None) == np.float32}
 
         return run
 
     def answer(self, quantised: bytes | None) -> Answer:
-        session = self._session(quantised or self.model.SerializeToString(), optimise=True)
-        return lambda x: np.asarray(session.run(None, self._feed(x))[0])
+        results = self._results(quantised or self.model.SerializeToString())
+        return lambda x: results(x)[0]
+
+    def _results(self, content: bytes) -> Callable[[Sequence[Array]], list[Array]]:
+        """All results of a model as its interpreter computes them."""
+        session = self._session(content, optimise=True)
+        return lambda x: [np.asarray(y) for y in session.run(None, self._feed(x))]
 
     def _feed(self, x: Sequence[Array]) -> dict[str, Array]:
         return {t.name: value for t, value in zip(self.inputs, x, strict=True)}
@@ -203,12 +223,14 @@ class OnnxQuantiser(Quantiser):
         """With recurrent layers written out and sums apart from products, else as ONNX Runtime prepares it."""
         import onnx
 
+        pool_means(model)
         validate.ask_onnx_runtime(self.path, model)  # the quantiser's tools go on without, and print a traceback
         model = self._preprocessed(model)
         self._alike, self.stay = unroll(model)
         if self._alike:
             model = self._preprocessed(model)
-        return onnx.shape_inference.infer_shapes(model) if separate_addends(model) else model
+        changed = [rewrite(model) for rewrite in (plain_gemms, own_clamps, known_forms)]
+        return onnx.shape_inference.infer_shapes(model) if any(changed) else model
 
     def _preprocessed(self, model: Any) -> Any:
         """With batch normalisations folded into convolutions and all shapes written down, as the quantiser needs it."""
@@ -249,8 +271,8 @@ class _Reader:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the advice of the quantiser on the root logger, most of which is followed already, and of ONNX Runtime
-    about the files in between."""
+    """Without the advice of the quantiser on the root logger, most of which is followed already, of ONNX Runtime about
+    the files in between, and of NumPy about values that are not finite."""
     import onnxruntime
 
     logger = logging.getLogger()
@@ -258,10 +280,21 @@ def _quiet() -> Iterator[None]:
     logger.setLevel(logging.ERROR)
     onnxruntime.set_default_logger_severity(_FATAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
     finally:
         logger.setLevel(before)
         onnxruntime.set_default_logger_severity(_WARNING)
+
+
+def _name_all(nodes: Iterable[Any]) -> None:
+    """Give every operator a name of its own: what is left out is left out by name."""
+    taken: set[str] = set()
+    for node in nodes:
+        base = node.name or next(filter(None, node.output), node.op_type)
+        node.name = next(name for k in itertools.count() if (name := f"{base}@{k}" if k else base) not in taken)
+        taken.add(node.name)
 
 
 def _spec(value: Any) -> TensorSpec:

@@ -91,6 +91,7 @@ class _Layer:
     states: tuple[str, ...]  #: (D, B, H) each: of an LSTM h and c; "" for zeros
     backwards: tuple[bool, ...]  #: for each direction
     linear_before_reset: bool
+    function: str  #: of an RNN's sums
     results: tuple[str, ...]  #: all steps' h (T, D, B, H), the last h and c (D, B, H); "" where nobody reads them
 
     @property
@@ -108,7 +109,8 @@ def _read(node: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[s
     direction = given.get("direction", b"forward").decode()
     directions = 2 if direction == "bidirectional" else 1
     functions = [f.decode().lower() for f in given.get("activations", [])]
-    if functions not in ([], _FUNCTIONS[node.op_type] * directions):
+    rectified = node.op_type == "RNN" and functions == ["relu"] * directions
+    if functions and not rectified and functions != _FUNCTIONS[node.op_type] * directions:
         raise _StaysError(f"its functions are {', '.join(functions)}, not {', '.join(_FUNCTIONS[node.op_type])}")
     ins = dict(zip(_INPUTS, node.input, strict=False))
     shape = shapes.get(ins["X"], ())
@@ -134,7 +136,7 @@ def _read(node: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[s
         value.get("B", np.zeros((directions, 2 * _GATES[node.op_type] * units), np.float32)),
         tuple("" if t in zeros else t for t in states),
         {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction],
-        bool(given.get("linear_before_reset", 0)), (*node.output, "", "", "")[:3],
+        bool(given.get("linear_before_reset", 0)), "Relu" if rectified else "Tanh", (*node.output, "", "", "")[:3],
     )  # fmt: skip
 
 
@@ -307,7 +309,7 @@ def _rnn(layer: _Layer, d: int, op: _Writer) -> tuple[Callable[[str], list[str]]
 
     def step(given: list[str], states: list[str]) -> list[str]:
         (h,) = states
-        return [op("Tanh", _with_state(op, given[0], h, r), role="h")]
+        return [op(layer.function, _with_state(op, given[0], h, r), role="h")]
 
     return sums, step
 

@@ -23,7 +23,14 @@ from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.site import Site, quantisation, window_padding, window_steps
 from tilewright.jit.source.onnx.units import PASSIVE
-from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
+from tilewright.jit.source.onnx.weights import (
+    centred,
+    channel_scales,
+    convolve,
+    fully_connect,
+    integer_bias,
+    require_rows,
+)
 from tilewright.runtime import host, interpreters
 
 
@@ -77,11 +84,14 @@ def _on_rows(site: Site, axis: int, out: Output, bias: int | None = None) -> str
 
 def multiply(site: Site, a: tuple[int, int, int], b: tuple[int, int, int], out: Output) -> str:
     """Matrices of two activations: positions of each one's tensor, scale and zero point."""
+    merged = merges(site)
+    if not merged:
+        require_rows(site)
     sides: list[Side] = []
     for name, (_, scale, zero_point) in ((site.input(a[0]), a), (site.input(b[0]), b)):
         numbers = site.quantisation(scale, zero_point, site.prepared.types[name][0])
         sides.append(side(site.values, name, numbers, turned=len(sides) == 1))
-    return matmul(site, sides[0], sides[1], out, merged=merges(site))
+    return matmul(site, sides[0], sides[1], out, merged=merged)
 
 
 def merges(site: Site) -> bool:

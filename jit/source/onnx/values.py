@@ -122,8 +122,11 @@ class PreparedValues(Values):
         self.rearrange(key, heads_in_channels(self, key, tensor), beside_channels(len(shape)))
 
     def stack(self, key: object) -> Operand:
-        """As :meth:`Values.stack`, of any shape: all axes ahead of the last two become one."""
-        if self.specs[key].has_image():
+        """As :meth:`Values.stack`, of any shape: all axes ahead of the last two become one.
+
+        The last axes are the file's, also of a tensor that the accelerator holds with its channels last.
+        """
+        if self.specs[key].has_image() and self.in_order(key):
             return self.chip(key)
         own = self._stacked(key)
         if key in self.rearranged:
@@ -131,6 +134,15 @@ class PreparedValues(Values):
         else:
             self.set_reshaped(own, key)
         return self.chip(own)
+
+    def held(self, key: object) -> Operand:
+        """As :meth:`Values.held`: an image with its channels last."""
+        return self.chip(key) if self.specs[key].has_image() else self.stack(key)
+
+    def in_order(self, key: object) -> bool:
+        """Whether the accelerator holds ``key`` with the axes as the file has them."""
+        order = self.specs[key].order
+        return order is None or order == tuple(range(len(order)))
 
     def _stacked(self, key: object) -> object:
         """The key of a tensor of that shape."""

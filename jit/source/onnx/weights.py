@@ -105,9 +105,11 @@ def convolve_transposed(
 def fully_connect(site: Site, key: object, numbers: Quantisation, weights: Weights, out: Output) -> str:
     """``weights`` (OC, IC) on the rows of ``key``; their columns are permuted where that is an image laid flat.
 
-    The accelerator lays images out with the channels last, the file with the channels first.
+    The accelerator lays images out with the channels last, the file with the channels first. Raises Unsupported where
+    others hold the result as an image.
     """
     values, weight = site.values, weights.values
+    require_rows(site)
     x = None
     if values.is_pending(key) and values.specs[values.reshaped[key]].order is not None:
         image = values.chip(values.reshaped[key])
@@ -122,3 +124,12 @@ def fully_connect(site: Site, key: object, numbers: Quantisation, weights: Weigh
     if x.shape[3] != weight.shape[1]:
         raise Unsupported(f"weights for {weight.shape[1]} inputs on a tensor of {x.shape[3]}")
     return dense(site, x, replace(weights, values=weight), out)
+
+
+def require_rows(site: Site) -> None:
+    """Raises Unsupported where the last axis of the node's result is not that of a row, to those beside it."""
+    result = site.node.outputs[0]
+    if not site.values.in_order(result):
+        raise Unsupported(
+            f"a product of matrices of shape {site.shape(result)} that is an image to the layers beside it"
+        )
