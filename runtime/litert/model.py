@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.runtime.litert.options import options_of
 from tilewright.runtime.litert.schema import DTYPES, kinds, read_model, schema, text, vector
 
 Shape = tuple[int, ...]
@@ -146,7 +147,7 @@ def _subgraph(
         Operator(
             index, named[op.opcodeIndex], _chosen(operands, op.inputs), _chosen(operands, op.outputs),
             tuple(int(t) for t in vector(op.intermediates)),
-            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2,
+            options_of(named[op.opcodeIndex], op),
             bytes(np.asarray(vector(op.customOptions), np.uint8)),
         )
         for index, op in enumerate(vector(subgraph.operators))

@@ -90,6 +90,16 @@ class Site(Layer):
         self.values.gather(key, tensor, np.arange(math.prod(shape)).reshape(self.result.shape))
         return self.values.taken(key)
 
+    def keeps_alone(self, *positions: int) -> bool:
+        """Whether these inputs are states that begin at zero, and that nothing else sets or reads, nor this operator
+        twice."""
+        states = [self.tensor(p) for p in positions]
+        others = {t for op in self.file.operators if op is not self.op for t in (*op.inputs, *op.outputs)}
+        return all(
+            s.variable and self.op.inputs.count(s.index) == 1 and s.index not in {*others, *self.file.outputs}
+            for s in states
+        )
+
     @property
     def result(self) -> Tensor:
         """The only output."""
