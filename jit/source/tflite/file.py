@@ -18,7 +18,7 @@ from tilewright.jit.layers.builder import Quantisation
 from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
 from tilewright.runtime.litert.options import options_of
-from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, text, vector
+from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, scales_and_zero_points, text, vector
 
 _RECURRENT = ("LSTM", "RNN", "SVDF")  #: what the names of operators end with that change some of their inputs
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
@@ -116,7 +116,7 @@ class File:
 
     def _refuse_overwriting(self) -> None:
         """Raise ModelError where an operator writes what is an input, a constant, or written by another one."""
-        taken = {*self.inputs, *(t.index for t in self.tensors if t.data is not None)}
+        taken = {*self.inputs, *(t.index for t in self.tensors if t.held)}
         for op in self.operators:
             for index in op.outputs:
                 if index >= 0 and index in taken:
@@ -151,8 +151,7 @@ class File:
             data = unpacked(content, bits, shape) if packed else content.view(dtype).reshape(shape)
             dtype = dtype or packed
         quantisation = tensor.quantization
-        scales = vector(quantisation.scale) if quantisation is not None else []
-        zero_points = vector(quantisation.zeroPoint) if quantisation is not None else []
+        scales, zero_points = scales_and_zero_points(tensor)
         return Tensor(
             index,
             text(tensor.name),

@@ -44,7 +44,7 @@ class Site(Layer):
     def is_constant(self, position: int) -> bool:
         """Whether input ``position`` is known beforehand."""
         tensor = self.tensor(position)
-        return tensor.data is not None or tensor.index in self.folded
+        return tensor.held or tensor.index in self.folded
 
     def operand(self, position: int) -> Operand:
         """An activation, NHWC int8."""
@@ -79,7 +79,7 @@ class Site(Layer):
         tensor = self.tensor(position)
         value = self.folded.get(tensor.index, tensor.data)
         if value is None:
-            raise Unsupported(f"operand {position} is not constant")
+            raise Unsupported(f"operand {position} is {'sparse' if tensor.held else 'not constant'}")
         return value
 
     def in_order(self, tensor: str) -> str | View | Rearranged:

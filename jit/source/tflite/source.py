@@ -175,7 +175,7 @@ class TfliteSource(Source):
     def _edge(self, op: Operator, name: str, values: Values) -> str | None:
         """QUANTIZE of float32, DEQUANTIZE to float32: NumPy steps; None for other forms."""
         source, result = self._tensor(op.inputs[0]), self._tensor(op.outputs[0])
-        if source.data is not None:
+        if source.held:
             return None
         quantised = result if op.kind == "QUANTIZE" else source
         real = source if op.kind == "QUANTIZE" else result

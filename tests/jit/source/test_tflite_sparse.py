@@ -88,3 +88,16 @@ def test_sparse_weights_that_the_file_makes_dense_are_the_accelerators(tmp_path:
     path.write_bytes(written(model))
     places = {o["op"]: o["place"] for o in assert_equal(path).options["operators"]}
     assert places == {"DENSIFY": "none", "CONV_2D": "accelerator"}
+
+
+def test_a_sparse_operand_of_a_sum_is_the_interpreters(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    net = TfliteNet(seed=3)
+    x = net.input((1, 2, 4, 8))
+    given = net.constant_tensor((1, 2, 4, 8))
+    net.save(path, [net.add(x, given)])
+    model = read_model(path.read_bytes())
+    make_sparse(model, int(given.key), 8)
+    path.write_bytes(written(model))
+    (operator,) = assert_equal(path).options["operators"]
+    assert (operator["place"], operator["reason"]) == ("interpreter", "operand 1 is sparse")
