@@ -62,7 +62,7 @@ def _require_plain(site: Site) -> None:
     if kinds != ("int8", "int8", "int16", "int8"):
         raise Unsupported(f"an LSTM of {kinds[0]} with hidden states of {kinds[1]} and cells of {kinds[2]}")
     if not site.keeps_alone(_HIDDEN, _CELL):
-        raise Unsupported("an LSTM whose state comes from outside, or is read there")
+        raise Unsupported("an LSTM whose state something else sets or reads")
 
 
 def _sums(site: Site, place: int, source: Tensor, bias: NDArray[Any] | None) -> Sums:

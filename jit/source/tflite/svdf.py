@@ -35,7 +35,7 @@ def svdf(site: Site) -> str:
     if not -128 <= zero_point <= 127:
         raise Unsupported("an SVDF whose state has a zero point beyond int8")
     if not site.keeps_alone(_STATE):
-        raise Unsupported("an SVDF whose state comes from outside, or is read there")
+        raise Unsupported("an SVDF whose state something else sets or reads")
     x, rank = site.operand(0), site.option("rank")
     weight = site.constant(_FEATURE).astype(np.int8)
     sums = Sums(

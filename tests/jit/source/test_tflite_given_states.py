@@ -68,7 +68,7 @@ def test_a_state_that_is_an_input_is_taken_from_it(made: Callable[[Path], Any], 
     change(path, lambda _, main: setattr(main, "inputs", [*main.inputs, state]))
     exe = assert_as_litert(path)
     (operator,) = exe.artifact.options["operators"]
-    assert (operator["place"], "comes from outside" in operator["reason"]) == ("interpreter", True)
+    assert (operator["place"], "something else sets or reads" in operator["reason"]) == ("interpreter", True)
 
 
 @pytest.mark.parametrize(("made", "which"), [(lstm, 0), (lstm, 1), (svdf, 0)], ids=["hidden", "cell", "svdf"])
