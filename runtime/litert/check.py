@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.runtime.litert.model import Malformed, Operand, Operator, Shapes, Subgraph, Watched, read
 from tilewright.runtime.litert.signatures import mismatch
-from tilewright.runtime.litert.sparsity import sparsity_defect
+from tilewright.runtime.litert.sparsity import read_as_dense, sparsity_defect
 from tilewright.runtime.litert.table import ENDING_RULES, RULES, RUNNING_RULES
 
 _WAY_OUT = "the file is damaged or its converter wrong: convert the model again, or leave the operator out"
@@ -65,6 +65,7 @@ def _defects(op: Operator, subgraph: Subgraph, subgraphs: Sequence[Subgraph], ru
         if t is not None and subgraph.makers.get(t.index, -1) >= op.index:
             yield f"it reads {t.name} before operator {subgraph.makers[t.index]} makes it"
     yield mismatch(op)
+    yield read_as_dense(op)
     if op.kind in _CALLS:
         yield _call_defect(op, subgraphs)
     if op.kind == "READ_VARIABLE":

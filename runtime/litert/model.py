@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.runtime.litert.schema import DTYPES, kinds, read_model, schema, text, vector
+from tilewright.runtime.litert.options import options_of
+from tilewright.runtime.litert.schema import (
+    DTYPES,
+    blocks_of,
+    kinds,
+    read_model,
+    scales_and_zero_points,
+    schema,
+    text,
+    vector,
+)
 
 Shape = tuple[int, ...]
 #: by subgraph and tensor, as LiteRT has prepared them
@@ -146,7 +156,7 @@ def _subgraph(
         Operator(
             index, named[op.opcodeIndex], _chosen(operands, op.inputs), _chosen(operands, op.outputs),
             tuple(int(t) for t in vector(op.intermediates)),
-            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2,
+            options_of(named[op.opcodeIndex], op),
             bytes(np.asarray(vector(op.customOptions), np.uint8)),
         )
         for index, op in enumerate(vector(subgraph.operators))
@@ -168,10 +178,9 @@ def _operand(
     elif prepared is not None:
         shape = prepared.get(index, shape)
     quantisation = tensor.quantization
-    scales = np.asarray(vector(quantisation.scale) if quantisation is not None else [], np.float32)
+    scales = np.asarray(scales_and_zero_points(tensor)[0], np.float32)
     axis = int(quantisation.quantizedDimension) if quantisation is not None else 0
-    blocks = getattr(quantisation, "details", None)
-    blocks = blocks if hasattr(blocks, "blockSize") else None
+    blocks = blocks_of(tensor)
     strings = bytes(np.asarray(stored, np.uint8)) if kind == "string" else b""
     return Operand(
         index, text(tensor.name), kind, shape, value, scales, axis, tensor.sparsity, blocks, len(stored), strings

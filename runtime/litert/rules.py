@@ -264,6 +264,14 @@ def intermediates(op: Operator) -> str:
     return ""
 
 
+def biased(op: Operator) -> str:
+    """An LSTM whose input gate has weights has its bias, too."""
+    for weights, bias in ((1, 12), (18, 29)) if op.kind.startswith("BIDIRECTIONAL") else ((1, 12),):
+        if len(op.inputs) > bias and op.inputs[weights] is not None and op.inputs[bias] is None:
+            return f"input {bias}, the bias of the input gate, is left out, which LiteRT's kernel does not expect"
+    return ""
+
+
 def whole_bytes(op: Operator) -> str:
     """Elements that are moved as bytes have some."""
     for operand in (*op.inputs, *op.outputs):

@@ -100,6 +100,20 @@ def kinds(model: Any) -> list[str]:
     return [names.get(code, f"BUILTIN_{code}") for code in codes]
 
 
+def blocks_of(tensor: Any) -> Any:
+    """The ``BlockwiseQuantizationT`` of a ``TensorT``, which names tensors of its subgraph; None where it has none."""
+    details = getattr(tensor.quantization, "details", None)
+    return details if hasattr(details, "blockSize") else None
+
+
+def scales_and_zero_points(tensor: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Those of a ``TensorT`` that LiteRT takes: none beside scales for blocks, whatever the file has."""
+    found = tensor.quantization
+    if found is None or blocks_of(tensor) is not None:
+        return [], []
+    return vector(found.scale), vector(found.zeroPoint)
+
+
 def vector(values: Any) -> Sequence[Any]:
     """A vector of the schema, which is None where it is empty."""
     return [] if values is None else values

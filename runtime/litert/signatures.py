@@ -48,6 +48,8 @@ _ROWS: dict[tuple[str, ...], str] = {
     ("T > T", "T * > T"): "RESHAPE",
     ("T * T? > T",): "PAD PADV2",
     ("T I I > T",): "SLICE",
+    ("I I > I",): "BROADCAST_ARGS",
+    ("complex64 > float32", "complex128 > float64"): "COMPLEX_ABS IMAG REAL",
     ("T int32 int32 int32 > T",): "STRIDED_SLICE",
     ("int32 T > T...",): "SPLIT",
     (f"T {_INT} int32 > T...",): "SPLIT_V",

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.runtime.litert.model import Operand
+from tilewright.runtime.litert.model import Operand, Operator
 
 _DENSE, _CSR = 0, 1
+_AWARE = ("DENSIFY", "FULLY_CONNECTED")  #: operators whose kernels know sparse constants
 _BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int4": 4, "int2": 2}
 
 
@@ -51,6 +52,16 @@ def sparsity_defect(operand: Operand) -> str:
         elements = indices.size
     held = operand.stored * 8 // _BITS.get(operand.type, 64)
     return "" if elements <= min(held, math.prod(shape)) else f"{elements} sparse elements, of which {held} are stored"
+
+
+def read_as_dense(op: Operator) -> str:
+    """A sparse constant of an operator whose kernel takes all its elements to be stored, or nothing."""
+    for k, operand in enumerate(op.inputs if op.kind not in _AWARE else ()):
+        if operand is not None and operand.sparsity is not None:
+            held, wanted = operand.stored * 8 // _BITS.get(operand.type, 64), math.prod(operand.shape or ())
+            if held < wanted:
+                return f"input {k} is sparse, and LiteRT's kernel reads {wanted} elements where {held} are stored"
+    return ""
 
 
 def _numbers(values: Any) -> NDArray[np.int64]:

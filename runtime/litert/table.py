@@ -20,6 +20,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ARG_MIN": (rules.states_type("outputType"),),
     "ATAN2": (rules.same_shape,),
     "AVERAGE_POOL_2D": (bounded,),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (rules.biased,),
     "BIDIRECTIONAL_SEQUENCE_RNN": (
         _ACTIVATIONS, *(rank(k, 2, 2) for k in (1, 2, 5, 6)), rank(3, 1, 1), rank(7, 1, 1), rules.recurrent,
     ),
@@ -45,7 +46,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "LOGICAL_AND": (rules.broadcast,),
     "LOGICAL_OR": (rules.broadcast,),
     "LOG_SOFTMAX": (scale_rules.exponents,),
-    "LSTM": (rank(0, 2, 2), rules.intermediates),
+    "LSTM": (rank(0, 2, 2), rules.intermediates, rules.biased),
     "MATRIX_SET_DIAG": (rules.diagonal,),
     "MAXIMUM": (rules.broadcast,),
     "MAX_POOL_2D": (bounded,),
@@ -79,7 +80,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "TFLite_Detection_PostProcess": (rules.anchored,),
     "TRANSPOSE": (rank(0, 1, 8), values(1, "each axis once", rules.permutes)),
     "TRANSPOSE_CONV": (scale_rules.hybrid(0),),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (_ACTIVATIONS, rules.intermediates),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (_ACTIVATIONS, rules.intermediates, rules.biased),
     "VAR_HANDLE": (rules.one_handle,),
 }  # fmt: skip
 #: those that hold only while it runs: the compiler mends the operator in the parts that it cuts out

@@ -277,6 +277,11 @@ UNSOUND: list[tuple[Net, str]] = [
     (_ROWS["SHAPE"].change(outType=4), "the option outType makes it int64"),
     (_ROWS["ATAN2"].change(in1=tensor([2, 1])), "inputs 0 and 1 have the shapes [2, 3] and [2, 1]"),
     (_ROWS["BITCAST"].change(in0=tensor([4], "int8"), out0=tensor([4], "int4")), "t1 is int4"),
+    (_ROWS["BROADCAST_ARGS"].change(left_out=(1,)), "input 1 is left out"),
+    *(
+        (Net(kind, [tensor([2], "complex64")], [tensor([2])], left_out=(0,)), "input 0 is left out")
+        for kind in ("COMPLEX_ABS", "IMAG", "REAL")
+    ),
     (_ROWS["BROADCAST_ARGS"].change(in1=numbers(3, 2), in0=numbers(2, 2)), "shapes that fit each other"),
     (_ROWS["CONV_2D"].change(in1=tensor([2, 1, 1, 2], "int8", [1, 2], np.ones((2, 1, 1, 2)), axis=3)), "along axis 3"),
     (_ROWS["CONV_2D"].change(in1=tensor([2, 1, 1, 1], "int8", 1, np.ones((2, 1, 1, 1)))), "weights of one scale"),

@@ -94,7 +94,7 @@ def _set_shape(file: File, op: Operator) -> None:
     """The shape that an operator is told, of one image: in the options of a RESHAPE, and as a constant of its own."""
     shape = [1, *file.tensors[op.outputs[0]].shape[1:]]
     stored = file.model.subgraphs[0].operators[op.index]
-    if op.kind == "RESHAPE" and stored.builtinOptions is not None:
+    if op.kind == "RESHAPE" and op.options is not None:
         stored.builtinOptions = copy.copy(stored.builtinOptions)
         stored.builtinOptions.newShape = shape
         file.operators[op.index] = op = replace(op, options=stored.builtinOptions)

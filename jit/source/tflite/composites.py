@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.litert.schema import keep_used_codes, kinds, vector
+from tilewright.runtime.litert.schema import blocks_of, keep_used_codes, kinds, vector
 
 _KIND = "STABLEHLO_COMPOSITE"
 #: with these in it a subgraph has state of its own
@@ -23,7 +23,7 @@ _NESTED = 16  #: composites within each other; more are left as they are, cycles
 def inline_composites(model: Any) -> None:
     """Puts the operators of its subgraph in the place of every composite of the main subgraph of a ``ModelT``.
 
-    Those whose subgraph has state, or takes or gives other tensors than the composite says, stay.
+    Those whose subgraph has state or scales for blocks, or takes or gives other tensors than the composite says, stay.
     """
     for _ in range(_NESTED):
         names = kinds(model)
@@ -57,7 +57,8 @@ def _written_out(model: Any, names: list[str], main: Any, op: Any) -> list[Any]:
     outside, inside = [*vector(op.inputs), *vector(op.outputs)], [*vector(inner.inputs), *vector(inner.outputs)]
     operators = vector(inner.operators)
     written = [int(t) for each in operators for t in vector(each.outputs)]
-    stateful = any(t.isVariable for t in inner.tensors) or any(names[each.opcodeIndex] in _STATE for each in operators)
+    bound = any(t.isVariable or blocks_of(t) is not None for t in inner.tensors)
+    bound |= any(names[each.opcodeIndex] in _STATE for each in operators)
     fits = (
         len(vector(op.inputs)) == len(vector(inner.inputs))
         and len(outside) == len(inside) == len({int(t) for t in inside})
@@ -67,7 +68,7 @@ def _written_out(model: Any, names: list[str], main: Any, op: Any) -> list[Any]:
         )
         and all(int(t) in written for t in vector(inner.outputs))
     )
-    if stateful or not fits:
+    if bound or not fits:
         return [op]
     places = {int(b): int(a) for a, b in zip(outside, inside, strict=True)}
     title = main.tensors[int(op.outputs[0])].name or b""

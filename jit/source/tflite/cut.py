@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.source.tflite.file import File
 from tilewright.jit.source.tflite.wide_svdf import widened
-from tilewright.runtime.litert.schema import keep_used_codes, schema, vector, written
+from tilewright.runtime.litert.schema import blocks_of, keep_used_codes, schema, vector, written
 
 #: operators without which those that read their results mean nothing: they go wherever they are needed
 _HANDLES = ("VAR_HANDLE", "HASHTABLE")
@@ -41,9 +41,11 @@ def cut(
         op.inputs = [same.get(int(t), int(t)) for t in op.inputs] if op.inputs is not None else None
     _provided(file, ops, {*inputs, *folded}, outputs)
     used = {int(t) for op in ops for t in _tensors_of(op) if t >= 0} | set(inputs) | set(outputs)
-    order = sorted(used)
+    order = sorted(used | {t for k in used for t in _of_blocks(main.tensors[k])})
     renumbered = {old: new for new, old in enumerate(order)}
     tensors = [_shaped(main.tensors[t], file.tensors[t].shape) for t in order]
+    for tensor in tensors:
+        _renumber_blocks(tensor, renumbered)
     for t in inputs:
         tensors[renumbered[t]].buffer = 0  # what is given holds no data, of which LiteRT would write over the file's
     for op in ops:
@@ -72,6 +74,19 @@ def _shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
     if tuple(vector(tensor.shape)) != shape:
         made.shape, made.shapeSignature = list(shape), None
     return made
+
+
+def _of_blocks(tensor: Any) -> set[int]:
+    """The tensors with the scales and zero points of its blocks; of index 0 there may be none."""
+    blocks = blocks_of(tensor)
+    return set() if blocks is None else {t for t in (int(blocks.scales), int(blocks.zeroPoints)) if t >= 0}
+
+
+def _renumber_blocks(tensor: Any, renumbered: Mapping[int, int]) -> None:
+    if (blocks := blocks_of(tensor)) is not None:
+        tensor.quantization, own = copy.copy(tensor.quantization), copy.copy(blocks)
+        tensor.quantization.details = own
+        own.scales, own.zeroPoints = (renumbered.get(int(t), -1) for t in (blocks.scales, blocks.zeroPoints))
 
 
 def _provided(file: File, ops: Sequence[Any], given: set[int], outputs: Sequence[int]) -> None:

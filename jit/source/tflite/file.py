@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.layers.builder import Quantisation
 from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
-from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, text, vector
+from tilewright.runtime.litert.options import options_of
+from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, scales_and_zero_points, text, vector
 
+_RECURRENT = ("LSTM", "RNN", "SVDF")  #: what the names of operators end with that change some of their inputs
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 
 
@@ -25,7 +28,8 @@ _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 class Tensor:
     """A tensor of the main subgraph; ``dtype`` is "" where NumPy has none; ``data`` for constants.
 
-    Constants of the types ``int4`` and ``int2`` have int8 ``data``; nothing else is of these types.
+    Constants of the types ``int4`` and ``int2`` have int8 ``data``; nothing else is of these types. ``variable``: a
+    state, which nothing but the operators that read it sets. ``held``: a constant, and be it sparse, without ``data``.
     """
 
     index: int
@@ -37,6 +41,7 @@ class Tensor:
     axis: int
     data: NDArray[Any] | None
     variable: bool
+    held: bool = False
 
     def quantisation(self) -> Quantisation:
         """Per tensor, as of int8 (uint8 less 128). Raises Unsupported where it is not an 8-bit activation."""
@@ -78,18 +83,24 @@ class File:
             inline_composites(self.model)
             main = self.model.subgraphs[0]
             self.kinds = kinds(self.model)
+            self.inputs = [int(i) for i in vector(main.inputs)]
+            self.outputs = [int(i) for i in vector(main.outputs)]
+            #: what comes from outside or is computed: no state, whatever the file says
+            self._given = {*self.inputs, *(int(t) for op in vector(main.operators) for t in vector(op.outputs))}
             self.tensors = [self._tensor(index, tensor) for index, tensor in enumerate(main.tensors)]
             self.operators = [self._operator(index, op) for index, op in enumerate(vector(main.operators))]
+            read = {t for op in self.operators if op.kind.endswith(_RECURRENT) for t in op.inputs if t >= 0}
+            #: what is given to an operator that goes on with it as its state
+            self.changed = {t for t in read & self._given if main.tensors[t].isVariable}
         except ModelError:
             raise
         except Exception as error:  # the flatbuffer reader raises whatever struct, NumPy and codecs do
             raise ModelError(
                 f"{path}: corrupt .tflite file: {type(error).__name__} while reading it; download or export it again"
             ) from error
-        self.inputs = [int(i) for i in vector(main.inputs)]
-        self.outputs = [int(i) for i in vector(main.outputs)]
         self._refuse_random()
         self._refuse_overwriting()
+        self._refuse_changing()
 
     def take_shapes(self, shapes: Mapping[int, tuple[int, ...]]) -> None:
         """Shapes of what operators compute, as the interpreter finds them."""
@@ -105,7 +116,7 @@ class File:
 
     def _refuse_overwriting(self) -> None:
         """Raise ModelError where an operator writes what is an input, a constant, or written by another one."""
-        taken = {*self.inputs, *(t.index for t in self.tensors if t.data is not None)}
+        taken = {*self.inputs, *(t.index for t in self.tensors if t.held)}
         for op in self.operators:
             for index in op.outputs:
                 if index >= 0 and index in taken:
@@ -116,19 +127,31 @@ class File:
                     )
                 taken.add(index)
 
+    def _refuse_changing(self) -> None:
+        """Raise ModelError where a recurrent operator changes, as its state, what is given and read elsewhere too."""
+        read = Counter([*(t for op in self.operators for t in op.inputs), *self.outputs])
+        for op in self.operators:
+            for index in self.changed.intersection(op.inputs):
+                if op.kind.endswith(_RECURRENT) and read[index] > 1:
+                    raise ModelError(
+                        f"{self.path}: operator {op.index} ({op.kind}) changes tensor {index} "
+                        f"({self.tensors[index].name}), its state, which is given to it and read elsewhere, too; give "
+                        "it a state of its own"
+                    )
+
     def _tensor(self, index: int, tensor: Any) -> Tensor:
         shape = tuple(int(d) for d in vector(tensor.shape))
         dtype = DTYPES.get(tensor.type, "")
         stored = self.model.buffers[tensor.buffer].data if tensor.buffer < len(self.model.buffers) else None
         data = None
         packed, bits = PACKED.get(tensor.type, ("", 0))
-        if stored is not None and len(stored) and (dtype or packed) and not tensor.sparsity and not tensor.isVariable:
+        held = stored is not None and len(stored) > 0 and bool(dtype or packed) and not tensor.isVariable
+        if held and not tensor.sparsity:
             content = np.asarray(stored, np.uint8)
             data = unpacked(content, bits, shape) if packed else content.view(dtype).reshape(shape)
             dtype = dtype or packed
         quantisation = tensor.quantization
-        scales = vector(quantisation.scale) if quantisation is not None else []
-        zero_points = vector(quantisation.zeroPoint) if quantisation is not None else []
+        scales, zero_points = scales_and_zero_points(tensor)
         return Tensor(
             index,
             text(tensor.name),
@@ -138,7 +161,8 @@ class File:
             np.asarray(zero_points, np.int64),
             int(quantisation.quantizedDimension) if quantisation is not None else 0,
             data,
-            bool(tensor.isVariable),
+            bool(tensor.isVariable) and index not in self._given,
+            held,
         )
 
     def _operator(self, index: int, op: Any) -> Operator:
@@ -147,7 +171,7 @@ class File:
             self.kinds[op.opcodeIndex],
             tuple(int(i) for i in vector(op.inputs)),
             tuple(int(i) for i in vector(op.outputs)),
-            op.builtinOptions if op.builtinOptions is not None else op.builtinOptions2,
+            options_of(self.kinds[op.opcodeIndex], op),
             text(self.model.operatorCodes[op.opcodeIndex].customCode),
         )
 

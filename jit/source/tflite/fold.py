@@ -43,7 +43,7 @@ def fold(file: File) -> Folded:
 
 def _fold_more(file: File, found: Folded) -> bool:
     """Adds what can be folded by now; whether there was any."""
-    known = {t.index for t in file.tensors if t.data is not None} | found.values.keys()
+    known = {t.index for t in file.tensors if t.held} | found.values.keys()
     shapes = _static_shapes(file, found)
     file.take_shapes(shapes)
     shaped: list[int] = []  # tensors whose shape alone is read
@@ -51,7 +51,7 @@ def _fold_more(file: File, found: Folded) -> bool:
     for op in _left(file, found):
         if op.kind in _NEVER or op.kind.startswith(_RANDOM) or is_initial(op.kind) or not op.inputs or not op.outputs:
             continue
-        if any(file.tensors[t].variable for t in op.inputs if t >= 0):
+        if any(file.tensors[t].variable for t in op.inputs if t >= 0) or not file.changed.isdisjoint(op.outputs):
             continue
         if not all(t in known for t in op.inputs if t >= 0):
             if op.kind != "SHAPE" or op.inputs[0] not in shapes:

@@ -61,9 +61,8 @@ def _require_plain(site: Site) -> None:
     kinds = (site.tensor(0).dtype, site.tensor(_HIDDEN).dtype, site.tensor(_CELL).dtype, site.result.dtype)
     if kinds != ("int8", "int8", "int16", "int8"):
         raise Unsupported(f"an LSTM of {kinds[0]} with hidden states of {kinds[1]} and cells of {kinds[2]}")
-    states = {site.tensor(_HIDDEN).index, site.tensor(_CELL).index}
-    if any(states & {*op.inputs, *op.outputs} for op in site.file.operators if op is not site.op):
-        raise Unsupported("an LSTM whose state another operator reads")
+    if not site.keeps_alone(_HIDDEN, _CELL):
+        raise Unsupported("an LSTM whose state something else sets or reads")
 
 
 def _sums(site: Site, place: int, source: Tensor, bias: NDArray[Any] | None) -> Sums:

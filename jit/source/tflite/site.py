@@ -44,7 +44,7 @@ class Site(Layer):
     def is_constant(self, position: int) -> bool:
         """Whether input ``position`` is known beforehand."""
         tensor = self.tensor(position)
-        return tensor.data is not None or tensor.index in self.folded
+        return tensor.held or tensor.index in self.folded
 
     def operand(self, position: int) -> Operand:
         """An activation, NHWC int8."""
@@ -79,7 +79,7 @@ class Site(Layer):
         tensor = self.tensor(position)
         value = self.folded.get(tensor.index, tensor.data)
         if value is None:
-            raise Unsupported(f"operand {position} is not constant")
+            raise Unsupported(f"operand {position} is {'sparse' if tensor.held else 'not constant'}")
         return value
 
     def in_order(self, tensor: str) -> str | View | Rearranged:
@@ -89,6 +89,16 @@ class Site(Layer):
             return tensor
         self.values.gather(key, tensor, np.arange(math.prod(shape)).reshape(self.result.shape))
         return self.values.taken(key)
+
+    def keeps_alone(self, *positions: int) -> bool:
+        """Whether these inputs are states that begin at zero, and that nothing else sets or reads, nor this operator
+        twice."""
+        states = [self.tensor(p) for p in positions]
+        others = {t for op in self.file.operators if op is not self.op for t in (*op.inputs, *op.outputs)}
+        return all(
+            s.variable and self.op.inputs.count(s.index) == 1 and s.index not in {*others, *self.file.outputs}
+            for s in states
+        )
 
     @property
     def result(self) -> Tensor:

@@ -175,7 +175,7 @@ class TfliteSource(Source):
     def _edge(self, op: Operator, name: str, values: Values) -> str | None:
         """QUANTIZE of float32, DEQUANTIZE to float32: NumPy steps; None for other forms."""
         source, result = self._tensor(op.inputs[0]), self._tensor(op.outputs[0])
-        if source.data is not None:
+        if source.held:
             return None
         quantised = result if op.kind == "QUANTIZE" else source
         real = source if op.kind == "QUANTIZE" else result
@@ -205,15 +205,22 @@ class TfliteSource(Source):
         inputs = [
             values.file(t)
             for t in dict.fromkeys(op.inputs)
-            if t >= 0 and self._tensor(t).data is None and t not in known and not self._is_internal(t)
+            if t >= 0 and not self._tensor(t).held and t not in known and not self._is_internal(t)
         ]
-        results = tuple(values.declare_file(t) for t in op.outputs if not self._is_internal(t))
+        made = [t for t in op.outputs if not self._is_internal(t)]
+        results = tuple(values.declare_file(t) for t in (*made, *self._shown_states(op)))
         values.builder.ops.append(
             Interpreted(
                 name=name, inputs=inputs, output=results[0] if results else "", source=name.replace("_", " ", 1),
                 covers=(op.index,), results=results, reason=reason, state=states_of(self.file, op),
             )
         )  # fmt: skip
+
+    def _shown_states(self, op: Operator) -> list[int]:
+        """States that are outputs of the network, and that no operator behind this one changes."""
+        later = {t for other in self.file.operators[op.index + 1 :] for t in other.inputs}
+        shown = {t for t in self.file.outputs if self._tensor(t).variable and self._tensor(t).dtype} - later
+        return [t for t in dict.fromkeys(op.inputs) if t in shown]
 
     def _is_internal(self, index: int) -> bool:
         """Whether a tensor never leaves the interpreter: a handle, or the state of a recurrent operator."""

@@ -32,10 +32,10 @@ def svdf(site: Site) -> str:
     bits, zero_point = (8, int(state.zero_points[0])) if state.dtype == "int8" else (16, 0)
     if bits == 16 and np.any(state.zero_points):
         raise Unsupported("an SVDF whose state of int16 has a zero point")
-    if not state.variable or not -128 <= zero_point <= 127:
-        raise Unsupported("an SVDF whose state is no variable, or has a zero point beyond int8")
-    if any(state.index in (*op.inputs, *op.outputs) for op in site.file.operators if op is not site.op):
-        raise Unsupported("an SVDF whose state another operator reads")
+    if not -128 <= zero_point <= 127:
+        raise Unsupported("an SVDF whose state has a zero point beyond int8")
+    if not site.keeps_alone(_STATE):
+        raise Unsupported("an SVDF whose state something else sets or reads")
     x, rank = site.operand(0), site.option("rank")
     weight = site.constant(_FEATURE).astype(np.int8)
     sums = Sums(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tests.jit.source.test_tflite_source import assert_equal, places
 from tests.jit.tflite_models import TfliteBuilder
+from tilewright.fuzz import TfliteNet
 from tilewright.jit.source.tflite.file import File
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.runtime.litert.schema import read_model, schema, written
@@ -124,8 +126,7 @@ def test_the_shape_of_what_numpy_does_not_hold_is_left_to_litert(tmp_path: Path)
     assert not fold(File(path)).operators
 
 
-def test_what_reads_a_variable_is_not_folded(tmp_path: Path) -> None:
-    """Others may write it; what an operator on constants writes is a constant for those that read it, all the same."""
+def test_what_an_operator_on_constants_writes_is_a_constant_and_be_it_called_a_state(tmp_path: Path) -> None:
     b = TfliteBuilder(seed=5)
     x, c = b.tensor([1, 8], 0.04, -3), b.tensor([1, 8], 0.04, -3, data=np.arange(8, dtype=np.int8)[None])
     kept = b.op("NEG", [c], b.tensor([1, 8], 0.04, -3))
@@ -135,8 +136,31 @@ def test_what_reads_a_variable_is_not_folded(tmp_path: Path) -> None:
     model = read_model(path.read_bytes())
     model.subgraphs[0].tensors[kept].isVariable = True
     path.write_bytes(written(model))
-    assert fold(File(path)).operators == {0}
+    assert {0, 2} < fold(File(path)).operators
     assert_equal(path)
+
+
+def test_what_an_operator_goes_on_with_as_its_state_is_not_folded(tmp_path: Path) -> None:
+    """Nor is what reads a state."""
+    net = TfliteNet(seed=5)
+    net.save(tmp_path / "m.tflite", [net.svdf(net.input((1, 6)), 4)])
+    model = read_model((tmp_path / "m.tflite").read_bytes())
+    main, s = model.subgraphs[0], schema()
+    (state,) = (t for t in main.operators[0].inputs if t >= 0 and main.tensors[t].isVariable)
+    begun = copy.copy(main.tensors[state])
+    begun.isVariable, begun.buffer = False, len(model.buffers)
+    model.buffers.append(s.BufferT())
+    model.buffers[-1].data = np.arange(np.prod(begun.shape), dtype=np.int16).view(np.uint8)
+    main.tensors.append(begun)
+    copied, code = s.OperatorT(), s.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = s.BuiltinOperator.ABS
+    copied.inputs, copied.outputs, copied.opcodeIndex = [len(main.tensors) - 1], [state], len(model.operatorCodes)
+    code.version = 3
+    model.operatorCodes.append(code)
+    main.operators.insert(0, copied)
+    (tmp_path / "m.tflite").write_bytes(written(model))
+    assert not fold(File(tmp_path / "m.tflite")).operators
+    assert_equal(tmp_path / "m.tflite")
 
 
 @pytest.mark.parametrize("first", [False, True])
