@@ -64,6 +64,9 @@ def _defects(op: Operator, subgraph: Subgraph, subgraphs: Sequence[Subgraph], ru
     for t in op.inputs:
         if t is not None and subgraph.makers.get(t.index, -1) >= op.index:
             yield f"it reads {t.name} before operator {subgraph.makers[t.index]} makes it"
+    for t in op.outputs:
+        if running and t is not None and t.variable and t.index not in subgraph.states:
+            yield f"it makes {t.name}, which the file calls a state, and which LiteRT may have no memory for"
     yield mismatch(op)
     yield read_as_dense(op)
     if op.kind in _CALLS:

@@ -27,6 +27,9 @@ Shape = tuple[int, ...]
 Shapes = Mapping[int, Mapping[int, Shape]]
 
 
+RECURRENT = ("LSTM", "RNN", "SVDF")  #: what the names of operators end with that change some of their inputs
+
+
 class Malformed(ValueError):
     """The bytes are no model, or one that contradicts itself."""
 
@@ -37,7 +40,7 @@ class Operand:
 
     ``shape`` is None where only LiteRT's own preparation tells it, ``value`` None where the file does not hold it.
     ``scales`` lie along ``axis``; ``blocks`` is the schema's object of scales for blocks, or None. ``stored``: bytes
-    of the constant, which are ``strings`` if it has some.
+    of the constant, which are ``strings`` if it has some. ``variable``: the file calls it a state.
     """
 
     index: int
@@ -51,6 +54,7 @@ class Operand:
     blocks: Any
     stored: int
     strings: bytes
+    variable: bool = False
 
     @property
     def scale(self) -> float:
@@ -122,6 +126,11 @@ class Subgraph:
         """Tensors that operators make -> the operator."""
         return {t.index: op.index for op in self.operators for t in op.outputs if t is not None}
 
+    @cached_property
+    def states(self) -> set[int]:
+        """Tensors that a recurrent operator reads, and may change."""
+        return {t.index for op in self.operators if op.kind.endswith(RECURRENT) for t in op.inputs if t is not None}
+
 
 def read(content: bytes, prepared: Shapes | None = None) -> tuple[Subgraph, ...]:
     """The subgraphs, with the shapes that LiteRT has ``prepared`` or else those that no operator makes.
@@ -183,8 +192,9 @@ def _operand(
     blocks = blocks_of(tensor)
     strings = bytes(np.asarray(stored, np.uint8)) if kind == "string" else b""
     return Operand(
-        index, text(tensor.name), kind, shape, value, scales, axis, tensor.sparsity, blocks, len(stored), strings
-    )
+        index, text(tensor.name), kind, shape, value, scales, axis, tensor.sparsity, blocks, len(stored), strings,
+        bool(tensor.isVariable),
+    )  # fmt: skip
 
 
 def _chosen(operands: Sequence[Operand], indices: Any) -> tuple[Operand | None, ...]:

@@ -305,3 +305,14 @@ def test_a_part_in_an_artifact_is_looked_at_before_anything_runs() -> None:
     assert Executable(again).run(np.ones((1, 4), np.float32))[0].tolist() == [[1.0] * 4]
     with pytest.raises(UnsafeModel, match=r"net: op000_FAKE_QUANT: operator 0 \(FAKE_QUANT\): input 0 \(t0\) is int8"):
         Executable(Artifact.from_bytes(_artifact(wrong).to_bytes()))
+
+
+def test_a_state_that_is_computed_is_one_of_a_recurrent_operator() -> None:
+    """LiteRT ended the process at another one, in a batch, which had no memory."""
+
+    def state(model: Any, op: Any) -> None:
+        model.subgraphs[0].tensors[op.outputs[0]].isVariable = True
+
+    called = edited(SOUND[0].save(Path(_FOLDER) / "m.tflite"), state)
+    assert "operator 0 (ADD): it makes t2, which the file calls a state" in unsound(called)
+    assert unsound(called, running=False) == ""  # parts that the compiler cuts out do not call it one

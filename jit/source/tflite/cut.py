@@ -44,8 +44,10 @@ def cut(
     order = sorted(used | {t for k in used for t in _of_blocks(main.tensors[k])})
     renumbered = {old: new for new, old in enumerate(order)}
     tensors = [_shaped(main.tensors[t], file.tensors[t].shape) for t in order]
-    for tensor in tensors:
+    for index, tensor in zip(order, tensors, strict=True):
         _renumber_blocks(tensor, renumbered)
+        # what is given or computed is no state; LiteRT may have no memory for it where it is called one
+        tensor.isVariable = file.tensors[index].variable or index in file.changed
     for t in inputs:
         tensors[renumbered[t]].buffer = 0  # what is given holds no data, of which LiteRT would write over the file's
     for op in ops:

@@ -17,10 +17,10 @@ from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.layers.builder import Quantisation
 from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
+from tilewright.runtime.litert.model import RECURRENT
 from tilewright.runtime.litert.options import options_of
 from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, scales_and_zero_points, text, vector
 
-_RECURRENT = ("LSTM", "RNN", "SVDF")  #: what the names of operators end with that change some of their inputs
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 
 
@@ -89,7 +89,7 @@ class File:
             self._given = {*self.inputs, *(int(t) for op in vector(main.operators) for t in vector(op.outputs))}
             self.tensors = [self._tensor(index, tensor) for index, tensor in enumerate(main.tensors)]
             self.operators = [self._operator(index, op) for index, op in enumerate(vector(main.operators))]
-            read = {t for op in self.operators if op.kind.endswith(_RECURRENT) for t in op.inputs if t >= 0}
+            read = {t for op in self.operators if op.kind.endswith(RECURRENT) for t in op.inputs if t >= 0}
             #: what is given to an operator that goes on with it as its state
             self.changed = {t for t in read & self._given if main.tensors[t].isVariable}
         except ModelError:
@@ -132,7 +132,7 @@ class File:
         read = Counter([*(t for op in self.operators for t in op.inputs), *self.outputs])
         for op in self.operators:
             for index in self.changed.intersection(op.inputs):
-                if op.kind.endswith(_RECURRENT) and read[index] > 1:
+                if op.kind.endswith(RECURRENT) and read[index] > 1:
                     raise ModelError(
                         f"{self.path}: operator {op.index} ({op.kind}) changes tensor {index} "
                         f"({self.tensors[index].name}), its state, which is given to it and read elsewhere, too; give "

@@ -14,6 +14,7 @@ import tilewright as tw
 from tests.jit.tflite_models import litert
 from tilewright.fuzz import TfliteNet
 from tilewright.jit.errors import ModelError
+from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.file import File
 from tilewright.runtime.litert.schema import read_model, written
 
@@ -105,3 +106,18 @@ def test_what_is_given_or_computed_is_no_state(which: str, tmp_path: Path) -> No
     exe = assert_as_litert(path)
     assert not exe.stateful
     assert "interpreter" in {o["place"] for o in exe.artifact.options["operators"]}
+
+
+def test_parts_do_not_call_a_state_what_is_computed(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    net = TfliteNet(seed=2)
+    y = net.space_to_batch(net.input((1, 4, 4, 8)), 2, [[0, 0], [0, 0]])
+    net.save(path, [net.batch_to_space(y, 2, [[0, 0], [0, 0]])])
+    change(path, lambda _, main: setattr(main.tensors[int(y.key)], "isVariable", True))
+    file = File(path)
+    part = read_model(cut(file, [0, 1], file.inputs, file.outputs, {}, {}))
+    assert not any(tensor.isVariable for tensor in part.subgraphs[0].tensors)
+    states = set(lstm(path))
+    file = File(path)
+    part = read_model(cut(file, [0], file.inputs, file.outputs, {}, {}))
+    assert sum(bool(tensor.isVariable) for tensor in part.subgraphs[0].tensors) == len(states)
