@@ -42,3 +42,26 @@ def test_sums_of_a_convolution_that_a_constant_gives_another_axis(tmp_path: Path
     scaled = b.op("Mul", [b.op("Cast", [sums], to=1), b.constant(np.full((1, 1, 1, 1, 1), 2**-10, F))])
     b.output(b.quantise(scaled, 0.25, 5), (1, *shape), b.activations)
     compared(b.save(tmp_path / "m.onnx"))
+
+
+def test_weights_of_two_signals_laid_flat(tmp_path: Path) -> None:
+    """Of three axes the first need not be a batch of one: the channels lie between it and the pixels."""
+    b = NetBuilder(5)
+    shape = (1, SIZE, SIZE)
+    signal = b.fitted(b.conv(b.real_input(shape), SIZE, kernel=1), shape, 2.0)
+    both = b.op("Concat", [signal.name, signal.name], axis=0)
+    pair = b.pair(both, (2, SIZE, SIZE), signal.scale, int(b.rng.integers(-3, 3)))
+    flat = b.pair(b.op("Reshape", [pair.name, b.constant(np.array([1, -1]))]), (1, 2 * SIZE**2), pair.scale, 2)
+    b.output(b.fitted(b.gemm(flat.name, flat, 2 * SIZE**2, 3), (1, 3), 10.0).name, (1, 3))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert sum(isinstance(op, Conv2D) for op in built.graph.ops) == 2
+
+
+def test_a_transposed_convolution_of_several_signals(tmp_path: Path) -> None:
+    """Of three axes the first counts signals, which lie below each other on the accelerator."""
+    b = NetBuilder(6)
+    x = b.real_input((3, SIZE, 5))
+    made = b.op("ConvTranspose", [x.name, b.weight((SIZE, 2, 3), axis=1)[0]], strides=[2], pads=[1, 0])
+    b.output(b.fitted(made, (3, 2, 10), 2.0).name, (3, 2, 10))
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert sum(isinstance(op, Conv2D) for op in built.graph.ops) == 1
