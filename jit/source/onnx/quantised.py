@@ -113,6 +113,7 @@ def qlinear_softmax(site: Site) -> str:
         raise Unsupported("a softmax of int8, whose results ONNX Runtime lets wrap")
     if rank == 0 or axis != rank - 1 or spec.order is not None:
         raise Unsupported(f"a softmax over axis {axis} of shape {site.shape(name)}")
+    require_alike(site, name)
     x = replace(site.values.stack(name), quantisation=site.quantisation(1, 2, spec.dtype))
     out, scale = site.output(3, 4), np.float32(site.constant(1).reshape(()))
     table = exponentials(scale, site.shape(name)[-1])

@@ -115,6 +115,7 @@ class Stretch:
 
             site.values.set_function(node.outputs[0], x.key, requantised)
             return
+        _require_layout(x.site, x.moved[0].inputs[0] if x.moved else node.inputs[0])
         keys: list[object] = [("quantised", move.inputs[0]) for move in x.moved]
         for key, move in zip(keys, x.moved, strict=True):
             spec = site.values.specs[move.inputs[0]]
@@ -245,6 +246,16 @@ class Stretch:
         key = self._declare(site, x, site.node.outputs[0])
         site.values.set_chip(key, pool.max_pool(site, self._operand(x), over, Output(self._operand(x).quantisation)))
         self.reals[site.node.outputs[0]] = replace(x, site=site, key=key)
+
+
+def _require_layout(site: Site, name: str) -> None:
+    """Raises Unsupported unless ``name``, computed with the result of the node, has that one's shape and layout.
+
+    A constant with more axes adds some, of which a result on the accelerator says nothing.
+    """
+    made, wanted = (site.values.specs[tensor] for tensor in (site.node.outputs[0], name))
+    if (made.shape, made.order) != (wanted.shape, wanted.order):
+        raise Unsupported(f"a result of shape {made.shape} that is {wanted.shape} where it is quantised")
 
 
 def _clamped(x: Real, site: Site, low: float, high: float) -> Real:

@@ -91,7 +91,7 @@ def convolve_transposed(
         raise Unsupported("a transposed convolution whose padding follows from the result's shape")
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     before = [r - p for r, p in zip(reach, [0] * (2 - rank) + pads[:rank], strict=True)]
-    sizes = (*(1,) * (2 - rank), *shape[2:])
+    sizes = (*x.shape[1 : 3 - rank], *shape[2:])  # of one axis, the rows are signals
     after = [
         o + r - b - (n - 1) * s - 1 for o, r, b, n, s in zip(sizes, reach, before, x.shape[1:3], strides, strict=True)
     ]
@@ -112,11 +112,10 @@ def fully_connect(site: Site, key: object, numbers: Quantisation, weights: Weigh
     require_rows(site)
     x = None
     if values.is_pending(key) and values.specs[values.reshaped[key]].order is not None:
-        image = values.chip(values.reshaped[key])
-        _, height, width, channels = image.shape
-        if weight.shape[1] == channels * height * width:
-            flat = (1, 1, 1, weight.shape[1])
-            weight = weight.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(weight.shape[0], -1)
+        image, places = values.chip(values.reshaped[key]), values.own_places(values.reshaped[key]).reshape(-1)
+        if weight.shape[1] == places.size:
+            flat = (1, 1, 1, places.size)
+            weight = weight[:, np.argsort(places)]
             name = site.builder.append(Reshape, f"flat_{image.name}", [image.name], flat, like=numbers, shape=flat)
             x = Operand(name, flat, numbers)
     if x is None:
