@@ -1,0 +1,53 @@
+"""Scales so far apart that float32 results leave int32, or float32 itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.jit.source.onnx_nets import F, NetBuilder
+from tests.jit.source.onnx_run import compared, interpreted
+
+CONTRIB = "com.microsoft"
+SHAPE = (1, 4, 8, 8)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("scales", [(1e30, 0.02), (0.02, 1e-30), (1e38, 1e-38), (0.02, 1e-40), (1e9, 1.0)])
+def test_requantisation_saturates_at_any_distance(dtype: str, scales: tuple[float, float], tmp_path: Path) -> None:
+    """QuantizeLinear clamps ahead of the conversion to integers: far above is the most, not the least."""
+    b = NetBuilder(0, dtype)
+    x = b.raw_input(SHAPE, scales[0], 5)
+    b.output(b.quantise(x.name, scales[1], -7), SHAPE, dtype)
+    b.output(b.quantise(b.op("Relu", [x.name]), scales[1], -7), SHAPE, dtype)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+    assert all(layer.proven for layer in built.exactness)
+
+
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("scales", [(1e30, 1e-3, 0.02), (1e30, 1e30, 1.0), (1e37, 1e37, 1e36), (1e9, 1e9, 1e-9)])
+def test_two_tensors_with_far_scales(kind: str, scales: tuple[float, float, float], tmp_path: Path) -> None:
+    """Also where float32 has infinities for both, whose difference is no number."""
+    b = NetBuilder(0, "uint8")
+    a, c = b.raw_input(SHAPE, scales[0], 5), b.raw_input(SHAPE, scales[1], -9)
+    b.output(b.quantise(b.op(kind, [a.name, c.name]), scales[2], 3), SHAPE, "uint8")
+    b.output(b.quantise(b.op("Relu", [a.name]), scales[2], 3), SHAPE, "uint8")
+    compared(b.save(tmp_path / "m.onnx"))
+
+
+@pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
+@pytest.mark.parametrize("scales", [(1e8, 1.0, 0.1), (1e9, 1e3, 1e-3), (1e30, 1e30, 1e-20), (1.0, 1.0, 1e-40)])
+def test_kernels_that_convert_first_are_onnx_runtimes_beyond_int32(
+    kind: str, scales: tuple[float, float, float], tmp_path: Path
+) -> None:
+    """There the result is what the CPU's conversion leaves, not the nearest 8-bit number."""
+    b = NetBuilder(0, "uint8")
+    x, y = b.input(SHAPE, "uint8"), b.input(SHAPE, "uint8")
+    numbers = [[b.constant(F(s)), b.constant(np.uint8(z))] for s, z in zip(scales, (128, 90, 150), strict=True)]
+    b.output(b.op(kind, [x, *numbers[0], y, *numbers[1], *numbers[2]], CONTRIB), SHAPE, "uint8")
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    (reason,) = interpreted(built).values()
+    assert "leave int32" in reason
