@@ -51,3 +51,39 @@ def test_kernels_that_convert_first_are_onnx_runtimes_beyond_int32(
     _, built = compared(b.save(tmp_path / "m.onnx"))
     (reason,) = interpreted(built).values()
     assert "leave int32" in reason
+
+
+@pytest.mark.parametrize(
+    ("scale", "weight_scale"), [(6e37, 0.004), (1e20, 1e19), (1e-30, 1e-9), (0.02, 1e-40), (1e-39, 0.01)]
+)
+def test_float_sums_beyond_float32(scale: float, weight_scale: float, tmp_path: Path) -> None:
+    """Infinities, and digits lost next to zero, make other sums than exact ones: ONNX Runtime has them."""
+    b = NetBuilder(0, "int8")
+    x = b.raw_input((1, 48), scale, 5)
+    values = b.constant(b.rng.integers(-128, 128, (48, 8)).astype(np.int8))
+    weight = b.dequantise(values, weight_scale, np.int8(0))
+    step = float(F(min(scale * 255 * weight_scale * 127 * 4, 1e37)))
+    b.output(b.quantise(b.op("Gemm", [x.name, weight]), max(step, 1e-44), -3), (1, 8), "int8")
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert "leave what float32 holds" in next(iter(interpreted(built).values()))
+
+
+@pytest.mark.parametrize(("scale", "ratio"), [(2.0**125, 0.1), (1e37, 0.1), (2.0**-147, 2.0)])
+def test_float_totals_beyond_float32(scale: float, ratio: float, tmp_path: Path) -> None:
+    b = NetBuilder(0, "int8")
+    x = b.raw_input(SHAPE, scale, 5)
+    total = b.op("ReduceSum", [x.name, b.constant(np.array([2, 3]))])
+    b.output(b.quantise(total, scale * ratio, -3), (1, 4, 1, 1), "int8")
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert "float32 sums of 64 values" in next(iter(interpreted(built).values()))
+
+
+def test_a_clip_within_a_convolution_whose_bounds_have_no_number_between_them(tmp_path: Path) -> None:
+    """ONNX Runtime fuses such a Clip too, and gives the upper one."""
+    b = NetBuilder(0, "int8")
+    x = b.real_input((1, 4, 6, 6), 2.0**-5, 0)
+    weight = b.dequantise(b.constant(b.rng.integers(-8, 8, (8, 4, 3, 3)).astype(np.int8)), 2.0**-4, np.int8(0))
+    clipped = b.op("Clip", [b.op("Conv", [x.name, weight]), b.constant(F(2.05)), b.constant(F(-0.37))])
+    b.output(b.quantise(clipped, 2.0**-4, 3), (1, 8, 4, 4), "int8")
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert any(reason.startswith("Clip to 2.0499") for reason in interpreted(built).values())
