@@ -87,3 +87,32 @@ def test_a_clip_within_a_convolution_whose_bounds_have_no_number_between_them(tm
     b.output(b.quantise(clipped, 2.0**-4, 3), (1, 8, 4, 4), "int8")
     _, built = compared(b.save(tmp_path / "m.onnx"))
     assert any(reason.startswith("Clip to 2.0499") for reason in interpreted(built).values())
+
+
+def test_a_clamp_of_8_bits_does_not_ask_for_the_scale(tmp_path: Path) -> None:
+    """The float32 numbers that the values stand for are infinities, the values are none."""
+    b = NetBuilder(0, "uint8")
+    clipped = b.op("Clip", [b.input(SHAPE, "uint8"), b.constant(np.uint8(40)), b.constant(np.uint8(200))])
+    b.output(clipped, SHAPE, "uint8")
+    b.output(b.dequantise(clipped, 1e38, np.uint8(3)), SHAPE)
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert not interpreted(built)
+
+
+@pytest.mark.parametrize("kind", ["QLinearMatMul", "MatMulInteger"])
+def test_sums_times_an_infinity_are_onnx_runtimes(kind: str, tmp_path: Path) -> None:
+    """A sum of 0 is no number then."""
+    b = NetBuilder(0, "uint8")
+    x = b.input((1, 16), "uint8")
+    weight = b.constant(np.eye(16, dtype=np.int8))
+    zero, none = b.constant(np.uint8(128)), b.constant(np.int8(0))
+    if kind == "QLinearMatMul":
+        scales = [b.constant(F(s)) for s in (100, 1e37, 1e38)]
+        y = b.op(kind, [x, scales[0], zero, weight, scales[1], none, scales[2], zero])
+    else:
+        sums = b.op("Cast", [b.op(kind, [x, weight, zero, none])], to=1)
+        scaled = b.op("Add", [b.op("Mul", [sums, b.constant(F(1e38))]), b.constant(np.full(16, -1e38, F))])
+        y = b.quantise(scaled, 1e37, 0)
+    b.output(y, (1, 16), "uint8")
+    _, built = compared(b.save(tmp_path / "m.onnx"), count=20)
+    assert interpreted(built)
