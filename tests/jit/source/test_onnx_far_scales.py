@@ -92,7 +92,9 @@ def test_a_clip_within_a_convolution_whose_bounds_have_no_number_between_them(tm
 def test_a_clamp_of_8_bits_does_not_ask_for_the_scale(tmp_path: Path) -> None:
     """The float32 numbers that the values stand for are infinities, the values are none."""
     b = NetBuilder(0, "uint8")
-    clipped = b.op("Clip", [b.input(SHAPE, "uint8"), b.constant(np.uint8(40)), b.constant(np.uint8(200))])
+    x = b.input(SHAPE, "uint8")
+    b.output(b.dequantise(x, 1e38, np.uint8(3)), SHAPE)
+    clipped = b.op("Clip", [x, b.constant(np.uint8(40)), b.constant(np.uint8(200))])
     b.output(clipped, SHAPE, "uint8")
     b.output(b.dequantise(clipped, 1e38, np.uint8(3)), SHAPE)
     _, built = compared(b.save(tmp_path / "m.onnx"))
