@@ -136,7 +136,8 @@ def quantize(
 
 def dequantize(x: NDArray[np.generic], scale: float, zero_point: int) -> NDArray[np.float32]:
     """``(x - zero_point) * scale`` in float32."""
-    return (np.asarray(x, np.int32) - zero_point).astype(np.float32) * np.float32(scale)
+    with np.errstate(over="ignore"):  # an infinity, as there
+        return (np.asarray(x, np.int32) - zero_point).astype(np.float32) * np.float32(scale)
 
 
 def reshape(x: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:

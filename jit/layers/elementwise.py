@@ -77,6 +77,14 @@ def requantize(layer: Layer, x: Operand, out: Output, *, float_ratio: bool = Fal
     return layer.emit(Requantize, [x.name], x.shape, out.quantisation, scale=scale, requant=requant)
 
 
+def clamp(layer: Layer, x: Operand, low: int, high: int) -> str:
+    """The int8 values themselves within [low, high], whatever their scale."""
+    if (low, high) == (-128, 127):
+        return x.name
+    requant = identity_requant(x.shape[3], low, high)
+    return layer.emit(Requantize, [x.name], x.shape, x.quantisation, scale=IDENTITY_SCALE, requant=requant)
+
+
 def looked_up(layer: Layer, x: Operand, out: Output, table: NDArray[np.int8]) -> str:
     """Any function of each element; ``table``: its results for all int8 values, at the values modulo 256."""
     channels = x.shape[3]

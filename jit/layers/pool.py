@@ -148,6 +148,8 @@ def _float_average(
     layout choose its kernel: ties that go either way are not certain.
     """
     out = tail.quantisation
+    if not float(np.finfo(np.float32).tiny) <= x.scale <= 2.0**126 / (255 * count):
+        raise Unsupported(f"float32 sums of {count} values of the scale {x.scale:.3g}")
     sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64) - x.zero_point * count
     f = np.float32
     value = sums.astype(f) * f(x.scale) / f(divisor) / f(out.scale)

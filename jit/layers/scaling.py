@@ -40,6 +40,8 @@ def sum_requant(
     if layer.semantics != LITERT:
         with np.errstate(over="ignore"):  # as ONNX Runtime's product of scales does
             scales32 = np.float32(scale) * weight_scales.astype(np.float32) / np.float32(tail.quantisation.scale)
+        if not np.isfinite(scales32).all() and tail.stage is None:  # a sum of 0 is no number then
+            raise NotRepresentable("scales whose product is beyond float32")
         return float_requant(layer, scales32, folded, low, high, tail)
     product = np.float64(scale) * weight_scales
     if float_product:

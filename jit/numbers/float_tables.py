@@ -20,6 +20,7 @@ from tilewright.jit.numbers.float_scaling import thresholds, tune
 from tilewright.jit.numbers.scales import NotRepresentable, exact_shift, quantize_multiplier
 
 _VALUES = np.arange(-128, 128, dtype=np.int64)
+_FAR = np.float32(2**31)  #: where int32 ends, beyond all 8-bit results
 _ROOM = 30  #: bits of an accumulator that the scaled sum may fill
 
 
@@ -49,18 +50,19 @@ def add_table(
 
     Its x86-64 kernel, in float32 with fused multiply-adds, ties to even: ``fma(a, Ra, fma(b, Rb, C))`` with
     ``C = Zc - fma(Ra, Za, Rb * Zb)``, Ra = Sa/Sc. ``unsigned``: as it computes it on uint8, where all values and zero
-    points are 128 more and other roundings happen.
+    points are 128 more and other roundings happen. Raises NotRepresentable where the sum leaves int32.
     """
     f, d = np.float32, np.float64
     moved = 128 if unsigned else 0
     zero_a, zero_b, zero_c = (z + moved for z in zero_points)
     values = (_VALUES + moved).astype(d)
-    ratio_a, ratio_b = f(scales[0]) / f(scales[2]), f(scales[1]) / f(scales[2])
-    # float64 holds each product and sum exactly enough for one rounding to float32: a fused multiply-add
-    fixed = f(zero_c) - f(d(ratio_a) * zero_a + d(ratio_b * f(zero_b)))
-    inner = (values * d(ratio_b) + d(fixed)).astype(f)
-    total = (values[:, None] * d(ratio_a) + inner[None, :].astype(d)).astype(f)
-    return np.rint(total).astype(np.int64) - moved
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio_a, ratio_b = f(scales[0]) / f(scales[2]), f(scales[1]) / f(scales[2])
+        # float64 holds each product and sum exactly enough for one rounding to float32: a fused multiply-add
+        fixed = f(zero_c) - f(d(ratio_a) * zero_a + d(ratio_b * f(zero_b)))
+        inner = (values * d(ratio_b) + d(fixed)).astype(f)
+        total = (values[:, None] * d(ratio_a) + inner[None, :].astype(d)).astype(f)
+    return _converted(total) - moved
 
 
 def multiply_table(
@@ -69,27 +71,51 @@ def multiply_table(
     """ONNX Runtime's QLinearMul for all (a, b), unclamped: (256, 256), a on the first axis; as int8.
 
     The integer product in float32, times Sa * Sb / Sc, plus the zero point, ties to even. ``unsigned``: on uint8.
+    Raises NotRepresentable where that leaves int32.
     """
     f, moved = np.float32, 128 if unsigned else 0
     a, b = (_VALUES - z for z in zero_points[:2])
-    ratio = f(scales[0]) * f(scales[1]) / f(scales[2])
-    real = (a[:, None] * b[None, :]).astype(f) * ratio + f(zero_points[2] + moved)
-    return np.rint(real).astype(np.int64) - moved
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = f(scales[0]) * f(scales[1]) / f(scales[2])
+        real = (a[:, None] * b[None, :]).astype(f) * ratio + f(zero_points[2] + moved)
+    return _converted(real) - moved
 
 
 def float_pair_table(
     join: Callable[[Any, Any], Any], scales: tuple[float, float, float], zero_points: tuple[int, int, int]
 ) -> NDArray[np.int64]:
-    """DequantizeLinear of both, ``join`` and QuantizeLinear in float32 for all (a, b), unclamped: (256, 256)."""
+    """DequantizeLinear of both, ``join`` and QuantizeLinear in float32 for all (a, b), within int32: (256, 256).
+
+    Raises NotRepresentable where a result is NaN.
+    """
     f = np.float32
-    a, b = ((_VALUES - z).astype(f) * f(s) for s, z in zip(scales[:2], zero_points[:2], strict=True))
-    return np.rint(join(a[:, None], b[None, :]) / f(scales[2])).astype(np.int64) + zero_points[2]
+    with np.errstate(over="ignore", invalid="ignore"):
+        a, b = ((_VALUES - z).astype(f) * f(s) for s, z in zip(scales[:2], zero_points[:2], strict=True))
+        return _saturated(join(a[:, None], b[None, :]) / f(scales[2])) + zero_points[2]
 
 
 def requantize_table(scale_in: float, zero_in: int, scale_out: float, zero_out: int) -> NDArray[np.int64]:
-    """DequantizeLinear then QuantizeLinear in float32 for all x, unclamped: (256,)."""
-    real = (_VALUES - zero_in).astype(np.float32) * np.float32(scale_in)
-    return np.rint(real / np.float32(scale_out)).astype(np.int64) + zero_out
+    """DequantizeLinear then QuantizeLinear in float32 for all x, within int32: (256,)."""
+    with np.errstate(over="ignore"):
+        real = (_VALUES - zero_in).astype(np.float32) * np.float32(scale_in)
+        return _saturated(real / np.float32(scale_out)) + zero_out
+
+
+def _saturated(real: NDArray[np.float32]) -> NDArray[np.int64]:
+    """QuantizeLinear's rounding, which clamps ahead of the conversion. Raises NotRepresentable for NaN."""
+    if np.isnan(real).any():
+        raise NotRepresentable("scales so far apart that float32 results are no numbers")
+    return np.rint(np.clip(real, -_FAR, _FAR)).astype(np.int64)
+
+
+def _converted(real: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The rounding of QLinearAdd and QLinearMul, which convert first.
+
+    Raises NotRepresentable for numbers beyond int32, of which the CPU makes what it will.
+    """
+    if not (np.abs(real) < _FAR).all():
+        raise NotRepresentable("scales so far apart that results leave int32")
+    return np.rint(real).astype(np.int64)
 
 
 def fit(wanted: NDArray[np.int64], terms: tuple[Term, ...], zero_point: int, lo: int, hi: int, channels: int) -> Fitted:

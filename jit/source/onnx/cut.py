@@ -55,8 +55,14 @@ def _value(prepared: Prepared, name: str) -> Any:
 
     dtype, shape = prepared.types[name]
     for value in (*prepared.model.graph.input, *prepared.model.graph.output):
-        if value.name == name:
+        if value.name == name and _is_typed(value):
             return value
     if dtype == "object":
         return ValueInfoProto(name=name)
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+
+
+def _is_typed(value: Any) -> bool:
+    """Whether it says a type, which a network's outputs need not, but the inputs of a part."""
+    kind = value.type.WhichOneof("value")
+    return kind is not None and (kind != "tensor_type" or value.type.tensor_type.elem_type != 0)

@@ -24,6 +24,7 @@ METHOD = "ONNX Runtime adds in float32 here, in an order of its own; exact sums 
 _EPSILON = 2.0**-24  #: what rounding to float32 can change, relatively
 _BITS = 24  #: of a float32 number
 _LEAST = 2.0**-126  #: normal number of float32
+_LARGEST = 2.0**127  #: below all infinities of float32
 _MOST = 1 << 30  #: largest bias in units of the sum
 
 
@@ -49,7 +50,24 @@ class FloatSums:
             whole = np.rint(given / (x.scale * scales))
         if not (np.abs(whole) <= _MOST).all():
             raise Unsupported("a bias that is large beside the unit of the sum")
-        return cls(x, Weights(values, scales, whole.astype(np.int64)), given, usual)
+        made = cls(x, Weights(values, scales, whole.astype(np.int64)), given, usual)
+        made._require_normal()
+        return made
+
+    def _require_normal(self) -> None:
+        """Raises Unsupported where a term or a sum can be an infinity of float32, or lose digits next to zero."""
+        far = max(127 - self.x.zero_point, 128 + self.x.zero_point)
+        reach = np.abs(self._taps).sum(axis=1) * far * self._unit + np.abs(self.bias)
+        most = np.abs(self._taps).max(axis=1, initial=0) * self.weights.scales
+        least = np.minimum(np.minimum(self._unit, self._unit * self.slope), self.weights.scales).min(initial=1.0)
+        if max(far * self.x.scale, most.max(initial=0), reach.max(initial=0)) >= _LARGEST or (
+            min(self.x.scale, least) < _LEAST
+        ):
+            raise Unsupported("scales for which sums or their terms leave what float32 holds")
+
+    @property
+    def _taps(self) -> NDArray[np.int64]:
+        return self.weights.values.reshape(len(self._unit), -1).astype(np.int64)
 
     @property
     def _unit(self) -> NDArray[np.float64]:
@@ -76,7 +94,8 @@ class FloatSums:
 
         Raises Unsupported where sums are in doubt for the sake of a bias that no quantiser writes.
         """
-        taps = self.weights.values.reshape(len(self._unit), -1).astype(np.int64)
+        self._require_normal()  # with the slope, too
+        taps = self._taps
         far = max(127 - self.x.zero_point, 128 + self.x.zero_point)
         reach = np.abs(taps).sum(axis=1) * far + np.abs(self.bias) / self._unit
         # each term has three roundings behind it and as many as there are terms ahead; two are slope's and quotient's

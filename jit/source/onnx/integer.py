@@ -22,6 +22,7 @@ from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve
 #: nodes that may follow the sum ahead of QuantizeLinear
 STEPS = ("Cast", "Mul", "Add")
 _FLOAT = 1  #: ONNX's number of float32
+_LEAST, _LARGEST = 2.0**-126, 2.0**95  #: scales with which no int32 sum loses digits or becomes an infinity
 _MOST = 1 << 24  #: largest bias in units of the sum: float32 rounds it to one of them
 
 
@@ -47,8 +48,8 @@ class Sums:
                 scale, offset = scale * value, offset * value
             else:
                 offset = offset + value
-        if not (np.isfinite(scale).all() and (scale > 0).all()):
-            raise Unsupported("sums that are scaled by something else than positive numbers")
+            if not ((scale >= _LEAST) & (scale <= _LARGEST)).all():
+                raise Unsupported("sums that are scaled by something else than positive numbers that float32 holds")
         bias = np.rint(offset / scale)
         if not (np.abs(bias) <= _MOST).all():
             raise Unsupported("a bias that is large beside the unit of the sum")

@@ -310,7 +310,7 @@ def clamp(site: Site) -> None:
     site.report_exact(site.values.chip(name).shape[3], "a clamp")
 
     def clamped(x: Operand) -> str:
-        return elementwise.requantize(site, x, Output(x.quantisation, low, high))
+        return elementwise.clamp(site, x, low, high)
 
     site.values.set_function(site.node.outputs[0], name, clamped)
 

@@ -273,9 +273,14 @@ def _range(site: Site) -> tuple[float, float]:
         if value.size != 1:
             raise Unsupported("Clip with several bounds")
         bounds.append(float(value.reshape(())))
-    if not bounds[0] <= bounds[1]:
-        raise Unsupported(f"Clip to {bounds[0]}..{bounds[1]}")
-    return bounds[0], bounds[1]
+    return _ordered(bounds[0], bounds[1])
+
+
+def _ordered(low: float, high: float) -> tuple[float, float]:
+    """The bounds of a Clip; raises Unsupported for those between which there is no number."""
+    if not low <= high:
+        raise Unsupported(f"Clip to {low}..{high}")
+    return low, high
 
 
 def _activation(site: Site) -> tuple[float, float]:
@@ -285,7 +290,7 @@ def _activation(site: Site) -> tuple[float, float]:
     if kind == "Relu":
         return 0.0, math.inf
     if kind == "Clip" and len(parameters) == 2:
-        return float(parameters[0]), float(parameters[1])
+        return _ordered(float(parameters[0]), float(parameters[1]))
     if kind and kind != "LeakyRelu":  # of which the rule has made a maximum
         raise Unsupported(f"the activation {kind}")
     return -math.inf, math.inf

@@ -36,6 +36,8 @@ _FOREIGN = (
 )  # fmt: skip
 _BLOCKS = ("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized")  #: of 4 bits and fewer, beside float activations
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+_WHERE_ZERO_POINTS = (3, 6)  #: of the two operands of a QLinearWhere
+_NOT_FOLDED = (*_RANDOM, "QuantizeLinear", "DequantizeLinear", "If", "Loop", "Scan")  #: by ONNX Runtime, of constants
 _ONNX_RUNTIME = ("", "ai.onnx", "com.microsoft")  #: domains with kernels in it
 
 
@@ -70,6 +72,7 @@ def read(path: Path, content: bytes | None = None) -> Any:
     _sort(model.graph)
     _refuse_foreign(path, model)
     _refuse_random(path, model.graph, {})
+    _refuse_computed_zero_points(path, model.graph, frozenset())
     try:
         onnx.checker.check_model(model)
     except Exception:  # noqa: BLE001  # the checker raises kinds of its own
@@ -234,6 +237,27 @@ def _drops(node: Any, constants: Mapping[str, Any]) -> bool:
 def _leaves_out_statistics(node: Any) -> bool:
     training = any(a.name == "training_mode" and a.i for a in node.attribute)
     return node.op_type == "BatchNormalization" and training and not all(node.output)
+
+
+def _refuse_computed_zero_points(path: Path, graph: Any, around: frozenset[str]) -> None:
+    """Raises ModelError for a QLinearWhere with a zero point that the network computes, which ends ONNX Runtime: its
+    kernel reads them before there is any inference.
+
+    ``around``: names of constants of the graphs that this one is a part of.
+    """
+    known = {*around, *(tensor.name for tensor in graph.initializer)}
+    for node in graph.node:
+        computed = [n for p, n in enumerate(node.input) if p in _WHERE_ZERO_POINTS and n and n not in known]
+        if node.op_type == "QLinearWhere" and computed:
+            raise ModelError(
+                f"{path}: QLinearWhere ({node.output[0]}) with a computed zero point {computed[0]!r}, which ends ONNX "
+                "Runtime; export it with a constant one"
+            )
+        if all(name in known for name in node.input if name) and node.op_type not in _NOT_FOLDED:
+            known.update(node.output)
+        for attribute in node.attribute:
+            for part in subgraphs(attribute):
+                _refuse_computed_zero_points(path, part, frozenset(known))
 
 
 def refuse_float(path: Path, model: Any) -> None:

@@ -153,6 +153,28 @@ def test_statistics_that_are_left_out_are_refused(tmp_path: Path) -> None:
         OnnxSource(b.save(tmp_path / "m.onnx"))
 
 
+@pytest.mark.parametrize("position", [3, 6])
+def test_a_computed_zero_point_of_a_qlinear_where_is_refused(position: int, tmp_path: Path) -> None:
+    """ONNX Runtime's kernel reads it before there is an inference, which ends the process."""
+
+    def network(computed: bool) -> NetBuilder:
+        b = NetBuilder(8, "uint8", opset=15)
+        chosen = b.constant(b.rng.random(IMAGE) < 0.5)
+        numbers = [b.constant(F(0.05)), b.op("Identity", [b.constant(np.uint8(7))])]
+        operands = [chosen, *(t for _ in range(2) for t in (b.input(IMAGE, "uint8"), *numbers)), *numbers]
+        if computed:
+            operands[position] = b.input((), "uint8")
+        b.output(b.op("QLinearWhere", operands, "com.microsoft"), IMAGE, "uint8")
+        b.output(b.quantise(b.input(IMAGE), 0.05, 0), IMAGE, "uint8")
+        return b
+
+    with pytest.raises(
+        ModelError, match=r"QLinearWhere \(.*\) with a computed zero point .*; export it with a constant"
+    ):
+        OnnxSource(network(computed=True).save(tmp_path / "m.onnx"))
+    compared(network(computed=False).save(tmp_path / "constant.onnx"))
+
+
 # -- operands that are inputs of the network -------------------------------------------------------------------
 
 _I = np.int64

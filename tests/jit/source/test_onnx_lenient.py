@@ -76,6 +76,20 @@ def test_layer_normalization_of_onnx_runtime_s_optimiser(tmp_path: Path) -> None
     assert kinds(built) == ["Conv2D"]
 
 
+def test_an_output_without_a_type_that_the_interpreter_reads_on(tmp_path: Path) -> None:
+    """A network's output needs none, but the part that reads it does."""
+    b = NetBuilder(4)
+    between = b.op("MaxPool", [b.input((1, 4, 6, 6), "uint8")], kernel_shape=[2, 2])
+    b.output(between, (1, 4, 5, 5), "uint8")
+    b.output(b.dequantise(between, -0.05, np.uint8(7)), (1, 4, 5, 5))  # a scale that stays with it
+    path = b.save(tmp_path / "m.onnx")
+    model = onnx.load(str(path))
+    for value in model.graph.output:
+        value.ClearField("type")
+    onnx.save(model, str(path))
+    compared(path)
+
+
 def test_an_output_that_is_constant_in_the_interpreter_alone(tmp_path: Path) -> None:
     """ONNX Runtime folds no DequantizeLinear, and makes the one behind a Transpose anew, without its name."""
     path = convolution(tmp_path / "m.onnx")
