@@ -19,7 +19,7 @@ from tilewright.jit.layers.scaling import float_requant, tuned_requant
 from tilewright.jit.layers.weighted import spatial
 from tilewright.jit.layers.windows import meeting
 from tilewright.jit.numbers.float_scaling import tune
-from tilewright.jit.numbers.scales import average_requant, mean_requant
+from tilewright.jit.numbers.scales import LEAST_FLOAT32, average_requant, mean_requant
 from tilewright.jit.reference import valid_counts
 
 _NOT = np.arange(255, -1, -1).astype(np.uint8).view(np.int8)  #: -1 - x, of which the greatest is that of the least x
@@ -148,7 +148,7 @@ def _float_average(
     layout choose its kernel: ties that go either way are not certain.
     """
     out = tail.quantisation
-    if not float(np.finfo(np.float32).tiny) <= x.scale <= 2.0**126 / (255 * count):
+    if not LEAST_FLOAT32 <= x.scale <= 2.0**126 / (255 * count):
         raise Unsupported(f"float32 sums of {count} values of the scale {x.scale:.3g}")
     sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64) - x.zero_point * count
     f = np.float32

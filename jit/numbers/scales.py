@@ -179,6 +179,8 @@ def softmax_constants(scale: float, beta: float = 1.0) -> tuple[int, int, int]:
     return multiplier, left_shift, diff_min
 
 
+LEAST_FLOAT32 = 2.0**-126  #: the least normal number of float32: below it digits are lost
+
 #: (x << 20) * 2^30 >> 50 is x
 IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT, rounding=Rounding.SINGLE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.fuzz import TfliteNet
@@ -30,7 +31,8 @@ def without(path: Path, *places: int) -> bytes:
 @pytest.mark.parametrize("kind", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"])
 def test_an_input_gate_with_weights_has_a_bias(kind: str) -> None:
     gates = [(1, 12), (18, 29)] if kind.startswith("BI") else [(1, 12)]
-    operands = [Operand(k, f"t{k}", "float32", (1,), None, None, 0, None, None, 0, b"") for k in range(48)]  # type: ignore[arg-type]
+    scales = np.zeros(0, np.float32)
+    operands = [Operand(k, f"t{k}", "float32", (1,), None, scales, 0, None, None, 0, b"") for k in range(48)]
     for weights, bias in gates:
         for left_out, said in (((), ""), ((bias,), f"input {bias}, the bias"), ((weights, bias), "")):
             given = tuple(None if k in left_out else operand for k, operand in enumerate(operands))

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.jit.source.onnx.constants import stored
+
 _LOW, _HIGH = 1, 2  #: inputs of a Clip
 
 
 def own_clamps(model: Any) -> bool:
     """Every such Clip of a float model (opset 12 or later, shapes known) becomes Max and Min; whether any did."""
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto, helper
 
-    initial = {tensor.name: tensor for tensor in model.graph.initializer}
+    known = stored(model.graph)
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     real = {v.name for v in values if v.type.tensor_type.elem_type == TensorProto.FLOAT}
     nodes: list[Any] = []
@@ -28,13 +30,10 @@ def own_clamps(model: Any) -> bool:
         bounds = [node.input[k] if len(node.input) > k else "" for k in (_LOW, _HIGH)]
         if node.op_type != "Clip" or node.input[0] not in real or not any(bounds):
             continue
-        ends = [-np.inf, np.inf]
-        for k, name in enumerate(bounds):
-            if name in initial:
-                ends[k] = float(numpy_helper.to_array(initial[name]).reshape(()))
-        given = all(name in initial for name in bounds if name)
-        if given and ends[0] <= 0 <= ends[1]:
-            continue
+        if all(name in known for name in bounds if name):
+            low, high = (known.get(name, end) for name, end in zip(bounds, (-np.inf, np.inf), strict=True))
+            if low <= 0 <= high:
+                continue
         changed = True
         nodes.pop()
         steps = [(kind, name) for kind, name in zip(("Max", "Min"), bounds, strict=True) if name]

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.jit.source.onnx.constants import stored
+
 _MASK = 1e3  #: the least number that hides what it is added to
 _LEFT, _RIGHT, _ADDEND = range(3)  #: inputs of a Gemm
 
@@ -32,9 +34,8 @@ def plain_gemms(model: Any) -> bool:
 class _Rewriter:
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._initial = {tensor.name: tensor for tensor in graph.initializer}
-        self._made = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
-        self._names = {name for node in graph.node for name in (*node.input, *node.output)} | set(self._initial)
+        self._values = stored(graph)
+        self._names = {name for node in graph.node for name in (*node.input, *node.output)} | set(self._values)
         self.changed = False
 
     def rewritten(self, node: Any) -> Iterator[Any]:
@@ -44,7 +45,7 @@ class _Rewriter:
             return
         alpha, beta = (next((a.f for a in node.attribute if a.name == name), 1.0) for name in ("alpha", "beta"))
         addend = node.input[_ADDEND] if len(node.input) > _ADDEND else ""
-        columns = None if self._value(node.input[_RIGHT]) is None else self._columns(node)
+        columns = self._columns(node) if node.input[_RIGHT] in self._values else None
         if alpha == beta == 1 and (not addend or self._is_bias(addend, columns)):
             yield node
             return
@@ -56,7 +57,7 @@ class _Rewriter:
         after = []  # (kind, operand): what is done with the product
         if alpha != 1 and not self._scale(node, alpha):
             after.append(("Mul", self._constant(np.array(alpha, np.float32), base)))
-        value = self._value(addend)
+        value = self._values.get(addend)
         if addend and beta != 0 and value is None:  # with a beta of 0, ONNX Runtime does not read it
             if beta != 1:
                 read, addend = addend, self._new(f"{base}@addend")
@@ -78,34 +79,23 @@ class _Rewriter:
     def _scale(self, node: Any, alpha: float) -> bool:
         """Multiply a constant operand with a factor, the right one if there is a choice; False where there is none."""
         for position in (_RIGHT, _LEFT):
-            value = self._value(node.input[position])
+            value = self._values.get(node.input[position])
             if value is not None:
                 node.input[position] = self._constant(value * value.dtype.type(alpha), node.name or node.output[0])
                 return True
         return False
 
     def _columns(self, node: Any) -> int:
-        value = self._value(node.input[_RIGHT])
-        assert value is not None
+        value = self._values[node.input[_RIGHT]]
         turned = any(a.name == "transB" and a.i for a in node.attribute)
         return int(value.shape[0 if turned else 1])
 
     def _is_bias(self, name: str, columns: int | None) -> bool:
         """Whether it is a constant with one number for each column, in one row."""
-        value = self._value(name)
+        value = self._values.get(name)
         return (
             value is not None and columns is not None and value.shape in ((columns,), (1, columns)) and _is_small(value)
         )
-
-    def _value(self, name: str) -> NDArray[Any] | None:
-        from onnx import helper, numpy_helper
-
-        if name in self._initial:
-            return numpy_helper.to_array(self._initial[name])
-        if name in self._made:
-            given = {a.name: helper.get_attribute_value(a) for a in self._made[name].attribute}
-            return numpy_helper.to_array(given["value"]) if "value" in given else None
-        return None
 
     def _constant(self, value: NDArray[Any], base: str) -> str:
         from onnx import numpy_helper

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tilewright.jit.source.onnx.constants import stored
 from tilewright.quantize.base import QuantizeError
 from tilewright.runtime import interpreters
 
@@ -38,14 +39,13 @@ def with_channel_scales(path: Path, model: Any, bits: int) -> Any:
 
 def _resize_as_before(model: Any) -> None:
     """Resize and Upsample had no choice of coordinates, and the converter leaves the choice at what is usual now."""
-    from onnx import helper, numpy_helper
+    from onnx import helper
 
-    constants = {t.name: t for t in model.graph.initializer}
-    constants |= {n.output[0]: a.t for n in model.graph.node for a in n.attribute if n.op_type == "Constant"}
+    constants = stored(model.graph)
     for node in model.graph.node:
         if node.op_type != "Resize":
             continue
-        scales = numpy_helper.to_array(constants[node.input[2]]) if node.input[2] in constants else None
+        scales = constants.get(node.input[2])
         smaller = scales is not None and bool((scales < 1).any())
         node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
         node.attribute.append(helper.make_attribute("nearest_mode", "ceil" if smaller else "floor"))

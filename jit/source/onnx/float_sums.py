@@ -17,13 +17,12 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import Maximum
 from tilewright.jit.layers import pairwise
 from tilewright.jit.layers.builder import Operand, Output, Quantisation, Weights
-from tilewright.jit.numbers.scales import reachable
+from tilewright.jit.numbers.scales import LEAST_FLOAT32, reachable
 from tilewright.jit.source.onnx.site import Site
 
 METHOD = "ONNX Runtime adds in float32 here, in an order of its own; exact sums on the accelerator"
 _EPSILON = 2.0**-24  #: what rounding to float32 can change, relatively
 _BITS = 24  #: of a float32 number
-_LEAST = 2.0**-126  #: normal number of float32
 _LARGEST = 2.0**127  #: below all infinities of float32
 _MOST = 1 << 30  #: largest bias in units of the sum
 
@@ -61,7 +60,7 @@ class FloatSums:
         most = np.abs(self._taps).max(axis=1, initial=0) * self.weights.scales
         least = np.minimum(np.minimum(self._unit, self._unit * self.slope), self.weights.scales).min(initial=1.0)
         if max(far * self.x.scale, most.max(initial=0), reach.max(initial=0)) >= _LARGEST or (
-            min(self.x.scale, least) < _LEAST
+            min(self.x.scale, least) < LEAST_FLOAT32
         ):
             raise Unsupported("scales for which sums or their terms leave what float32 holds")
 
@@ -127,7 +126,7 @@ class FloatSums:
         """Channels whose terms are so many multiples of one power of two that float32 has all sums of some."""
         grain = np.minimum(_grain(self._unit), np.where(self.bias == 0, np.inf, _grain(self.bias)))
         fine = _grain(np.asarray(float(np.float32(self.slope))))  # the slope takes digits as well
-        exact = (reach * self._unit <= np.ldexp(grain, _BITS)) & (grain * fine >= _LEAST)
+        exact = (reach * self._unit <= np.ldexp(grain, _BITS)) & (grain * fine >= LEAST_FLOAT32)
         return np.asarray(exact & (reach * self._unit * self.slope <= np.ldexp(grain * fine, _BITS)))
 
     def _near_ties(self, taps: NDArray[np.int64], slack: NDArray[np.float64], out: Output) -> NDArray[np.float64]:

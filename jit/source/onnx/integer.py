@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Output, Quantisation, Weights
+from tilewright.jit.numbers.scales import LEAST_FLOAT32
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.weights import centred, channel_scales, convolve, fully_connect, integer_bias
 
 #: nodes that may follow the sum ahead of QuantizeLinear
 STEPS = ("Cast", "Mul", "Add")
 _FLOAT = 1  #: ONNX's number of float32
-_LEAST, _LARGEST = 2.0**-126, 2.0**95  #: scales with which no int32 sum loses digits or becomes an infinity
+_LARGEST = 2.0**95  #: scale with which no int32 sum becomes an infinity
 _MOST = 1 << 24  #: largest bias in units of the sum: float32 rounds it to one of them
 
 
@@ -48,7 +49,7 @@ class Sums:
                 scale, offset = scale * value, offset * value
             else:
                 offset = offset + value
-            if not ((scale >= _LEAST) & (scale <= _LARGEST)).all():
+            if not ((scale >= LEAST_FLOAT32) & (scale <= _LARGEST)).all():
                 raise Unsupported("sums that are scaled by something else than positive numbers that float32 holds")
         bias = np.rint(offset / scale)
         if not (np.abs(bias) <= _MOST).all():

@@ -120,9 +120,7 @@ def _tell(file: File, op: Operator, position: int, told: list[int]) -> None:
     tensor.buffer, tensor.shape, tensor.shapeSignature = len(file.model.buffers) - 1, [len(told)], None
     main.tensors.append(tensor)
     number = len(main.tensors) - 1
-    file.tensors.append(
-        replace(old, index=number, shape=(len(told),), data=values, held=True, name=f"{old.name}_{number}")
-    )
+    file.tensors.append(replace(old, index=number, shape=(len(told),), data=values, name=f"{old.name}_{number}"))
     inputs = tuple(number if k == position else index for k, index in enumerate(op.inputs))
     main.operators[op.index].inputs = list(inputs)
     file.operators[op.index] = replace(op, inputs=inputs)

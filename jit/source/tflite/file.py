@@ -29,7 +29,7 @@ class Tensor:
     """A tensor of the main subgraph; ``dtype`` is "" where NumPy has none; ``data`` for constants.
 
     Constants of the types ``int4`` and ``int2`` have int8 ``data``; nothing else is of these types. ``variable``: a
-    state, which nothing but the operators that read it sets. ``held``: a constant, and be it sparse, without ``data``.
+    state, which nothing but the operators that read it sets. ``sparse``: a constant that is so, without ``data``.
     """
 
     index: int
@@ -41,7 +41,12 @@ class Tensor:
     axis: int
     data: NDArray[Any] | None
     variable: bool
-    held: bool = False
+    sparse: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether the file holds it: a constant."""
+        return self.sparse or self.data is not None
 
     def quantisation(self) -> Quantisation:
         """Per tensor, as of int8 (uint8 less 128). Raises Unsupported where it is not an 8-bit activation."""
@@ -146,7 +151,8 @@ class File:
         data = None
         packed, bits = PACKED.get(tensor.type, ("", 0))
         held = stored is not None and len(stored) > 0 and bool(dtype or packed) and not tensor.isVariable
-        if held and not tensor.sparsity:
+        sparse = held and bool(tensor.sparsity)
+        if held and not sparse:
             content = np.asarray(stored, np.uint8)
             data = unpacked(content, bits, shape) if packed else content.view(dtype).reshape(shape)
             dtype = dtype or packed
@@ -162,7 +168,7 @@ class File:
             int(quantisation.quantizedDimension) if quantisation is not None else 0,
             data,
             bool(tensor.isVariable) and index not in self._given,
-            held,
+            sparse,
         )
 
     def _operator(self, index: int, op: Any) -> Operator:
