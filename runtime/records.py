@@ -64,9 +64,12 @@ class _Options(TypedDict, total=False):
     keep_intermediates: bool
     fast_host: bool
     proven_only: bool
+    compare: bool
     objective: str | None
     jobs: Annotated[int, Range(1, MOST_JOBS)]
     unplaced: str
+    compared: str
+    uncompared: str
     left_out: tuple[str, ...]
     operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]
     moved: tuple[tuple[str, str], ...]

@@ -323,7 +323,7 @@ def test_whatever_a_command_is_given_to_read_it_ends_in_one_line(
 
 
 def test_a_pipe_is_read_to_its_end_however_slowly_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "PIPE_SECONDS", 0.3)
+    monkeypatch.setattr(pipes, "PIPE_SECONDS", 0.8)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
@@ -331,15 +331,15 @@ def test_a_pipe_is_read_to_its_end_however_slowly_it_comes(tmp_path: Path, monke
         with pipe.open("wb", buffering=0) as stream:
             for piece in (b"a" * 100_000, b"b", b""):
                 stream.write(piece)
-                time.sleep(0.4)
+                time.sleep(0.9)
 
     writer = threading.Thread(target=write)
     writer.start()
     assert read_bytes(pipe) == b"a" * 100_000 + b"b"
     writer.join(20)
-    with pytest.raises(FileError, match="pipe: cannot be read: a pipe, and nobody has written to it for 0.3 s"):
+    with pytest.raises(FileError, match="pipe: cannot be read: a pipe, and nobody has written to it for 0.8 s"):
         read_bytes(pipe)
-    with pytest.raises(FileError, match="pipe: cannot be written: a pipe, and nobody has read from it for 0.3 s"):
+    with pytest.raises(FileError, match="pipe: cannot be written: a pipe, and nobody has read from it for 0.8 s"):
         write_atomic(pipe, b"")
 
 

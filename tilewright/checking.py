@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from tilewright.progress import Advance
 from tilewright.ranges import flag
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import Interpreter, InterpreterError
+
+if TYPE_CHECKING:
+    from tilewright.jit.source import Source
 
 Array = NDArray[Any]
 
@@ -99,25 +102,36 @@ def reference_outputs(
     package = interpreters.PACKAGES[source.runtime][1]
     if not interpreters.is_installed(source.runtime):
         raise CheckError(f"--check of {model} needs {package}: pip install 'tilewright[check]'")
-    what = f"{package} cannot run {model}"
-    content, stateful, shapes = source.reference()
-    if len(inputs) != len(shapes):
-        raise CheckError(f"--check: {model} takes {len(shapes)} inputs, {len(inputs)} given")
+    count = len(source.reference()[2])
+    if len(inputs) != count:
+        raise CheckError(f"--check: {model} takes {count} inputs, {len(inputs)} given")
     if not all(isinstance(x, np.ndarray) and x.ndim and len(x) == len(inputs[0]) > 0 for x in inputs):
         raise CheckError(f"--check: {model} takes NumPy arrays of N inputs stacked, N alike and at least 1")
     if any(np.ma.is_masked(x) for x in inputs):
         raise CheckError(f"--check: {model} takes numbers, and inputs are masked in places; fill them (x.filled(0))")
+    try:
+        return outputs_of(source, inputs, progress, stream=stream)
+    except InterpreterError as error:
+        raise CheckError(f"--check: {error}") from error
+
+
+def outputs_of(
+    source: Source, inputs: Sequence[Array], progress: Advance | None = None, *, stream: bool = False
+) -> list[Array]:
+    """As :func:`reference_outputs`, of an opened file and of as many inputs as it takes.
+
+    Raises :class:`~tilewright.runtime.interpreters.InterpreterError`.
+    """
+    what = f"{interpreters.PACKAGES[source.runtime][1]} cannot run {source.path}"
+    content, stateful, shapes = source.reference()
     interpreter: Interpreter | None = None
     collected: list[list[Array]] = []
     for k in range(inputs[0].shape[0]):
-        try:
-            if interpreter is None or (stateful and not stream):
-                interpreter = interpreters.load(source.runtime, content, what)
-            with interpreters.named_failures(what):
-                values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
-            collected.append([_drop_batch(y) for y in interpreter(values)])
-        except InterpreterError as error:
-            raise CheckError(f"--check: {error}") from error
+        if interpreter is None or (stateful and not stream):
+            interpreter = interpreters.load(source.runtime, content, what)
+        with interpreters.named_failures(what):
+            values = [x[k].reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
+        collected.append([_drop_batch(y) for y in interpreter(values)])
         if progress is not None:
             progress(1)
     return [np.stack([outputs[i] for outputs in collected]) for i in range(len(collected[0]))]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from tilewright import cache as artifact_cache
@@ -23,6 +26,7 @@ from tilewright.runtime.records import MOST_JOBS, OBJECTIVES, Objective
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
+    from tilewright.fuzz.tensors import Array
     from tilewright.jit.compiler import CompiledGraph
     from tilewright.jit.importer import ImportedModel
     from tilewright.jit.network import CompiledModel
@@ -44,6 +48,7 @@ class Named(TypedDict, total=False):
     keep_intermediates: bool
     fast_host: bool
     proven_only: bool
+    compare: bool
     objective: str | None
     jobs: int
     host_watts: float | None
@@ -60,11 +65,12 @@ class Options:
     keep_intermediates: bool = False
     fast_host: bool = False
     proven_only: bool = False
+    compare: bool = True
     objective: Objective | None = None
     jobs: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("keep_intermediates", "fast_host", "proven_only"):
+        for name in ("keep_intermediates", "fast_host", "proven_only", "compare"):
             flag(name, getattr(self, name), error=CompileError)
         if self.objective is not None and not (isinstance(self.objective, str) and self.objective in OBJECTIVES):
             raise CompileError(f"objective {shown(self.objective)}: must be one of {', '.join(OBJECTIVES)}")
@@ -105,6 +111,7 @@ def compile(
     keep_intermediates: bool = False,
     fast_host: bool = False,
     proven_only: bool = False,
+    compare: bool = True,
     objective: str | None = None,
     jobs: int = 1,
     host_watts: float | None = None,
@@ -122,7 +129,9 @@ def compile(
     ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
     reference by an LSB. ``proven_only`` leaves layers to their interpreter whose integers are not proven to be its own
-    for every input (``.onnx`` layers that ONNX Runtime computes in float32). ``objective`` places operators on
+    for every input (``.onnx`` layers that ONNX Runtime computes in float32). With ``compare`` the
+    result is run on a random input or two beside the whole file's interpreter; should it differ, what makes it differ
+    is left to that, with a warning (:class:`~tilewright.agreement.Misread`). ``objective`` places operators on
     accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the accelerator
     takes goes there. ``latency``: for the least time of one inference, with parts that several ``cores`` share where
     they finish sooner together. ``throughput``: for the least time from one result to the next, with ``cores`` and
@@ -140,7 +149,7 @@ def compile(
     example, config = _bound(arguments, {} if is_file else {"example": example}, config)
     config = load_config(config)
     function("progress", progress, error=CompileError)
-    options = Options(keep_intermediates, fast_host, proven_only, objective, jobs)  # type: ignore[arg-type]
+    options = Options(keep_intermediates, fast_host, proven_only, compare, objective, jobs)  # type: ignore[arg-type]
     flag("cache", cache, error=CompileError)
     target = opened(device, config)
     path, content = (Path(model), None) if is_file else _exported(model, example, progress or silent)
@@ -222,6 +231,7 @@ def compile_artifact(
     """Import and compile a model file, without the cache; ``content``: as ONNX, where there is no file; ``shares``:
     programs on cores of the device can share memory; ``power``: for objective energy."""
     _check_compiler(path)
+    from tilewright.agreement import agreed
     from tilewright.jit.network import compile_source
     from tilewright.jit.place.problem import PlacementError
     from tilewright.jit.source import open_source
@@ -229,23 +239,54 @@ def compile_artifact(
     start = time.perf_counter()
     progress("importing", 0, 0)
     source = open_source(path, content, proven_only=options.proven_only)
-    result, unplaced = None, {}
+    result, unplaced = None, ""
     if options.objective is not None:
         try:
             result = _placed(source, config, options, progress, shares, power)
         except PlacementError as refusal:
             if options.objective != "throughput":
                 raise
-            unplaced = {"unplaced": str(refusal)}  # but what inferences in flight give is worth having
+            unplaced = str(refusal)  # but what inferences in flight give is worth having
+
+    def made(left: Mapping[int, str], proven_only: bool) -> Artifact:
+        opened = open_source(path, content, proven_only=True) if proven_only else source
+        found = compile_source(
+            opened, config, keep_intermediates=options.keep_intermediates, fast_host=options.fast_host,
+            progress=progress, left=left,
+        )  # fmt: skip
+        placed = "some operators were computed otherwise than by the file's interpreter" if options.objective else ""
+        return _artifact(found, options, placed)
+
     if result is None:
         result = compile_source(
             source, config, keep_intermediates=options.keep_intermediates, fast_host=options.fast_host,
             progress=progress,
         )  # fmt: skip
-    compiled, graph = result.compiled, result.compiled.graph
+    artifact = _artifact(result, options, unplaced)
+    if options.compare:
+        elements = sum(tensor.form.elements for tensor in result.compiled.graph.tensors.values())
+        artifact = agreed(artifact, source, elements, made, partial(_within, path, content, config), progress)
+    return replace(artifact, compile_seconds=time.perf_counter() - start)
+
+
+def _within(path: Path, content: bytes | None, config: Config, inputs: list[Array]) -> bool:
+    """Whether what differs on these inputs is within what is stated of each layer."""
+    from tilewright.fuzz.bounds import judge
+
+    if content is None:
+        return judge(path, config, inputs).within
+    with TemporaryDirectory(prefix="tilewright-") as folder:
+        file = Path(folder) / path.name
+        file.write_bytes(content)
+        return judge(file, config, inputs).within
+
+
+def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifact:
+    """What a file was compiled to; ``unplaced``: why it has no placement, where one was asked for."""
+    compiled, source = result.compiled, result.model.source
     return Artifact(
-        name=graph.name,
-        config=config,
+        name=compiled.graph.name,
+        config=compiled.config,
         programs=tuple(compiled.programs),
         steps=tuple(compiled.steps),
         inputs=tuple(result.model.inputs),
@@ -255,10 +296,10 @@ def compile_artifact(
         host_layers=compiled.host_layers,
         batch=source.batch,
         states=tuple(compiled.states),
-        compile_seconds=time.perf_counter() - start,
         options={
             **asdict(options), "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
-            **unplaced, **({"left_out": [*source.left_out]} if source.left_out else {}),
+            **({"unplaced": unplaced} if unplaced else {}),
+            **({"left_out": [*source.left_out]} if source.left_out else {}),
         },
     )  # fmt: skip
 

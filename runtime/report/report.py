@@ -99,6 +99,8 @@ class Report:
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
         if reason := options.get("unplaced"):
             notes.append(f"no placement was sought, all that can runs on the accelerator: {reason}")
+        if reason := options.get("uncompared"):
+            notes.append(f"was not compared with the file's interpreter when it was compiled: {reason}")
         if others := options.get("left_out"):
             notes.append(f"the file's first network alone was compiled, not its signatures {', '.join(others)}")
         if self.artifact.batch > 1:

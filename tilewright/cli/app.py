@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +16,7 @@ from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, qua
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import complain, open_streams, output_failed
+from tilewright.printable import complain, open_streams, output_failed, say
 
 __all__ = ["app", "main"]
 
@@ -115,6 +116,27 @@ def main(arguments: list[str] | None = None) -> int:
     global _verbose
     _verbose = False
     open_streams()
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _main(arguments)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """A warning for the user as a line of ours; any other as Python has it."""
+    if issubclass(category, UserWarning):
+        complain(f"warning: {message}")
+    else:
+        say(warnings.formatwarning(message, category, filename, lineno, line), sys.stderr)
+
+
+def _main(arguments: list[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         try:

@@ -159,6 +159,10 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
         line(f"{saved:,} MACs left out: of channels that nobody reads, constant or equal ones")
     for rule, operator in (made for program in artifact.programs for made in program.meta.get("substitutions") or ()):
         line(f"substituted at {operator}: {rule.replace('_', ' ')}")
+    if words := artifact.options.get("compared"):
+        line(f"integers, when it was compiled: {words}")
+    if words := artifact.options.get("uncompared"):
+        line(f"integers, when it was compiled: not compared, {words}")
     if not programs:
         return
     for number, program in enumerate(artifact.programs):

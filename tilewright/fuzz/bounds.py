@@ -84,7 +84,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
 def _outputs(path: Path, config: Config | str, inputs: list[Array], **options: Any) -> list[Array]:
     import tilewright
 
-    executable = tilewright.compile(path, config, cache=False, **options)
+    executable = tilewright.compile(path, config, cache=False, compare=False, **options)
     results = executable.run(inputs[0] if len(executable.inputs) == 1 else inputs)[0]
     return results if isinstance(results, list) else [results]
 

@@ -87,7 +87,7 @@ def check_case(path: str | Path, config: Config | str, inputs: list[Array]) -> O
     except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors share no base class below Exception
         return outcome(REFERENCE_REFUSED, f"{type(error).__name__}: {_one_line(error)}")
     try:
-        executable = tilewright.compile(path, config, cache=False)
+        executable = tilewright.compile(path, config, cache=False, compare=False)
         given: Any = inputs[0] if len(executable.inputs) == 1 else inputs
         results, report = executable.run(given)
     except TilewrightError as error:

@@ -1,0 +1,186 @@
+"""Whether a compiled model computes what its file's interpreter computes, seen on a few inputs while it is compiled.
+
+Programs are proven to compute the graph, for every input; that the graph is what the file means is only as sure as the
+reading of the file. So whatever is compiled runs once, on the simulator, beside the interpreter of the whole file. What
+was read otherwise than the interpreter reads it shows on random inputs; such operators are left to the interpreter,
+and are named.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.checking import compare, outputs_of
+from tilewright.errors import TilewrightError
+from tilewright.progress import Progress
+from tilewright.runtime import interpreters
+from tilewright.runtime.artifact import Artifact, unproven
+from tilewright.runtime.executable import Executable, of_batch
+from tilewright.runtime.interpreters import InterpreterError
+from tilewright.runtime.random_inputs import random_inputs
+from tilewright.runtime.steps import InterpreterStep
+
+if TYPE_CHECKING:
+    from tilewright.jit.source import Source
+
+Array = NDArray[Any]
+#: (operators left to the interpreter and why, whether those that are not proven are too) -> what becomes of the file
+Made = Callable[[Mapping[int, str], bool], Artifact]
+Within = Callable[[list[Array]], bool]  #: whether what differs on these inputs is within what is stated of each layer
+
+INFERENCES = 2
+MOST_WORK = 4_000_000_000  #: multiply-accumulates of all inferences: some 8 s of LiteRT's reference kernels
+_ELEMENT = 5  #: in these terms, an element of a tensor
+_SEED = 20  #: of the inputs, which are the same for every compilation of a file
+_MOST = 4  #: operators that are looked for one by one
+_EDGES = ("QuantizeLinear", "DequantizeLinear")  #: a layer of .onnx goes by another name
+
+
+class Misread(UserWarning):
+    """Operators of a file were not read as its interpreter reads them; they are left to it, so that results are exact.
+
+    That is a defect of Tilewright's: please report it, with the file.
+    """
+
+
+class Disagreement(TilewrightError):
+    """A model gives other values than its interpreter, whatever is left to that."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What the file's interpreter gives for ``inputs``, both in the order of the model's tensors, stacked."""
+
+    package: str
+    inputs: list[Array]
+    outputs: list[Array]
+
+    def difference(self, artifact: Artifact) -> str:
+        """How the artifact differs, in words; empty where it gives the same."""
+        exact = (replace(s, fast=False) if isinstance(s, InterpreterStep) else s for s in artifact.steps)
+        executable = Executable(replace(artifact, steps=tuple(exact)), "sim", verified=True)
+        try:
+            y, _ = executable.run(self.inputs)
+            mine = y if isinstance(y, list) else [y]
+            found = compare(mine, self.outputs, [tensor.scale for tensor in executable.outputs])
+        except TilewrightError as error:  # of inputs that the interpreter takes, in a shape or type that it gives
+            return str(error)
+        return "" if found.exact else str(found)
+
+
+def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str:
+    """What an artifact of this file, whose tensors have so many elements, is compared with; or why it cannot be."""
+    package = interpreters.PACKAGES[source.runtime][1]
+    work = sum(operator.macs for operator in source.operators) + _ELEMENT * elements * artifact.batch
+    count = min(INFERENCES, MOST_WORK // max(1, work))
+    if not count:
+        return f"an inference takes long in {package}'s reference kernels"
+    tensors = tuple(of_batch(tensor, artifact.batch) for tensor in artifact.inputs)
+    reasons = []
+    for inputs in _tried(random_inputs(tensors, _SEED, count)):
+        try:
+            return Oracle(package, inputs, outputs_of(source, inputs))
+        except InterpreterError as error:
+            reasons.append(str(error))
+    return reasons[0]
+
+
+def _tried(inputs: list[Array]) -> Iterable[list[Array]]:
+    """Inputs of the whole range of their types; and, for those that are indices, small ones."""
+    yield inputs
+    wide = [x.dtype.kind in "iu" and x.dtype.itemsize > 2 for x in inputs]
+    if any(wide):
+        yield [np.abs(x % 2) if is_wide else x for x, is_wide in zip(inputs, wide, strict=True)]
+
+
+def agreed(
+    first: Artifact, source: Source, elements: int, made: Made, within: Within, progress: Progress
+) -> Artifact:  # fmt: skip
+    """The artifact ``first`` if it agrees with the file's interpreter, else one that does, with :class:`Misread`.
+
+    ``elements``: of all tensors of an image. An operator that is not proven may differ, by what is stated of it: one
+    that leaves those to the interpreter must agree. Raises :class:`Disagreement` if none does.
+    """
+    progress("comparing with the interpreter", 0, 0)
+    oracle = oracle_of(source, first, elements)
+    if isinstance(oracle, str):
+        return _noted(first, uncompared=oracle)
+    inputs = "a random input" if len(oracle.inputs[0]) == 1 else f"{len(oracle.inputs[0])} random inputs"
+    agrees = f"equal to {oracle.package} on {inputs}"
+    if not (difference := oracle.difference(first)):
+        return _noted(first, compared=agrees)
+    if not all(map(_same, oracle.outputs, outputs_of(source, oracle.inputs))):
+        return _noted(first, uncompared=f"{oracle.package} gives other values each time")
+    strict = bool(unproven(first))
+    if strict and not oracle.difference(made({}, True)):
+        if within(oracle.inputs):
+            return _noted(first, compared=f"on {inputs} {difference}: by operators that are not proven")
+        strict = False
+
+    operators = leads(source)
+
+    def differs(chosen: Collection[int]) -> bool:
+        progress("looking for the operator that differs", 0, 0)
+        return bool(oracle.difference(made({operators[k]: "looked for" for k in chosen}, strict)))
+
+    wrong = culprits(len(operators), differs)
+    if wrong is None:
+        raise Disagreement(
+            f"{source.path}: {difference} of {oracle.package}, even with all operators left to it; please report this "
+            "defect with the file"
+        )
+    left = [operators[k] for k in sorted(wrong)]
+    names = [source.operators[k].name for k in left]
+    named = ", ".join([*names[:3], *(["..."] if names[3:] else [])]) or "its parts, as they were placed"
+    reason = f"computed otherwise than by {oracle.package} ({difference}); please report this defect with the file"
+    warnings.warn(f"{source.path}: {named}: {reason}; left to {oracle.package}", Misread, stacklevel=4)
+    return _noted(made(dict.fromkeys(left, reason), False), compared=f"{agrees}, which computes {named}")
+
+
+def leads(source: Source) -> list[int]:
+    """By position what can be left to the interpreter, in the file's order: of operators that go there together one."""
+    from tilewright.jit.importer import lower_source
+
+    def weight(k: int) -> tuple[int, bool]:
+        return source.operators[k].macs, source.operators[k].kind not in _EDGES
+
+    together = {op.covers for op in lower_source(source, {}).graph.ops if op.covers}
+    alone = {op.index for op in source.operators} - {k for covers in together for k in covers}
+    return sorted({*alone, *(max(sorted(covers), key=weight) for covers in together)})
+
+
+def culprits(count: int, differs: Callable[[Collection[int]], bool]) -> list[int] | None:
+    """Of so many operators those that must be left to the interpreter, so that nothing ``differs``.
+
+    Found by halving what stands ahead of them, one by one from the last; all, where that are many. None where even
+    that differs.
+    """
+    if differs(range(count)):
+        return None
+    found: list[int] = []
+    while differs(found):
+        if len(found) == _MOST:
+            return [*range(count)]
+        low, high = 0, count
+        while high - low > 1:
+            middle = (low + high) // 2
+            if differs([*range(middle), *found]):
+                low = middle
+            else:
+                high = middle
+        found.append(high - 1)
+    return found
+
+
+def _same(a: Array, b: Array) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _noted(artifact: Artifact, **words: str) -> Artifact:
+    return replace(artifact, options={**artifact.options, **words})
