@@ -26,12 +26,12 @@ from tilewright.runtime.records import MOST_JOBS, OBJECTIVES, Objective
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
-    from tilewright.fuzz.tensors import Array
     from tilewright.jit.compiler import CompiledGraph
     from tilewright.jit.importer import ImportedModel
     from tilewright.jit.network import CompiledModel
     from tilewright.jit.place.energy import Power
     from tilewright.jit.source import Source
+    from tilewright.judging.compare import Array
 
 
 class CompileError(TilewrightError):
@@ -271,14 +271,19 @@ def compile_artifact(
 
 def _within(path: Path, content: bytes | None, config: Config, inputs: list[Array]) -> bool:
     """Whether what differs on these inputs is within what is stated of each layer."""
-    from tilewright.fuzz.bounds import judge
+    from tilewright.judging.bounds import judge
+
+    def run(path: Path, inputs: list[Array], proven_only: bool) -> list[Array]:
+        artifact = compile_artifact(path, config, Options(proven_only=proven_only, compare=False))
+        results = Executable(artifact, "sim", verified=True).run(inputs)[0]
+        return results if isinstance(results, list) else [results]
 
     if content is None:
-        return judge(path, config, inputs).within
+        return judge(path, config, inputs, run).within
     with TemporaryDirectory(prefix="tilewright-") as folder:
         file = Path(folder) / path.name
         file.write_bytes(content)
-        return judge(file, config, inputs).within
+        return judge(file, config, inputs, run).within
 
 
 def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifact:

@@ -26,9 +26,9 @@ from tests.runtime.board import open_board
 from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.compare import first_difference
-from tilewright.fuzz.expose import computed_in_float
 from tilewright.fuzz.seeds import draw_network, recipe_inputs
+from tilewright.judging.compare import first_difference
+from tilewright.judging.expose import computed_in_float
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
 

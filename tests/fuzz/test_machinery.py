@@ -12,16 +12,16 @@ import pytest
 from tilewright.cli.app import main
 from tilewright.config import PRESETS
 from tilewright.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_case, draw_network, seed_config, shrink
-from tilewright.fuzz.bounds import stated_bounds
 from tilewright.fuzz.campaign import RESULTS, Summary, finished, run_campaign
 from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
-from tilewright.fuzz.compare import first_difference
-from tilewright.fuzz.expose import computed_in_float, expose
 from tilewright.fuzz.recipe import Step
 from tilewright.fuzz.seeds import RANDOM, seed_bits
 from tilewright.fuzz.shrink import failure_class, write_shrunk
 from tilewright.fuzz.workers import Result, Task
 from tilewright.jit.source import open_source
+from tilewright.judging.bounds import stated_bounds
+from tilewright.judging.compare import first_difference
+from tilewright.judging.expose import computed_in_float, expose
 
 FRONTENDS = ("tflite", "onnx")
 

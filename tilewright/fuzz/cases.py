@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 from tilewright.checking import reference_outputs
 from tilewright.config import Config
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.compare import first_difference
-from tilewright.fuzz.expose import computed_in_float
 from tilewright.fuzz.tensors import Array, Tensor, limits
+from tilewright.judging.compare import first_difference
+from tilewright.judging.expose import computed_in_float
 
 EXACT = "exact"
 WITHIN = "exact-within-stated-bound"  #: ONNX: differences where the compiler says that there may be some, and no larger
@@ -103,12 +104,20 @@ def check_case(path: str | Path, config: Config | str, inputs: list[Array]) -> O
     difference = first_difference(outputs, expected, computed_in_float(path))
     if difference is None:
         return outcome(EXACT, **found)
-    from tilewright.fuzz.bounds import judge
+    from tilewright.judging.bounds import judge
 
-    judgement = judge(path, config, inputs)
+    judgement = judge(path, config, inputs, partial(_outputs, config))
     if judgement.within and path.suffix == ".onnx":
         return outcome(WITHIN, difference, **found)
     return outcome(WRONG, f"{difference}; {judgement.message}", judgement.operators, **found)
+
+
+def _outputs(config: Config | str, path: Path, inputs: list[Array], proven_only: bool) -> list[Array]:
+    import tilewright
+
+    executable = tilewright.compile(path, config, cache=False, compare=False, proven_only=proven_only)
+    results = executable.run(inputs[0] if len(executable.inputs) == 1 else inputs)[0]
+    return results if isinstance(results, list) else [results]
 
 
 def _one_line(error: BaseException) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.fuzz.tensors import Array
+Array = NDArray[Any]
 
 FLOAT_TOLERANCE = (
     2e-6  #: of the largest value, for outputs that no dequantisation gives: the order of additions is free

@@ -8,17 +8,19 @@ is compared with the reference where all that it depends on directly is equal.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
-from tilewright.fuzz.compare import unequal_elements
-from tilewright.fuzz.expose import computed_in_float, expose
-from tilewright.fuzz.tensors import Array
+from tilewright.judging.compare import Array, unequal_elements
+from tilewright.judging.expose import computed_in_float, expose
+
+#: (model file, inputs, whether what is not proven is the interpreter's) -> outputs of it compiled
+Run = Callable[[Path, list[Array], bool], list[Array]]
 
 _EDGES = ("QuantizeLinear", "DequantizeLinear")
 
@@ -42,8 +44,8 @@ def stated_bounds(path: Path, config: Config | str) -> dict[int, int]:
     return {numbers[s.name]: 0 if s.proven else s.bound for s in model.exactness if s.name in numbers}
 
 
-def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
-    """Find the first tensor that differs from equal inputs by more than is stated."""
+def judge(path: Path, config: Config | str, inputs: list[Array], run: Run) -> Judgement:
+    """Find the first tensor that differs from equal inputs by more than is stated, of what ``run`` gives."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         target = Path(folder) / path.name
         exposed = expose(path, target)
@@ -51,9 +53,9 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
         try:
             bounds = stated_bounds(target, config)
             expected = reference_outputs(target, inputs)
-            outputs = _outputs(target, config, inputs)
+            outputs = run(target, inputs, False)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported beside the wrong integers
-            if _only_unproven(path, config, inputs):
+            if _only_unproven(path, config, inputs, run):
                 return Judgement(True)
             reason = " ".join(str(error).replace(str(target), "model").split())[:200]
             return Judgement(False, "unknown", f"with all tensors as outputs: {type(error).__name__}: {reason}")
@@ -62,7 +64,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
         for e, y, r, approximate in zip(exposed, outputs, expected, loose, strict=True)
     }
     if all(equal.values()):
-        if _only_unproven(path, config, inputs):
+        if _only_unproven(path, config, inputs, run):
             return Judgement(True)
         return Judgement(False, "between operators", "all is equal with all tensors as outputs")
     for entry, y, reference in zip(exposed, outputs, expected, strict=True):
@@ -81,23 +83,12 @@ def judge(path: Path, config: Config | str, inputs: list[Array]) -> Judgement:
     return Judgement(True)
 
 
-def _outputs(path: Path, config: Config | str, inputs: list[Array], **options: Any) -> list[Array]:
-    import tilewright
-
-    executable = tilewright.compile(path, config, cache=False, compare=False, **options)
-    results = executable.run(inputs[0] if len(executable.inputs) == 1 else inputs)[0]
-    return results if isinstance(results, list) else [results]
-
-
-def _only_unproven(path: Path, config: Config | str, inputs: list[Array]) -> bool:
+def _only_unproven(path: Path, config: Config | str, inputs: list[Array], run: Run) -> bool:
     """Whether layers of which no equality is stated are all that differs: the rest is exact without them.
 
     Further outputs change what ONNX Runtime joins, so that they may not show where a difference begins.
     """
     if not any(stated_bounds(path, config).values()):
         return False
-    pairs = zip(
-        _outputs(path, config, inputs, proven_only=True), reference_outputs(path, inputs), computed_in_float(path),
-        strict=True,
-    )  # fmt: skip
+    pairs = zip(run(path, inputs, True), reference_outputs(path, inputs), computed_in_float(path), strict=True)
     return not any(unequal_elements(y, reference, loose).any() for y, reference, loose in pairs)
