@@ -18,7 +18,7 @@ from tilewright.jit.layers import elementwise, per_channel
 from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
-from tilewright.jit.source.onnx import functions, quantised, validate
+from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.layout import orders
@@ -278,7 +278,7 @@ class OnnxSource(Source):
         numbers = None
         if dtype in ("int8", "uint8"):
             numbers = self._numbers.get(name, Quantisation(1.0, -128 if dtype == "uint8" else 0))
-        return FileTensor(shown, shape, dtype, numbers, self._orders[name])
+        return FileTensor(shown, shape, foreign.GIVEN.get(dtype, dtype), numbers, self._orders[name])
 
 
 def _adds_rows(prepared: Prepared) -> bool:

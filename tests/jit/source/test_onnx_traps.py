@@ -318,3 +318,19 @@ def test_a_tensor_without_axes_between_operators_of_the_host(activations: str, t
     x_in = np.random.default_rng(0).normal(0, 1, (3, *IMAGE[1:])).astype(F)
     exe = tw.compile(path, "tiny", cache=False)
     np.testing.assert_array_equal(exe(x_in), reference_outputs(path, [x_in])[0])
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_average_over_more_than_the_image_is_refused(channels_last: int, tmp_path: Path) -> None:
+    """ONNX Runtime divides by the number of results: the process would end."""
+    b = NetBuilder(1)
+    numbers = [b.constant(F(0.1)), b.constant(np.uint8(3))]
+    shape = (1, 3, 4, 2) if channels_last else (1, 2, 3, 4)
+    x = b.input(shape, "uint8")
+    y = b.op(
+        "QLinearAveragePool", [x, *numbers, *numbers], "com.microsoft", kernel_shape=[4, 2],
+        channels_last=channels_last,
+    )  # fmt: skip
+    b.output(y, (1, 0, 3, 2) if channels_last else (1, 2, 0, 3), "uint8")
+    with pytest.raises(tw.TilewrightError, match=rf"QLinearAveragePool \({y}\) with a window larger than its image"):
+        tw.compile(b.save(tmp_path / "m.onnx"), "tiny", cache=False)
