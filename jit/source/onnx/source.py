@@ -26,6 +26,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
+from tilewright.jit.source.onnx.turned import refuse_turned
 from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised, otherwise_quantised
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.sizes import refuse_huge
@@ -78,6 +79,7 @@ class OnnxSource(Source):
                 model, self.batch, shapes = whole, 1, _shapes(whole)
             self.operators = _operators(model, shapes)
             self.prepared = Prepared(path, model)
+            refuse_turned(path, self.prepared.model, self.prepared.file)
         self._sums = Sums(self.prepared)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
         self._names |= {t for node in model.graph.node for t in node.output}
