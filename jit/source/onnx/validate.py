@@ -20,7 +20,10 @@ FLOAT_HINT = (
     "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
 NOTHING_TO_DO = "run it in ONNX Runtime, the accelerator has nothing to do"
-_QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
+_QUANTISED = (
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
+    "MatMulIntegerToFloat", "QAttention", "QEmbedLayerNormalization", "QGemm",
+)  # fmt: skip
 
 #: version of the file format as every ONNX Runtime that has the operators takes it: onnx writes newer ones than the
 #: Runtime of the same year knows, which say nothing else of the operators
