@@ -55,6 +55,20 @@ def test_two_that_read_a_narrow_tensor_stay_with_it(dtype: str, tmp_path: Path) 
     assert len(interpreted(built)) == 1
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("opset", [13, 17])
+def test_operators_of_onnx_runtime_s_own_take_them_in_any_opset(opset: int, dtype: str, tmp_path: Path) -> None:
+    """All of it is one function of single elements, which the accelerator looks up."""
+    b = NetBuilder(4, opset=opset)
+    narrow, scale, zero = _narrowed(b, b.op("Sin", [b.raw_input(IMAGE).name]), dtype)
+    b.nodes[-1].domain = "com.microsoft"
+    y = b.op("DequantizeLinear", [narrow, scale, zero], "com.microsoft")
+    b.output(b.quantise(y, 0.05, 3), IMAGE, "uint8")
+    _, built = compared(b.save(tmp_path / "m.onnx"))
+    assert kinds(built)
+    assert not interpreted(built)
+
+
 def test_bfloat16_on_the_way(tmp_path: Path) -> None:
     b = NetBuilder(5, opset=21)
     half = b.op("Reshape", [b.op("Cast", [b.raw_input(IMAGE).name], to=TensorProto.BFLOAT16), b.constant([1, 90])])
