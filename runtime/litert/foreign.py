@@ -1,4 +1,4 @@
-"""What to do about operators that LiteRT does not have."""
+"""What to do about operators that LiteRT does not have, or not of that version."""
 
 from __future__ import annotations
 
@@ -12,4 +12,6 @@ def way_out_of_foreign(said: str) -> str:
         return "; it is compiled for another accelerator: give the file that it was compiled from"
     if "custom op" in said or "Flex" in said:
         return "; convert it with LiteRT's own operators alone (TFLITE_BUILTINS)"
+    if "Didn't find op for builtin opcode" in said:
+        return "; update ai-edge-litert, or convert the model with an older converter"
     return ""

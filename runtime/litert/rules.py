@@ -244,6 +244,24 @@ def recurrent(op: Operator) -> str:
     return "" if sound else f"input 9 has the shape {said(beside)}, which does not fit the other inputs"
 
 
+def merged(op: Operator) -> str:
+    """Bidirectional layers of several sequences, both directions in one result, as the kernels can do them.
+
+    The LSTM's writes to other places than those of the result where the batch comes first. The RNN's goes through the
+    batch where the time comes first, and asks for the zero point of each sequence, of which integer weights without
+    ``asymmetricQuantizeInputs`` have none.
+    """
+    x, time_major = op.shape(0), bool(op.option("timeMajor"))
+    if x is None or len(x) != 3 or not op.option("mergeOutputs") or x[1 if time_major else 0] < 2:
+        return ""
+    if op.kind == "BIDIRECTIONAL_SEQUENCE_LSTM" and not time_major:
+        return "mergeOutputs of several sequences with the batch first, of which LiteRT's kernel leaves out a part"
+    integer = op.type(1) in ("int8", "uint8") and not op.option("asymmetricQuantizeInputs")
+    if op.kind == "BIDIRECTIONAL_SEQUENCE_RNN" and time_major and integer:
+        return "mergeOutputs of several sequences with the time first, for which LiteRT's kernel reads zero points"
+    return ""
+
+
 def anchored(op: Operator) -> str:
     """TFLite_Detection_PostProcess: an anchor of four numbers for each box."""
     boxes, anchors = op.shape(0), op.shape(2)

@@ -20,9 +20,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ARG_MIN": (rules.states_type("outputType"),),
     "ATAN2": (rules.same_shape,),
     "AVERAGE_POOL_2D": (bounded,),
-    "BIDIRECTIONAL_SEQUENCE_LSTM": (rules.biased,),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (rules.biased, rules.merged),
     "BIDIRECTIONAL_SEQUENCE_RNN": (
         _ACTIVATIONS, *(rank(k, 2, 2) for k in (1, 2, 5, 6)), rank(3, 1, 1), rank(7, 1, 1), rules.recurrent,
+        rules.merged,
     ),
     "BITCAST": (rules.whole_bytes,),
     "BITWISE_XOR": (rules.broadcast,),

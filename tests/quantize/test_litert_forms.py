@@ -118,3 +118,25 @@ def test_a_result_that_is_quantised_behind_its_layer(tmp_path: Path) -> None:
 def test_a_result_of_one_number(tmp_path: Path) -> None:
     """Its range is that of all inputs: an average of each one's, the quantiser's own, would be no range at all."""
     assert loss(tmp_path, "FULLY_CONNECTED", numbers(1, 144), (1, 1), "FullyConnectedOptions").after > 30
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_layer_that_is_always_zero(bits: int, tmp_path: Path) -> None:
+    """Weights of nothing, and a negative bias ahead of a Relu6: at the quantiser's own scale 6 is no int32."""
+    tensors = [
+        StoredTensor("x", (1, *SHAPE), "float32"),
+        StoredTensor("w", (3, 3, 3, 4), "float32", data=np.zeros((3, 3, 3, 4), F)),
+        StoredTensor("b", (3,), "float32", data=np.full(3, -1.25, F)),
+        StoredTensor("y", (1, *SHAPE[:2], 3), "float32"),
+    ]
+    options = {"padding": 0, "strideW": 1, "strideH": 1, "fusedActivationFunction": 3}
+    options |= {"dilationWFactor": 1, "dilationHFactor": 1}
+    operators = [StoredOperator("CONV_2D", [0, 1, 2], [3], "Conv2DOptions", options)]
+    path = write_tflite(tmp_path / "float.tflite", tensors, operators, [0], [3])
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).normal(0, 1, (8, *SHAPE)).astype(F))
+    quantised = tmp_path / "quantised.tflite"
+    quantize_file(path, tmp_path / "x.npy", bits=bits).save(quantised)
+    x = np.random.default_rng(2).integers(-128, 128, (4, *SHAPE)).astype(np.int8)
+    y = tw.compile(quantised, "tiny", cache=False)(x)
+    np.testing.assert_array_equal(y, reference_outputs(quantised, [x])[0])
+    assert (y == y.flat[0]).all()

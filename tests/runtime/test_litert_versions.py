@@ -31,7 +31,7 @@ def moved(path: Path, kind: str, raised: int = 1) -> Path:
     model = read_model(path.read_bytes())
     for code, name in zip(model.operatorCodes, kinds(model)):
         if name == kind:
-            code.version = KNOWN[kind] + raised
+            code.version = KNOWN[kind][0] + raised
     path.write_bytes(written(model))
     return path
 
@@ -74,3 +74,35 @@ def test_what_is_known_stays_as_it_is(tmp_path: Path) -> None:
     assert as_known(content) is content
     assert as_known(b"no model at all") == b"no model at all"
     assert as_known(b"") == b""
+
+
+@pytest.mark.parametrize(("kind", "version"), [("TILE", 4), ("TRANSPOSE", 10), ("CONV_2D", 99)])
+def test_a_version_that_litert_has_not_heard_of_is_refused(kind: str, version: int, tmp_path: Path) -> None:
+    """It may say what the kernels do not look at."""
+    path = moved(tmp_path / "m.tflite", "TRANSPOSE" if kind == "CONV_2D" else kind)
+    model = read_model(path.read_bytes())
+    for code, name in zip(model.operatorCodes, kinds(model)):
+        code.version = version if name == kind else code.version
+    path.write_bytes(written(model))
+    with pytest.raises(tw.TilewrightError, match=f"opcode '{kind}' version '{version}'.*; update ai-edge-litert, or"):
+        tw.compile(path, "tiny", cache=False)
+
+
+@pytest.mark.parametrize("kind", sorted(KNOWN))
+def test_what_is_newest_is_litert_s_own(kind: str, tmp_path: Path) -> None:
+    """Where LiteRT knows a newer version, KNOWN is to say so."""
+    b = TfliteBuilder()
+    x, y = (b.tensor([1, 2], 0.1) for _ in range(2))
+    b.op(kind, [x], y)
+    model = read_model(b.save(tmp_path / "m.tflite", [x], [y]).read_bytes())
+    for raised, said in ((0, ""), (1, "Didn't find op for builtin opcode")):
+        model.operatorCodes[0].version = KNOWN[kind][1] + raised
+        try:
+            Interpreter(
+                model_content=written(model),
+                experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            )
+            found = ""
+        except ValueError as error:
+            found = str(error)
+        assert ("Didn't find op" in found) == bool(said), found

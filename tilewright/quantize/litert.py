@@ -46,6 +46,7 @@ _WAYS_OUT = (
 _BY_RANK = ("MAXIMUM", "MINIMUM")  #: the quantiser takes a constant for them of the result's rank alone
 _OF_ALL_AXES = "ai-edge-quantizer takes constants with all axes of the result only"
 _AGAIN = "_quantized"  #: behind the name of a float32 result, where ai-edge-quantizer quantises it for those behind
+_NARROWEST = 1e-9  #: range that the quantiser widens narrower ones to
 _CHUNK = 16  #: inputs between two reports of progress
 
 
@@ -119,7 +120,7 @@ class LitertQuantiser(Quantiser):
                     ranges.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, recipe)
             progress("calibrating", len(examples), len(examples))
             with _quiet():
-                made = bytes(tool.quantize(ranges.get_model_qsvs()).quantized_model)
+                made = bytes(tool.quantize(_with_some_range(ranges.get_model_qsvs())).quantized_model)
             made = with_results(made, len(self._real.get_output_details()))
         except Exception as error:  # the quantiser raises whatever NumPy, LiteRT and its own rules do
             said = interpreters.first_line(error).rstrip(".")
@@ -154,6 +155,19 @@ class LitertQuantiser(Quantiser):
             return _dequantised(first, interpreter.get_tensor(first["index"]))
 
         return run
+
+
+def _with_some_range(ranges: Mapping[str, Any]) -> dict[str, Any]:
+    """Ranges of tensors, by name; those that are narrower than the quantiser can tell reach to 1.
+
+    It gives what is always zero (behind a Relu, say) a scale for which LiteRT's kernels have no integers.
+    """
+    found = {}
+    for name, known in ranges.items():
+        ends = {end: np.asarray(known[end]) for end in ("min", "max") if end in known}
+        dead = len(ends) == 2 and all(np.abs(value).max(initial=0) < _NARROWEST for value in ends.values())
+        found[name] = {**known, "max": np.ones_like(ends["max"])} if dead else known
+    return found
 
 
 def _recipe(bits: int, real: Sequence[str]) -> Any:

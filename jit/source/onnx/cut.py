@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit.source.onnx.prepared import Node, Prepared
+from tilewright.jit.source.onnx.turned import refuse_turned
 from tilewright.runtime.interpreters import PREPARED
 
 
@@ -19,7 +20,8 @@ def cut(
     ``same``: tensors -> the one of equal content that stands for them.
 
     The nodes are those that ONNX Runtime has optimised for the whole model, so that it computes the same in the part.
-    Constants that the file lets its user replace stay replaceable, since that too decides about optimisations.
+    Constants that the file lets its user replace stay replaceable, since that too decides about optimisations. Raises
+    ModelError for what it would compute otherwise by itself.
     """
     import onnx
     from onnx import helper
@@ -47,6 +49,7 @@ def cut(
     model = onnx.ModelProto(ir_version=whole.ir_version, producer_name=PREPARED, graph=graph)
     model.opset_import.extend(whole.opset_import)
     model.functions.extend(whole.functions)
+    refuse_turned(prepared.path, model, model)
     return bytes(model.SerializeToString())
 
 

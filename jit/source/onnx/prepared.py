@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
-from tilewright.jit.source.onnx import folded
+from tilewright.jit.source.onnx import folded, foreign
 from tilewright.jit.source.onnx.bodies import rename_hidden
 from tilewright.model_files import subgraphs
 from tilewright.runtime import interpreters
@@ -127,18 +127,51 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
     probe.CopyFrom(model)
     del probe.graph.output[:]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+    for name, (dtype, _) in types.items():
+        if foreign.is_foreign(dtype):
+            raise ModelError(f"{path}: input {name!r} is of type {dtype}, which NumPy has not; make it float32 or int8")
     values = run_once(path, probe, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
     for name, value in zip(made, values, strict=True):
         types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
+    for name in (v.name for v in model.graph.output if v.name not in constants):
+        if foreign.is_foreign(types[name][0]) and types[name][0] not in foreign.GIVEN:
+            raise ModelError(
+                f"{path}: output {name!r} is of type {types[name][0]}, which NumPy has not; end the model with a "
+                "DequantizeLinear or a Cast"
+            )
     return types
 
 
 def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[Any]:
-    """All outputs of a model that is not optimised any further. Raises ModelError."""
+    """All outputs of a model that is not optimised any further; of types that NumPy lacks, as ml_dtypes has them.
+
+    Raises ModelError.
+    """
     try:
-        return list(_session(model.SerializeToString(), "disabled").run(None, inputs))
+        session = _session(model.SerializeToString(), "disabled")
+        _refuse_empty_averages(path, model, session)
+        if kinds := foreign.results(session):
+            session = _session(foreign.as_float(model, kinds).SerializeToString(), "disabled")
+        values = dict(zip([v.name for v in model.graph.output], session.run(None, inputs), strict=True))
+        return [value.astype(kinds[name]) if name in kinds else value for name, value in values.items()]
+    except ModelError:
+        raise
     except Exception as error:  # ONNX Runtime's errors have no common public base
         raise refused(path, error, _ON_ZEROS if inputs else "") from error
+
+
+def _refuse_empty_averages(path: Path, model: Any, session: Any) -> None:
+    """Raises ModelError for a QLinearAveragePool with a window larger than its image.
+
+    Its kernels divide by the number of results, which ends the process.
+    """
+    shapes = {value.name: value.shape for value in session.get_outputs()}
+    for node in model.graph.node:
+        if node.op_type == "QLinearAveragePool" and 0 in shapes.get(node.output[0], ()):
+            raise ModelError(
+                f"{path}: QLinearAveragePool ({node.output[0]}) with a window larger than its image gives the shape "
+                f"{tuple(shapes[node.output[0]])}, which ends ONNX Runtime; export it with a smaller kernel_shape"
+            )
 
 
 def optimised(path: Path, model: Any, level: _Level) -> Any:

@@ -18,7 +18,7 @@ from tilewright.jit.layers import elementwise, per_channel
 from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
 from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
 from tilewright.jit.source.macs import ONNX, count_macs
-from tilewright.jit.source.onnx import functions, quantised, validate
+from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.layout import orders
@@ -26,6 +26,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
+from tilewright.jit.source.onnx.turned import refuse_turned
 from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised, otherwise_quantised
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.sizes import refuse_huge
@@ -78,6 +79,7 @@ class OnnxSource(Source):
                 model, self.batch, shapes = whole, 1, _shapes(whole)
             self.operators = _operators(model, shapes)
             self.prepared = Prepared(path, model)
+            refuse_turned(path, self.prepared.model, self.prepared.file)
         self._sums = Sums(self.prepared)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
         self._names |= {t for node in model.graph.node for t in node.output}
@@ -278,7 +280,7 @@ class OnnxSource(Source):
         numbers = None
         if dtype in ("int8", "uint8"):
             numbers = self._numbers.get(name, Quantisation(1.0, -128 if dtype == "uint8" else 0))
-        return FileTensor(shown, shape, dtype, numbers, self._orders[name])
+        return FileTensor(shown, shape, foreign.GIVEN.get(dtype, dtype), numbers, self._orders[name])
 
 
 def _adds_rows(prepared: Prepared) -> bool:

@@ -46,7 +46,7 @@ def is_dequantised(prepared: Prepared, node: Node) -> bool:
 
 def otherwise_quantised(prepared: Prepared, unit: Unit) -> str | None:
     """In which way a unit is quantised that the accelerator has not; None for others."""
-    if any(node.kind == "DynamicQuantizeLinear" for node in unit.nodes):
+    if any(node.kind.startswith("DynamicQuantize") for node in unit.nodes):
         return "dynamic quantisation: scales that are computed for every input"
     made = (prepared.types[t][0] for node in unit.nodes for t in node.makes)
     wide = next((dtype for dtype in made if dtype in ("int16", "uint16")), None)

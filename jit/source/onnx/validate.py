@@ -8,6 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.files import keep_input
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
@@ -20,7 +22,10 @@ FLOAT_HINT = (
     "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
 NOTHING_TO_DO = "run it in ONNX Runtime, the accelerator has nothing to do"
-_QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QGemm")
+_QUANTISED = (
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
+    "MatMulIntegerToFloat", "QAttention", "QEmbedLayerNormalization", "QGemm",
+)  # fmt: skip
 
 #: version of the file format as every ONNX Runtime that has the operators takes it: onnx writes newer ones than the
 #: Runtime of the same year knows, which say nothing else of the operators
@@ -353,13 +358,20 @@ def unshare_zero_points(model: Any) -> None:
     """Gives every DequantizeLinear of a constant a zero point of its own, which changes nothing that it computes.
 
     Without saturating products ONNX Runtime turns int8 weights into uint8 ones and their zero points with them; of a
-    zero point that several weights share (as PyTorch's exporter writes it) it makes the new one twice, and fails.
+    zero point that several weights share (as PyTorch's exporter writes it) it makes the new one twice, and fails. Where
+    int8 weights with scales by block leave it out, it makes a single one, which does not fit the scales.
     """
+    from onnx import numpy_helper
+
     initial = {tensor.name: tensor for tensor in model.graph.initializer}
     widened = {node.output[0] for node in model.graph.node if node.op_type == "Cast" and node.input[0] in initial}
     used: set[str] = set()
     for number, node in enumerate(model.graph.node):
         constant = node.op_type == "DequantizeLinear" and (node.input[0] in initial or node.input[0] in widened)
+        if constant and len(node.input) == 2 and _is_int8_by_block(*(initial.get(name) for name in node.input)):
+            zeros = np.zeros(tuple(initial[node.input[1]].dims), np.int8)
+            node.input.append(f"{node.input[0]}@{number}")
+            model.graph.initializer.append(numpy_helper.from_array(zeros, node.input[2]))
         if not constant or len(node.input) < 3:
             continue
         name = node.input[2]
@@ -368,3 +380,11 @@ def unshare_zero_points(model: Any) -> None:
             own.CopyFrom(initial[name])
             own.name = node.input[2] = f"{name}@{number}"
         used.add(name)
+
+
+def _is_int8_by_block(weight: Any, scale: Any) -> bool:
+    """Of constants, or None for what is none."""
+    from onnx import TensorProto
+
+    known = weight is not None and scale is not None
+    return known and weight.data_type == TensorProto.INT8 and len(scale.dims) > 1

@@ -233,7 +233,8 @@ class TfliteSource(Source):
         if value is not None and index not in values.files:
             return self.constant_output(values.specs[index], value, values)
         if all(index not in forms for forms in (values.files, values.chips, values.views, values.rearranged)):
-            raise ModelError(f"{self.path}: output {tensor.name!r} is computed by no operator")
+            what = "is a constant (sparse); remove it from the model's outputs" if tensor.sparse else ""
+            raise ModelError(f"{self.path}: output {tensor.name!r} {what or 'is computed by no operator'}")
         return values.file(index)
 
     # -- tensors ---------------------------------------------------------------------------------------

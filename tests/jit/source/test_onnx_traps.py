@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -318,3 +319,38 @@ def test_a_tensor_without_axes_between_operators_of_the_host(activations: str, t
     x_in = np.random.default_rng(0).normal(0, 1, (3, *IMAGE[1:])).astype(F)
     exe = tw.compile(path, "tiny", cache=False)
     np.testing.assert_array_equal(exe(x_in), reference_outputs(path, [x_in])[0])
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_average_over_more_than_the_image_is_refused(channels_last: int, tmp_path: Path) -> None:
+    """ONNX Runtime divides by the number of results: the process would end."""
+    b = NetBuilder(1)
+    numbers = [b.constant(F(0.1)), b.constant(np.uint8(3))]
+    shape = (1, 3, 4, 2) if channels_last else (1, 2, 3, 4)
+    x = b.input(shape, "uint8")
+    y = b.op(
+        "QLinearAveragePool", [x, *numbers, *numbers], "com.microsoft", kernel_shape=[4, 2],
+        channels_last=channels_last,
+    )  # fmt: skip
+    b.output(y, (1, 0, 3, 2) if channels_last else (1, 2, 0, 3), "uint8")
+    with pytest.raises(tw.TilewrightError, match=rf"QLinearAveragePool \({y}\) with a window larger than its image"):
+        tw.compile(b.save(tmp_path / "m.onnx"), "tiny", cache=False)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_weights_with_scales_by_block_and_no_zero_point(dtype: str, tmp_path: Path) -> None:
+    """Without saturating products ONNX Runtime gives int8 ones a single zero point, at which it stops."""
+    b = NetBuilder(2, "uint8", opset=21)
+    x = b.raw_input((1, 3, 32))
+    x_name = b.inputs[0].name
+    weight = b.constant(b.rng.integers(0, 100, (32, 5)).astype(dtype))
+    blocks = b.constant(b.rng.uniform(0.01, 0.05, (2, 5)).astype(F))
+    y = b.op("MatMul", [x.name, b.op("DequantizeLinear", [weight, blocks], axis=0, block_size=16)])
+    y = b.op("Add", [y, b.constant(b.rng.normal(size=5).astype(F))])
+    b.output(b.quantise(y, 0.1, 3), (1, 3, 5), "uint8")
+    path = b.save(tmp_path / "m.onnx")
+    given = np.random.default_rng(0).integers(0, 256, (4, 3, 32)).astype(np.uint8)
+    got = tw.compile(path, "tiny", cache=False, proven_only=True)(given)
+    np.testing.assert_array_equal(got, reference_outputs(path, [given])[0])
+    whole = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(got, np.concatenate([whole.run(None, {x_name: one[None]})[0] for one in given]))

@@ -70,6 +70,18 @@ def test_sparse_weights_that_a_kernel_reads_beyond_are_refused(tmp_path: Path) -
         tw.compile(path, config="tiny", cache=False)
 
 
+def test_a_sparse_constant_that_the_network_gives_is_refused(tmp_path: Path) -> None:
+    """LiteRT hands out what is stored as if it was all."""
+    path = tmp_path / "m.tflite"
+    model, weights = convolution(path)
+    make_sparse(model, weights, 4)
+    main = model.subgraphs[0]
+    main.outputs = [*main.outputs, weights]
+    path.write_bytes(written(model))
+    with pytest.raises(ModelError, match=r"output 'w\d+' is a constant \(sparse\); remove it from the model's outputs"):
+        tw.compile(path, config="tiny", cache=False)
+
+
 def test_sparse_weights_that_the_file_makes_dense_are_the_accelerators(tmp_path: Path) -> None:
     path, s = tmp_path / "m.tflite", schema()
     model, weights = convolution(path)
