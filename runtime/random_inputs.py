@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from tilewright.runtime.executable import element_shape
 from tilewright.runtime.steps import TensorSpec
 
+_UNKNOWN = 1 / 64  #: scale of a float input that nothing quantises: values up to 2, as of images of variance 1
+
 
 def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
     """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers)."""
@@ -26,3 +28,36 @@ def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> lis
             limits = np.iinfo(dtype)
             arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
     return arrays
+
+
+def probing_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
+    """Seeded inputs that show what a network computes: noise, the ends of each tensor's range, waves, and small values
+    about the middle, in turn. Floats lie between the steps of their quantisation, and somewhat beyond its range."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for tensor in tensors:
+        dtype, shape = np.dtype(tensor.dtype), element_shape(tensor)
+        places = np.stack([_places(k % 4, shape, rng) for k in range(count)])
+        if dtype.kind == "b":
+            arrays.append(places >= 0.5)
+        elif dtype.kind == "f":
+            scale = _UNKNOWN if (tensor.scale, tensor.zero_point) == (1.0, 0) else tensor.scale
+            values = 127.5 * (2.2 * places - 1.1) - 0.5 - tensor.zero_point
+            arrays.append((values * scale).astype(dtype))
+        else:
+            low, high = (
+                int(np.clip(limit, -(2.0**53), 2.0**53)) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            )
+            arrays.append(np.rint(low + (high - low) * places).astype(dtype))
+    return arrays
+
+
+def _places(kind: int, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Where in its range, from 0 to 1, each element of an input lies."""
+    noise = rng.random(shape)
+    if kind == 1:
+        return np.rint(noise)
+    if kind == 2:
+        wave = np.sin(np.linspace(0, 9, noise.size)).reshape(shape)
+        return np.clip(0.5 + 0.45 * wave + 0.05 * (noise - 0.5), 0, 1)
+    return 0.45 + 0.1 * noise if kind == 3 else noise

@@ -23,7 +23,7 @@ from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact, unproven
 from tilewright.runtime.executable import Executable, of_batch
 from tilewright.runtime.interpreters import InterpreterError
-from tilewright.runtime.random_inputs import random_inputs
+from tilewright.runtime.random_inputs import probing_inputs
 from tilewright.runtime.steps import InterpreterStep
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ Array = NDArray[Any]
 Made = Callable[[Mapping[int, str], bool], Artifact]
 Within = Callable[[list[Array]], bool]  #: whether what differs on these inputs is within what is stated of each layer
 
-INFERENCES = 2
-MOST_WORK = 4_000_000_000  #: multiply-accumulates of all inferences: some 8 s of LiteRT's reference kernels
-_ELEMENT = 5  #: in these terms, an element of a tensor
+INFERENCES = 4
+USUAL_WORK = 1_000_000_000  #: multiply-accumulates of all of them: some 2 s of LiteRT's reference kernels
+MOST_WORK = 8_000_000_000  #: of one, where one takes more than that
+_ELEMENT = 40  #: of these what an element of a tensor may take
 _SEED = 20  #: of the inputs, which are the same for every compilation of a file
 _MOST = 4  #: operators that are looked for one by one
 _EDGES = ("QuantizeLinear", "DequantizeLinear")  #: a layer of .onnx goes by another name
@@ -78,12 +79,12 @@ def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str
     """What an artifact of this file, whose tensors have so many elements, is compared with; or why it cannot be."""
     package = interpreters.PACKAGES[source.runtime][1]
     work = sum(operator.macs for operator in source.operators) + _ELEMENT * elements * artifact.batch
-    count = min(INFERENCES, MOST_WORK // max(1, work))
-    if not count:
+    count = max(1, min(INFERENCES, USUAL_WORK // max(1, work)))
+    if work > MOST_WORK:
         return f"an inference takes long in {package}'s reference kernels"
     tensors = tuple(of_batch(tensor, artifact.batch) for tensor in artifact.inputs)
     reasons = []
-    for inputs in _tried(random_inputs(tensors, _SEED, count)):
+    for inputs in _tried(probing_inputs(tensors, _SEED, count)):
         try:
             return Oracle(package, inputs, outputs_of(source, inputs))
         except InterpreterError as error:
@@ -111,7 +112,7 @@ def agreed(
     oracle = oracle_of(source, first, elements)
     if isinstance(oracle, str):
         return _noted(first, uncompared=oracle)
-    inputs = "a random input" if len(oracle.inputs[0]) == 1 else f"{len(oracle.inputs[0])} random inputs"
+    inputs = "an input" if len(oracle.inputs[0]) == 1 else f"{len(oracle.inputs[0])} inputs"
     agrees = f"equal to {oracle.package} on {inputs}"
     if not (difference := oracle.difference(first)):
         return _noted(first, compared=agrees)

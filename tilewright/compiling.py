@@ -265,11 +265,11 @@ def compile_artifact(
     artifact = _artifact(result, options, unplaced)
     if options.compare:
         elements = sum(tensor.form.elements for tensor in result.compiled.graph.tensors.values())
-        artifact = agreed(artifact, source, elements, made, partial(_within, path, content, config), progress)
+        artifact = agreed(artifact, source, elements, made, partial(_within, source, config), progress)
     return replace(artifact, compile_seconds=time.perf_counter() - start)
 
 
-def _within(path: Path, content: bytes | None, config: Config, inputs: list[Array]) -> bool:
+def _within(source: Source, config: Config, inputs: list[Array]) -> bool:
     """Whether what differs on these inputs is within what is stated of each layer."""
     from tilewright.judging.bounds import judge
 
@@ -278,12 +278,10 @@ def _within(path: Path, content: bytes | None, config: Config, inputs: list[Arra
         results = Executable(artifact, "sim", verified=True).run(inputs)[0]
         return results if isinstance(results, list) else [results]
 
-    if content is None:
-        return judge(path, config, inputs, run).within
     with TemporaryDirectory(prefix="tilewright-") as folder:
-        file = Path(folder) / path.name
-        file.write_bytes(content)
-        return judge(file, config, inputs, run).within
+        path = Path(folder) / ("model.tflite" if source.runtime == "litert" else "model.onnx")
+        path.write_bytes(source.reference()[0])
+        return judge(path, config, inputs, run).within
 
 
 def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifact:
