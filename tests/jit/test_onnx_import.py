@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
 from tilewright.jit.graph import DequantizeFloat
@@ -255,3 +256,17 @@ def test_refused_match_gives_its_reason(tmp_path: Path) -> None:
     y = builder.quantised(y, 0.05, -3)
     model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 4, 4, 4]))
     assert "pooling with dilations (2, 2)" in [reason for _, reason in model.host_ops]
+
+
+@pytest.mark.parametrize("activations", ["int8", "uint8"])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_float_input_has_the_scale_of_what_quantises_it(activations: str, moved: bool, tmp_path: Path) -> None:
+    """Zero points as of int8, which those who draw inputs count from."""
+    b = QdqBuilder(activations=activations)
+    b.inputs.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6, 6, 4] if moved else [1, 4, 6, 6]))
+    x = b.node("Transpose", ["x"], perm=[0, 3, 1, 2]) if moved else "x"
+    y = b.conv(b.quantised(x, 0.031, 7), (4, 4, 3, 3), pads=[1, 1, 1, 1])
+    model = import_model(b.save(tmp_path / "net.onnx", b.quantised(y, 0.1, 3), [1, 4, 6, 6]))
+    (spec,) = model.inputs
+    assert spec.scale == np.float32(0.031)
+    assert spec.zero_point == (7 if activations == "int8" else 7 - 128)
