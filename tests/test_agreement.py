@@ -197,6 +197,20 @@ def test_what_takes_long_is_not_compared_and_that_is_said(tmp_path: Path, monkey
     assert any(words in note for note in report.notes)
 
 
+@pytest.mark.parametrize(("scale", "step", "equal"), [(1.0, 1e-7, True), (1.0, 1e-4, False), (0.5, 1e-7, False)])
+def test_float_sums_may_differ_in_the_last_place_and_dequantised_integers_may_not(
+    scale: float, step: float, equal: bool, tmp_path: Path
+) -> None:
+    artifact = tw.compile(onnx(tmp_path / "net.onnx"), "tiny", cache=False).artifact
+    oracle = agreement.oracle_of(open_of(tmp_path / "net.onnx"), artifact, 1)
+    assert not isinstance(oracle, str)
+    other = replace(oracle, outputs=[(y * np.float32(1 + step)).astype(np.float32) for y in oracle.outputs])
+    (spec,) = artifact.outputs
+    artifact = replace(artifact, outputs=(replace(spec, scale=scale),))
+    assert not oracle.difference(artifact)
+    assert bool(other.difference(artifact)) != equal
+
+
 def test_an_interpreter_that_gives_other_values_each_time_is_no_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
