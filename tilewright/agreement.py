@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import compare, outputs_of
+from tilewright.checking import CheckError, compare, outputs_of
 from tilewright.errors import TilewrightError
 from tilewright.judging.compare import unequal_elements
 from tilewright.progress import Progress
@@ -64,20 +64,27 @@ class Oracle:
     outputs: list[Array]
 
     def difference(self, artifact: Artifact) -> str:
-        """How the artifact differs, in words; empty where it gives the same."""
+        """How the artifact differs, in words; empty where it gives the same. Raises what a run raises."""
         exact = (replace(s, fast=False) if isinstance(s, InterpreterStep) else s for s in artifact.steps)
         executable = Executable(replace(artifact, steps=tuple(exact)), "sim", verified=True)
+        y, _ = executable.run(self.inputs)
+        mine = y if isinstance(y, list) else [y]
+        scales = [tensor.scale for tensor in executable.outputs]
         try:
-            y, _ = executable.run(self.inputs)
-            mine = y if isinstance(y, list) else [y]
-            scales = [tensor.scale for tensor in executable.outputs]
             found = compare(mine, self.outputs, scales)
-        except TilewrightError as error:  # of inputs that the interpreter takes, in a shape or type that it gives
+        except CheckError as error:
             return str(error)
         # what no dequantisation gives is a float sum, which parts of a file may add in another order than its whole
         sums = [scale == 1.0 for scale in scales]
         equal = not any(unequal_elements(*each).any() for each in zip(mine, self.outputs, sums, strict=True))
         return "" if equal else str(found)
+
+    def agrees(self, artifact: Artifact) -> bool:
+        """Whether the artifact runs and gives the same."""
+        try:
+            return not self.difference(artifact)
+        except TilewrightError:
+            return False
 
 
 def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str:
@@ -119,12 +126,16 @@ def agreed(
         return _noted(first, uncompared=oracle)
     inputs = "an input" if len(oracle.inputs[0]) == 1 else f"{len(oracle.inputs[0])} inputs"
     agrees = f"equal to {oracle.package} on {inputs}"
-    if not (difference := oracle.difference(first)):
+    try:
+        difference = oracle.difference(first)
+    except TilewrightError as error:  # what stops gives no wrong integers: shapes that follow from inputs, say
+        return _noted(first, uncompared=str(error))
+    if not difference:
         return _noted(first, compared=agrees)
     if not all(map(_same, oracle.outputs, outputs_of(source, oracle.inputs))):
         return _noted(first, uncompared=f"{oracle.package} gives other values each time")
     strict = bool(unproven(first))
-    if strict and not oracle.difference(made({}, True)):
+    if strict and oracle.agrees(made({}, True)):
         if within(oracle.inputs):
             return _noted(first, compared=f"on {inputs} {difference}: by operators that are not proven")
         strict = False
@@ -133,7 +144,7 @@ def agreed(
 
     def differs(chosen: Collection[int]) -> bool:
         progress("looking for the operator that differs", 0, 0)
-        return bool(oracle.difference(made({operators[k]: "looked for" for k in chosen}, strict)))
+        return not oracle.agrees(made({operators[k]: "looked for" for k in chosen}, strict))
 
     wrong = culprits(len(operators), differs)
     if wrong is None:
