@@ -82,10 +82,10 @@ def test_what_is_read_as_it_is_meant_stays_and_the_artifact_says_so(
     path = build(tmp_path / f"net.{build.__name__}")
     exe = tw.compile(path, "tiny")
     package = {"tflite": "ai-edge-litert", "onnx": "onnxruntime"}[build.__name__]
-    assert exe.artifact.options["compared"] == f"equal to {package} on 4 inputs"
+    assert exe.artifact.options["compared"] == f"equal to {package} on 8 inputs"
     assert "accelerator" in places(exe).values()
     assert main(["inspect", str(path), "--config", "tiny"]) == 0
-    assert f"equal to {package} on 4 inputs" in capsys.readouterr().out
+    assert f"equal to {package} on 8 inputs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("build", [tflite, onnx])

@@ -35,7 +35,7 @@ Array = NDArray[Any]
 Made = Callable[[Mapping[int, str], bool], Artifact]
 Within = Callable[[list[Array]], bool]  #: whether what differs on these inputs is within what is stated of each layer
 
-INFERENCES = 4
+INFERENCES = 8
 USUAL_WORK = 1_000_000_000  #: multiply-accumulates of all of them: some 2 s of LiteRT's reference kernels
 MOST_WORK = 8_000_000_000  #: of one, where one takes more than that
 _ELEMENT = 40  #: of these what an element of a tensor may take

@@ -119,7 +119,7 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
     import onnx
 
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
-    types = {v.name: _declared(v) for v in model.graph.input if v.name not in constants}
+    types = {v.name: _declared(path, v) for v in model.graph.input if v.name not in constants}
     made = [t for node in model.graph.node for t in node.output if t]
     if not made:
         return types
@@ -241,11 +241,16 @@ def refused(path: Path, error: Exception, when: str = "") -> ModelError:
     return ModelError(f"{path}: onnxruntime cannot run it{when}: {said}; export it again{way_out}")
 
 
-def _declared(value: Any) -> tuple[str, tuple[int, ...]]:
+def _declared(path: Path, value: Any) -> tuple[str, tuple[int, ...]]:
     from onnx import helper
 
     tensor = value.type.tensor_type
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name if tensor.elem_type else "object"
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name if tensor.elem_type else "object"
+    except KeyError as error:
+        raise ModelError(
+            f"{path}: input {value.name!r} has elements of type {tensor.elem_type}, which ONNX has not; export it again"
+        ) from error
     return dtype, tuple(int(d.dim_value) for d in tensor.shape.dim)
 
 

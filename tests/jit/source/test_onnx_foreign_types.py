@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -12,6 +13,7 @@ import tilewright as tw
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds
 from tilewright.checking import reference_outputs
+from tilewright.jit.errors import ModelError
 
 IMAGE = (1, 3, 6, 5)
 TYPES = pytest.mark.parametrize("dtype", ["int4", "uint4", "float8_e4m3fn", "float8_e5m2"])
@@ -101,3 +103,19 @@ def test_edges_of_such_types_are_refused_by_name(tmp_path: Path) -> None:
     b.output(b.quantise(b.op("DequantizeLinear", ["x", scale, zero]), 0.1, 3), IMAGE, "uint8")
     with pytest.raises(tw.TilewrightError, match="input 'x' is of type float8_e4m3fn, which NumPy has not; make it"):
         tw.compile(b.save(tmp_path / "m.onnx"), "tiny", cache=False)
+
+
+@pytest.mark.parametrize("kind", [-1, 999])
+@pytest.mark.parametrize("which", ["input", "output"])
+@pytest.mark.parametrize("images", [1, 3])
+def test_a_type_that_onnx_does_not_have_is_refused(kind: int, which: str, images: int, tmp_path: Path) -> None:
+    b = NetBuilder(3, opset=21)
+    shape = (images, *IMAGE[1:])
+    x = b.pair(b.conv(b.raw_input(shape), 3, 1), shape, 0.02, 4)
+    b.output(b.quantise(x.name, 0.05, 3), shape, "uint8")
+    path = b.save(tmp_path / "m.onnx")
+    model = onnx.load(path)
+    getattr(model.graph, which)[0].type.tensor_type.elem_type = kind
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=rf"m\.onnx: .* type {kind}"):
+        tw.compile(path, "tiny", cache=False)
