@@ -12,7 +12,8 @@ from tilewright.runtime.steps import TensorSpec
 
 
 def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
-    """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers)."""
+    """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers; texts: of
+    a digit)."""
     rng = np.random.default_rng(seed)
     arrays = []
     for tensor in tensors:
@@ -22,6 +23,8 @@ def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> lis
             arrays.append(values.astype(dtype))
         elif dtype.kind == "b":
             arrays.append(rng.integers(0, 2, shape).astype(dtype))
+        elif dtype.kind == "O":
+            arrays.append(rng.integers(0, 2, shape).astype(str).astype(dtype))
         else:
             limits = np.iinfo(dtype)
             arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))

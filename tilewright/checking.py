@@ -134,7 +134,8 @@ def outputs_of(
         collected.append([_drop_batch(y) for y in interpreter(values)])
         if progress is not None:
             progress(1)
-    return [np.stack([outputs[i] for outputs in collected]) for i in range(len(collected[0]))]
+    with interpreters.named_failures(f"{what}: outputs of different inferences"):  # whose values decide their shapes
+        return [np.stack([outputs[i] for outputs in collected]) for i in range(len(collected[0]))]
 
 
 def _drop_batch(y: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.files import keep_input
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
+from tilewright.jit.source.onnx.local_functions import written_out
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
 from tilewright.model_files import locations, subgraphs
 from tilewright.runtime import interpreters
@@ -53,6 +54,26 @@ def read(path: Path, content: bytes | None = None) -> Any:
     """
     import onnx
 
+    model = _loaded(path, content)
+    model = written_out(model)
+    _fix_initial(model)
+    model.ir_version = min(model.ir_version, NEWEST_IR)
+    _open_dimensions(model.graph)
+    _sort(model.graph)
+    _refuse_foreign(path, model)
+    _refuse_random(path, model.graph, {})
+    _refuse_computed_zero_points(path, model.graph, frozenset())
+    try:
+        onnx.checker.check_model(model)
+    except Exception:  # noqa: BLE001  # the checker raises kinds of its own
+        ask_onnx_runtime(path, model)
+    return model
+
+
+def _loaded(path: Path, content: bytes | None) -> Any:
+    """The protobuf, with what the file keeps beside itself. Raises ModelError."""
+    import onnx
+
     try:
         if content is None:
             model = onnx.load(str(path), load_external_data=False)
@@ -70,35 +91,23 @@ def read(path: Path, content: bytes | None = None) -> Any:
         raise ModelError(
             f"{path}: {known or f'corrupt or truncated .onnx file: {_first_line(error)}; download or export it again'}"
         ) from error
-    model = _inlined(model)
-    _fix_initial(model)
-    model.ir_version = min(model.ir_version, NEWEST_IR)
-    _open_dimensions(model.graph)
-    _sort(model.graph)
-    _refuse_foreign(path, model)
-    _refuse_random(path, model.graph, {})
-    _refuse_computed_zero_points(path, model.graph, frozenset())
-    try:
-        onnx.checker.check_model(model)
-    except Exception:  # noqa: BLE001  # the checker raises kinds of its own
-        ask_onnx_runtime(path, model)
     return model
+
+
+def untouched(path: Path, content: bytes | None, instead: bytes) -> bytes:
+    """The model as it is given, for ONNX Runtime; ``instead`` where that does not load it so. Raises ModelError."""
+    model = _loaded(path, content).SerializeToString()
+    try:
+        interpreters.onnxruntime_session(model, interpreters.onnxruntime_options)
+    except Exception as error:  # its errors have no common public base
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        return instead
+    return bytes(model)
 
 
 def _first_line(error: Exception) -> str:
     return interpreters.first_line(error).rstrip(".")
-
-
-def _inlined(model: Any) -> Any:
-    """The model with its local functions in place of their calls, as ONNX Runtime does first."""
-    if not model.functions:
-        return model
-    from onnx import checker, inliner
-
-    try:
-        return inliner.inline_local_functions(model)
-    except (RuntimeError, checker.ValidationError):
-        return model  # functions that call themselves, or lack an input: ONNX Runtime says so
 
 
 def _fix_initial(model: Any) -> None:
