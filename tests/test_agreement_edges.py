@@ -17,7 +17,8 @@ from tilewright.errors import TilewrightError
 from tilewright.jit.source.base import Source
 
 #: q and e: an int8 layer and its result in float32
-_LAYER = """<int8[4,4,1,1] w = {1,-2,3,4, 5,6,-7,8, 9,-10,11,12, 13,14,15,-16}, float s = {0.0625}, float t = {0.5}, int8 z = {0}>
+_LAYER = """
+<int8[4,4,1,1] w = {1,-2,3,4, 5,6,-7,8, 9,-10,11,12, 13,14,15,-16}, float s = {0.0625}, float t = {0.5}, int8 z = {0}>
 { d = DequantizeLinear(x, s, z)  v = DequantizeLinear(w, s, z)
   m = Conv(d, v)  k = QuantizeLinear(m, t, z)  e = DequantizeLinear(k, t, z)
 """
@@ -74,6 +75,6 @@ def test_outputs_that_do_not_stack_are_an_error_of_checking(tmp_path: Path) -> N
 
 
 def test_inputs_of_text_are_drawn(tmp_path: Path) -> None:
-    path = saved(tmp_path / "net.onnx", ", string[1,2] t", "float[1,4,6,6] e, string[1,2] u", "u = Identity(t)")
+    path = saved(tmp_path / "net.onnx", ", string[1,2] words", "float[1,4,6,6] e, string[1,2] u", "u = Identity(words)")
     exe = tw.compile(path, "tiny", cache=False)
     assert exe.artifact.options["compared"] == "equal to onnxruntime on 2 random inputs"
