@@ -29,6 +29,7 @@ from tilewright.jit.source.onnx.sums import Sums
 from tilewright.jit.source.onnx.turned import refuse_turned
 from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised, otherwise_quantised
 from tilewright.jit.source.onnx.values import PreparedValues
+from tilewright.jit.source.onnx.zero_points import complete_zero_points, unshare_zero_points
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
 
@@ -66,7 +67,8 @@ class OnnxSource(Source):
         validate.refuse_float(path, whole)
         opened = validate.fix_batch(whole)
         validate.refuse_shapes(path, whole)
-        validate.unshare_zero_points(whole)
+        complete_zero_points(whole)
+        unshare_zero_points(whole)
         for node, name in zip(whole.graph.node, _names(whole), strict=True):
             node.name = name  # ONNX Runtime refuses names that stand twice
         self._whole = whole.SerializeToString()
