@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,8 +87,8 @@ def test_a_variable_is_not_handed_from_part_to_part(handles: int, tmp_path: Path
     """Each part has variables of its own: where several use them, they are one part."""
     path = around(tmp_path / "m.tflite", "ELU", handles)
     rng = np.random.default_rng(2)
-    inputs = [rng.integers(-128, 128, (3, 4)).astype(np.int8), rng.normal(size=(3, 4)).astype(np.float32)]
-    x = inputs[1]
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    inputs: list[np.ndarray[Any, Any]] = [rng.integers(-128, 128, (3, 4)).astype(np.int8), x]
     wanted = np.where(x < 0, np.expm1(x), x) + x
     np.testing.assert_allclose(reference_outputs(path, inputs)[1], wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(tw.compile(path, "tiny", cache=False)(inputs)[1], wanted, rtol=1e-5, atol=1e-6)
