@@ -14,7 +14,8 @@ _UNKNOWN = 1 / 64  #: scale of a float input that nothing quantises: values up t
 
 
 def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
-    """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers)."""
+    """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers; texts: of
+    a digit)."""
     rng = np.random.default_rng(seed)
     arrays = []
     for tensor in tensors:
@@ -24,6 +25,8 @@ def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> lis
             arrays.append(values.astype(dtype))
         elif dtype.kind == "b":
             arrays.append(rng.integers(0, 2, shape).astype(dtype))
+        elif dtype.kind == "O":
+            arrays.append(rng.integers(0, 2, shape).astype(str).astype(dtype))
         else:
             limits = np.iinfo(dtype)
             arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
@@ -32,7 +35,8 @@ def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> lis
 
 def probing_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
     """Seeded inputs that show what a network computes: noise, the ends of each tensor's range, waves, and small values
-    about the middle, in turn. Floats lie between the steps of their quantisation, and somewhat beyond its range."""
+    about the middle, in turn. Floats lie between the steps of their quantisation, and somewhat beyond its range; texts
+    are of a digit."""
     rng = np.random.default_rng(seed)
     arrays = []
     for tensor in tensors:
@@ -40,6 +44,8 @@ def probing_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> li
         places = np.stack([_places(k % 4, shape, rng) for k in range(count)])
         if dtype.kind == "b":
             arrays.append(places >= 0.5)
+        elif dtype.kind == "O":
+            arrays.append(np.rint(places).astype(int).astype(str).astype(dtype))
         elif dtype.kind == "f":
             scale = _UNKNOWN if (tensor.scale, tensor.zero_point) == (1.0, 0) else tensor.scale
             values = 127.5 * (2.2 * places - 1.1) - 0.5 - tensor.zero_point

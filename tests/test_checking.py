@@ -10,7 +10,7 @@ import pytest
 
 from tests.jit.onnx_models import QdqBuilder
 from tests.jit.tflite_models import TfliteBuilder
-from tilewright.checking import CheckError, reference_outputs
+from tilewright.checking import CheckError, compare, reference_outputs
 from tilewright.cli.app import main
 from tilewright.jit.errors import ModelError
 from tilewright.runtime import interpreters
@@ -61,3 +61,15 @@ def test_a_scale_that_is_none_is_exact_or_told(
     code = main(["run", str(path), "--config", "tiny", "--no-cache", "--check"])
     said = capsys.readouterr()
     assert (code == 0 and "equal the reference" in said.out) or (code == 2 and said.err.count("\n") == 1), said
+
+
+def test_texts_and_not_a_number_differ_without_a_distance() -> None:
+    texts = np.array([["a", "b"], ["c", "d"]], object)
+    others = np.array([["a", "b"], ["c", "e"]], object)
+    assert compare([texts], [texts.copy()], [1.0]).exact
+    numbers = np.array([[1.0], [np.nan]], np.float32)
+    found = [compare([texts], [others], [1.0]), compare([numbers], [np.ones_like(numbers)], [1.0])]
+    assert [str(difference) for difference in found] == [
+        "1 of 4 elements in 1 of 2 outputs differ from the reference",
+        "1 of 2 elements in 1 of 2 outputs differ from the reference",
+    ]

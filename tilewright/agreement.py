@@ -9,14 +9,14 @@ and are named.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import CheckError, compare, outputs_of
+from tilewright.checking import compare, outputs_of
 from tilewright.errors import TilewrightError
 from tilewright.judging.compare import unequal_elements
 from tilewright.progress import Progress
@@ -64,27 +64,31 @@ class Oracle:
     outputs: list[Array]
 
     def difference(self, artifact: Artifact) -> str:
-        """How the artifact differs, in words; empty where it gives the same. Raises what a run raises."""
+        """How the artifact differs, in words; empty where it gives the same."""
+        return self._compared(artifact)[0]
+
+    def refusal(self, artifact: Artifact) -> str:
+        """Why the artifact gives nothing at all for these inputs, in words; empty where it gives something."""
+        words, ran = self._compared(artifact)
+        return "" if ran else words
+
+    def _compared(self, artifact: Artifact) -> tuple[str, bool]:
         exact = (replace(s, fast=False) if isinstance(s, InterpreterStep) else s for s in artifact.steps)
         executable = Executable(replace(artifact, steps=tuple(exact)), "sim", verified=True)
-        y, _ = executable.run(self.inputs)
+        try:
+            y, _ = executable.run(self.inputs)
+        except TilewrightError as error:  # of inputs that the interpreter takes
+            return str(error), False
         mine = y if isinstance(y, list) else [y]
         scales = [tensor.scale for tensor in executable.outputs]
         try:
             found = compare(mine, self.outputs, scales)
-        except CheckError as error:
-            return str(error)
+        except TilewrightError as error:  # in a shape or type that the interpreter does not give
+            return str(error), True
         # what no dequantisation gives is a float sum, which parts of a file may add in another order than its whole
         sums = [scale == 1.0 for scale in scales]
         equal = not any(unequal_elements(*each).any() for each in zip(mine, self.outputs, sums, strict=True))
-        return "" if equal else str(found)
-
-    def agrees(self, artifact: Artifact) -> bool:
-        """Whether the artifact runs and gives the same."""
-        try:
-            return not self.difference(artifact)
-        except TilewrightError:
-            return False
+        return ("" if equal else str(found)), True
 
 
 def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str:
@@ -95,21 +99,16 @@ def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str
     if work > MOST_WORK:
         return f"an inference takes long in {package}'s reference kernels"
     tensors = tuple(of_batch(tensor, artifact.batch) for tensor in artifact.inputs)
-    reasons = []
-    for inputs in _tried(probing_inputs(tensors, _SEED, count)):
-        try:
-            return Oracle(package, inputs, outputs_of(source, inputs))
-        except InterpreterError as error:
-            reasons.append(str(error))
-    return reasons[0]
+    inputs = [_small(x) for x in probing_inputs(tensors, _SEED, count)]
+    try:
+        return Oracle(package, inputs, outputs_of(source, inputs))
+    except InterpreterError as error:
+        return str(error)
 
 
-def _tried(inputs: list[Array]) -> Iterable[list[Array]]:
-    """Inputs of the whole range of their types; and, for those that are indices, small ones."""
-    yield inputs
-    wide = [x.dtype.kind in "iu" and x.dtype.itemsize > 2 for x in inputs]
-    if any(wide):
-        yield [np.abs(x % 2) if is_wide else x for x, is_wide in zip(inputs, wide, strict=True)]
+def _small(x: Array) -> Array:
+    """Integers of more than 16 bits as 0 and 1: they may be indices, sizes, or how often a loop goes round."""
+    return np.abs(x % 2) if x.dtype.kind in "iu" and x.dtype.itemsize > 2 else x
 
 
 def agreed(
@@ -126,16 +125,12 @@ def agreed(
         return _noted(first, uncompared=oracle)
     inputs = "an input" if len(oracle.inputs[0]) == 1 else f"{len(oracle.inputs[0])} inputs"
     agrees = f"equal to {oracle.package} on {inputs}"
-    try:
-        difference = oracle.difference(first)
-    except TilewrightError as error:  # what stops gives no wrong integers: shapes that follow from inputs, say
-        return _noted(first, uncompared=str(error))
-    if not difference:
+    if not (difference := oracle.difference(first)):
         return _noted(first, compared=agrees)
     if not all(map(_same, oracle.outputs, outputs_of(source, oracle.inputs))):
         return _noted(first, uncompared=f"{oracle.package} gives other values each time")
     strict = bool(unproven(first))
-    if strict and oracle.agrees(made({}, True)):
+    if strict and not oracle.difference(made({}, True)):
         if within(oracle.inputs):
             return _noted(first, compared=f"on {inputs} {difference}: by operators that are not proven")
         strict = False
@@ -144,10 +139,13 @@ def agreed(
 
     def differs(chosen: Collection[int]) -> bool:
         progress("looking for the operator that differs", 0, 0)
-        return not oracle.agrees(made({operators[k]: "looked for" for k in chosen}, strict))
+        return bool(oracle.difference(made({operators[k]: "looked for" for k in chosen}, strict)))
 
     wrong = culprits(len(operators), differs)
     if wrong is None:
+        alone = made(dict.fromkeys(operators, "looked for"), strict)
+        if oracle.refusal(first) and (refusal := oracle.refusal(alone)):  # values decide shapes; it is said when run
+            return _noted(first, uncompared=refusal)
         raise Disagreement(
             f"{source.path}: {difference} of {oracle.package}, even with all operators left to it; please report this "
             "defect with the file"

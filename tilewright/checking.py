@@ -51,9 +51,10 @@ class Difference:
     def __str__(self) -> str:
         if self.exact:
             return f"all {self.elements_total:,} elements of {self.inferences_total} outputs equal the reference"
+        distance = f", by at most {self.largest:g} {self.unit}".rstrip() if self.largest else ""  # NaN and texts: none
         return (
             f"{self.elements:,} of {self.elements_total:,} elements in {self.inferences} of {self.inferences_total} "
-            f"outputs differ from the reference, by at most {self.largest:g} {self.unit}".rstrip()
+            f"outputs differ from the reference{distance}"
         )
 
 
@@ -77,7 +78,7 @@ def compare(outputs: Sequence[Array], expected: Sequence[Array], scales: Sequenc
         per_inference = unequal.reshape(len(y), -1)
         different, total = different + int(unequal.sum()), total + y.size
         bad = bad | per_inference.any(axis=1)
-        if unequal.any():
+        if unequal.any() and y.dtype.kind != "O":
             distance = float(np.abs(y.astype(np.float64) - reference.astype(np.float64))[unequal].max())
             lsb = distance / scale if real else distance
             if lsb >= largest:

@@ -25,7 +25,8 @@ _Key = TypeVar("_Key", bound=Hashable)
 class FileTensor:
     """A tensor as the file has it. ``order``: its axes as NHWC has them (NCHW files: (0, 2, 3, 1)); None as they are.
 
-    ``quantisation`` as of int8 (uint8 less 128); None where it is no 8-bit activation.
+    ``quantisation`` as of int8 (uint8 less 128); None where it is no 8-bit activation. ``wider``: that of an integer of
+    more bits, which nothing but its user reads.
     """
 
     name: str
@@ -33,6 +34,7 @@ class FileTensor:
     dtype: str
     quantisation: Quantisation | None = None
     order: tuple[int, ...] | None = None
+    wider: Quantisation | None = None
 
     def chip_shape(self) -> tuple[int, int, int, int]:
         """NHWC; raises Unsupported where there is none."""
@@ -44,7 +46,7 @@ class FileTensor:
 
     def file_numbers(self) -> Quantisation | None:
         """Scale and zero point as of the file's own type."""
-        q = self.quantisation
+        q = self.quantisation or self.wider
         return Quantisation(q.scale, q.zero_point + 128) if q is not None and self.dtype == "uint8" else q
 
     def _ordered(self) -> tuple[int, ...]:

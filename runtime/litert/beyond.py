@@ -78,7 +78,8 @@ def parts(content: bytes) -> tuple[list[Part], tuple[int, ...], tuple[int, ...]]
     names, ops = kinds(model), list(vector(main.operators))
     taken, given = (tuple(int(t) for t in vector(v)) for v in (main.inputs, main.outputs))
     groups = [(beyond, list(run)) for beyond, run in groupby(ops, lambda op: names[op.opcodeIndex] in BEYOND)]
-    lasting = any(t.isVariable for t in main.tensors) or len(model.subgraphs) > 1 or len(groups) < 2
+    resources = sum(_has_resources(main, run) for _, run in groups)  # which interpreters cannot hand on
+    lasting = any(t.isVariable for t in main.tensors) or len(model.subgraphs) > 1 or len(groups) < 2 or resources > 1
     if lasting:
         return [Part(content, any(beyond for beyond, _ in groups), taken, given)], taken, given
     result, made = [], set(taken)
@@ -90,6 +91,12 @@ def parts(content: bytes) -> tuple[list[Part], tuple[int, ...], tuple[int, ...]]
         made |= own
         result.append(Part(_cut(model, run, inputs, outputs), beyond, inputs, outputs))
     return result, taken, given
+
+
+def _has_resources(main: Any, operators: list[Any]) -> bool:
+    """Whether any of these operators makes or reads a handle of a variable or of a table."""
+    touched = {int(t) for op in operators for t in (*vector(op.inputs), *vector(op.outputs)) if t >= 0}
+    return any(main.tensors[t].type == schema().TensorType.RESOURCE for t in touched)
 
 
 def _cut(model: Any, operators: list[Any], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> bytes:

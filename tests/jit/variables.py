@@ -58,6 +58,24 @@ def branches(path: Path) -> Path:
     return file.save(path)
 
 
+def around(path: Path, kind: str, handles: int) -> Path:
+    """A model that keeps its float input, gives ``kind`` of it, and adds what it kept: by one handle or two."""
+    file = _File(s.ModelT())
+    file.model.version, file.model.buffers, file.model.operatorCodes, file.model.subgraphs = 3, [s.BufferT()], [], []
+    main, numbers = file.subgraph("main"), s.QuantizationParametersT()
+    numbers.scale, numbers.zeroPoint = np.array([0.5], np.float32), np.zeros(1, np.int64)
+    given, result = (file.tensor(main, [1, 4], s.TensorType.INT8, numbers) for _ in range(2))
+    x, y, kept, total = (file.tensor(main, [1, 4], s.TensorType.FLOAT32) for _ in range(4))
+    file.operator(main, "RELU", [given], [result])
+    first = file.handle(main, "v")
+    file.operator(main, "ASSIGN_VARIABLE", [first, x], [])
+    file.operator(main, kind, [x], [y])
+    file.operator(main, "READ_VARIABLE", [first if handles == 1 else file.handle(main, "v")], [kept])
+    file.operator(main, "ADD", [y, kept], [total], "AddOptions", fusedActivationFunction=0)
+    main.inputs, main.outputs = [given, x], [result, total]
+    return file.save(path)
+
+
 class _File:
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import TfliteBuilder
+from tests.jit.variables import around
 from tilewright.checking import reference_outputs
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import BEYOND, has_beyond, parts
@@ -77,3 +80,15 @@ def test_the_reference_kernels_still_lack_them(tmp_path: Path) -> None:
     value = np.zeros([1, 6, 6, 6], np.int8)
     with pytest.raises(ValueError, match="Didn't find op for builtin opcode 'ELU'"):
         alone(b, tmp_path / "one.tflite", 1, tensors, value, "BUILTIN_REF")
+
+
+@pytest.mark.parametrize("handles", [1, 2])
+def test_a_variable_is_not_handed_from_part_to_part(handles: int, tmp_path: Path) -> None:
+    """Each part has variables of its own: where several use them, they are one part."""
+    path = around(tmp_path / "m.tflite", "ELU", handles)
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    inputs: list[np.ndarray[Any, Any]] = [rng.integers(-128, 128, (3, 4)).astype(np.int8), x]
+    wanted = np.where(x < 0, np.expm1(x), x) + x
+    np.testing.assert_allclose(reference_outputs(path, inputs)[1], wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(tw.compile(path, "tiny", cache=False)(inputs)[1], wanted, rtol=1e-5, atol=1e-6)

@@ -29,6 +29,7 @@ from tilewright.jit.source.onnx.sums import Sums
 from tilewright.jit.source.onnx.turned import refuse_turned
 from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised, otherwise_quantised
 from tilewright.jit.source.onnx.values import PreparedValues
+from tilewright.jit.source.onnx.zero_points import complete_zero_points, unshare_zero_points
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
 
@@ -61,16 +62,18 @@ class OnnxSource(Source):
     def __init__(self, path: Path, proven_only: bool = False, content: bytes | None = None) -> None:
         """``content``: of a model that is not in the file, but was made from it."""
         super().__init__(path)
-        self.proven_only = proven_only
+        self.proven_only, self._content = proven_only, content
         whole = validate.read(path, content)
         validate.refuse_float(path, whole)
         opened = validate.fix_batch(whole)
         validate.refuse_shapes(path, whole)
-        validate.unshare_zero_points(whole)
+        complete_zero_points(whole)
+        unshare_zero_points(whole)
         for node, name in zip(whole.graph.node, _names(whole), strict=True):
             node.name = name  # ONNX Runtime refuses names that stand twice
         self._whole = whole.SerializeToString()
         self._shapes = list(validate.input_shapes(whole).values())
+        self._reference: bytes | None = None
         with validate.leading_dimension_named(opened):
             model, self.batch = one_image(path, whole)
             shapes = _shapes(model)
@@ -121,7 +124,9 @@ class OnnxSource(Source):
         return False  # ONNX has no operator that remembers an inference
 
     def reference(self) -> tuple[bytes, bool, list[tuple[int, ...]]]:
-        return self._whole, False, self._shapes
+        if self._reference is None:
+            self._reference = validate.untouched(self.path, self._content, self._whole)
+        return self._reference, False, self._shapes
 
     # -- one unit --------------------------------------------------------------------------------------
 

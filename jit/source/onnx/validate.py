@@ -8,12 +8,12 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tilewright.files import keep_input
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
+from tilewright.jit.source.onnx.local_functions import written_out
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
+from tilewright.jit.source.onnx.zero_points import complete_zero_points
 from tilewright.model_files import locations, subgraphs
 from tilewright.runtime import interpreters
 
@@ -53,6 +53,26 @@ def read(path: Path, content: bytes | None = None) -> Any:
     """
     import onnx
 
+    model = _loaded(path, content)
+    model = written_out(model)
+    _fix_initial(model)
+    model.ir_version = min(model.ir_version, NEWEST_IR)
+    _open_dimensions(model.graph)
+    _sort(model.graph)
+    _refuse_foreign(path, model)
+    _refuse_random(path, model.graph, {})
+    _refuse_computed_zero_points(path, model.graph, frozenset())
+    try:
+        onnx.checker.check_model(model)
+    except Exception:  # noqa: BLE001  # the checker raises kinds of its own
+        ask_onnx_runtime(path, model)
+    return model
+
+
+def _loaded(path: Path, content: bytes | None) -> Any:
+    """The protobuf, with what the file keeps beside itself. Raises ModelError."""
+    import onnx
+
     try:
         if content is None:
             model = onnx.load(str(path), load_external_data=False)
@@ -70,35 +90,28 @@ def read(path: Path, content: bytes | None = None) -> Any:
         raise ModelError(
             f"{path}: {known or f'corrupt or truncated .onnx file: {_first_line(error)}; download or export it again'}"
         ) from error
-    model = _inlined(model)
-    _fix_initial(model)
-    model.ir_version = min(model.ir_version, NEWEST_IR)
-    _open_dimensions(model.graph)
-    _sort(model.graph)
-    _refuse_foreign(path, model)
-    _refuse_random(path, model.graph, {})
-    _refuse_computed_zero_points(path, model.graph, frozenset())
-    try:
-        onnx.checker.check_model(model)
-    except Exception:  # noqa: BLE001  # the checker raises kinds of its own
-        ask_onnx_runtime(path, model)
     return model
+
+
+def untouched(path: Path, content: bytes | None, instead: bytes) -> bytes:
+    """The model as it is given, for ONNX Runtime; ``instead`` where that does not load it so.
+
+    But for zero points without which it would stop later. Raises ModelError.
+    """
+    model = _loaded(path, content)
+    complete_zero_points(model)
+    given = model.SerializeToString()
+    try:
+        interpreters.onnxruntime_session(given, interpreters.onnxruntime_options)
+    except Exception as error:  # its errors have no common public base
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        return instead
+    return bytes(given)
 
 
 def _first_line(error: Exception) -> str:
     return interpreters.first_line(error).rstrip(".")
-
-
-def _inlined(model: Any) -> Any:
-    """The model with its local functions in place of their calls, as ONNX Runtime does first."""
-    if not model.functions:
-        return model
-    from onnx import checker, inliner
-
-    try:
-        return inliner.inline_local_functions(model)
-    except (RuntimeError, checker.ValidationError):
-        return model  # functions that call themselves, or lack an input: ONNX Runtime says so
 
 
 def _fix_initial(model: Any) -> None:
@@ -352,39 +365,3 @@ def refuse_shapes(path: Path, model: Any) -> None:
                 f"--input_name {value.name} --input_shape {fixed}, a number for each N"
             )
             raise ModelError(f"{path}: input {value.name!r} has the dynamic shape {shape}; {way_out}")
-
-
-def unshare_zero_points(model: Any) -> None:
-    """Gives every DequantizeLinear of a constant a zero point of its own, which changes nothing that it computes.
-
-    Without saturating products ONNX Runtime turns int8 weights into uint8 ones and their zero points with them; of a
-    zero point that several weights share (as PyTorch's exporter writes it) it makes the new one twice, and fails. Where
-    int8 weights with scales by block leave it out, it makes a single one, which does not fit the scales.
-    """
-    from onnx import numpy_helper
-
-    initial = {tensor.name: tensor for tensor in model.graph.initializer}
-    widened = {node.output[0] for node in model.graph.node if node.op_type == "Cast" and node.input[0] in initial}
-    used: set[str] = set()
-    for number, node in enumerate(model.graph.node):
-        constant = node.op_type == "DequantizeLinear" and (node.input[0] in initial or node.input[0] in widened)
-        if constant and len(node.input) == 2 and _is_int8_by_block(*(initial.get(name) for name in node.input)):
-            zeros = np.zeros(tuple(initial[node.input[1]].dims), np.int8)
-            node.input.append(f"{node.input[0]}@{number}")
-            model.graph.initializer.append(numpy_helper.from_array(zeros, node.input[2]))
-        if not constant or len(node.input) < 3:
-            continue
-        name = node.input[2]
-        if name in used and name in initial:
-            own = model.graph.initializer.add()
-            own.CopyFrom(initial[name])
-            own.name = node.input[2] = f"{name}@{number}"
-        used.add(name)
-
-
-def _is_int8_by_block(weight: Any, scale: Any) -> bool:
-    """Of constants, or None for what is none."""
-    from onnx import TensorProto
-
-    known = weight is not None and scale is not None
-    return known and weight.data_type == TensorProto.INT8 and len(scale.dims) > 1

@@ -63,6 +63,12 @@ class Tensor:
             raise Unsupported(f"the zero point {zero_point} of a {self.dtype} tensor")
         return Quantisation(scale, moved)
 
+    def wider_quantisation(self) -> Quantisation | None:
+        """Of an activation of 16 or 32 bits, where the file gives one scale."""
+        if self.dtype not in ("int16", "int32") or self.scales.size != 1 or self.zero_points.size > 1:
+            return None
+        return Quantisation(float(self.scales[0]), int(self.zero_points[0]) if self.zero_points.size else 0)
+
 
 @dataclass(frozen=True)
 class Operator:

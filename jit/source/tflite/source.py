@@ -247,7 +247,8 @@ class TfliteSource(Source):
             quantisation = tensor.quantisation()
         except Unsupported:
             quantisation = None
-        return FileTensor(tensor.name or f"tensor{tensor.index}", tensor.shape, tensor.dtype or "object", quantisation)
+        name, dtype = tensor.name or f"tensor{tensor.index}", tensor.dtype or "object"
+        return FileTensor(name, tensor.shape, dtype, quantisation, wider=tensor.wider_quantisation())
 
     def _run_shapes(self) -> dict[int, tuple[int, ...]]:
         """Shapes that are known when it runs, because an operator decides them then: found by running."""

@@ -11,7 +11,9 @@ import pytest
 import tilewright as tw
 from tests.jit.tflite_models import NONE, RELU, SAME, VALID, TfliteBuilder, litert
 from tilewright.fuzz import TfliteNet
+from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.jit.importer import import_model
+from tilewright.runtime.litert import kernels
 from tilewright.runtime.litert.schema import read_model, written
 
 POOL = {"Padding": VALID, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
@@ -292,3 +294,19 @@ def test_what_follows_from_a_shape_that_is_computed_in_the_file_has_its_real_sha
     artifact = assert_equal(b.save(tmp_path / "m.tflite", [x], [y]))
     assert places(artifact)["FULLY_CONNECTED"] == "accelerator"
     assert artifact.outputs[0].shape == (18, 5)
+
+
+@pytest.mark.parametrize(("dtype", "zero_point"), [("int8", -3), ("uint8", 125), ("int16", 0), ("int32", 7)])
+def test_inputs_and_outputs_have_the_numbers_that_litert_says(dtype: str, zero_point: int, tmp_path: Path) -> None:
+    numbers = (np.array([0.05], np.float32), np.array([zero_point]))
+    tensors = [StoredTensor(name, (1, 6), dtype, *numbers) for name in ("x", "y")]
+    shape = StoredTensor("shape", (2,), "int32", data=np.array([1, 6], np.int32))
+    beside = [StoredTensor(name, (1, 4), "int8", np.array([0.5]), np.array([2])) for name in ("a", "b")]
+    operators = [StoredOperator("RESHAPE", [0, 2], [1]), StoredOperator("RELU", [3], [4])]
+    path = write_tflite(tmp_path / "net.tflite", [*tensors, shape, *beside], operators, [0, 3], [1, 4])
+    exe = tw.compile(path, "tiny", cache=False)
+    interpreter = kernels.prepared(path.read_bytes(), fast=False)
+    details = (*interpreter.get_input_details(), *interpreter.get_output_details())
+    for own, said in zip((*exe.inputs, *exe.outputs), details, strict=True):
+        assert (own.dtype, own.shape) == (np.dtype(said["dtype"]).name, tuple(said["shape"]))
+        assert (np.float32(own.scale), own.zero_point) == said["quantization"]
