@@ -200,3 +200,14 @@ def test_a_zero_point_on_sums_at_int32_s_end(dtype: str, room: int, taken: bool,
     executable = tilewright.compile(path, "tiny", cache=False, compare=False)
     np.testing.assert_array_equal(executable.run(values)[0], wanted)
     assert bool(import_model(path).host_ops) == (not taken)
+
+
+@pytest.mark.parametrize("exponent", [-29, -31, -33, -120])
+@pytest.mark.parametrize("kind", ["RELU", "RELU6", "RELU_N1_TO_1"])
+@both
+def test_bounds_beyond_int32(kind: str, dtype: str, exponent: int, tmp_path: Path) -> None:
+    # which LiteRT converts to int32 before it clamps
+    b = TfliteBuilder()
+    x, y = (b.tensor([1, 16, 16, 1], F(2.0**exponent), zero(dtype) + point, dtype) for point in (0, -9))
+    b.op(kind, [x], y)
+    assert differing(b, [x], y, [every(dtype).reshape(1, 16, 16, 1)], tmp_path / "far.tflite") == 0
