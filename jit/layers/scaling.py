@@ -15,7 +15,7 @@ from tilewright.jit.graph import Requant
 from tilewright.jit.layers.builder import LITERT, Layer, Output
 from tilewright.jit.numbers.float_scaling import Tuned, double_output, thresholds, tune
 from tilewright.jit.numbers.float_tables import Fitted
-from tilewright.jit.numbers.scales import NotRepresentable, make_requant
+from tilewright.jit.numbers.scales import FARTHEST_ZERO, NotRepresentable, make_requant
 
 
 def sum_requant(
@@ -77,7 +77,7 @@ def _double_requant(
     """
     _within_int32(low, high)
     zero_point = tail.quantisation.zero_point
-    if (np.maximum(np.abs(low), np.abs(high)) * scales >= (1 << 31) - 256).any():
+    if (np.maximum(np.abs(low), np.abs(high)) * scales >= (1 << 31) - FARTHEST_ZERO).any():
         # LiteRT's conversion of the product to int32 has no meaning then, and what it gives is no clamp
         raise NotRepresentable(f"scale {float(scales.max()):.6g} may overflow int32")
     table = thresholds(scales, low, high, zero_point, tail.lo, tail.hi, double_output)

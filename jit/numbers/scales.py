@@ -19,6 +19,8 @@ from tilewright.jit.graph import Requant, Scale
 
 Int32 = NDArray[np.int32]
 
+FARTHEST_ZERO = 256  #: no zero point of 8 bits is as far from 0
+
 
 class NotRepresentable(ValueError):
     """These scales cannot be computed exactly by the accelerator's arithmetic; the message says why."""
@@ -69,12 +71,13 @@ def make_requant(
     """Requant for one real scale per channel (or one for all).
 
     ``bias``: int32 per channel or one. ``reach``: the largest |accumulator + bias| per channel; where a scale of 1
-    or more would make LiteRT's int32 left shift overflow within it, NotRepresentable is raised.
+    or more would make LiteRT's int32 left shift overflow within it, or what is scaled and the zero point leave int32,
+    NotRepresentable is raised.
     """
     pairs = [quantize_multiplier(float(s)) for s in np.broadcast_to(np.asarray(scales, np.float64), (channels,))]
     multiplier = np.array([m for m, _ in pairs], np.int32)
     shift = np.array([t for _, t in pairs], np.int32)
-    _require_int32(shift, 1 << 31 if reach is None else reach, float(np.max(np.asarray(scales))))
+    require_int32(multiplier, shift, 1 << 31 if reach is None else reach)
     return Requant(
         bias=np.broadcast_to(wrap_int32(bias), (channels,)).astype(np.int32),
         multiplier=multiplier,
@@ -87,11 +90,17 @@ def make_requant(
     )
 
 
-def _require_int32(shift: ArrayLike, reach: ArrayLike, scale: float) -> None:
-    """Raises NotRepresentable if LiteRT's left shift of accumulators up to ``reach`` overflows int32."""
-    left = 31 - np.asarray(shift, np.int64)
-    if ((left > 0) & (np.asarray(reach, np.int64) << np.clip(left, 0, 31) >= 1 << 31)).any():
-        raise NotRepresentable(f"scale {scale:.6g} >= 1 may overflow int32")
+def require_int32(multiplier: ArrayLike, shift: ArrayLike, reach: ArrayLike) -> None:
+    """Raises NotRepresentable if LiteRT's scaling of accumulators up to ``reach`` may leave int32, per channel.
+
+    It wraps there, where the accelerator does not: in the left shift of scales of 1 and more, and where the zero point
+    is added. An accumulator that has wrapped itself is within int32.
+    """
+    m, t = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
+    most, left = np.minimum(np.asarray(reach, np.int64), 1 << 31), np.clip(31 - t, 0, 31)
+    scaled = most * (m * 2.0**-t)
+    if (((31 - t > 0) & (most << left >= 1 << 31)) | (scaled >= (1 << 31) - FARTHEST_ZERO)).any():
+        raise NotRepresentable(f"scale {float((m * 2.0**-t).max()):.6g}: results may overflow int32")
 
 
 def reachable(weight: NDArray[np.integer], bias: ArrayLike, lo: int = -128, hi: int = 127) -> tuple[Int32, Int32]:
@@ -157,7 +166,7 @@ def mean_requant(scale_in: float, zero_in: int, scale_out: float, zero_out: int,
     fold = min(count.bit_length() - 1, 32, 31 + exponent)
     multiplier = (multiplier << fold) // count
     shift = 31 - (exponent - fold)
-    _require_int32(shift, 255 * count, scale)
+    require_int32(multiplier, shift, 255 * count)
     return Requant(
         bias=np.full(channels, -zero_in * count, np.int32),
         multiplier=np.full(channels, multiplier, np.int32),

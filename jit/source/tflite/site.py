@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Layer, Operand, Output, Quantisation, nhwc, stacked
-from tilewright.jit.numbers.scales import quantize_value
+from tilewright.jit.numbers.scales import FARTHEST_ZERO, NotRepresentable, quantize_value
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.values import Rearranged, Values, View
 
@@ -138,5 +138,12 @@ class Site(Layer):
 
 
 def quantize(value: float, quantisation: Quantisation) -> int:
-    """A real number as an integer of this quantisation, unclamped."""
+    """A real number as an integer of this quantisation, unclamped.
+
+    Raises NotRepresentable beyond int32: the kernel converts it before it clamps, to what the CPU makes of it.
+    """
+    with np.errstate(over="ignore"):
+        steps = np.abs(np.float32(value) / np.float32(quantisation.scale))
+    if not steps < (1 << 31) - FARTHEST_ZERO:
+        raise NotRepresentable(f"a bound of {value:g} in steps of {quantisation.scale:.3g}, which is beyond int32")
     return quantize_value(value, quantisation.scale, quantisation.zero_point)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.numbers.scales import quantize_multiplier
+from tilewright.jit.numbers.scales import quantize_multiplier, require_int32
 from tilewright.jit.recurrent.ops import Sums, Svdf
 from tilewright.jit.recurrent.scaling import bound_of
 from tilewright.jit.source.tflite.file import Tensor
@@ -41,13 +41,13 @@ def svdf(site: Site) -> str:
     sums = Sums(
         weight, weight.astype(np.int64).sum(axis=1) * -int(entry.zero_points[0]), *_scale(entry, feature, state)
     )
-    _require_int32(bound_of(sums), sums.shift)
+    require_int32(sums.multiplier, sums.shift, bound_of(sums))
     values = site.constant(_TIME)
     units = len(values) // rank
     bias = site.constant(_BIAS).astype(np.int64) if site.has(_BIAS) else np.zeros(units, np.int64)
     multiplier, shift = _scale(state, time, site.result)
     reach = np.abs(values.astype(np.int64)).sum(axis=1).reshape(units, rank).sum(axis=1) << bits
-    _require_int32(int((reach + np.abs(bias)).max()), shift)
+    require_int32(multiplier, shift, int((reach + np.abs(bias)).max()))
     site.report_exact(units)
     return site.emit(
         Svdf, [x.name], (*x.shape[:3], units), site.result.quantisation(), feature=sums, time=values, rank=rank,
@@ -61,9 +61,3 @@ def _scale(a: Tensor, b: Tensor, result: Tensor) -> tuple[int, int]:
     with np.errstate(all="ignore"):
         scale = np.float32(a.scales[0]) * np.float32(b.scales[0]) / np.float32(result.scales[0])
     return quantize_multiplier(float(scale))
-
-
-def _require_int32(reach: int, shift: int) -> None:
-    """Raise Unsupported where the kernel's left shift of a sum may leave int32."""
-    if shift < 31 and reach << 31 - shift >= 1 << 31:
-        raise Unsupported("an SVDF with a scale of 1 or more, which may overflow")

@@ -74,6 +74,9 @@ def test_scales_of_one_and_more_need_proof_of_room() -> None:
     make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0, reach=255)
     with pytest.raises(NotRepresentable, match="overflow"):
         make_requant(1.5, rounding=Rounding.DOUBLE, zero_point=0, reach=1 << 30)
+    make_requant(1 - 2.0**-20, rounding=Rounding.DOUBLE, zero_point=0)
+    with pytest.raises(NotRepresentable, match="overflow"):  # where the zero point is added
+        make_requant(1 - 2.0**-24, rounding=Rounding.DOUBLE, zero_point=0)
     with pytest.raises(NotRepresentable):
         quantize_multiplier(float("inf"))
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import tilewright
 from tests.jit.tflite_models import NONE, RELU, RELU6, SAME, VALID, TfliteBuilder, litert
 from tilewright.fuzz import TfliteNet
 from tilewright.jit.importer import import_model
@@ -177,3 +178,36 @@ def test_floats_of_any_size(point: int, dtype: str, tmp_path: Path) -> None:
     model = import_model(path)
     got = evaluate(model.graph, {model.inputs[0].name: x})[model.outputs[0].name]
     assert np.array_equal(got, litert(path, [x])[0])
+
+
+@pytest.mark.parametrize("room, taken", [(700, True), (0, False)])
+@both
+def test_a_zero_point_on_sums_at_int32_s_end(dtype: str, room: int, taken: bool, tmp_path: Path) -> None:
+    # LiteRT wraps where it adds the zero point to a scaled sum, so that a great sum gives the least result
+    b = TfliteBuilder()
+    sx, sw = (F(1), F(1 - 2.0**-24)) if dtype == "uint8" else (F(1 - 2.0**-13), F(1 + 2.0**-13))
+    x = b.tensor([1, 16, 16, 1], sx, zero(dtype), dtype)
+    w = b.tensor([2, 1, 1, 1], sw, zero(dtype), dtype, np.full((2, 1, 1, 1), zero(dtype) + 1, dtype))
+    bias = np.array([(1 << 31) - 1 - 128 - room, 128 + room - (1 << 31)], np.int32)
+    ends = [b.tensor([2], sx * sw, dtype="int32", data=bias)]
+    y = b.tensor([1, 16, 16, 2], F(1), zero(dtype) + 127, dtype)
+    b.op("CONV_2D", [x, w, *ends], y, "Conv2DOptions", Padding=VALID, FusedActivationFunction=NONE, **STEPS)
+    values = every(dtype).reshape(1, 16, 16, 1)
+    path = b.save(tmp_path / "ends.tflite", [x], [y])
+    (wanted,) = litert(path, [values])
+    top = every(dtype)[-1]
+    assert (wanted[..., 0] == top).all() == taken
+    executable = tilewright.compile(path, "tiny", cache=False, compare=False)
+    np.testing.assert_array_equal(executable.run(values)[0], wanted)
+    assert bool(import_model(path).host_ops) == (not taken)
+
+
+@pytest.mark.parametrize("exponent", [-29, -31, -33, -120])
+@pytest.mark.parametrize("kind", ["RELU", "RELU6", "RELU_N1_TO_1"])
+@both
+def test_bounds_beyond_int32(kind: str, dtype: str, exponent: int, tmp_path: Path) -> None:
+    # which LiteRT converts to int32 before it clamps
+    b = TfliteBuilder()
+    x, y = (b.tensor([1, 16, 16, 1], F(2.0**exponent), zero(dtype) + point, dtype) for point in (0, -9))
+    b.op(kind, [x], y)
+    assert differing(b, [x], y, [every(dtype).reshape(1, 16, 16, 1)], tmp_path / "far.tflite") == 0
