@@ -38,7 +38,7 @@ def scale_round(
         total = total + evaluate(rounding.nudge, negative=a < 0, shift=t, half=half)
     result = np.right_shift(total, t)
     if rounding.to_even:
-        fraction = total & (np.left_shift(np.int64(1), t) - 1)
+        fraction = total & ~np.left_shift(np.int64(-1), t)
         result = np.where((t > 0) & (fraction == 0), result & ~np.int64(1), result)
     return result
 
