@@ -304,6 +304,17 @@ def wide_state(op: Operator) -> str:
     return f"input {narrow[-1]} is int8; LiteRT's kernel takes int16 there, and goes beyond it" if narrow else ""
 
 
+def read_bias(op: Operator) -> str:
+    """Weighted sums of int16: LiteRT reads a bias as int64, whatever its type, unless the options say int32."""
+    data, bias = (2, 3) if op.kind == "TRANSPOSE_CONV" else (0, 2)
+    if op.type(data) != "int16" or op.type(bias) != "int32" or op.option("quantizedBiasType") == 2:
+        return ""
+    return (
+        f"input {bias}, the bias, is int32, and the option quantizedBiasType does not say so; LiteRT's kernel takes "
+        "int64 there, and goes beyond it"
+    )
+
+
 def narrowed(op: Operator) -> str:
     """MUL to fewer bits does not broadcast."""
     made = op.outputs[0]

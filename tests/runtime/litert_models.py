@@ -241,9 +241,26 @@ _ROWS = {
     ),
 }  # fmt: skip
 
+_BIAS = tensor([2], "int32", 0.25, [5, 7])
+_WEIGHTS = tensor([2, 1, 1, 3], "int8", [0.5, 0.5], np.ones((2, 1, 1, 3)))
+_PIXELS, _SUMS16 = tensor([1, 2, 2, 3], "int16", 0.5), tensor([1, 2, 2, 2], "int16", 0.5)
+#: a bias of int32 beside int16, which the options state
+_BIASED16 = [
+    _ROWS["CONV_2D"].change(in0=_PIXELS, in1=_WEIGHTS, in2=_BIAS, out0=_SUMS16, quantizedBiasType=2),
+    replace(
+        _ROWS["TRANSPOSE_CONV"].change(out0=_SUMS16, quantizedBiasType=2),
+        inputs=[numbers(1, 2, 2, 2), _WEIGHTS, _PIXELS, _BIAS],
+    ),
+    Net(
+        "FULLY_CONNECTED",
+        [tensor([1, 3], "int16", 0.5), tensor([2, 3], "int8", 0.5, np.ones((2, 3))), _BIAS],
+        [tensor([1, 2], "int16", 0.5)], "FullyConnectedOptions", {"quantizedBiasType": 2},
+    ),
+]  # fmt: skip
+
 #: what runs, and is never refused
 SOUND: list[Net] = [
-    *_POINTWISE.values(), *_SUMS.values(), *_COMPARED.values(), *_TABLES16.values(), *_ROWS.values(),
+    *_POINTWISE.values(), *_SUMS.values(), *_COMPARED.values(), *_TABLES16.values(), *_ROWS.values(), *_BIASED16,
     _SUMS["SUB"].change(out0=tensor([2, 3], "int8", 1e-9)),
     _pair("MUL", "int16", scale=0.5, options="MulOptions").change(out0=tensor([2, 3], "int8", 0.5)),
     _ROWS["RESHAPE"].change(in1=tensor([1, 1], "int8", data=[[3]]), newShape=[4]),
@@ -291,6 +308,7 @@ UNSOUND: list[tuple[Net, str]] = [
         "along axis 3"),
     (_ROWS["FULLY_CONNECTED"].change(in1=tensor([2, 3], "int8", [1, 2, 3], np.ones((2, 3)), axis=1)), "along axis 1"),
     (_ROWS["FULLY_CONNECTED"].change(in0=tensor([]), keepNumDims=True), "an input without dimensions"),
+    *((net.change(quantizedBiasType=0), "is int32, and the option quantizedBiasType does not") for net in _BIASED16),
     (_ROWS["DEQUANTIZE"].change(in0=tensor([], "int8", [1, 2])), "t0 has 2 scales for the shape []"),
     (_ROWS["QUANTIZE"].change(in0=tensor([])), "t1 has 2 scales for the shape []"),
     (_ROWS["QUANTIZE"].change(in0=tensor([2, 0])), "t1 has 2 scales for the shape [2, 0]"),
