@@ -259,3 +259,19 @@ def test_a_scale_for_each_image_keeps_the_batch_whole(axis: int, tmp_path: Path)
     exe = compared(b.save(tmp_path / "m.tflite", [x], [made]))
     assert exe.artifact.batch == (1 if axis == 0 else BATCH)
     assert places(exe)["CONV_2D"] == "accelerator"
+
+
+@pytest.mark.parametrize("kind", ["RELU", "CONV_2D"])
+def test_tensors_without_elements_are_litert_s(kind: str, tmp_path: Path) -> None:
+    """Of a batch of no images there is nothing to schedule: the compiler looked for it without end."""
+    b = TfliteBuilder(3)
+    x, y = b.tensor([0, 6, 6, 4], 0.05, 3), b.tensor([0, 6, 6, 4], 0.05, 3)
+    if kind == "RELU":
+        b.op(kind, [x], y)
+    else:
+        w, scales = b.weights([4, 3, 3, 4], 0)
+        steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+        b.op(kind, [x, w, b.bias(x, scales, 4)], y, "Conv2DOptions", Padding=SAME, **steps)
+    exe = tw.compile(b.save(tmp_path / "m.tflite", [x], [y]), "tiny", cache=False)
+    assert [o["place"] for o in exe.artifact.options["operators"]] == ["interpreter"]
+    assert exe(np.zeros((2, 0, 6, 6, 4), np.int8)).size == 0

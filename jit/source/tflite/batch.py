@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.source.base import NOT_UNDERSTOOD
 from tilewright.jit.source.tflite import dilation
 from tilewright.jit.source.tflite.file import File, Operator
 
@@ -33,12 +34,12 @@ def take_one_image(file: File) -> int:
     """
     sizes = {file.tensors[i].shape[0] if len(file.tensors[i].shape) > 1 else 1 for i in file.inputs}
     images = any(op.kind in _IMAGES and _sees_image(file, op) for op in file.operators)
-    if len(sizes) != 1 or sizes == {1} or not images or len(file.model.subgraphs) > 1:
+    if len(sizes) != 1 or min(sizes) < 2 or not images or len(file.model.subgraphs) > 1:
         return 1
     (batch,) = sizes
     try:
         batched = _batched(file, batch)
-    except (Unsupported, AttributeError, IndexError, TypeError):  # options or operands that a rule does not expect
+    except NOT_UNDERSTOOD:  # options or operands that a rule does not expect
         return 1
     for index in batched:
         shape = file.tensors[index].shape
