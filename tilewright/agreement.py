@@ -1,9 +1,9 @@
 """Whether a compiled model computes what its file's interpreter computes, seen on a few inputs while it is compiled.
 
 Programs are proven to compute the graph, for every input; that the graph is what the file means is only as sure as the
-reading of the file. So whatever is compiled runs once, on the simulator, beside the interpreter of the whole file. What
-was read otherwise than the interpreter reads it shows on random inputs; such operators are left to the interpreter,
-and are named.
+reading of the file. So whatever is compiled runs on the simulator beside the interpreter of the whole file. What was
+read otherwise than the interpreter reads it shows on a few inputs; such operators are left to the interpreter, and are
+named.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tilewright.checking import compare, outputs_of
 from tilewright.errors import TilewrightError
 from tilewright.judging.compare import unequal_elements
+from tilewright.judging.expose import EDGES
 from tilewright.progress import Progress
 from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact, unproven
@@ -41,7 +42,6 @@ MOST_WORK = 8_000_000_000  #: of one, where one takes more than that
 _ELEMENT = 40  #: of these what an element of a tensor may take
 _SEED = 20  #: of the inputs, which are the same for every compilation of a file
 _MOST = 4  #: operators that are looked for one by one
-_EDGES = ("QuantizeLinear", "DequantizeLinear")  #: a layer of .onnx goes by another name
 
 
 class Misread(UserWarning):
@@ -163,7 +163,7 @@ def leads(source: Source) -> list[int]:
     from tilewright.jit.importer import lower_source
 
     def weight(k: int) -> tuple[int, bool]:
-        return source.operators[k].macs, source.operators[k].kind not in _EDGES
+        return source.operators[k].macs, source.operators[k].kind not in EDGES
 
     together = {op.covers for op in lower_source(source, {}).graph.ops if op.covers}
     alone = {op.index for op in source.operators} - {k for covers in together for k in covers}

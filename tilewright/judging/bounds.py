@@ -17,12 +17,10 @@ import numpy as np
 from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
 from tilewright.judging.compare import Array, unequal_elements
-from tilewright.judging.expose import computed_in_float, expose
+from tilewright.judging.expose import EDGES, computed_in_float, expose
 
 #: (model file, inputs, whether what is not proven is the interpreter's) -> outputs of it compiled
 Run = Callable[[Path, list[Array], bool], list[Array]]
-
-_EDGES = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array], run: Run) -> Ju
         if equal[entry.name] or not all(equal.get(source, True) for source in entry.sources):
             continue
         kinds = [entry.operators[n] for n in sorted(entry.operators)]
-        operators = "+".join(sorted({k for k in kinds if k not in _EDGES} or set(kinds)))
+        operators = "+".join(sorted({k for k in kinds if k not in EDGES} or set(kinds)))
         if y.shape != reference.shape:
             return Judgement(False, operators, f"shape {y.shape}, the reference gives {reference.shape}")
         distance = np.abs(y.astype(np.float64) - reference.astype(np.float64)).max()

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.runtime.litert.schema import DTYPES, kinds, read_model, written
 
+EDGES = ("QuantizeLinear", "DequantizeLinear")  #: nodes that a layer of .onnx is not named by
 _STORED = (2, 3)  #: ONNX element types uint8 and int8
 #: position of the output's zero point among the inputs of nodes that give a quantised tensor
 _ZERO_POINT = {
