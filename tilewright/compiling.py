@@ -273,15 +273,14 @@ def _within(source: Source, config: Config, inputs: list[Array]) -> bool:
     """Whether what differs on these inputs is within what is stated of each layer."""
     from tilewright.judging.bounds import judge
 
-    def run(path: Path, inputs: list[Array], proven_only: bool) -> list[Array]:
-        artifact = compile_artifact(path, config, Options(proven_only=proven_only, compare=False))
-        results = Executable(artifact, "sim", verified=True).run(inputs)[0]
-        return results if isinstance(results, list) else [results]
+    def compiled(path: Path, proven_only: bool) -> Executable:
+        options = Options(proven_only=proven_only, compare=False)
+        return Executable(compile_artifact(path, config, options), "sim", verified=True)
 
     with TemporaryDirectory(prefix="tilewright-") as folder:
         path = Path(folder) / ("model.tflite" if source.runtime == "litert" else "model.onnx")
         path.write_bytes(source.reference()[0])
-        return judge(path, config, inputs, run).within
+        return judge(path, config, inputs, compiled).within
 
 
 def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifact:

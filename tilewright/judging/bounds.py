@@ -18,9 +18,9 @@ from tilewright.checking import reference_outputs
 from tilewright.config import Config, load_config
 from tilewright.judging.compare import Array, unequal_elements
 from tilewright.judging.expose import EDGES, computed_in_float, expose
+from tilewright.runtime.executable import Executable
 
-#: (model file, inputs, whether what is not proven is the interpreter's) -> outputs of it compiled
-Run = Callable[[Path, list[Array], bool], list[Array]]
+Compiled = Callable[[Path, bool], Executable]  #: (model file, whether what is not proven is the interpreter's) -> it
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def stated_bounds(path: Path, config: Config | str) -> dict[int, int]:
     return {numbers[s.name]: 0 if s.proven else s.bound for s in model.exactness if s.name in numbers}
 
 
-def judge(path: Path, config: Config | str, inputs: list[Array], run: Run) -> Judgement:
-    """Find the first tensor that differs from equal inputs by more than is stated, of what ``run`` gives."""
+def judge(path: Path, config: Config | str, inputs: list[Array], compiled: Compiled) -> Judgement:
+    """Find the first tensor that differs from equal inputs by more than is stated, of a file that is ``compiled``."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         target = Path(folder) / path.name
         exposed = expose(path, target)
@@ -51,9 +51,9 @@ def judge(path: Path, config: Config | str, inputs: list[Array], run: Run) -> Ju
         try:
             bounds = stated_bounds(target, config)
             expected = reference_outputs(target, inputs)
-            outputs = run(target, inputs, False)
+            outputs = _outputs(compiled(target, False), inputs)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported beside the wrong integers
-            if _only_unproven(path, config, inputs, run):
+            if _only_unproven(path, config, inputs, compiled):
                 return Judgement(True)
             reason = " ".join(str(error).replace(str(target), "model").split())[:200]
             return Judgement(False, "unknown", f"with all tensors as outputs: {type(error).__name__}: {reason}")
@@ -62,7 +62,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array], run: Run) -> Ju
         for e, y, r, approximate in zip(exposed, outputs, expected, loose, strict=True)
     }
     if all(equal.values()):
-        if _only_unproven(path, config, inputs, run):
+        if _only_unproven(path, config, inputs, compiled):
             return Judgement(True)
         return Judgement(False, "between operators", "all is equal with all tensors as outputs")
     for entry, y, reference in zip(exposed, outputs, expected, strict=True):
@@ -81,12 +81,19 @@ def judge(path: Path, config: Config | str, inputs: list[Array], run: Run) -> Ju
     return Judgement(True)
 
 
-def _only_unproven(path: Path, config: Config | str, inputs: list[Array], run: Run) -> bool:
+def _outputs(executable: Executable, inputs: list[Array]) -> list[Array]:
+    results = executable.run(inputs)[0]
+    return results if isinstance(results, list) else [results]
+
+
+def _only_unproven(path: Path, config: Config | str, inputs: list[Array], compiled: Compiled) -> bool:
     """Whether layers of which no equality is stated are all that differs: the rest is exact without them.
 
     Further outputs change what ONNX Runtime joins, so that they may not show where a difference begins.
     """
     if not any(stated_bounds(path, config).values()):
         return False
-    pairs = zip(run(path, inputs, True), reference_outputs(path, inputs), computed_in_float(path), strict=True)
+    pairs = zip(
+        _outputs(compiled(path, True), inputs), reference_outputs(path, inputs), computed_in_float(path), strict=True
+    )
     return not any(unequal_elements(y, reference, loose).any() for y, reference, loose in pairs)
