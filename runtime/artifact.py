@@ -61,8 +61,9 @@ class Artifact:
     """Programs, host steps and tensor specs of one compiled network.
 
     ``batch``: images that one inference of the model takes; programs, steps and tensor specs are those of one image.
-    ``states``: tensors that steps find as the last inference left them, or all zero point. ``blobs`` holds the models
-    that interpreter steps name. ``host_layers`` are the report's entries
+    ``output_names``: what the model's file calls the outputs; the steps' own names for them where it is empty, as
+    earlier versions left it. ``states``: tensors that steps find as the last inference left them, or all zero point.
+    ``blobs`` holds the models that interpreter steps name. ``host_layers`` are the report's entries
     (``name``, ``op``, ``reason``) for operators outside the programs. ``options`` records how it was compiled;
     ``compile_seconds``, how long that took, is no part of a file, which depends on what was compiled alone.
     """
@@ -80,6 +81,7 @@ class Artifact:
     options: dict[str, Any] = field(default_factory=dict)
     batch: int = 1
     states: tuple[TensorSpec, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Artifact {self.name} for {self.config.name}: {len(self.programs)} programs, {len(self.steps)} steps>"
@@ -100,6 +102,7 @@ class Artifact:
             "options": self.options,
             "batch": self.batch,
             "states": [dataclasses.asdict(t) for t in self.states],
+            "output_names": list(self.output_names),
             "programs": [len(data) for data in programs],
             "blobs": {name: len(data) for name, data in self.blobs.items()},
         }
@@ -132,6 +135,8 @@ class Artifact:
             if program.config.fingerprint != config.fingerprint:
                 raise ValueError(f"program {index} is of another config than the artifact")
             check_meta(program, f"program {index}")
+        if header.output_names and len(header.output_names) != len(header.outputs):
+            raise ValueError(f"{len(header.output_names)} names of outputs, {len(header.outputs)} outputs")
         return cls(
             name=header.name,
             config=config,
@@ -145,7 +150,14 @@ class Artifact:
             options=header.options,
             batch=header.batch,
             states=header.states,
+            output_names=header.output_names,
         )
+
+    @property
+    def named_outputs(self) -> tuple[TensorSpec, ...]:
+        """The outputs under the names that the model's file has for them."""
+        names = self.output_names or tuple(tensor.name for tensor in self.outputs)
+        return tuple(dataclasses.replace(tensor, name=name) for tensor, name in zip(self.outputs, names, strict=True))
 
     def save(self, path: str | Path) -> None:
         """Write the file; it appears whole or not at all."""
@@ -222,6 +234,7 @@ class _Header:
     blobs: dict[str, Count]
     batch: Annotated[int, Range(1, 1 << 20)] = 1
     states: tuple[TensorSpec, ...] = ()
+    output_names: tuple[str, ...] = ()
 
 
 def _checked_body(data: bytes, source: str) -> bytes:

@@ -110,8 +110,8 @@ class Executable:
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """The tensors that :meth:`run` gives."""
-        return tuple(of_batch(tensor, self.artifact.batch) for tensor in self.artifact.outputs)
+        """The tensors that :meth:`run` gives, under the names that the model's file has for them."""
+        return tuple(of_batch(tensor, self.artifact.batch) for tensor in self.artifact.named_outputs)
 
     def save(self, path: str | Path) -> None:
         """Write the artifact file; it appears whole or not at all."""
@@ -219,7 +219,7 @@ class Executable:
         timings = sum_timings(flight.timings for flight in flights)
         stream = kept is not None
         report = build_report(self.artifact, self.device.label, count, counters, timings, digests, steady, stream)
-        outputs = [results[tensor.name] for tensor in self.outputs]
+        outputs = [results[tensor.name] for tensor in self.artifact.outputs]
         return (outputs[0] if len(outputs) == 1 else outputs), report
 
     def _check_inputs(self, x: Inputs) -> Environment:

@@ -15,6 +15,7 @@ import pytest
 import tilewright as tw
 from tests.conftest import REPOSITORY, ModelCase
 from tests.jit.onnx_models import QdqBuilder
+from tests.jit.source.onnx_nets import NetBuilder
 from tilewright.checking import reference_outputs
 from tilewright.files import CACHE_VARIABLE
 from tilewright.runtime.artifact import accelerator_layers
@@ -99,6 +100,25 @@ def test_a_mixed_artifact_runs_in_a_process_that_has_no_compiler_loaded(
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert np.array_equal(np.load(tmp_path / "y.npy"), exe(x))
+
+
+def test_outputs_have_the_names_of_the_file(tmp_path: Path) -> None:
+    """Those of ``.onnx``, integers and floats, one of which another operator reads too."""
+    b = NetBuilder(seed=1)
+    x = b.real_input((1, 3, 6, 6))
+    first = b.fitted(b.conv(x, 4), (1, 4, 4, 4), 2.0)
+    second = b.fitted(b.op("MaxPool", [first.name], kernel_shape=[2, 2]), (1, 4, 3, 3), 2.0)
+    quantised = b.quantise(second.name, 0.05, 0)
+    b.output(second.name, second.shape)
+    b.output(quantised, second.shape, "uint8")
+    b.output(first.name, first.shape)
+    exe = tw.compile(b.save(tmp_path / "m.onnx"), "tiny", cache=False)
+    outputs = [second.name, quantised, first.name]
+    assert [tensor.name for tensor in exe.outputs] == outputs
+    exe.save(tmp_path / "m.twa")
+    again = tw.load(tmp_path / "m.twa")
+    assert again.outputs == exe.outputs
+    assert [tensor.dtype for tensor in again.outputs] == ["float32", "uint8", "float32"]
 
 
 def test_equal_models_give_equal_files(tmp_path: Path) -> None:

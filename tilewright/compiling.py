@@ -298,6 +298,7 @@ def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifac
         host_layers=compiled.host_layers,
         batch=source.batch,
         states=tuple(compiled.states),
+        output_names=result.model.built.output_names,
         options={
             **asdict(options), "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
             **({"unplaced": unplaced} if unplaced else {}),

@@ -38,7 +38,8 @@ class Built:
 
     ``sources``: operator name -> graph tensor that holds its result. ``notes``: for operators that need no work of
     their own (constants, part of another operator), by position, why. ``exactness``: by name of the lowered layer;
-    ``doubtful``: of those that were left to the interpreter because it is not proven.
+    ``doubtful``: of those that were left to the interpreter because it is not proven. ``output_names``: what the file
+    calls the graph's outputs.
     """
 
     graph: Graph
@@ -46,6 +47,7 @@ class Built:
     notes: dict[int, str] = field(default_factory=dict)
     exactness: list[LayerExactness] = field(default_factory=list)
     doubtful: list[LayerExactness] = field(default_factory=list)
+    output_names: tuple[str, ...] = ()
 
 
 #: What a rule may trip over in a form that nobody foresaw: such an operator belongs to the interpreter.

@@ -6,13 +6,15 @@ import dataclasses
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.runtime.network import make_artifact
+from tests.runtime.network import images, make_artifact
 from tilewright.config import PRESETS
 from tilewright.files import FileError
 from tilewright.runtime import artifact as artifact_module
 from tilewright.runtime.artifact import Artifact, ArtifactError, ConfigMismatch, is_artifact
+from tilewright.runtime.executable import Executable
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,21 @@ def test_everything_survives_a_round_trip(tmp_path: Path) -> None:
     made.save(tmp_path / "a.twa")
     assert Artifact.load(tmp_path / "a.twa") == dataclasses.replace(made, compile_seconds=0.0)
     assert [p.name for p in tmp_path.iterdir()] == ["a.twa"]
+
+
+def test_outputs_have_the_names_of_the_file(tmp_path: Path) -> None:
+    made = make_artifact()
+    assert made.named_outputs == made.outputs, "an artifact that says nothing of them"
+    named = dataclasses.replace(made, output_names=("Identity",))
+    again = Artifact.from_bytes(named.to_bytes())
+    assert [tensor.name for tensor in again.named_outputs] == ["Identity"]
+    assert again.outputs == made.outputs
+    (spec,) = Executable(again).outputs
+    assert spec == dataclasses.replace(made.outputs[0], name="Identity")
+    x = images(2)
+    assert np.array_equal(Executable(again)(x), Executable(made)(x))
+    with pytest.raises(ArtifactError, match=r"a\.twa: .*2 names of outputs, 1 outputs"):
+        Artifact.from_bytes(dataclasses.replace(made, output_names=("a", "b")).to_bytes(), "a.twa")
 
 
 def test_every_truncation_is_refused(data: bytes) -> None:

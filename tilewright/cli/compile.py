@@ -148,7 +148,7 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
 
     config = artifact.config
     line(f"{artifact.name} for {config.name} (config {config.fingerprint})", "bold")
-    for kind, tensors in (("input", artifact.inputs), ("output", artifact.outputs)):
+    for kind, tensors in (("input", artifact.inputs), ("output", artifact.named_outputs)):
         for t in (of_batch(tensor, artifact.batch) for tensor in tensors):
             line(f"  {kind:7} {t.name}: {t.dtype}{list(t.shape)}, scale {t.scale:.6g}, zero point {t.zero_point}")
     console.print(_operator_table(artifact))

@@ -104,6 +104,7 @@ class OnnxSource(Source):
             if position not in self._unit_of:
                 built.notes[position] = "depends on constants alone, or changes nothing"
         built.graph.outputs = [self._output(name, values) for name in self.prepared.outputs]
+        built.output_names = tuple(self.prepared.outputs)
         built.graph = without_dead(built.graph)
         built.exactness = builder.exactness
         self._keys, self._same = by_name({k: name for k, name in values.files.items() if isinstance(k, str)})

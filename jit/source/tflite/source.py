@@ -79,6 +79,7 @@ class TfliteSource(Source):
                 self._place(op, host.get(op.index), values, built)
         graph = built.graph
         graph.outputs = [self._output(i, values) for i in self.file.outputs]
+        built.output_names = tuple(self._spec(self._tensor(i)).name for i in self.file.outputs)
         built.graph = without_dead(graph)
         built.exactness = builder.exactness
         self._keys, self._same = by_name({k: name for k, name in values.files.items() if isinstance(k, int)})

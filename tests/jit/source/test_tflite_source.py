@@ -308,5 +308,5 @@ def test_inputs_and_outputs_have_the_numbers_that_litert_says(dtype: str, zero_p
     interpreter = kernels.prepared(path.read_bytes(), fast=False)
     details = (*interpreter.get_input_details(), *interpreter.get_output_details())
     for own, said in zip((*exe.inputs, *exe.outputs), details, strict=True):
-        assert (own.dtype, own.shape) == (np.dtype(said["dtype"]).name, tuple(said["shape"]))
+        assert (own.name, own.dtype, own.shape) == (said["name"], np.dtype(said["dtype"]).name, tuple(said["shape"]))
         assert (np.float32(own.scale), own.zero_point) == said["quantization"]
