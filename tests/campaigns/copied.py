@@ -25,6 +25,14 @@ def patience(usual: float | None) -> int:
     return LONGEST if usual is None else min(LONGEST, max(LEAST, int(TIMES * usual)))
 
 
+#: pytest's exit code of a command line that it cannot follow
+USAGE = 4
+
+
+class UnknownTestsError(Exception):
+    """Tests that are asked for are not there: what they notice says nothing of a change."""
+
+
 class NotForkedError(Exception):
     """A fork cannot have the change: a new process can."""
 
@@ -138,7 +146,7 @@ class Copy:
 
     def run(self, tests: list[str], interpreted: bool = False) -> tuple[str, str] | None:
         """None if the tests pass; the one that failed, if one did, and what else became of the process, if it did not
-        end as it should."""
+        end as it should. Raises UnknownTestsError."""
         command, environment = self._command(interpreted)
         try:
             done = subprocess.run(
@@ -149,6 +157,8 @@ class Copy:
             return "", f"no end in {HANG} s"
         if done.returncode == 0:
             return None
+        if done.returncode == USAGE and (missing := re.search(r"ERROR: not found: (.*)", done.stderr)):
+            raise UnknownTestsError(missing[1])
         failed = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
         return (failed[1], "") if failed else ("", f"exit code {done.returncode}")
 

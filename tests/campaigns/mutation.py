@@ -2,7 +2,7 @@
 
 ``python -m tests.campaigns.mutation [--parts sim isa ...] [--mutants N] [--seed S]`` works on a copy of the repository.
 A map of which quick test of the part reaches which line is made once (:mod:`tests.campaigns.reached`; with ``--maps``
-kept, for as long as the part's sources stay). A mutant is run against the tests that reach its line, the quickest
+kept, while the part's sources and all tests stay). A mutant is run against the tests that reach its line, the quickest
 first, in a fork of a process that has imported and collected everything (:mod:`tests.campaigns.warm`), or in a new one
 if Numba compiles it; then against the slow ones. What lives in a fork is tried against the other tests of their files,
 if the map is of some only; with ``--all`` against all; then in a new process. The simulator's kernels are tried

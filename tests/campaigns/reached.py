@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import subprocess
@@ -16,6 +17,16 @@ import coverage
 from tests.conftest import REPOSITORY
 
 MEASURED = Path(__file__).parent / "coverage.ini"
+
+
+def digest_of(part: Path, tests: Path) -> str:
+    """Eight hex digits over a part's sources and the tests: another digest, another map."""
+    made = hashlib.sha256()
+    for folder in (part, tests):
+        for path in sorted(folder.rglob("*.py")):
+            data = path.read_bytes()
+            made.update(f"{path.relative_to(folder.parent)} {len(data)} ".encode() + data)
+    return made.hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -34,11 +45,12 @@ class Reached:
     def of(
         cls, part: str, folder: Path, every: int = 1, interpreted: bool = False, beside: Sequence[str] = ()
     ) -> Reached | None:
-        """The map of a part, made if it is not in the folder; None if the tests do not pass.
+        """The map of a part, made if the folder has none of these sources and tests; None if the tests do not pass.
 
         It is of one in so many of the part's own tests and of those ``beside`` them.
         """
-        file = folder.resolve() / f"{'interpreted' if interpreted else 'reached'}-{part}"
+        digest = digest_of(REPOSITORY / part, REPOSITORY / "tests")
+        file = folder.resolve() / f"{'interpreted' if interpreted else 'reached'}-{part}-{digest}"
         if not file.exists():
             measured = [sys.executable, "-m", "coverage"]
             command = [

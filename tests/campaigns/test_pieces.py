@@ -20,7 +20,7 @@ from tests.campaigns.devices import Held, differences
 from tests.campaigns.full_disk import OLD, judge
 from tests.campaigns.mutants import mutated
 from tests.campaigns.mutation import change, is_compiled, places, spliced, statement
-from tests.campaigns.reached import MEASURED, Reached
+from tests.campaigns.reached import MEASURED, Reached, digest_of
 from tests.conftest import HANG, REPOSITORY
 from tilewright.config import PRESETS
 from tilewright.fuzz.seeds import draw_network, recipe_inputs
@@ -67,6 +67,20 @@ def test_a_line_is_tried_by_the_tests_that_reach_it(tmp_path: Path) -> None:
     assert reached.tests(file, [2], 0.5) == ["quick"]
     assert reached.tests(file, [7], 9.0) == ["quick", "slow"]  # whatever there is
     assert dataclasses.replace(reached, interpreted=True).tests(file, [7], 9.0) == []
+
+
+def test_a_map_is_of_its_sources_and_tests(tmp_path: Path) -> None:
+    for folder in ("part", "tests"):
+        (tmp_path / folder).mkdir()
+    digests = []
+    for file in ("part/a.py", "tests/test_a.py", "tests/test_b.py"):
+        digests.append(digest_of(tmp_path / "part", tmp_path / "tests"))
+        (tmp_path / file).write_text("A = 1\n")
+    (tmp_path / "part" / "a.py").rename(tmp_path / "part" / "b.py")
+    digests.append(digest_of(tmp_path / "part", tmp_path / "tests"))
+    assert len(set(digests)) == 4
+    (tmp_path / "part" / "notes.md").write_text("no source")
+    assert digest_of(tmp_path / "part", tmp_path / "tests") == digests[-1]
 
 
 def test_contexts_and_interpreted_kernels(tmp_path: Path) -> None:

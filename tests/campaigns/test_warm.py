@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import copied
-from tests.campaigns.copied import Copy, NotForkedError, Warm
+from tests.campaigns.copied import Copy, NotForkedError, UnknownTestsError, Warm
 from tests.conftest import REPOSITORY
 
 SOURCE = """
@@ -126,6 +126,16 @@ def test_a_test_that_lacks_what_it_makes_once_is_tried_again(copy: Copy, monkeyp
     monkeypatch.setattr(Warm, "run", run)
     assert replace(copy, sound={}).kill(path, SOURCE + "#", [name]) is None
     assert ran == ["changed", "unchanged", "changed"]
+
+
+def test_a_test_that_is_not_there_is_no_witness(copy: Copy) -> None:
+    """pytest ends with an exit code for it, as it does for a test that fails."""
+    alone, known = copy.alone(), "tests/test_source.py::test_below"
+    changed = SOURCE.replace("x < limit", "x <= limit")
+    assert alone.kill(copy.root / "source.py", changed, [known]) == known
+    with pytest.raises(UnknownTestsError, match="test_of_before"):
+        alone.kill(copy.root / "source.py", changed, ["tests/test_source.py::test_of_before", known])
+    assert (copy.root / "source.py").read_text() == SOURCE
 
 
 def test_a_slow_test_is_waited_for_longer() -> None:
