@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from tests.runtime.network import images, make_artifact, reference
 from tilewright.board import EXTRAS, main
 from tilewright.cli.app import COMMANDS, GROUPS
 
@@ -42,3 +46,18 @@ def test_what_needs_nothing_works(capsys: Captured) -> None:
         assert said in capsys.readouterr().out
     assert "no such command here; tilewright --help lists them" in refusal(capsys, "runn")
     assert "not a Tilewright artifact" in refusal(capsys, "run", __file__, "--input", __file__)
+
+
+def test_arrays_by_name_in_and_out(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_artifact(output_names=("Identity",)).save("a.twa")
+    x = images(2)
+    np.savez("x.npz", x=x)
+    run = ["run", "a.twa", "--device", "sim", "--input", "x.npz"]
+    assert main([*run, "--output", "y.npz"]) == 0
+    with np.load("y.npz") as found:
+        assert found.files == ["Identity"]
+        assert np.array_equal(found["Identity"], reference(x)[1].reshape(2, 32))
+    np.savez("x.npz", z=x)
+    capsys.readouterr()
+    assert "input" in refusal(capsys, *run)

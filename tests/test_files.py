@@ -61,7 +61,7 @@ def test_what_is_no_regular_file_is_written_to_and_never_replaced(outputs: int, 
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
     check_writable(pipe)
-    save_outputs(pipe, arrays[0] if outputs == 1 else arrays)
+    assert save_outputs(pipe, arrays[0] if outputs == 1 else arrays, ["a", "b"]) == [pipe]
     reader.join(20)
     stream = io.BytesIO(received[0])
     for wanted in arrays[:outputs]:

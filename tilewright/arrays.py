@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import warnings
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.files import FileError, is_special, read_bytes, write_with
+from tilewright.printable import printable
 
 
 def save_array(path: str | Path, array: NDArray[Any]) -> None:
@@ -26,16 +29,47 @@ def _save_all(stream: IO[bytes], arrays: list[NDArray[Any]]) -> None:
         np.save(stream, array)
 
 
-def save_outputs(path: Path, y: Any) -> None:
-    """Write ``.npy``; a model of several outputs stores one file per output beside it: ``y.0.npy``, ``y.1.npy``."""
+def _save_named(stream: IO[bytes], arrays: dict[str, NDArray[Any]]) -> None:
+    """A ``.npz`` of any names: those of ``numpy.savez``'s own parameters too."""
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """``names``, printable, with ``:1``, ``:2`` and so on behind one that stands again."""
+    found: list[str] = []
+    for name in map(printable, names):
+        numbered = (f"{name}:{number}" for number in itertools.count(1))
+        found.append(name if name not in found else next(each for each in numbered if each not in found))
+    return found
+
+
+def save_outputs(path: Path, y: Any, names: Sequence[str]) -> list[Path]:
+    """Write what a model gives as ``.npz`` by name, or as ``.npy``; the files.
+
+    A model of several outputs stores one ``.npy`` for each beside it: ``y.0.npy``, ``y.1.npy``.
+    """
+    several = y if isinstance(y, list) else [y]
+    if path.suffix == ".npz":
+        write_with(path, lambda stream: _save_named(stream, dict(zip(distinct(names), several, strict=True))))
+        return [path]
     if not isinstance(y, list):
         save_array(path, y)
-        return
+        return [path]
     if is_special(path):
         write_with(path, lambda stream: _save_all(stream, y))
-        return
-    for number, value in enumerate(y):
-        save_array(path.with_name(f"{path.stem}.{number}{path.suffix}"), value)
+        return [path]
+    files = [path.with_name(f"{path.stem}.{number}{path.suffix}") for number in range(len(y))]
+    for file, value in zip(files, y, strict=True):
+        save_array(file, value)
+    return files
+
+
+def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
+    """The array of a ``.npy`` file, or all arrays of a ``.npz`` file by name. Raises :class:`FileError`."""
+    return load_arrays(path) if path.suffix == ".npz" else load_array(path)
 
 
 def load_array(path: str | Path) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tilewright import __version__
 from tilewright.arguments import Parser, refuse_vain
-from tilewright.arrays import load_array, save_outputs
+from tilewright.arrays import load_inputs, save_outputs
 from tilewright.config_text import listing, shown
 from tilewright.errors import TilewrightError
 from tilewright.files import check_writable, inputs_kept, together
@@ -107,8 +107,10 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("artifact", type=Path, metavar="A.twa", help="made by tilewright compile")
     parser.add_argument("--device", default="pynq", help="what runs the program (default: pynq)")
     parser.add_argument("--overlay", type=Path, help="the .bit file, or a folder of one")
-    parser.add_argument("--input", type=Path, required=True, metavar="X.npy", help="N inputs stacked on axis 0")
-    parser.add_argument("--output", type=Path, metavar="Y.npy", help="write the N outputs")
+    parser.add_argument(
+        "--input", type=Path, required=True, metavar="X.npy", help="N inputs stacked on axis 0, or .npz"
+    )
+    parser.add_argument("--output", type=Path, metavar="Y.npy", help="write the N outputs, or .npz")
     parser.add_argument("--report", type=Path, metavar="R.json", help="write the report")
     options = parser.parse_args(arguments)
     with inputs_kept([options.artifact, options.input]):
@@ -120,16 +122,17 @@ def _run_with(options: argparse.Namespace) -> int:
     for path in (options.output, options.report):
         if path is not None:
             check_writable(path)
-    artifact, x = Artifact.load(options.artifact), load_array(options.input)
+    artifact, x = Artifact.load(options.artifact), load_inputs(options.input)
     given = {} if options.overlay is None else {"overlay": options.overlay}
     device = open_device(options.device, artifact.config, **given)
     try:
-        y, report = Executable(artifact, device).run(x)
+        executable = Executable(artifact, device)
+        y, report = executable.run(x)
     finally:
         device.close()
     with together():
         if options.output is not None:
-            save_outputs(options.output, y)
+            save_outputs(options.output, y, [tensor.name for tensor in executable.outputs])
         if options.report is not None:
             report.save_json(options.report)
     say(_summary(report))

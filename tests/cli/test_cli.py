@@ -18,13 +18,14 @@ from rich.console import Console
 
 from tests.cli.shell import Shell
 from tests.conftest import REPOSITORY, ModelCase
-from tests.runtime.network import images, reference
+from tests.runtime.network import SHAPE, images, make_artifact, reference
 from tilewright import checking, compiling, terminal
 from tilewright.config import PRESETS
 from tilewright.files import FileError
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime.report.report import Report
+from tilewright.runtime.steps import TensorSpec
 
 
 def test_run_writes_everything_that_is_asked_for(shell: Shell, toy: Path) -> None:
@@ -123,6 +124,29 @@ def test_npz_inputs_go_by_name(shell: Shell, artifact: Path) -> None:
     assert "text.npz: not a .npz file" in shell.fails("run", artifact, "--input", "text.npz")
     Path("cut.npz").write_bytes(Path("good.npz").read_bytes()[:100])
     assert "cut.npz: corrupt NumPy file" in shell.fails("run", artifact, "--input", "cut.npz")
+
+
+def test_several_outputs_go_by_name(shell: Shell) -> None:
+    """In a ``.npz`` whatever they are called, even twice; else the file of each is named."""
+    outputs, names = (
+        (TensorSpec("y", (1, 32)), TensorSpec("s", SHAPE), TensorSpec("y", (1, 32))),
+        ("file", "a\tb", "file"),
+    )
+    made = make_artifact(outputs=outputs, output_names=names)
+    made.save(shell.folder / "two.twa")
+    np.save("x.npy", images(2))
+    y = reference(images(2))[1]
+    wanted = {"file": y.reshape(2, 32), "a\\tb": y.reshape(2, *SHAPE[1:]), "file:1": y.reshape(2, 32)}
+    assert shell("run", "two.twa", "--input", "x.npy", "--output", "y.npz") == 0
+    with np.load("y.npz", allow_pickle=False) as found:
+        assert found.files == list(wanted)
+        assert all(np.array_equal(found[name], value) for name, value in wanted.items())
+    assert "y.npz" not in shell.out
+    assert shell("run", "two.twa", "--input", "x.npy", "--output", "y.npy") == 0
+    said = [line.split(maxsplit=1)[1] for line in shell.out.splitlines() if line.startswith("  output")]
+    assert said == ["y.0.npy: file", "y.1.npy: a\tb", "y.2.npy: file"]
+    for number, value in enumerate(wanted.values()):
+        assert np.array_equal(np.load(f"y.{number}.npy"), value)
 
 
 def test_bad_artifacts_are_one_line_each(shell: Shell, artifact: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 from tilewright.arguments import UsageProblem, refuse_vain
-from tilewright.arrays import load_array, load_arrays, save_outputs
+from tilewright.arrays import load_inputs, save_outputs
 from tilewright.cli.paths import FOLDER, READ, WRITTEN
 from tilewright.cli.placing import (
     DEFAULT_CONFIG,
@@ -71,16 +71,16 @@ class Outputs:
         if self.intermediates is not None:
             check_directory_writable(self.intermediates)
 
-    def write(self, y: Any, report: Report) -> None:
-        """Write all that was asked for."""
-        if self.output is not None:
-            save_outputs(self.output, y)
+    def write(self, y: Any, report: Report, names: Sequence[str]) -> list[Path]:
+        """Write all that was asked for; ``names``: of the outputs. The files of these."""
+        written = [] if self.output is None else save_outputs(self.output, y, names)
         if self.report is not None:
             report.save_json(self.report)
         if self.trace is not None:
             report.save_trace(self.trace)
         if self.html is not None:
             report.save_html(self.html)
+        return written
 
 
 def run(
@@ -94,9 +94,19 @@ def run(
     ] = None,
     device: Annotated[str, typer.Option(help="What runs it: sim, rtl, hls, pynq or pynq://HOST.")] = "sim",
     input: Annotated[
-        Path | None, typer.Option("--input", metavar="X.npy", help="N inputs stacked on axis 0."), READ
+        Path | None,
+        typer.Option(
+            "--input", metavar="X.npy|X.npz", help="N inputs stacked on axis 0; of several inputs a .npz by name."
+        ),
+        READ,
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="Y.npy", help="Write the N outputs."), WRITTEN] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="Y.npy|Y.npz", help="Write the N outputs: as .npz by name; of several as .npy Y.0.npy, Y.1.npy, ..."
+        ),
+        WRITTEN,
+    ] = None,
     report: Annotated[Path | None, typer.Option(metavar="R.json", help="Write the report as JSON."), WRITTEN] = None,
     trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Perfetto."), WRITTEN] = None,
     html: Annotated[
@@ -223,8 +233,12 @@ def run(
             if check
             else None
         )
-        files.write(y, result)
+        names = [tensor.name for tensor in executable.outputs]
+        written = files.write(y, result, names)
     print_report(result, output_console())
+    if len(written) > 1:
+        for file, name in zip(written, names, strict=True):
+            say(f"  output  {file}: {name}")
     if difference is not None:
         say(f"   check  {difference}")
         if doubtful := unproven(executable.artifact):
@@ -301,13 +315,6 @@ def model_of(artifact: Artifact, path: Path, given: Path | None) -> Path:
         )
     keep_input(model)
     return model
-
-
-def load_inputs(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
-    """The array of a ``.npy`` file, or all arrays of a ``.npz`` file by name."""
-    if path.suffix != ".npz":
-        return load_array(path)
-    return load_arrays(path)
 
 
 @contextlib.contextmanager
