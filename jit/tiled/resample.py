@@ -75,15 +75,17 @@ class ResampleLayer(AluLayer):
         node = self.resampling
         runs = [inside for run in node.runs if (inside := run.within(tile.left, tile.right)) is not None]
         part: list[Turn] = []
+        weights: set[int] = set()  # of the part
         for tap_y, (y, weight_y) in enumerate(node.row_taps[row]):
             for tap_x in range(max(len(run.taps) for run in runs)):  # all columns by turns: none waits for itself
                 for run in (run for run in runs if tap_x < len(run.taps)):
                     x, weight_x = run.taps[tap_x]
                     turn = Turn(weight_y * weight_x, y, x, run, Combine.ADD if tap_y or tap_x else Combine.WRITE)
-                    if len({turn.weight, *(other.weight for other in part)}) > self.scale_entries:
+                    if turn.weight not in weights and len(weights) == self.scale_entries:
                         yield part
-                        part = []
+                        part, weights = [], set()
                     part.append(turn)
+                    weights.add(turn.weight)
         yield part
 
     def _numbers(self) -> dict[judge.Layer, int]:
