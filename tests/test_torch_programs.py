@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
+from tilewright.jit.source.pytorch import read_program
 from tilewright.jit.source.torch_checks import unrepeatable
 
 MISSING = [name for name in ("torch", "torchao", "onnxscript") if find_spec(name) is None]
@@ -144,3 +147,39 @@ def test_activations_of_less_than_their_type(reduced: bool, tmp_path: Path) -> N
     y = exe.run(x.numpy())[0]
     np.testing.assert_array_equal(y, reference_outputs(path, [x.numpy()])[0])
     assert ((own - y) ** 2).sum() < 1e-4 * (own**2).sum()
+
+
+class Touch:
+    """Pickled, it makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_example_inputs_are_not_unpickled(tmp_path: Path) -> None:
+    """PyTorch unpickles those of any class: a file of a stranger would do what its writer likes."""
+    path, evil, sign = tmp_path / "net.pt2", tmp_path / "evil.pt2", tmp_path / "sign"
+    net = Normed().eval()
+    torch.export.save(exported(net), str(path))
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(evil, "w") as changed:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith("data/sample_inputs/model.pt"):
+                torch.save((Touch(sign),), made := io.BytesIO())
+                content = made.getvalue()
+            changed.writestr(name, content)
+    torch.load(io.BytesIO(content_of(evil, "data/sample_inputs/model.pt")), weights_only=False)
+    assert sign.exists()
+    sign.unlink()
+    read = read_program(evil)
+    assert not sign.exists()
+    x = images(1)
+    torch.testing.assert_close(read.module()(x), net(x))
+
+
+def content_of(path: Path, end: str) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(next(name for name in archive.namelist() if name.endswith(end)))

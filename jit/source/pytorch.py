@@ -19,6 +19,7 @@ from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.jit.source.onnx.unsigned import make_unsigned
+from tilewright.jit.source.torch_archive import ArchiveError, plain_archive
 from tilewright.jit.source.torch_checks import unrepeatable
 from tilewright.jit.source.torch_operators import translations
 from tilewright.runtime.interpreters import first_line
@@ -46,7 +47,9 @@ def read_program(path: Path) -> Any:
     with quiet():
         _register_quantised()
         try:
-            return torch.export.load(str(path))
+            return torch.export.load(plain_archive(path))
+        except ArchiveError as error:
+            raise TorchError(f"{path}: {described(path) or error}") from error
         except Exception as error:  # PyTorch's loader raises kinds of many modules
             known = described(path) or (
                 f"not a program that torch.export.save wrote: {first_line(error)}; save it with "
