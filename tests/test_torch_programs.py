@@ -56,6 +56,11 @@ class Random(nn.Module):
         return x + torch.rand_like(x)
 
 
+class Divided(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return nn.functional.avg_pool2d(x, 2, divisor_override=3)
+
+
 class State(nn.Module):
     """``how``: the last result goes on in place, by assignment, through a view of it, or nothing reads it."""
 
@@ -86,6 +91,7 @@ class State(nn.Module):
         (Noise(0.5).train(), r"dropout \(dropout\) is in training mode; export module.eval()"),
         (Normed().train(), r"batch_norm \(batch_norm\) is in training mode"),
         (Random(), r"rand_like \(rand_like\) gives random numbers; make them an input"),
+        (Divided(), r"avg_pool2d \(avg_pool2d\) divides by 3, which PyTorch's exporter leaves out; pool without"),
         (State("place"), "buffer memory goes from one inference to the next, .*; make it an input and an output"),
         (State("assigned"), "buffer memory goes"),
         (State("view"), "buffer memory goes"),
@@ -183,3 +189,15 @@ def test_example_inputs_are_not_unpickled(tmp_path: Path) -> None:
 def content_of(path: Path, end: str) -> bytes:
     with zipfile.ZipFile(path) as archive:
         return archive.read(next(name for name in archive.namelist() if name.endswith(end)))
+
+
+@pytest.mark.parametrize("padding,integer", [(1, False), (0, True)])
+def test_average_pools_that_round_up(padding: int, integer: bool) -> None:
+    """Padding counts unless told otherwise; ONNX Runtime's integer kernel divides by another number than PyTorch."""
+    torch.manual_seed(0)
+    pool = nn.AvgPool2d(3, 2, padding, ceil_mode=True)
+    module, x = nn.Sequential(nn.Conv2d(3, 8, 1), pool, nn.Conv2d(8, 4, 1)).eval(), images(8)
+    exe = tw.compile(module, x, "tiny", cache=False)
+    y, real = exe.run(x.numpy())[0], module(x).detach().numpy()
+    assert 10 * np.log10((real**2).sum() / ((real - y) ** 2).sum()) > 30
+    assert any(o["op"] == "QLinearAveragePool" for o in exe.artifact.options["operators"]) == integer

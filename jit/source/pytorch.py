@@ -18,6 +18,7 @@ from typing import Any
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.means import pool_means
+from tilewright.jit.source.onnx.pools import settle_pools
 from tilewright.jit.source.onnx.unsigned import make_unsigned
 from tilewright.jit.source.torch_archive import ArchiveError, plain_archive
 from tilewright.jit.source.torch_checks import unrepeatable
@@ -79,6 +80,7 @@ def program_to_onnx(program: Any, what: str) -> bytes:
             assert exported is not None
             model = exported.model_proto
             pool_means(model)
+            settle_pools(model)
             make_unsigned(model)
             return bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
