@@ -200,4 +200,16 @@ def test_average_pools_that_round_up(padding: int, integer: bool) -> None:
     exe = tw.compile(module, x, "tiny", cache=False)
     y, real = exe.run(x.numpy())[0], module(x).detach().numpy()
     assert 10 * np.log10((real**2).sum() / ((real - y) ** 2).sum()) > 30
-    assert any(o["op"] == "QLinearAveragePool" for o in exe.artifact.options["operators"]) == integer
+    (place,) = (o["place"] for o in exe.artifact.options["operators"] if o["op"] == "AveragePool")
+    assert (place == "accelerator") == integer
+
+
+def test_operators_that_onnx_has_not_are_named() -> None:
+    class Inverse(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.inv(x)
+
+    with pytest.raises(
+        TilewrightError, match="^ExportedProgram: PyTorch cannot write it as ONNX: .*aten.linalg_inv_ex"
+    ):
+        tw.compile(exported(Inverse()), config="tiny", cache=False)

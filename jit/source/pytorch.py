@@ -84,7 +84,10 @@ def program_to_onnx(program: Any, what: str) -> bytes:
             make_unsigned(model)
             return bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
-            said = _COLOURS.sub("", first_line(error))
+            cause: BaseException = error
+            while cause.__cause__ is not None:  # the last names the operator
+                cause = cause.__cause__
+            said = _COLOURS.sub("", first_line(cause))
             raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {said}") from error
 
 
