@@ -17,7 +17,8 @@ SHAPE = (1, 2, 8, 9)
 def network(**attributes: Any) -> Any:
     """An AveragePool between Q/DQ pairs of a quantised input."""
     constants = [
-        numpy_helper.from_array(np.float32(0.02), "scale"), numpy_helper.from_array(np.uint8(128), "zero"),
+        numpy_helper.from_array(np.array(0.02, np.float32), "scale"),
+        numpy_helper.from_array(np.array(128, np.uint8), "zero"),
     ]  # fmt: skip
 
     def pair(name: str, made: str) -> list[Any]:
