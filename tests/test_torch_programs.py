@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
+from tilewright.jit.source.pytorch import read_program
 from tilewright.jit.source.torch_checks import unrepeatable
 
 MISSING = [name for name in ("torch", "torchao", "onnxscript") if find_spec(name) is None]
@@ -53,6 +56,11 @@ class Random(nn.Module):
         return x + torch.rand_like(x)
 
 
+class Divided(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return nn.functional.avg_pool2d(x, 2, divisor_override=3)
+
+
 class State(nn.Module):
     """``how``: the last result goes on in place, by assignment, through a view of it, or nothing reads it."""
 
@@ -83,6 +91,7 @@ class State(nn.Module):
         (Noise(0.5).train(), r"dropout \(dropout\) is in training mode; export module.eval()"),
         (Normed().train(), r"batch_norm \(batch_norm\) is in training mode"),
         (Random(), r"rand_like \(rand_like\) gives random numbers; make them an input"),
+        (Divided(), r"avg_pool2d \(avg_pool2d\) divides by 3, which PyTorch's exporter leaves out; pool without"),
         (State("place"), "buffer memory goes from one inference to the next, .*; make it an input and an output"),
         (State("assigned"), "buffer memory goes"),
         (State("view"), "buffer memory goes"),
@@ -144,3 +153,63 @@ def test_activations_of_less_than_their_type(reduced: bool, tmp_path: Path) -> N
     y = exe.run(x.numpy())[0]
     np.testing.assert_array_equal(y, reference_outputs(path, [x.numpy()])[0])
     assert ((own - y) ** 2).sum() < 1e-4 * (own**2).sum()
+
+
+class Touch:
+    """Pickled, it makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_example_inputs_are_not_unpickled(tmp_path: Path) -> None:
+    """PyTorch unpickles those of any class: a file of a stranger would do what its writer likes."""
+    path, evil, sign = tmp_path / "net.pt2", tmp_path / "evil.pt2", tmp_path / "sign"
+    net = Normed().eval()
+    torch.export.save(exported(net), str(path))
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(evil, "w") as changed:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith("data/sample_inputs/model.pt"):
+                torch.save((Touch(sign),), made := io.BytesIO())
+                content = made.getvalue()
+            changed.writestr(name, content)
+    torch.load(io.BytesIO(content_of(evil, "data/sample_inputs/model.pt")), weights_only=False)
+    assert sign.exists()
+    sign.unlink()
+    read = read_program(evil)
+    assert not sign.exists()
+    x = images(1)
+    torch.testing.assert_close(read.module()(x), net(x))
+
+
+def content_of(path: Path, end: str) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(next(name for name in archive.namelist() if name.endswith(end)))
+
+
+@pytest.mark.parametrize("padding,integer", [(1, False), (0, True)])
+def test_average_pools_that_round_up(padding: int, integer: bool) -> None:
+    """Padding counts unless told otherwise; ONNX Runtime's integer kernel divides by another number than PyTorch."""
+    torch.manual_seed(0)
+    pool = nn.AvgPool2d(3, 2, padding, ceil_mode=True)
+    module, x = nn.Sequential(nn.Conv2d(3, 8, 1), pool, nn.Conv2d(8, 4, 1)).eval(), images(8)
+    exe = tw.compile(module, x, "tiny", cache=False)
+    y, real = exe.run(x.numpy())[0], module(x).detach().numpy()
+    assert 10 * np.log10((real**2).sum() / ((real - y) ** 2).sum()) > 30
+    (place,) = (o["place"] for o in exe.artifact.options["operators"] if o["op"] == "AveragePool")
+    assert (place == "accelerator") == integer
+
+
+def test_operators_that_onnx_has_not_are_named() -> None:
+    class Inverse(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.inv(x)
+
+    with pytest.raises(
+        TilewrightError, match="^ExportedProgram: PyTorch cannot write it as ONNX: .*aten.linalg_inv_ex"
+    ):
+        tw.compile(exported(Inverse()), config="tiny", cache=False)

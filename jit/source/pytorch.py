@@ -18,7 +18,9 @@ from typing import Any
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.means import pool_means
+from tilewright.jit.source.onnx.pools import settle_pools
 from tilewright.jit.source.onnx.unsigned import make_unsigned
+from tilewright.jit.source.torch_archive import ArchiveError, plain_archive
 from tilewright.jit.source.torch_checks import unrepeatable
 from tilewright.jit.source.torch_operators import translations
 from tilewright.runtime.interpreters import first_line
@@ -46,7 +48,9 @@ def read_program(path: Path) -> Any:
     with quiet():
         _register_quantised()
         try:
-            return torch.export.load(str(path))
+            return torch.export.load(plain_archive(path))
+        except ArchiveError as error:
+            raise TorchError(f"{path}: {described(path) or error}") from error
         except Exception as error:  # PyTorch's loader raises kinds of many modules
             known = described(path) or (
                 f"not a program that torch.export.save wrote: {first_line(error)}; save it with "
@@ -76,10 +80,14 @@ def program_to_onnx(program: Any, what: str) -> bytes:
             assert exported is not None
             model = exported.model_proto
             pool_means(model)
+            settle_pools(model)
             make_unsigned(model)
             return bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
-            said = _COLOURS.sub("", first_line(error))
+            cause: BaseException = error
+            while cause.__cause__ is not None:  # the last names the operator
+                cause = cause.__cause__
+            said = _COLOURS.sub("", first_line(cause))
             raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {said}") from error
 
 

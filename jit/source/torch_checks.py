@@ -1,7 +1,8 @@
 """What a PyTorch program does that an inference of fixed integers cannot: refused by name ahead of its export.
 
 PyTorch's exporter writes all of it without a word: batch normalisation with the statistics of training as that of
-inference, dropout as noise, and a buffer that the program changes as the constant that it was.
+inference, dropout as noise, pools without a divisor of their own, and a buffer that the program changes as the
+constant that it was.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ def unrepeatable(program: Any) -> str | None:
                 "ONNX; quantise with is_dynamic=False"
             )
         given = _arguments(node)
+        if given.get("divisor_override") is not None:
+            return (
+                f"{node.name} ({_kind(node)}) divides by {given['divisor_override']}, which PyTorch's exporter leaves "
+                "out; pool without divisor_override and multiply what that gives"
+            )
         noise = any(isinstance(given.get(name), float) and given[name] > 0 for name in _CHANCE)
         if any(given.get(name) is True for name in _MODES) and (noise or not any(name in given for name in _CHANCE)):
             return (
