@@ -19,6 +19,7 @@ import numpy as np
 
 from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.means import pool_means
+from tilewright.jit.source.onnx.pools import settle_pools
 from tilewright.progress import Progress
 from tilewright.quantize.base import (
     Answer,
@@ -224,6 +225,7 @@ class OnnxQuantiser(Quantiser):
         import onnx
 
         pool_means(model)
+        settle_pools(model)
         validate.ask_onnx_runtime(self.path, model)  # the quantiser's tools go on without, and print a traceback
         model = self._preprocessed(model)
         self._alike, self.stay = unroll(model)

@@ -1,4 +1,4 @@
-"""Average pools as PyTorch exports them, in a form that ONNX Runtime's integer kernel computes as its float kernel."""
+"""Average pools in float models, in a form that ONNX Runtime's integer kernel computes as its float kernel."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def settle_pools(model: Any) -> None:
         nodes.append(node)
         given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         both = given.get("count_include_pad", 0) and given.get("ceil_mode", 0)
-        if node.op_type != "AveragePool" or not both or not all(shapes.get(node.input[0], [0])):
+        stated = given.get("auto_pad", b"NOTSET") == b"NOTSET" and set(given.get("dilations", ())) <= {1}
+        image = shapes.get(node.input[0], [])[2:]
+        if node.op_type != "AveragePool" or not both or not stated or not image or not all(image):
             continue
-        ends, factors = _whole(shapes[node.input[0]][2:], given)
+        ends, factors = _whole(image, given)
         rank = len(ends)
         if factors is None:
             given["ceil_mode"] = 0
