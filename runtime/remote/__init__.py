@@ -4,8 +4,8 @@
 ``client`` is the :class:`~tilewright.runtime.device.Device` behind ``pynq://HOST``. Nothing received is executed or
 unpickled: messages are JSON with plain bytes beside it, their *payload*.
 
-1. The server greets with ``{"tilewright": 1, "nonce": N}``, or with ``{"error": "full"}`` if no connection is free (with
-   TLS it hangs up instead); the same error may follow the proof.
+1. The server greets with ``{"tilewright": 1, "nonce": N}``, or with ``{"error": "full"}`` if no connection is free
+   (with TLS it hangs up instead); the same error may follow the proof.
 2. The client answers with its nonce, its proof, a purpose and the seconds that it would ``wait``.
 3. While another client has the device the server says ``{"waiting": WHO}`` every second, in the end its own proof, its
    device, Config and limits, or an error.
