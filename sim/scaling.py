@@ -2,6 +2,8 @@
 
 A prm entry lies as rows of BO int64: see :data:`ROWS`. What the rounding modes add is worked out when the entry is
 loaded, so that all modes are one straight line of vector operations.
+
+With plain Numba loops for it, ResNet-8 took 1.30 ms instead of 0.90.
 """
 
 from __future__ import annotations
