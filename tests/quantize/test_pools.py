@@ -24,7 +24,13 @@ def ran(path: Path, x: Array) -> Array:
 @pytest.mark.parametrize("batch", ["N", 1])
 def test_padding_counts_as_in_the_float_model_where_sizes_are_rounded_up(batch: str | int, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1, "count_include_pad": 1}
+    pool: dict[str, Any] = {
+        "kernel_shape": [3, 3],
+        "strides": [2, 2],
+        "pads": [1, 1, 1, 1],
+        "ceil_mode": 1,
+        "count_include_pad": 1,
+    }
     graph = helper.make_graph(
         [
             helper.make_node("Conv", ["x", "w"], ["c"], "conv", kernel_shape=[1, 1]),
