@@ -19,12 +19,14 @@ def _per_input(x: int, weights: int, axes: slice) -> Count:
     return lambda inputs, output: prod(inputs[x]) * prod(inputs[weights][axes])
 
 
-def _matrices(left: int) -> Count:
-    """Products of matrices, either of which may be transposed or stand for a stack."""
+def _matrices(left: int, right: int = 1) -> Count:
+    """Products of matrices, either of which may be transposed, stand for a stack, or be a vector."""
 
     def count(inputs: Sequence[Shape], output: Shape) -> int:
-        rows = output[-2] if len(output) > 1 and len(inputs[left]) > 1 else 1
-        return prod(output) * prod(inputs[left][-2:]) // rows
+        if len(inputs[left]) < 2:
+            return prod(output) * prod(inputs[left])
+        rows = output[-2] if len(inputs[right]) > 1 else output[-1]
+        return prod(output) * prod(inputs[left][-2:]) // max(1, rows)
 
     return count
 
@@ -58,7 +60,7 @@ ONNX: dict[str, Count] = {
     "Gemm": _matrices(0),
     "MatMul": _matrices(0),
     "MatMulInteger": _matrices(0),
-    "QLinearMatMul": _matrices(0),
+    "QLinearMatMul": _matrices(0, 3),
     "LSTM": _recurrent(slice(1, 3)),
     "GRU": _recurrent(slice(1, 3)),
     "RNN": _recurrent(slice(1, 3)),

@@ -42,7 +42,7 @@ class Quantiser(ABC):
     suffix: str  #: of the files that it writes
     inputs: list[TensorSpec]
     layers: list[Layer]
-    stay: Sequence[str] = ()  #: sentences: layers that stay in float32 for a reason of their own
+    stay: Sequence[str] = ()  #: sentences: layers that stay in float32, outputs that integer kernels change
 
     @abstractmethod
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:

@@ -14,7 +14,7 @@ class Quantised:
     """The quantised model file, what each layer lost (most first), and the shares of right answers before and after.
 
     ``accuracy``: None without labels. ``inputs``: how many were seen. ``stay``: sentences on layers that stay in
-    float32 for a reason of their own.
+    float32 for a reason of their own, and on results that the interpreter's integer kernels compute otherwise.
     """
 
     content: bytes

@@ -27,11 +27,13 @@ def settle_pools(model: Any) -> None:
     nodes = []
     for node in model.graph.node:
         nodes.append(node)
+        if node.op_type != "AveragePool":
+            continue
         given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         both = given.get("count_include_pad", 0) and given.get("ceil_mode", 0)
         stated = given.get("auto_pad", b"NOTSET") == b"NOTSET" and set(given.get("dilations", ())) <= {1}
         image = shapes.get(node.input[0], [])[2:]
-        if node.op_type != "AveragePool" or not both or not stated or not image or not all(image):
+        if not both or not stated or not image or not all(image):
             continue
         ends, factors = _whole(image, given)
         rank = len(ends)

@@ -49,6 +49,27 @@ def test_random_networks(source: str, tmp_path: Path) -> None:
         assert counted == build(recipe, path).net.macs
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "output", "wanted"),
+    [
+        ((5, 7), (7, 3), (5, 3), 5 * 7 * 3),
+        ((7,), (7, 3), (3,), 7 * 3),
+        ((5, 7), (7,), (5,), 5 * 7),
+        ((4, 5, 7), (7,), (4, 5), 4 * 5 * 7),
+        ((7,), (4, 7, 3), (4, 3), 4 * 7 * 3),
+        ((7,), (7,), (), 7),
+        ((4, 5, 7), (7, 3), (4, 5, 3), 4 * 5 * 7 * 3),
+        ((5, 7), (4, 7, 3), (4, 5, 3), 4 * 5 * 7 * 3),
+        ((0, 7), (7,), (0,), 0),
+    ],
+)
+def test_products_of_matrices_and_vectors(
+    left: tuple[int, ...], right: tuple[int, ...], output: tuple[int, ...], wanted: int
+) -> None:
+    assert count_macs(ONNX, "MatMul", [left, right], output) == wanted
+    assert count_macs(ONNX, "QLinearMatMul", [left, (), (), right, (), (), (), ()], output) == wanted
+
+
 def test_what_cannot_be_counted_is_zero() -> None:
     assert count_macs(TFLITE, "ADD", [(1, 2), (1, 2)], (1, 2)) == 0
     assert count_macs(TFLITE, "CONV_2D", [(1, 4, 4, 3)], (1, 4, 4, 8)) == 0
