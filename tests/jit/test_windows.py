@@ -8,15 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.jit.builder import GraphBuilder
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, difference
-from tilewright.config import load_config
+from tilewright.config import PRESETS, load_config
 from tilewright.fuzz import TfliteNet
 from tilewright.fuzz.cases import EXACT, case_inputs, check_case
 from tilewright.fuzz.tensors import Tensor
 from tilewright.jit import graph as g
 from tilewright.jit.importer import import_model
+from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.layers.windows import meeting
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.tiled.geometry import Piece, Tile
+from tilewright.jit.tiled.windows import window_layer
 
 
 def met(size: int, taps: range, stride: int, dilation: int, before: int, positions: int) -> list[list[int]]:
@@ -123,3 +128,20 @@ def test_averages_at_one_scale_whose_sums_are_ties(kernel: tuple[int, int], plac
     kinds = {op.name: op.kind for op in source.operators}
     assert {kinds.get(op.name, op.name) for op in built.graph.ops if isinstance(op, g.Interpreted)} == place
     assert difference(tmp_path / "m.onnx", source, built, 8) == 0
+
+
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (1, 3), (2, 3)])
+def test_tiles_read_as_many_pixels_as_taps_reach(dilation: tuple[int, int]) -> None:
+    """Dilated columns are taps of zero between the others: the window itself steps pixel by pixel."""
+    config = PRESETS["pynq-z2"]
+    b = GraphBuilder(1, (12, 14, 16))
+    graph = b.graph(b.depthwise("x", (3, 3), (1, 1), (1, 1, 1, 1), dilation))
+    (node,) = lower(graph, config, tiled=True).nodes
+    assert isinstance(node, WindowNode)
+    layer = window_layer(node, 1)
+    assert layer is not None
+    rows, columns = 2 * dilation[0] + 1, 2 * dilation[1] + 1
+    assert node.taps.shape[1] == columns
+    whole = Piece(0, 0, 3, 0, node.taps.shape[1], 0, 1)
+    patch = layer.window.patch("x", Tile(0, 5, 0, 4), whole)
+    assert (patch.rows, patch.columns) == (5 + rows - 1, 4 + columns - 1)

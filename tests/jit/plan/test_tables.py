@@ -20,7 +20,7 @@ from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.buffers import bind_buffers, room_for
 from tilewright.jit.plan.planner import Plan, Planner
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.rings import window_rows
+from tilewright.jit.plan.rings import least_rows, window_rows
 
 CONFIGS = [
     PRESETS["pynq-z2"], PRESETS["tiny"], PRESETS["vta-64"],
@@ -125,6 +125,14 @@ def test_rings_of_a_producer_in_chunk_passes_keep_what_it_has_begun() -> None:
     assert begun > 1
     assert lowered.buffers[y].capacity >= min(lowered.buffers[y].rows, begun + 2)
     assert plan.nodes[0, t.N_OPEN] == begun
+    network, held = plan.network, plan.bound
+    window = window_rows(plan.nodes, network.edges, held.buffers, held.edge_buffer)
+    buffer = held.edge_buffer[1]
+    least = least_rows(
+        held.buffers[buffer], 0, 1, network.layers, plan.nodes, network.edges, held.readers, network.makers, window,
+        Planner(network, PRESETS["tiny"]).lags,
+    )  # fmt: skip
+    assert least == min(lowered.buffers[y].rows, naive.window_rows(lowered.nodes[1], 0, lowered.buffers[y]) + begun - 1)
 
 
 def test_a_refusal_names_layer_memory_and_amounts() -> None:
