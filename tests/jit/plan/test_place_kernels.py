@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.jit.plan.place_kernels import Packing, find_places
+from tilewright.jit.plan.places import _Places
 
 WEIGHTS = {1: 8, 2: 2, 3: 1}  #: groups since the last tenant died -> what speaks against its place
 
@@ -59,3 +60,23 @@ def test_places_are_those_of_a_search_through_all(seed: int) -> None:
     found = find_places(**case)
     assert found.tolist() == naive(case)
     assert (found >= 0).any() or (case["size"] > case["room"]).any()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_place_waits_for_the_death_of_all_who_were_there(seed: int) -> None:
+    """Neighbours that touch share nothing, and who lives still has another place."""
+    rng = np.random.default_rng(seed)
+    places = object.__new__(_Places)
+    places._first = np.sort(rng.integers(0, 6, 24))
+    places._last = places._first + rng.integers(0, 3, 24)
+    places._size, places.base = rng.integers(1, 5, 24), rng.integers(0, 12, 24)
+    places._order = np.arange(24)
+    units = [set(range(base, base + size)) for base, size in zip(places.base, places._size, strict=True)]
+    touching = 0
+    for k, waits in enumerate(places.after()):
+        before = [other for other in range(k) if places._last[other] < places._first[k]]
+        assert waits == [other for other in before if units[other] & units[k]]
+        touching += sum(
+            max(units[other]) + 1 == min(units[k]) or max(units[k]) + 1 == min(units[other]) for other in before
+        )
+    assert touching > 3

@@ -61,6 +61,7 @@ def test_rows_and_work_are_those_of_the_tasks(make: Any, config: Config) -> None
     lowered, plan = bound(make(), config)
     rows, network = plan.bound.buffers, plan.network
     window = window_rows(plan.nodes, network.edges, rows, plan.bound.edge_buffer)
+    assert not rows[:, [b.B_GROUP, b.B_LAST_GROUP]].any()  # nothing goes through DRAM between groups
     edge = 0
     for node, row in zip(lowered.nodes, plan.nodes, strict=True):
         assert naive.open_rows(node) == row[t.N_OPEN]
