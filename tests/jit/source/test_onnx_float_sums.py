@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds, run
+from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.layers.builder import Output, Quantisation
 from tilewright.jit.source import Built
 from tilewright.jit.source.onnx import real_rules
+from tilewright.jit.source.onnx.float_sums import FloatSums
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
 
@@ -119,3 +123,18 @@ def test_a_bias_beyond_all_proportion_stays_with_onnx_runtime(tmp_path: Path) ->
     b.output(b.pair(b.op("Conv", [x.name, weight, bias]), (1, 5, 1, 1), 0.05, 3).name, (1, 5, 1, 1))
     _, built = compared(b.save(tmp_path / "m.onnx"))
     assert list(interpreted(built).values()) == ["a bias that is large beside the unit of the sum"]
+
+
+@pytest.mark.parametrize(("bias", "proven"), [(1 << 23, True), ((1 << 24) + 2, False), (-(1 << 24) - 2, False)])
+def test_a_bias_takes_digits_of_float32_from_the_sums(bias: int, proven: bool) -> None:
+    """One that alone is beyond 24 bits of the unit leaves sums that are no float32 numbers, here next to a tie."""
+    unit = 2.0**-8
+    given = np.array([bias * unit], F)
+    assert float(given[0]) == bias * unit
+    sums = FloatSums.of(Quantisation(2.0**-4, 0), np.array([[1, 1]]), np.array([2.0**-4]), given, True)
+    out = Output(Quantisation(abs(bias) * unit / 100.5, 0))
+    site = SimpleNamespace(builder=SimpleNamespace(exactness=[LayerExactness("sum", "onnxruntime", 1, 1)]))
+    sums.state(site, out)  # type: ignore[arg-type]
+    (entry,) = site.builder.exactness
+    assert entry.proven == proven
+    assert proven or entry.bound >= 1
