@@ -18,6 +18,7 @@ import random
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.campaigns.copied import Copy, NotForkedError
@@ -105,11 +106,12 @@ def is_compiled(tree: ast.Module, node: ast.expr) -> bool:
     )
 
 
-def sample(part: Path, mutants: int, rng: random.Random) -> list[tuple[Path, int]]:
-    """Files of a part and the numbers of their places, drawn without return."""
+def sample(part: Path, mutants: int, rng: random.Random, under: Sequence[str] = ()) -> list[tuple[Path, int]]:
+    """Files of a part and the numbers of their places, drawn without return; ``under``: of these folders and files."""
     every = [
         (path, number)
         for path in sorted(part.rglob("*.py"))
+        if not under or any(path.is_relative_to(part / name) for name in under)
         for number, node in enumerate(places(ast.parse(path.read_text())))
         if change(node) is not None
     ]
@@ -149,6 +151,7 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--mutants", type=int, default=100, help="of each part")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--under", nargs="+", default=[], help="folders and files of the part that alone are changed")
     parser.add_argument("--maps", type=Path, help="folder of maps and caches; made there where they are missing")
     parser.add_argument("--beside", nargs="+", default=[], help="tests that are mapped and tried beside the part's own")
     parser.add_argument(
@@ -176,7 +179,9 @@ def main() -> int:
                     [f"tests/{part}", *options.beside], reached.seconds, reached.interpreted
                 )
             killed = tried = 0
-            for path, number in sample(root / part, options.mutants, random.Random(f"{options.seed} {part}")):
+            for path, number in sample(
+                root / part, options.mutants, random.Random(f"{options.seed} {part}"), options.under
+            ):
                 node = places(tree := ast.parse(path.read_text()))[number]
                 lines, file, line = statement(tree, node), path.relative_to(root), node.lineno
                 what = f"{change(node)}: {ast.unparse(node)}"

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 from tests.campaigns.devices import Held, differences
 from tests.campaigns.full_disk import OLD, judge
 from tests.campaigns.mutants import mutated
-from tests.campaigns.mutation import change, is_compiled, places, spliced, statement
+from tests.campaigns.mutation import change, is_compiled, places, sample, spliced, statement
 from tests.campaigns.reached import MEASURED, Reached, digest_of
 from tests.conftest import HANG, REPOSITORY
 from tilewright.config import PRESETS
@@ -67,6 +68,18 @@ def test_a_line_is_tried_by_the_tests_that_reach_it(tmp_path: Path) -> None:
     assert reached.tests(file, [2], 0.5) == ["quick"]
     assert reached.tests(file, [7], 9.0) == ["quick", "slow"]  # whatever there is
     assert dataclasses.replace(reached, interpreted=True).tests(file, [7], 9.0) == []
+
+
+def test_mutants_are_drawn_of_what_is_named_alone(tmp_path: Path) -> None:
+    for file in ("a/one.py", "a/two.py", "ab.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("def f(a):\n    return a + 1 < 2\n")
+    drawn = {under: sample(tmp_path, 99, random.Random(0), under) for under in ((), ("a",), ("a/two.py", "ab.py"))}
+    files = {under: {str(path.relative_to(tmp_path)) for path, _ in found} for under, found in drawn.items()}
+    assert files[()] == {"a/one.py", "a/two.py", "ab.py"}
+    assert files["a",] == {"a/one.py", "a/two.py"}
+    assert files["a/two.py", "ab.py"] == {"a/two.py", "ab.py"}
+    assert len(drawn[()]) == 3 * 4
 
 
 def test_a_map_is_of_its_sources_and_tests(tmp_path: Path) -> None:
