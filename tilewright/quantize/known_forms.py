@@ -53,7 +53,7 @@ def _make_convolution(graph: Any, node: Any, given: dict[str, Any], shape: tuple
     share = np.full((shape[1], 1, *kernel), 1 / math.prod(kernel), np.float32)
     node.op_type = "Conv"
     node.input.append(_constant(graph, node, share))
-    kept = {name: given[name] for name in ("kernel_shape", "strides", "dilations") if name in given}
+    kept: dict[str, Any] = {name: given[name] for name in ("kernel_shape", "strides", "dilations") if name in given}
     kept |= {"pads": [*starts, *ends], "group": shape[1]}
     del node.attribute[:]
     node.attribute.extend(helper.make_attribute(name, value) for name, value in kept.items())
