@@ -39,12 +39,12 @@ def module_to_onnx(module: Any, example: Any = None) -> bytes:
         )
     require_torch(what)
     if isinstance(module, torch.export.ExportedProgram):
+        content = program_to_onnx(module, what)  # what else is wrong, it says
         if not is_quantised(module):
             raise TorchError(f"{what}: not quantised: nothing in it is PT2E's; {_BY_FILE}")
-        return program_to_onnx(module, what)
+        return content
     tensors = _tensors(what, example)
     first = tuple(x[:1] for x in tensors)
-    by_range = False
     with quiet():
         try:
             own = module if isinstance(module, torch.fx.GraphModule) else copy.deepcopy(module).eval()
