@@ -33,6 +33,7 @@ from tilewright.quantize.base import (
 )
 from tilewright.quantize.biases import own_biases
 from tilewright.quantize.clamps import own_clamps
+from tilewright.quantize.faint_softmaxes import FaintSoftmaxes
 from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.known_forms import known_forms
@@ -106,7 +107,8 @@ class OnnxQuantiser(Quantiser):
             raise self._nothing()
         few = samples(data, LOOKED_AT)
         self._require_the_same(few)
-        real = left_real(operators_of(self.model), constants_of(self.model), self.tensors(None), few)
+        faint = FaintSoftmaxes(self.model, self.tensors(None))
+        real = left_real(operators_of(self.model), constants_of(self.model), faint.tensors, few)
         self.stay = [*self.stay, *real.stay]
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
@@ -114,7 +116,7 @@ class OnnxQuantiser(Quantiser):
             onnx.save(self.model, str(source))
             others = other_constants(self.model) if self.bits == 4 else set()
             exceptions = {name: [{"quant_type": QuantType.QInt8}] for name in others} | one_scale(self.model)
-            exceptions |= self._common_ranges(data, progress)
+            exceptions |= self._common_ranges([*self._alike, *([name] for name in faint.names())], data, progress)
             made = {name for node in self.model.graph.node for name in node.output}
             exceptions |= {name: [{"rmin": np.float32(-1), "rmax": np.float32(1)}] for name in real.wild & made}
             try:
@@ -172,22 +174,24 @@ class OnnxQuantiser(Quantiser):
                     f"{powers.decibels(name):.1f} dB; export it again with opset {OPSETS[self.bits][1]}"
                 )
 
-    def _common_ranges(self, data: Sequence[Array], progress: Progress) -> dict[str, list[dict[str, Any]]]:
+    def _common_ranges(
+        self, groups: Sequence[Sequence[str]], data: Sequence[Array], progress: Progress
+    ) -> dict[str, list[dict[str, Any]]]:
         """For the quantiser's ``TensorQuantOverrides``: tensors that are alike have the range of all of them."""
-        if not self._alike:
+        if not groups:
             return {}
         run, count = self.tensors(None), data[0].shape[0]
         zero = np.zeros((), np.float32)
         lows: dict[str, Array] = {}
         highs: dict[str, Array] = {}
         for k in range(count):
-            progress("ranges of recurrent layers", k, count)
+            progress("ranges of layers", k, count)
             for name, value in run([x[k] for x in data]).items():
                 lows[name] = np.minimum(lows.get(name, zero), value.min())
                 highs[name] = np.maximum(highs.get(name, zero), value.max())
-        progress("ranges of recurrent layers", count, count)
+        progress("ranges of layers", count, count)
         found: dict[str, list[dict[str, Any]]] = {}
-        for group in self._alike:
+        for group in groups:
             known = [name for name in group if name in lows]  # of those that preparing the model left
             range_ = {"rmin": min(lows[n] for n in known), "rmax": max(highs[n] for n in known)} if known else {}
             found |= {name: [range_] for name in known}
