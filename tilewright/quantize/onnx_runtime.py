@@ -143,9 +143,8 @@ class OnnxQuantiser(Quantiser):
         """A sentence for each output that ONNX Runtime's integer kernels compute otherwise than the model says: they
         take the place of float kernels between what dequantises and what quantises."""
         plain, fused = Powers(), Powers()
-        source, stepwise, at_once = (
-            self._results(self._source), self._results(content, optimise=False), self._results(content)
-        )  # fmt: skip
+        source, stepwise = self._results(self._source), self._results(content, optimise=False)
+        at_once = self._results(content, "its quantised form")
         for x in inputs:
             for value, wanted, *got in zip(self.model.graph.output, source(x), stepwise(x), at_once(x), strict=True):
                 if wanted.dtype == np.float32:
@@ -215,7 +214,7 @@ class OnnxQuantiser(Quantiser):
         order = [value.name for value in session.get_outputs()]
 
         def run(x: Sequence[Array]) -> Mapping[str, Array]:
-            got = dict(zip(order, session.run(None, self._feed(x)), strict=True))
+            got = dict(zip(order, self._run(session, x), strict=True))
             plain = {t.name: value for t, value in zip(self.inputs, x) if t.name not in shown}
             found = plain | {name: got[source] for name, source in shown.items()}
             return {name: value for name, value in found.items() if getattr(value, "dtype", None) == np.float32}
@@ -226,13 +225,23 @@ class OnnxQuantiser(Quantiser):
         results = self._results(quantised or self.model.SerializeToString())
         return lambda x: results(x)[0]
 
-    def _results(self, content: bytes, *, optimise: bool = True) -> Callable[[Sequence[Array]], list[Array]]:
+    def _results(
+        self, content: bytes, what: str = "it", *, optimise: bool = True
+    ) -> Callable[[Sequence[Array]], list[Array]]:
         """All results of a model as its interpreter computes them, or node by node."""
         session = self._session(content, optimise=optimise)
-        return lambda x: [np.asarray(y) for y in session.run(None, self._feed(x))]
+        return lambda x: self._run(session, x, what)
 
-    def _feed(self, x: Sequence[Array]) -> dict[str, Array]:
-        return {t.name: value for t, value in zip(self.inputs, x, strict=True)}
+    def _run(self, session: Any, x: Sequence[Array], what: str = "it") -> list[Array]:
+        """Raises QuantizeError for what ONNX Runtime loads, and refuses when it meets the data."""
+        try:
+            found = session.run(None, {t.name: value for t, value in zip(self.inputs, x, strict=True)})
+        except Exception as error:  # ONNX Runtime's errors have no common public base
+            raise self._cannot_run(error, what) from error
+        return [np.asarray(y) for y in found]
+
+    def _cannot_run(self, error: Exception, what: str = "it") -> QuantizeError:
+        return QuantizeError(f"{self.path}: ONNX Runtime cannot run {what}: {interpreters.first_line(error)}")
 
     def _session(self, content: bytes, *, optimise: bool) -> Any:
         import onnxruntime
@@ -245,8 +254,8 @@ class OnnxQuantiser(Quantiser):
 
         try:
             return interpreters.onnxruntime_session(content, options)
-        except Exception as error:  # ONNX Runtime's errors have no common public base
-            raise QuantizeError(f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}") from error
+        except Exception as error:  # as in _run
+            raise self._cannot_run(error) from error
 
     def _prepared(self, model: Any) -> Any:
         """With recurrent layers written out and sums apart from products, else as ONNX Runtime prepares it."""
@@ -274,9 +283,7 @@ class OnnxQuantiser(Quantiser):
                 quant_pre_process(source, target, skip_symbolic_shape=True)
                 return onnx.load(str(target))
             except Exception as error:  # as in quantise
-                raise QuantizeError(
-                    f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}"
-                ) from error
+                raise self._cannot_run(error) from error
 
 
 class _Reader:
