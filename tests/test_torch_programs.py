@@ -16,6 +16,7 @@ from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
 from tilewright.jit.source.pytorch import read_program
 from tilewright.jit.source.torch_checks import unrepeatable
+from tilewright.jit.source.torch_padding import state_padding
 
 MISSING = [name for name in ("torch", "torchao", "onnxscript") if find_spec(name) is None]
 if MISSING:
@@ -61,6 +62,15 @@ class Divided(nn.Module):
         return nn.functional.avg_pool2d(x, 2, divisor_override=3)
 
 
+class Projected(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(64, 6, batch_first=True, **options)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x.flatten(2))[0]
+
+
 class State(nn.Module):
     """``how``: the last result goes on in place, by assignment, through a view of it, or nothing reads it."""
 
@@ -92,6 +102,8 @@ class State(nn.Module):
         (Normed().train(), r"batch_norm \(batch_norm\) is in training mode"),
         (Random(), r"rand_like \(rand_like\) gives random numbers; make them an input"),
         (Divided(), r"avg_pool2d \(avg_pool2d\) divides by 3, which PyTorch's exporter leaves out; pool without"),
+        (Projected(proj_size=4, bias=False), r"lstm has projections \(proj_size\), which ONNX's LSTM does not; put a"),
+        (Projected(proj_size=4, num_layers=2, bidirectional=True), "lstm has projections"),
         (State("place"), "buffer memory goes from one inference to the next, .*; make it an input and an output"),
         (State("assigned"), "buffer memory goes"),
         (State("view"), "buffer memory goes"),
@@ -124,7 +136,7 @@ def test_programs_that_do_not() -> None:
     recurrent.train()
     modules = [
         Noise(0.5).eval(), Noise(0.0).train(), Normed().eval(), State("unread"), nn.RReLU().eval(),
-        nn.MultiheadAttention(8, 2).eval(),
+        Projected(num_layers=2, bidirectional=True), Projected(bias=False), nn.MultiheadAttention(8, 2).eval(),
     ]  # fmt: skip
     for module in modules[:-1]:
         assert unrepeatable(exported(module)) is None
@@ -153,6 +165,60 @@ def test_activations_of_less_than_their_type(reduced: bool, tmp_path: Path) -> N
     y = exe.run(x.numpy())[0]
     np.testing.assert_array_equal(y, reference_outputs(path, [x.numpy()])[0])
     assert ((own - y) ** 2).sum() < 1e-4 * (own**2).sum()
+
+
+@pytest.mark.parametrize(
+    "layer,shape",
+    [
+        (nn.Conv2d(3, 4, (5, 3), padding="same", dilation=(1, 2)), (3, 8, 8)),
+        (nn.Conv2d(3, 6, (4, 2), padding="same", groups=3, bias=False), (3, 8, 8)),
+        (nn.Conv2d(3, 4, 3, padding="valid", stride=2), (3, 8, 8)),
+        (nn.Conv1d(3, 4, 4, padding="same", dilation=3), (3, 16)),
+        (nn.Conv3d(2, 4, (2, 3, 1), padding="same"), (2, 4, 5, 6)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_convolutions_whose_padding_is_a_word(layer: Any, shape: tuple[int, ...]) -> None:
+    """PT2E's quantisers pass them by; with numbers they compute the same."""
+    x = torch.as_tensor(np.random.default_rng(0).normal(0, 1, (1, *shape)).astype(np.float32))
+    module = torch.export.export(layer.eval(), (x,)).module()
+    assert state_padding(module)
+    assert not state_padding(module)
+    torch.testing.assert_close(module(x), layer(x))
+
+
+def test_a_module_of_convolutions_whose_padding_is_a_word() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding="same"), nn.ReLU(), nn.Conv2d(8, 4, 4, padding="same")).eval()
+    x = images(8)
+    exe = tw.compile(module, x, "tiny", cache=False)
+    assert {o["place"] for o in exe.artifact.options["operators"] if o["macs"]} == {"accelerator"}
+    real, y = module(x).detach().numpy(), exe.run(x.numpy())[0]
+    assert ((real - y) ** 2).sum() < 0.01 * (real**2).sum()
+
+
+@pytest.mark.parametrize("module", [nn.LSTM(8, 4), nn.GRU(8, 4), nn.Identity()], ids=lambda m: type(m).__name__)
+def test_what_pt2e_does_not_quantise(module: Any) -> None:
+    """The way out is one that goes: the quantiser for files takes what PT2E does not."""
+    way_out = "write it with torch.export.save and quantise that .pt2 file with `tilewright quantize`$"
+    x = torch.zeros(2, 3, 8)
+    with pytest.raises(TilewrightError, match=f"XNNPACKQuantizer .*; {way_out}"):
+        tw.compile(module, x, "tiny", cache=False)
+    with pytest.raises(TilewrightError, match=f"^ExportedProgram: not quantised: .*; {way_out}"):
+        tw.compile(torch.export.export(module.eval(), (x[:1],)), config="tiny", cache=False)
+
+
+def test_why_a_file_cannot_be_read(tmp_path: Path) -> None:
+    """PyTorch logs it, and raises that there are warnings above."""
+    path, bad = tmp_path / "net.pt2", tmp_path / "bad.pt2"
+    torch.export.save(exported(Normed().eval()), str(path))
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(bad, "w") as changed:
+        for name in archive.namelist():
+            content = archive.read(name)
+            changed.writestr(name, content.replace(b'"p_layer_weight"', b'"p_nowhere"', 1))
+    with pytest.raises(TilewrightError, match="bad.pt2: not a program that torch.export.save wrote: .*p_") as caught:
+        read_program(bad)
+    assert "We ran into" not in str(caught.value)
 
 
 class Touch:

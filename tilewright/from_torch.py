@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.source.pytorch import TorchError, is_quantised, program_to_onnx, quiet, require_torch
+from tilewright.jit.source.torch_padding import state_padding
 from tilewright.quantize.provable import make_provable
 from tilewright.runtime.interpreters import first_line
+
+_BY_FILE = "write it with torch.export.save and quantise that .pt2 file with `tilewright quantize`"
 
 
 class FewExamples(UserWarning):
@@ -36,18 +39,28 @@ def module_to_onnx(module: Any, example: Any = None) -> bytes:
         )
     require_torch(what)
     if isinstance(module, torch.export.ExportedProgram):
-        return program_to_onnx(module, what)
+        content = program_to_onnx(module, what)  # what else is wrong, it says
+        if not is_quantised(module):
+            raise TorchError(f"{what}: not quantised: nothing in it is PT2E's; {_BY_FILE}")
+        return content
     tensors = _tensors(what, example)
     first = tuple(x[:1] for x in tensors)
-    by_range = False
     with quiet():
         try:
             own = module if isinstance(module, torch.fx.GraphModule) else copy.deepcopy(module).eval()
             program = torch.export.export(own, first)
-            if by_range := not is_quantised(program):
-                program = torch.export.export(_quantised(program.module(), tensors), first)
-        except Exception as error:  # export and quantisers raise kinds of many modules
+        except Exception as error:  # export raises kinds of many modules
             raise TorchError(f"{what}: PyTorch cannot export it: {first_line(error)}") from error
+        if by_range := not is_quantised(program):
+            try:
+                quantised = torch.export.export(_quantised(_with_padding(program, first), tensors), first)
+            except Exception as error:  # as do quantisers
+                raise TorchError(
+                    f"{what}: PT2E's XNNPACKQuantizer cannot quantise it ({first_line(error)}); {_BY_FILE}"
+                ) from error
+            if not is_quantised(quantised):
+                raise TorchError(f"{what}: not quantised: PT2E's XNNPACKQuantizer takes nothing in it; {_BY_FILE}")
+            program = quantised
     if by_range and first[0].shape[0] == tensors[0].shape[0]:
         warnings.warn(f"{what}: quantised with the ranges of a single input; give more", FewExamples, stacklevel=3)
     content = program_to_onnx(program, what)
@@ -66,6 +79,14 @@ def _tensors(what: str, example: Any) -> tuple[Any, ...]:
     if len(counts) != 1 or 0 in counts:
         raise TorchError(f"{what}: the examples hold {sorted(counts)} inputs; stack as many of each on the first axis")
     return tensors
+
+
+def _with_padding(program: Any, first: tuple[Any, ...]) -> Any:
+    """The module of a float program, all paddings of which are numbers."""
+    import torch
+
+    module = program.module()
+    return torch.export.export(module, first).module() if state_padding(module) else module
 
 
 def _quantised(module: Any, tensors: tuple[Any, ...]) -> Any:

@@ -43,12 +43,10 @@ def require_torch(what: str) -> None:
 def read_program(path: Path) -> Any:
     """The ``ExportedProgram`` of a file that ``torch.export.save`` wrote. Raises TorchError."""
     require_torch(str(path))
-    import torch
-
     with quiet():
         _register_quantised()
         try:
-            return torch.export.load(plain_archive(path))
+            return _loaded(plain_archive(path))
         except ArchiveError as error:
             raise TorchError(f"{path}: {described(path) or error}") from error
         except Exception as error:  # PyTorch's loader raises kinds of many modules
@@ -57,6 +55,21 @@ def read_program(path: Path) -> Any:
                 "torch.export.save(torch.export.export(module.eval(), (example,)), path)"
             )
             raise TorchError(f"{path}: {known}") from error
+
+
+def _loaded(archive: io.BytesIO) -> Any:
+    """Of ``torch.export.load``, which logs why it cannot read an archive, and raises that it does not know."""
+    import torch
+
+    try:
+        return torch.export.load(archive)
+    except RuntimeError:
+        with contextlib.suppress(ImportError):
+            from torch.export.pt2_archive._package import load_pt2
+
+            archive.seek(0)
+            load_pt2(archive)  # raises what was logged
+        raise
 
 
 def is_quantised(program: Any) -> bool:

@@ -1,8 +1,8 @@
 """What a PyTorch program does that an inference of fixed integers cannot: refused by name ahead of its export.
 
 PyTorch's exporter writes all of it without a word: batch normalisation with the statistics of training as that of
-inference, dropout as noise, pools without a divisor of their own, and a buffer that the program changes as the
-constant that it was.
+inference, dropout as noise, pools without a divisor of their own, an LSTM without its projections, and a buffer that
+the program changes as the constant that it was.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def unrepeatable(program: Any) -> str | None:
                 f"{node.name} ({_kind(node)}) divides by {given['divisor_override']}, which PyTorch's exporter leaves "
                 "out; pool without divisor_override and multiply what that gives"
             )
+        if _kind(node) == "lstm" and _has_projections(given):
+            return f"{node.name} has projections (proj_size), which ONNX's LSTM does not; put a Linear behind it"
         noise = any(isinstance(given.get(name), float) and given[name] > 0 for name in _CHANCE)
         if any(given.get(name) is True for name in _MODES) and (noise or not any(name in given for name in _CHANCE)):
             return (
@@ -56,6 +58,12 @@ def _arguments(node: Any) -> dict[str, Any]:
     schema = node.target._schema.arguments
     values = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
     return values | {argument.name: value for argument, value in zip(schema, node.args)} | dict(node.kwargs)
+
+
+def _has_projections(given: dict[str, Any]) -> bool:
+    """Of an LSTM: each direction of a layer has two matrices, two biases or none, and one matrix more."""
+    directions = given.get("num_layers", 1) * (2 if given.get("bidirectional") else 1)
+    return len(given.get("params", ())) // directions % 2 == 1
 
 
 def _is_random(target: Any) -> bool:

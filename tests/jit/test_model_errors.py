@@ -19,6 +19,7 @@ from tilewright.compiling import compile
 from tilewright.errors import TilewrightError
 from tilewright.jit.errors import ModelError
 from tilewright.jit.importer import import_model
+from tilewright.jit.source.onnx.validate import refuse_float
 
 
 def refused(path: Path) -> str:
@@ -167,6 +168,13 @@ def test_float_onnx(tmp_path: Path) -> None:
     message = refused(onnx_model(tmp_path / "float.onnx", "Relu", [1, 4]))
     assert "not quantised" in message
     assert "quantize_static" in message
+
+
+def test_float_pytorch_program(tmp_path: Path) -> None:
+    """Its way out is one for ``.pt2`` files, of which no quantiser of ONNX Runtime knows."""
+    model = onnx.load(onnx_model(tmp_path / "float.onnx", "Relu", [1, 4]))
+    with pytest.raises(ModelError, match="^net.pt2: not quantised: .*; quantise it with `tilewright quantize`$"):
+        refuse_float(Path("net.pt2"), model)
 
 
 @pytest.mark.parametrize("shape", [[1, 4, "w"], ["N", "h", 3], [0, 4]])

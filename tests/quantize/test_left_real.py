@@ -89,25 +89,28 @@ def test_a_normalisation_over_two_axes(tmp_path: Path) -> None:
     assert "LayerNormalization 'norm' stays in float32" in noted(path, x, tmp_path)
 
 
-@pytest.mark.parametrize("pads,counted", [([0] * 4, 0), ([1, 1, 2, 0], 1)])
-def test_an_average_over_a_dilated_window(pads: list[int], counted: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"strides": [1, 2], "pads": [0] * 4},
+        {"strides": [1, 2], "pads": [1, 1, 2, 0], "count_include_pad": 1},
+        {"strides": [1, 2], "pads": [1, 1, 2, 0]},
+        {"strides": [2, 3], "pads": [2, 1, 0, 1], "ceil_mode": 1},
+        {"strides": [2, 3], "pads": [1, 1, 2, 1], "ceil_mode": 1, "count_include_pad": 1},
+        {"strides": [2, 3], "auto_pad": "VALID", "ceil_mode": 1},
+    ],
+    ids=lambda given: "-".join(given),
+)
+def test_an_average_over_a_dilated_window(given: dict[str, Any], tmp_path: Path) -> None:
     """ONNX Runtime has no quantised one, and makes it of any between quantised tensors; a convolution is the same."""
-    mean: dict[str, Any] = {
-        "kernel_shape": [3, 2],
-        "dilations": [1, 2],
-        "strides": [1, 2],
-        "pads": pads,
-        "count_include_pad": counted,
-    }
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "conv"),
-        helper.make_node("AveragePool", ["a"], ["b"], "mean", **mean),
+        helper.make_node("AveragePool", ["a"], ["b"], "mean", kernel_shape=[3, 2], dilations=[1, 2], **given),
         helper.make_node("Conv", ["b", "v"], ["y"], "again"),
     ]
-    path = model(
-        tmp_path / "float.onnx", nodes, [1, 2, 9, 9], {"w": normal(4, 2, 3, 3), "v": normal(2, 4, 2, 2)}, opset=19
-    )
-    assert kept(path, normal(6, 2, 9, 9), tmp_path) > 25
+    constants = {"w": normal(4, 2, 3, 3), "v": normal(2, 4, 2, 2)}
+    path = model(tmp_path / "float.onnx", nodes, [1, 2, 10, 10], constants, opset=19)
+    assert kept(path, normal(6, 2, 10, 10), tmp_path) > 25
 
 
 def test_a_softmax_of_one_element(tmp_path: Path) -> None:

@@ -147,3 +147,31 @@ def test_a_bias_of_one_row(tmp_path: Path) -> None:
     (tmp_path / "int8.onnx").write_bytes(result.content)
     y, _ = tw.compile(tmp_path / "int8.onnx", "tiny", cache=False).run(x)
     np.testing.assert_array_equal(y, reference_outputs(tmp_path / "int8.onnx", [x])[0])
+
+
+@pytest.mark.parametrize(
+    "nodes,said",
+    [
+        (
+            [
+                helper.make_node("Conv", ["x", "w"], ["a"], "first"),
+                helper.make_node("Resize", ["a", "", "", "sizes"], ["b"], "larger", mode="cubic"),
+                helper.make_node("Conv", ["b", "w"], ["y"], "second"),
+            ],
+            "its quantised form: .*Resize node",
+        ),
+        (
+            [helper.make_node("Conv", ["x", "w3"], ["y"], "dilated", auto_pad="SAME_LOWER", dilations=[2, 2])],
+            "it: .*Dilation not supported",
+        ),
+    ],
+    ids=["quantised", "float"],
+)
+def test_what_fails_on_data_alone_is_said_in_one_line(nodes: list[Any], said: str, tmp_path: Path) -> None:
+    """Sizes of images, and padding to them, are looked at when ONNX Runtime meets one."""
+    constants = {"w": normal(8, 8, 1, 1), "w3": normal(8, 8, 3, 3), "sizes": np.array([1, 8, 13, 5], np.int64)}
+    path = model(tmp_path / "float.onnx", nodes, [1, 8, 9, 10], constants)
+    np.save(tmp_path / "x.npy", normal(4, 8, 9, 10))
+    with pytest.raises(TilewrightError, match=f"ONNX Runtime cannot run {said}") as caught:
+        quantize_file(path, tmp_path / "x.npy")
+    assert "\n" not in str(caught.value)

@@ -11,55 +11,63 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.jit.source.onnx.pools import pooling, whole_windows
+
 
 def known_forms(model: Any) -> bool:
     """Rewrites them in a float model of opset 13 or later whose shapes are known; whether there were any."""
-    from onnx import helper
-
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     shapes = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in values}
+    nodes: list[Any] = []
     changed = False
     for node in model.graph.node:
-        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        nodes.append(node)
         shape = shapes.get(node.input[0], ()) if node.input else ()
-        if node.op_type == "AveragePool" and _is_convolution(given) and len(shape) > 2 and shape[1]:
-            _make_convolution(model.graph, node, given, shape[1])
+        if node.op_type == "AveragePool" and len(shape) > 2 and all(shape[1:]) and _is_dilated(given := pooling(node)):
+            nodes += _make_convolution(model.graph, node, given, shape)
             changed = True
-        elif node.op_type == "Softmax" and shape and all(shape) and shape[given.get("axis", -1)] == 1:
+        elif node.op_type == "Softmax" and shape and all(shape) and shape[_axis(node)] == 1:
             _make_ones(model.graph, node, shape)
             changed = True
+    made = [type(node).FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(made)
     return changed
 
 
-def _is_convolution(given: dict[str, Any]) -> bool:
-    """Whether an AveragePool has dilations, and divides all its sums by the same."""
-    dilated = max(given.get("dilations", [1])) > 1
-    padded = any(given.get("pads", [])) and not given.get("count_include_pad", 0)
-    return dilated and not padded and not given.get("ceil_mode", 0) and given.get("auto_pad", b"NOTSET") == b"NOTSET"
+def _axis(node: Any) -> int:
+    return next((a.i for a in node.attribute if a.name == "axis"), -1)
 
 
-def _make_convolution(graph: Any, node: Any, given: dict[str, Any], channels: int) -> None:
+def _is_dilated(given: dict[str, Any]) -> bool:
+    return max(given.get("dilations", [1])) > 1 and "auto_pad" not in given
+
+
+def _make_convolution(graph: Any, node: Any, given: dict[str, Any], shape: tuple[int, ...]) -> list[Any]:
+    """The sum over each whole window, divided by all of its elements; what follows it where not all of them count."""
     from onnx import helper
 
     kernel = given["kernel_shape"]
-    share = np.full((channels, 1, *kernel), 1 / math.prod(kernel), np.float32)
+    ends, factors = whole_windows(list(shape[2:]), given)
+    starts = given.get("pads", [0] * len(kernel))[: len(kernel)]
+    share = np.full((shape[1], 1, *kernel), 1 / math.prod(kernel), np.float32)
     node.op_type = "Conv"
     node.input.append(_constant(graph, node, share))
-    for name in ("count_include_pad", "ceil_mode"):
-        _drop(node, name)
-    node.attribute.append(helper.make_attribute("group", channels))
+    kept: dict[str, Any] = {name: given[name] for name in ("kernel_shape", "strides", "dilations") if name in given}
+    kept |= {"pads": [*starts, *ends], "group": shape[1]}
+    del node.attribute[:]
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in kept.items())
+    if factors is None:
+        return []
+    result, node.output[0] = node.output[0], f"{node.output[0]}@whole"
+    counted = _constant(graph, node, factors[None, None])
+    return [helper.make_node("Mul", [node.output[0], counted], [result], f"{node.name or result}@counted")]
 
 
 def _make_ones(graph: Any, node: Any, shape: tuple[int, ...]) -> None:
     node.op_type = "Identity"
-    _drop(node, "axis")
-    node.input[0] = _constant(graph, node, np.ones(shape, np.float32))
-
-
-def _drop(node: Any, name: str) -> None:
-    kept = [a for a in node.attribute if a.name != name]
     del node.attribute[:]
-    node.attribute.extend(kept)
+    node.input[0] = _constant(graph, node, np.ones(shape, np.float32))
 
 
 def _constant(graph: Any, node: Any, value: Any) -> str:

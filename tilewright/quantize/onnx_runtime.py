@@ -33,6 +33,7 @@ from tilewright.quantize.base import (
 )
 from tilewright.quantize.biases import own_biases
 from tilewright.quantize.clamps import own_clamps
+from tilewright.quantize.faint_softmaxes import FaintSoftmaxes
 from tilewright.quantize.four_bits import other_constants, widened
 from tilewright.quantize.gemms import plain_gemms
 from tilewright.quantize.known_forms import known_forms
@@ -106,7 +107,8 @@ class OnnxQuantiser(Quantiser):
             raise self._nothing()
         few = samples(data, LOOKED_AT)
         self._require_the_same(few)
-        real = left_real(operators_of(self.model), constants_of(self.model), self.tensors(None), few)
+        faint = FaintSoftmaxes(self.model, self.tensors(None))
+        real = left_real(operators_of(self.model), constants_of(self.model), faint.tensors, few)
         self.stay = [*self.stay, *real.stay]
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
@@ -114,7 +116,7 @@ class OnnxQuantiser(Quantiser):
             onnx.save(self.model, str(source))
             others = other_constants(self.model) if self.bits == 4 else set()
             exceptions = {name: [{"quant_type": QuantType.QInt8}] for name in others} | one_scale(self.model)
-            exceptions |= self._common_ranges(data, progress)
+            exceptions |= self._common_ranges([*self._alike, *([name] for name in faint.names())], data, progress)
             made = {name for node in self.model.graph.node for name in node.output}
             exceptions |= {name: [{"rmin": np.float32(-1), "rmax": np.float32(1)}] for name in real.wild & made}
             try:
@@ -141,9 +143,8 @@ class OnnxQuantiser(Quantiser):
         """A sentence for each output that ONNX Runtime's integer kernels compute otherwise than the model says: they
         take the place of float kernels between what dequantises and what quantises."""
         plain, fused = Powers(), Powers()
-        source, stepwise, at_once = (
-            self._results(self._source), self._results(content, optimise=False), self._results(content)
-        )  # fmt: skip
+        source, stepwise = self._results(self._source), self._results(content, optimise=False)
+        at_once = self._results(content, "its quantised form")
         for x in inputs:
             for value, wanted, *got in zip(self.model.graph.output, source(x), stepwise(x), at_once(x), strict=True):
                 if wanted.dtype == np.float32:
@@ -172,22 +173,24 @@ class OnnxQuantiser(Quantiser):
                     f"{powers.decibels(name):.1f} dB; export it again with opset {OPSETS[self.bits][1]}"
                 )
 
-    def _common_ranges(self, data: Sequence[Array], progress: Progress) -> dict[str, list[dict[str, Any]]]:
+    def _common_ranges(
+        self, groups: Sequence[Sequence[str]], data: Sequence[Array], progress: Progress
+    ) -> dict[str, list[dict[str, Any]]]:
         """For the quantiser's ``TensorQuantOverrides``: tensors that are alike have the range of all of them."""
-        if not self._alike:
+        if not groups:
             return {}
         run, count = self.tensors(None), data[0].shape[0]
         zero = np.zeros((), np.float32)
         lows: dict[str, Array] = {}
         highs: dict[str, Array] = {}
         for k in range(count):
-            progress("ranges of recurrent layers", k, count)
+            progress("ranges of layers", k, count)
             for name, value in run([x[k] for x in data]).items():
                 lows[name] = np.minimum(lows.get(name, zero), value.min())
                 highs[name] = np.maximum(highs.get(name, zero), value.max())
-        progress("ranges of recurrent layers", count, count)
+        progress("ranges of layers", count, count)
         found: dict[str, list[dict[str, Any]]] = {}
-        for group in self._alike:
+        for group in groups:
             known = [name for name in group if name in lows]  # of those that preparing the model left
             range_ = {"rmin": min(lows[n] for n in known), "rmax": max(highs[n] for n in known)} if known else {}
             found |= {name: [range_] for name in known}
@@ -211,7 +214,7 @@ class OnnxQuantiser(Quantiser):
         order = [value.name for value in session.get_outputs()]
 
         def run(x: Sequence[Array]) -> Mapping[str, Array]:
-            got = dict(zip(order, session.run(None, self._feed(x)), strict=True))
+            got = dict(zip(order, self._run(session, x), strict=True))
             plain = {t.name: value for t, value in zip(self.inputs, x) if t.name not in shown}
             found = plain | {name: got[source] for name, source in shown.items()}
             return {name: value for name, value in found.items() if getattr(value, "dtype", None) == np.float32}
@@ -222,13 +225,23 @@ class OnnxQuantiser(Quantiser):
         results = self._results(quantised or self.model.SerializeToString())
         return lambda x: results(x)[0]
 
-    def _results(self, content: bytes, *, optimise: bool = True) -> Callable[[Sequence[Array]], list[Array]]:
+    def _results(
+        self, content: bytes, what: str = "it", *, optimise: bool = True
+    ) -> Callable[[Sequence[Array]], list[Array]]:
         """All results of a model as its interpreter computes them, or node by node."""
         session = self._session(content, optimise=optimise)
-        return lambda x: [np.asarray(y) for y in session.run(None, self._feed(x))]
+        return lambda x: self._run(session, x, what)
 
-    def _feed(self, x: Sequence[Array]) -> dict[str, Array]:
-        return {t.name: value for t, value in zip(self.inputs, x, strict=True)}
+    def _run(self, session: Any, x: Sequence[Array], what: str = "it") -> list[Array]:
+        """Raises QuantizeError for what ONNX Runtime loads, and refuses when it meets the data."""
+        try:
+            found = session.run(None, {t.name: value for t, value in zip(self.inputs, x, strict=True)})
+        except Exception as error:  # ONNX Runtime's errors have no common public base
+            raise self._cannot_run(error, what) from error
+        return [np.asarray(y) for y in found]
+
+    def _cannot_run(self, error: Exception, what: str = "it") -> QuantizeError:
+        return QuantizeError(f"{self.path}: ONNX Runtime cannot run {what}: {interpreters.first_line(error)}")
 
     def _session(self, content: bytes, *, optimise: bool) -> Any:
         import onnxruntime
@@ -241,8 +254,8 @@ class OnnxQuantiser(Quantiser):
 
         try:
             return interpreters.onnxruntime_session(content, options)
-        except Exception as error:  # ONNX Runtime's errors have no common public base
-            raise QuantizeError(f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}") from error
+        except Exception as error:  # as in _run
+            raise self._cannot_run(error) from error
 
     def _prepared(self, model: Any) -> Any:
         """With recurrent layers written out and sums apart from products, else as ONNX Runtime prepares it."""
@@ -270,9 +283,7 @@ class OnnxQuantiser(Quantiser):
                 quant_pre_process(source, target, skip_symbolic_shape=True)
                 return onnx.load(str(target))
             except Exception as error:  # as in quantise
-                raise QuantizeError(
-                    f"{self.path}: ONNX Runtime cannot run it: {interpreters.first_line(error)}"
-                ) from error
+                raise self._cannot_run(error) from error
 
 
 class _Reader:

@@ -29,13 +29,13 @@ def settle_pools(model: Any) -> None:
         nodes.append(node)
         if node.op_type != "AveragePool":
             continue
-        given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        given = pooling(node)
         both = given.get("count_include_pad", 0) and given.get("ceil_mode", 0)
-        stated = given.get("auto_pad", b"NOTSET") == b"NOTSET" and set(given.get("dilations", ())) <= {1}
         image = shapes.get(node.input[0], [])[2:]
-        if not both or not stated or not image or not all(image):
+        dilated = max(given.get("dilations", [1])) > 1
+        if not both or "auto_pad" in given or dilated or not image or not all(image):
             continue
-        ends, factors = _whole(image, given)
+        ends, factors = whole_windows(image, given)
         rank = len(ends)
         if factors is None:
             given["ceil_mode"] = 0
@@ -54,23 +54,34 @@ def settle_pools(model: Any) -> None:
     model.graph.node.extend(made)
 
 
-def _whole(image: list[int], given: dict[str, Any]) -> tuple[list[int], NDArray[np.float32] | None]:
+def pooling(node: Any) -> dict[str, Any]:
+    """The attributes of a pool; ``auto_pad`` is among them where padding depends on the image's size."""
+    from onnx import helper
+
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    auto = given.get("auto_pad", b"NOTSET")
+    without = {b"NOTSET": ("auto_pad",), b"VALID": ("auto_pad", "pads")}.get(auto, ())
+    return {name: value for name, value in given.items() if name not in without}
+
+
+def whole_windows(image: list[int], given: dict[str, Any]) -> tuple[list[int], NDArray[np.float32] | None]:
     """What pads the end of each axis so that all windows are whole, and elements of a window by those that count.
 
-    The latter of the shape of a result's image; None where no size is rounded up (a window that would begin behind the
-    image is none).
+    ``given``: of an AveragePool, without ``auto_pad``. The factors are of the shape of a result's image; None where all
+    elements count (a window that would begin behind the image is none).
     """
     kernel = given["kernel_shape"]
     ones, rank = [1] * len(kernel), len(kernel)
-    pads = given.get("pads", [0] * 2 * rank)
-    ends, ratios, up = [], [], False
-    for size, k, s, before, after in zip(
-        image, kernel, given.get("strides", ones), pads[:rank], pads[rank:], strict=True
+    pads, counted = given.get("pads", [0] * 2 * rank), given.get("count_include_pad", 0)
+    ends, ratios = [], []
+    for size, k, s, d, before, after in zip(
+        image, kernel, given.get("strides", ones), given.get("dilations", ones), pads[:rank], pads[rank:], strict=True
     ):
-        whole, rest = divmod(size + before + after - k, s)
-        rounded = rest > 0 and (whole + 1) * s < size + before
-        up |= rounded
-        starts = np.arange(whole + 1 + rounded) * s
-        ratios.append(k / (np.minimum(starts + k, size + before + after) - starts))
+        whole, rest = divmod(size + before + after - (k - 1) * d - 1, s)
+        rounded = bool(given.get("ceil_mode", 0)) and rest > 0 and (whole + 1) * s < size + before
+        taps = np.arange(whole + 1 + rounded)[:, None] * s + np.arange(k) * d
+        counts = taps < size + before + after if counted else (taps >= before) & (taps < before + size)
+        ratios.append(k / np.maximum(counts.sum(1), 1))
         ends.append(after + s - rest if rounded else after)
-    return ends, np.asarray(reduce(np.multiply.outer, ratios), np.float32) if up else None
+    factors = np.asarray(reduce(np.multiply.outer, ratios), np.float32)
+    return ends, None if (factors == 1).all() else factors

@@ -285,6 +285,8 @@ def refuse_float(path: Path, model: Any) -> None:
     if blocks := sorted(_kinds(model.graph).intersection(_BLOCKS)):
         hint = FLOAT_HINT.replace("quantise it", "quantise the float model", 1)
         raise ModelError(f"{path}: only weights are quantised, in blocks ({', '.join(blocks)}); {hint}")
+    if path.suffix.lower() == ".pt2":
+        raise ModelError(f"{path}: not quantised: nothing in it is PT2E's; quantise it with `tilewright quantize`")
     without = "no QuantizeLinear or DequantizeLinear in it"
     if not _has_float(model.graph):
         raise ModelError(f"{path}: {without}, and nothing of float32 to quantise; {NOTHING_TO_DO}")

@@ -52,6 +52,8 @@ def ran(model: Any, x: Any, level: str = "ORT_ENABLE_ALL") -> Any:
         ({"kernel_shape": [3, 3], "strides": [4, 3], "pads": [1, 1, 1, 1]}, ["AveragePool", "Mul"]),
         ({"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1, 1, 1, 1]}, ["AveragePool"]),
         ({"kernel_shape": [2, 3], "strides": [2, 2], "pads": [0, 1, 0, 1]}, ["AveragePool"]),
+        ({"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "VALID"}, ["AveragePool"]),
+        ({"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "NOTSET", "pads": [1] * 4}, ["AveragePool", "Mul"]),
     ],
 )
 def test_pools_that_count_padding_and_round_up(given: dict[str, Any], kinds: list[str]) -> None:
