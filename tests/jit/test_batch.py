@@ -103,6 +103,7 @@ APART: dict[str, Callable[[TfliteNet, Any], Any]] = {
     "slice": lambda net, y: net.slice(y, [0, 1, 2, 3], [-1, 4, 3, 5]),
     "slice of all": lambda net, y: net.slice(y, [0, 1, 2, 3], [BATCH, 4, 3, 5]),
     "strided slice": lambda net, y: net.strided_slice(y, [-BATCH, 1, 0, 2], [BATCH + 2, 6, 6, 8], [1, 2, 2, 3]),
+    "masked slice": lambda net, y: net.strided_slice(y, [2, 1, 0, 0], [1, 5, 6, 8], [1, 1, 1, 1], masks=(1, 1)),
     "one row": lambda net, y: rows(net, y)[0],
     "pack": lambda net, y: net.pack(*rows(net, y), axis=2),
     "pack to five axes": lambda net, y: net.pack(y, y, axis=1),
@@ -121,6 +122,10 @@ INT8 = ("products", "attention")  #: of which LiteRT has no kernel of uint8
 TOGETHER: dict[str, Callable[[TfliteNet, Any], Any]] = {
     "slice": lambda net, y: net.slice(y, [1, 0, 2, 0], [2, 6, 2, 8]),
     "strided slice": lambda net, y: net.strided_slice(y, [0, 1, 0, 0], [BATCH, 6, 6, 8], [2, 2, 1, 1]),
+    "slice from an image on": lambda net, y: net.strided_slice(
+        y, [1, 1, 0, 0], [BATCH, 6, 6, 8], [1, 1, 1, 1], masks=(2, 2)
+    ),
+    "slice up to an image": lambda net, y: net.strided_slice(y, [0] * 4, [2, 1, 6, 8], [1] * 4, masks=(2, 2)),
     "one image": lambda net, y: net.strided_slice(y, [1, 0, 0, 0], [2, 6, 6, 8], [1, 1, 1, 1], 1),
     "pack": lambda net, y: net.pack(y, y, axis=0),
     "unpack": lambda net, y: net.unpack(y, 0),

@@ -144,13 +144,16 @@ class Layout(TfliteBase):
         return ys
 
     def strided_slice(
-        self, x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], shrink: int = 0
-    ) -> Tensor:
-        """STRIDED_SLICE; ``shrink`` is the mask of axes that are dropped."""
-        sizes = [len(range(n)[b:e:s]) for n, b, e, s in zip(x.shape, begin, end, strides, strict=True)]
+        self, x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], shrink: int = 0,
+        masks: tuple[int, int] = (0, 0),
+    ) -> Tensor:  # fmt: skip
+        """STRIDED_SLICE; ``shrink`` is the mask of axes that are dropped, ``masks`` those of axes whose begin, and
+        whose end, does not count."""
+        ends = [[None if mask >> k & 1 else at for k, at in enumerate(to)] for mask, to in zip(masks, (begin, end))]
+        sizes = [len(range(n)[b:e:s]) for n, b, e, s in zip(x.shape, *ends, strides, strict=True)]
         shape = tuple(n for axis, n in enumerate(sizes) if not shrink >> axis & 1)
-        ends = (begin, end, strides)
-        return self._moved("STRIDED_SLICE", x, shape, ends, "StridedSliceOptions", shrinkAxisMask=shrink)
+        fields = {"shrinkAxisMask": shrink, "beginMask": masks[0], "endMask": masks[1]}
+        return self._moved("STRIDED_SLICE", x, shape, (begin, end, strides), "StridedSliceOptions", **fields)
 
     def slice(self, x: Tensor, begin: Sequence[int], size: Sequence[int]) -> Tensor:
         """SLICE; a size of -1 stands for the rest of the axis."""
