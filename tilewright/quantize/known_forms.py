@@ -29,9 +29,8 @@ def known_forms(model: Any) -> bool:
         elif node.op_type == "Softmax" and shape and all(shape) and shape[_axis(node)] == 1:
             _make_ones(model.graph, node, shape)
             changed = True
-    made = [type(node).FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
-    model.graph.node.extend(made)
+    model.graph.node.extend(nodes)
     return changed
 
 

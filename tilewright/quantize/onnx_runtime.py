@@ -106,7 +106,9 @@ class OnnxQuantiser(Quantiser):
         if not any(node.domain in ("", "ai.onnx") for node in self.model.graph.node):
             raise self._nothing()
         few = samples(data, LOOKED_AT)
-        self._require_the_same(few)
+        source_of = self._results(self._source)
+        wanted = [source_of(x) for x in few]
+        self._require_the_same(few, wanted)
         faint = FaintSoftmaxes(self.model, self.tensors(None))
         real = left_real(operators_of(self.model), constants_of(self.model), faint.tensors, few)
         self.stay = [*self.stay, *real.stay]
@@ -136,20 +138,21 @@ class OnnxQuantiser(Quantiser):
             raise self._nothing()
         shorten(model)
         content = make_provable(self.path, model.SerializeToString(), progress)
-        self.stay = [*self.stay, *self._other_kernels(content, few)]
+        self.stay = [*self.stay, *self._other_kernels(content, few, wanted)]
         return content
 
-    def _other_kernels(self, content: bytes, inputs: Sequence[Sequence[Array]]) -> list[str]:
+    def _other_kernels(
+        self, content: bytes, inputs: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]
+    ) -> list[str]:
         """A sentence for each output that ONNX Runtime's integer kernels compute otherwise than the model says: they
-        take the place of float kernels between what dequantises and what quantises."""
+        take the place of float kernels between what dequantises and what quantises. ``wanted``: of the float file."""
         plain, fused = Powers(), Powers()
-        source, stepwise = self._results(self._source), self._results(content, optimise=False)
-        at_once = self._results(content, "its quantised form")
-        for x in inputs:
-            for value, wanted, *got in zip(self.model.graph.output, source(x), stepwise(x), at_once(x), strict=True):
-                if wanted.dtype == np.float32:
+        stepwise, at_once = self._results(content, optimise=False), self._results(content, "its quantised form")
+        for x, results in zip(inputs, wanted, strict=True):
+            for value, exact, *got in zip(self.model.graph.output, results, stepwise(x), at_once(x), strict=True):
+                if exact.dtype == np.float32:
                     for powers, found in zip((plain, fused), got, strict=True):
-                        powers.add(value.name, wanted, found)
+                        powers.add(value.name, exact, found)
         names = [name for name in plain.known_names() if fused.decibels(name) < plain.decibels(name) - _OTHERWISE]
         return [
             f"output {name!r} is at {fused.decibels(name):.1f} dB by ONNX Runtime's integer kernels, where its float "
@@ -158,14 +161,14 @@ class OnnxQuantiser(Quantiser):
             if fused.decibels(name) < _AUDIBLE
         ]
 
-    def _require_the_same(self, inputs: Sequence[Sequence[Array]]) -> None:
-        """Raises QuantizeError if the prepared float model computes something else than the file."""
-        source, prepared = (self._results(content) for content in (self._source, self.model.SerializeToString()))
+    def _require_the_same(self, inputs: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]) -> None:
+        """Raises QuantizeError if the prepared float model computes something else than the file, ``wanted``."""
+        prepared = self._results(self.model.SerializeToString())
         powers = Powers()
-        for x in inputs:
-            for value, wanted, got in zip(self.model.graph.output, source(x), prepared(x), strict=True):
-                if wanted.dtype == np.float32 and not np.allclose(wanted, got, rtol=0, atol=_NOTHING, equal_nan=True):
-                    powers.add(value.name, wanted, got)
+        for x, results in zip(inputs, wanted, strict=True):
+            for value, exact, got in zip(self.model.graph.output, results, prepared(x), strict=True):
+                if exact.dtype == np.float32 and not np.allclose(exact, got, rtol=0, atol=_NOTHING, equal_nan=True):
+                    powers.add(value.name, exact, got)
         for name in powers.known_names():
             if powers.decibels(name) < _ROUNDED:
                 raise QuantizeError(

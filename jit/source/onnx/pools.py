@@ -49,9 +49,8 @@ def settle_pools(model: Any) -> None:
             node.output[0] = pooled
         del node.attribute[:]
         node.attribute.extend(helper.make_attribute(name, value) for name, value in given.items())
-    made = [type(node).FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
-    model.graph.node.extend(made)
+    model.graph.node.extend(nodes)
 
 
 def pooling(node: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,8 +134,8 @@ def test_a_bias_takes_digits_of_float32_from_the_sums(bias: int, proven: bool) -
     assert float(given[0]) == bias * unit
     sums = FloatSums.of(Quantisation(2.0**-4, 0), np.array([[1, 1]]), np.array([2.0**-4]), given, True)
     out = Output(Quantisation(abs(bias) * unit / 100.5, 0))
-    site = SimpleNamespace(builder=SimpleNamespace(exactness=[LayerExactness("sum", "onnxruntime", 1, 1)]))
-    sums.state(site, out)  # type: ignore[arg-type]
+    site: Any = SimpleNamespace(builder=SimpleNamespace(exactness=[LayerExactness("sum", "onnxruntime", 1, 1)]))
+    sums.state(site, out)
     (entry,) = site.builder.exactness
     assert entry.proven == proven
     assert proven or entry.bound >= 1
