@@ -16,7 +16,7 @@ from tilewright.errors import TilewrightError
 from tilewright.from_torch import _quantised
 from tilewright.jit.source import pytorch
 from tilewright.jit.source.pytorch import file_to_onnx, program_to_onnx
-from tilewright.jit.source.torch_agreement import NotCompared, disagreement
+from tilewright.jit.source.torch_agreement import NotCompared, OtherKernels, disagreement
 
 MISSING = [name for name in ("torch", "torchao", "onnxscript") if find_spec(name) is None]
 if MISSING:
@@ -82,6 +82,19 @@ def test_other_results_of_rounded_programs() -> None:
     assert "first seen at dequantize_per_channel:" in said
 
 
+def test_integer_kernels_that_compute_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ONNX Runtime's average pool does whose windows reach over the end and count padding; it is the reference."""
+    pool = nn.AvgPool2d(3, 2, 1, ceil_mode=True)
+    example = (images(),)
+    with pytorch.quiet():
+        program = torch.export.export(nn.Sequential(nn.Conv2d(3, 8, 1), pool, nn.Conv2d(8, 4, 1)).eval(), example)
+        quantised = torch.export.export(_quantised(program.module(), (images(8),)), example)
+        assert program_to_onnx(quantised, "net")
+    monkeypatch.setattr(pytorch, "settle_pools", lambda model: None)
+    with pytest.warns(OtherKernels, match="^net: results are those of ONNX Runtime's integer kernels, which compute"):
+        assert program_to_onnx(quantised, "net")
+
+
 def test_results_of_every_form() -> None:
     """Several inputs and results in containers, integers, an open batch, infinities: none is called different."""
     layer = nn.Embedding(7, 5)
@@ -110,7 +123,7 @@ def test_what_is_not_compared() -> None:
         with pytorch.quiet():
             program = torch.export.export(module.eval(), inputs)
         with pytest.warns(NotCompared, match=f"^net: not compared with PyTorch's own results: .*{said}"):
-            assert program_to_onnx(program, "net")  # as it was
+            assert program_to_onnx(program, "net")
 
 
 def test_a_file_is_exported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
