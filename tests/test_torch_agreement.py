@@ -96,12 +96,13 @@ def test_integer_kernels_that_compute_something_else(monkeypatch: pytest.MonkeyP
 
 
 def test_results_of_every_form() -> None:
-    """Several inputs and results in containers, integers, an open batch, infinities: none is called different."""
+    """Several inputs and results in containers, integers, constants, an open batch, infinities: none is called different."""
     layer = nn.Embedding(7, 5)
     cases: list[tuple[Any, tuple[Any, ...], Any]] = [
         (Applied(lambda e, x: e(x), layer), (torch.tensor([[1, 2, 6]]),), None),
         (Applied(lambda x, y: {"a": [x["p"] + y, x["p"].argmax(1)], "b": y / 0}), ({"p": images()}, images()), None),
         (Applied(lambda x: (x * 100).to(torch.int8).float()), (images(),), None),
+        (Applied(lambda x, scale, mask: (x * scale, None)), (images(), 3, None), None),
         (Applied(lambda c, x: c(x), convolution()), (images(2),), {"x": ({0: torch.export.Dim("n")},)}),
     ]
     with warnings.catch_warnings():

@@ -70,11 +70,12 @@ def disagreement(program: Any, content: bytes, what: str) -> str | None:
 
 def _compared(program: Any, content: bytes) -> tuple[str | None, float] | None:
     """Where results differ: the first node whose values do, or None if only integer kernels do, and by what share."""
-    values = [value for value in (node.meta.get("val") for node in program.graph.nodes) if hasattr(value, "dtype")]
+    made = [node.meta.get("val") for node in program.graph.nodes if node.op == "call_function"]
+    values = [value for value in made if hasattr(value, "dtype")]
     if (elements := sum(value.numel() for value in values)) > _MOST:
         raise ValueError(f"its values have {elements:,} elements together, more than {_MOST:,}")
     limit = _TIES if any(_is_rounded(value.dtype) for value in values) else _ORDER
-    results = [str(name) for name in program.graph_signature.user_outputs]
+    results = [str(name) for name in program.graph_signature.user_outputs if name is not None]
     draws = [_inputs(program, seed) for seed in range(_DRAWS)]
     wanted = [_of_torch(program, tensors, results) for tensors in draws]
 
@@ -97,13 +98,21 @@ def _is_rounded(dtype: Any) -> bool:
 
 
 def _inputs(program: Any, seed: int) -> dict[str, Any]:
-    """Tensors for a program's own inputs by name: floats of a normal distribution, integers of 0 and 1."""
+    """What a program takes, by name: floats of a normal distribution, integers of 0 and 1."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
     values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     made = {}
-    for name in program.graph_signature.user_inputs:
+    for spec in program.graph_signature.input_specs:
+        if spec.kind.name != "USER_INPUT":
+            continue
+        name = spec.arg.name
+        if hasattr(spec.arg, "value"):  # a constant of the program, which its module takes all the same
+            made[name] = spec.arg.value
+            continue
+        if not hasattr(values[name], "dtype"):
+            raise ValueError(f"input {name} is no tensor")
         shape = [size if isinstance(size, int) else 1 for size in values[name].shape]  # what is open is a batch
         x = torch.randn(shape, generator=generator)
         made[name] = (x if values[name].dtype.is_floating_point else x > 0).to(values[name].dtype)
@@ -145,7 +154,8 @@ def _of_onnx(
     if not fused:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = interpreters.onnxruntime_session(content, lambda relaxed: options)
-    feeds = {value.name: x.numpy() for value, x in zip(session.get_inputs(), tensors.values(), strict=True)}
+    given = [x.numpy() for x in tensors.values() if hasattr(x, "numpy")]
+    feeds = {value.name: x for value, x in zip(session.get_inputs(), given, strict=True)}
     return [np.asarray(y) for y in session.run(None, feeds)]
 
 
