@@ -96,7 +96,7 @@ def test_integer_kernels_that_compute_something_else(monkeypatch: pytest.MonkeyP
 
 
 def test_results_of_every_form() -> None:
-    """Several inputs and results in containers, integers, constants, an open batch, infinities: none is called different."""
+    """Containers, integers, constants, an open batch, infinities: none is called different."""
     layer = nn.Embedding(7, 5)
     cases: list[tuple[Any, tuple[Any, ...], Any]] = [
         (Applied(lambda e, x: e(x), layer), (torch.tensor([[1, 2, 6]]),), None),
