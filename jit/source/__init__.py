@@ -40,9 +40,9 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
                 return OnnxSource(path, proven_only)
             if path.suffix.lower() == ".pt2":
                 from tilewright.jit.source.onnx.source import OnnxSource
-                from tilewright.jit.source.pytorch import program_to_onnx, read_program
+                from tilewright.jit.source.pytorch import file_to_onnx
 
-                return OnnxSource(path, proven_only, program_to_onnx(read_program(path), str(path)))
+                return OnnxSource(path, proven_only, file_to_onnx(path))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error
     known = described(path) or f"unknown kind of model {path.suffix!r}; give a .tflite, QDQ .onnx or .pt2 file"

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import io
 import logging
 import re
@@ -20,6 +22,7 @@ from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.means import pool_means
 from tilewright.jit.source.onnx.pools import settle_pools
 from tilewright.jit.source.onnx.unsigned import make_unsigned
+from tilewright.jit.source.torch_agreement import disagreement
 from tilewright.jit.source.torch_archive import ArchiveError, plain_archive
 from tilewright.jit.source.torch_checks import unrepeatable
 from tilewright.jit.source.torch_operators import translations
@@ -72,6 +75,17 @@ def _loaded(archive: io.BytesIO) -> Any:
         raise
 
 
+def file_to_onnx(path: Path) -> bytes:
+    """What ``program_to_onnx`` makes of a ``.pt2`` file, kept until another is read. Raises TorchError and OSError."""
+    with path.open("rb") as file:
+        return _file_to_onnx(path, hashlib.file_digest(file, "sha256").digest())
+
+
+@functools.lru_cache(maxsize=1)
+def _file_to_onnx(path: Path, digest: bytes) -> bytes:
+    return program_to_onnx(read_program(path), str(path))
+
+
 def is_quantised(program: Any) -> bool:
     """Whether an ``ExportedProgram`` has operators of PT2E's in it."""
     return any(str(node.target).startswith("quantized_decomposed.") for node in program.graph.nodes)
@@ -95,13 +109,16 @@ def program_to_onnx(program: Any, what: str) -> bytes:
             pool_means(model)
             settle_pools(model)
             make_unsigned(model)
-            return bytes(model.SerializeToString())
+            content = bytes(model.SerializeToString())
         except Exception as error:  # PyTorch's exporter raises kinds of many modules
             cause: BaseException = error
             while cause.__cause__ is not None:  # the last names the operator
                 cause = cause.__cause__
             said = _COLOURS.sub("", first_line(cause))
             raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {said}") from error
+    if (reason := disagreement(program, content, what)) is not None:
+        raise TorchError(f"{what}: {reason}")
+    return content
 
 
 def _register_quantised() -> None:

@@ -73,10 +73,10 @@ def open_quantiser(path: Path, bits: int) -> Quantiser:
 
         return OnnxQuantiser(path, read_float(path), bits)
     if suffix == ".pt2":
-        from tilewright.jit.source.pytorch import program_to_onnx, read_program
+        from tilewright.jit.source.pytorch import file_to_onnx
         from tilewright.quantize.onnx_runtime import OnnxQuantiser, parse_float
 
-        return OnnxQuantiser(path, parse_float(path, program_to_onnx(read_program(path), str(path))), bits)
+        return OnnxQuantiser(path, parse_float(path, file_to_onnx(path)), bits)
     known = described(path) or f"unknown kind of model {path.suffix!r}; give a float .onnx, .pt2 or .tflite file"
     raise QuantizeError(f"{path}: {known}")
 
