@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import helper, numpy_helper
 
 from tests.jit.source.onnx_nets import NetBuilder
 from tests.jit.source.onnx_run import interpreted, kinds, run
+from tilewright.jit.errors import ModelError
 from tilewright.jit.source import Built
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
@@ -113,3 +115,33 @@ def test_a_model_that_is_nothing_but_a_branch_that_is_always_taken(tmp_path: Pat
     b.nodes.append(helper.make_node("If", [condition], names, name="both", then_branch=body, else_branch=body))
     built = _exact(b.save(tmp_path / "m.onnx"))
     assert [op.covers for op in built.graph.ops if op.name in interpreted(built)] == [(0,)]
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("kernel", [6, 7])
+def test_averages_over_more_than_the_image_in_a_branch(kernel: int, deep: bool, tmp_path: Path) -> None:
+    """ONNX Runtime divides by the number of results, when the branch is taken: the process would end."""
+    b = NetBuilder(4)
+    x = b.input((1, 6, 6, 4), "uint8")
+    numbers = [b.constant(F(0.1)), b.constant(np.uint8(3))]
+    pool = helper.make_node(
+        "QLinearAveragePool", ["kept", *numbers, *numbers], ["mean"], domain="com.microsoft", channels_last=1,
+        kernel_shape=[kernel, kernel],
+    )  # fmt: skip
+    result = helper.make_tensor_value_info("mean", 2, None)
+    taken = helper.make_graph([helper.make_node("Identity", [x], ["kept"]), pool], "taken", [], [result])
+    other = helper.make_graph([helper.make_node("Identity", [x], ["same"])], "other", [], [
+        helper.make_tensor_value_info("same", 2, None)
+    ])  # fmt: skip
+    condition = b.input((), "bool")
+    if deep:
+        inner = helper.make_node("If", [condition], ["mean_"], then_branch=taken, else_branch=other)
+        taken = helper.make_graph([inner], "outer", [], [helper.make_tensor_value_info("mean_", 2, None)])
+    y = b.op("If", [condition], then_branch=taken, else_branch=other)
+    b.outputs.append(helper.make_tensor_value_info(y, 2, None))
+    path = b.save(tmp_path / "m.onnx")
+    if kernel == 6:
+        assert interpreted(OnnxSource(path).build({}))
+        return
+    with pytest.raises(ModelError, match=r"QLinearAveragePool \(\w+\) with a window larger than its image"):
+        OnnxSource(path)
