@@ -13,6 +13,7 @@ from tests.jit.source.onnx_nets import NetBuilder
 from tests.jit.source.onnx_run import interpreted, kinds, run
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source import Built
+from tilewright.jit.source.onnx.bodies import rename_hidden
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
 
@@ -145,3 +146,33 @@ def test_averages_over_more_than_the_image_in_a_branch(kernel: int, deep: bool, 
         return
     with pytest.raises(ModelError, match=r"QLinearAveragePool \(\w+\) with a window larger than its image"):
         OnnxSource(path)
+
+
+def test_renamed_tensors_are_not_taken_for_those_of_a_body_within(tmp_path: Path) -> None:
+    """A body and the graph around it may make tensors of one name; the new name is one that no body within has, either,
+    which reads the renamed tensor."""
+    one = [helper.make_tensor_value_info("x", 1, [2]), helper.make_tensor_value_info("c", 9, [])]
+
+    def given(name: str) -> list[Any]:
+        return [helper.make_tensor_value_info(name, 1, [2])]
+
+    add = [helper.make_node("Neg", ["x"], ["inner@0"]), helper.make_node("Add", ["inner@0", "t"], ["sum"])]
+    deep = helper.make_graph(add, "deep", [], given("sum"))
+    plain = helper.make_graph([helper.make_node("Neg", ["t"], ["minus"])], "plain", [], given("minus"))
+    own = [
+        helper.make_node("Add", ["x", "x"], ["t"]),
+        helper.make_node("If", ["c"], ["chosen"], then_branch=deep, else_branch=plain),
+    ]
+    body = helper.make_graph(own, "body", [], given("chosen"))
+    other = helper.make_graph([helper.make_node("Identity", ["x"], ["same"])], "other", [], given("same"))
+    outer = [
+        helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other),
+        helper.make_node("Abs", ["x"], ["t"]),
+    ]
+    graph = helper.make_graph(outer, "outer", one, [*given("y"), *given("t")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    rename_hidden(model)
+    run = interpreters.load("onnxruntime", model.SerializeToString(), "renamed")
+    y, t = run([np.array([3, -4], F), np.array(True)])
+    assert y.tolist() == [3, -4]
+    assert t.tolist() == [3, 4]
