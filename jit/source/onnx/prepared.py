@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
-from tilewright.jit.source.onnx import folded, foreign
+from tilewright.jit.source.onnx import averages, folded, foreign
 from tilewright.jit.source.onnx.bodies import rename_hidden
 from tilewright.model_files import subgraphs
 from tilewright.runtime import interpreters
@@ -149,7 +149,7 @@ def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[An
     """
     try:
         session = _session(model.SerializeToString(), "disabled")
-        _refuse_empty_averages(path, model, session)
+        averages.refuse_empty(path, model, session, lambda body: _session(body.SerializeToString(), "disabled"))
         if kinds := foreign.results(session):
             session = _session(foreign.as_float(model, kinds).SerializeToString(), "disabled")
         values = dict(zip([v.name for v in model.graph.output], session.run(None, inputs), strict=True))
@@ -158,20 +158,6 @@ def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[An
         raise
     except Exception as error:  # ONNX Runtime's errors have no common public base
         raise refused(path, error, _ON_ZEROS if inputs else "") from error
-
-
-def _refuse_empty_averages(path: Path, model: Any, session: Any) -> None:
-    """Raises ModelError for a QLinearAveragePool with a window larger than its image.
-
-    Its kernels divide by the number of results, which ends the process.
-    """
-    shapes = {value.name: value.shape for value in session.get_outputs()}
-    for node in model.graph.node:
-        if node.op_type == "QLinearAveragePool" and 0 in shapes.get(node.output[0], ()):
-            raise ModelError(
-                f"{path}: QLinearAveragePool ({node.output[0]}) with a window larger than its image gives the shape "
-                f"{tuple(shapes[node.output[0]])}, which ends ONNX Runtime; export it with a smaller kernel_shape"
-            )
 
 
 def optimised(path: Path, model: Any, level: _Level) -> Any:

@@ -9,7 +9,7 @@ are units of their own, which ONNX Runtime runs with the same kernels.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
@@ -107,7 +107,9 @@ def find_units(prepared: Prepared) -> list[Unit]:
     members = [_with_heads(prepared, groups[key], loose) for key in order]
     taken = set(prepared.outputs)
     singles = [[n] for n in heads if n.makes[0] in taken or not prepared.readers.get(n.makes[0])]
-    return [_unit(prepared, nodes) for nodes in (*members, *singles)]
+    every = [*members, *singles]
+    wanted = taken.union(*(_taken_from_outside(prepared, nodes) for nodes in every))
+    return [_unit(prepared, nodes, wanted) for nodes in every]
 
 
 def _taken_apart(prepared: Prepared, core: list[Node], before: _Sets, joined: _Sets, loose: set[int]) -> _Sets:
@@ -150,17 +152,36 @@ def _join_alike(nodes: list[Node], sets: _Sets) -> None:
 def _join_nameless(prepared: Prepared, core: list[Node], sets: _Sets, loose: set[int]) -> None:
     """Nodes that ONNX Runtime added go with the node whose result they read, or else with one that reads theirs.
 
-    Those that hang together with a node of the file already (what it made of a HardSwish, say) are that unit's.
+    Those that hang together with a node of the file already (what it made of a HardSwish, say) are that unit's. What
+    no node of the file is near of (all of a model, where that is a branch which is always taken) goes together.
     """
+    apart = []
     for node in core:
-        if node.origin or any(n.origin for n in core if sets.find(n.index) == sets.find(node.index)):
-            continue
-        sources = [prepared.producers[t] for t in _through(prepared, node, loose) if t in prepared.producers]
+        while True:
+            own = [n for n in core if sets.find(n.index) == sets.find(node.index)]
+            if any(n.origin for n in own):
+                break
+            near = next(_near(prepared, own, sets, loose), None)
+            if near is None:
+                apart.append(node)
+                break
+            sets.join(node.index, near.index)
+    sets.join_all(apart)
+
+
+def _near(prepared: Prepared, nodes: list[Node], sets: _Sets, loose: set[int]) -> Iterator[Node]:
+    """Nodes of other sets whose results a set reads, and then those that read its results."""
+    own = sets.find(nodes[0].index)
+
+    def others(found: Iterable[Node]) -> Iterator[Node]:
+        return (n for n in found if n.index not in loose and sets.find(n.index) != own)
+
+    for node in nodes:
+        yield from others(prepared.producers[t] for t in _through(prepared, node, loose) if t in prepared.producers)
+    for node in nodes:
         readers = [n for t in node.makes for n in prepared.readers.get(t, [])]
         readers += [r for n in readers if n.index in loose for t in n.makes for r in prepared.readers.get(t, [])]
-        near = [n for n in (*sources, *readers) if n.index not in loose]
-        if near:
-            sets.join(node.index, near[0].index)
+        yield from others(readers)
 
 
 def _through(prepared: Prepared, node: Node, loose: set[int]) -> list[str]:
@@ -211,19 +232,17 @@ def _with_heads(prepared: Prepared, nodes: list[Node], loose: set[int]) -> list[
     return [found[i] for i in sorted(found)]
 
 
-def _unit(prepared: Prepared, nodes: list[Node]) -> Unit:
-    made = [t for n in nodes for t in n.makes]
-    own, inside = set(made), {n.index for n in nodes}
-    inputs = [t for n in nodes for t in n.reads if t not in own and t not in prepared.constants]
-    wanted = set(prepared.outputs)
-    outputs = [
-        t
-        for n in nodes
-        for t in n.makes
-        if not (is_dequantised(prepared, n) and len(nodes) > 1)
-        and (t in wanted or any(r.index not in inside for r in prepared.readers.get(t, [])))
-    ]
-    return Unit(nodes, list(dict.fromkeys(inputs)), outputs)
+def _taken_from_outside(prepared: Prepared, nodes: list[Node]) -> list[str]:
+    """What the nodes read, once each, that none of them makes, and that is no constant."""
+    own = {t for n in nodes for t in n.makes}
+    return list(dict.fromkeys(t for n in nodes for t in n.reads if t not in own and t not in prepared.constants))
+
+
+def _unit(prepared: Prepared, nodes: list[Node], wanted: Collection[str]) -> Unit:
+    """``wanted``: by the user, or by units that do not make it themselves."""
+    alone = len(nodes) == 1
+    made = [t for n in nodes if alone or not is_dequantised(prepared, n) for t in n.makes]
+    return Unit(nodes, _taken_from_outside(prepared, nodes), [t for t in made if t in wanted])
 
 
 def assign(prepared: Prepared, model: object, units: list[Unit]) -> dict[int, Unit]:
