@@ -23,10 +23,14 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+class Ended(RuntimeError):
+    """The process ended instead of answering; says by what."""
+
+
 class Apart:
     """``make(*arguments)``, and then its calls, in a process that ends with this object.
 
-    ``make``: found by its name in its module. Raises RuntimeError for what an exception says there, and for the
+    ``make``: found by its name in its module. Raises RuntimeError for what an exception says there, Ended for the
     process's own end.
     """
 
@@ -41,20 +45,20 @@ class Apart:
             start_new_session=True,  # Ctrl-C is for this process
         )
         weakref.finalize(self, _end, self._process)
-        self._ask(arguments)
+        self._ask(arguments, "this model")
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        answer: list[Array] = self._ask(list(inputs))
+        answer: list[Array] = self._ask(list(inputs), "these numbers")
         return answer
 
-    def _ask(self, question: Any) -> Any:
+    def _ask(self, question: Any, what: str) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             _send(self._process.stdin, question)
             said, answer = pickle.load(self._process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
-            raise RuntimeError(_how_it_ended(self._process.wait())) from error
+            raise Ended(f"{what} ended the process of the kernels, {_how(self._process.wait())}") from error
         if said:
             raise RuntimeError(said)
         return answer
@@ -65,9 +69,8 @@ def _send(stream: IO[bytes], value: Any) -> None:
     stream.flush()
 
 
-def _how_it_ended(code: int) -> str:
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
-    return f"these numbers ended the process of the kernels, {how}"
+def _how(code: int) -> str:
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime.apart import Apart
+from tilewright.runtime.apart import Apart, Ended
 from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
 from tilewright.runtime.litert.check import unseen, unsound
 from tilewright.runtime.litert.kernels import prepared
@@ -189,6 +189,17 @@ class _OnnxRuntime:
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         _check_count(len(self._names), inputs)
         return [np.asarray(y) for y in self._session.run(None, dict(zip(self._names, map(np.asarray, inputs))))]
+
+
+def fatal(model: bytes) -> str:
+    """How the process ends in which ONNX Runtime loads a model, in words; empty where it survives."""
+    try:
+        Apart(_OnnxRuntime, model, False)
+    except Ended as error:
+        return str(error)
+    except RuntimeError:  # it says so again, where it is asked for the model
+        return ""
+    return ""
 
 
 def _check_count(takes: int, inputs: Sequence[Array]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,14 @@ def locations(model: Any) -> Iterator[str]:
 def subgraphs(attribute: Any) -> list[Any]:
     """The graphs that an attribute of an ``onnx.NodeProto`` has: branches, or the body of a loop."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def every_node(nodes: Iterable[Any]) -> Iterator[Any]:
+    """``onnx.NodeProto`` nodes, and behind each those of the branches and bodies in it."""
+    for node in nodes:
+        yield node
+        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+            yield from every_node(body.node)
 
 
 def _of_graph(graph: Any) -> Iterator[str]:

@@ -3,12 +3,12 @@ are none, and that ends the process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
-from tilewright.model_files import subgraphs
+from tilewright.model_files import every_node, subgraphs
 
 _KIND = "QLinearAveragePool"
 
@@ -26,7 +26,7 @@ def refuse_empty(path: Path, model: Any, session: Any, load: Callable[[Any], Any
                 f"{tuple(shape)}, which ends ONNX Runtime; export it with a smaller kernel_shape"
             )
         for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
-            if any(inner.op_type == _KIND for inner in _nodes(body)):
+            if any(inner.op_type == _KIND for inner in every_node(body.node)):
                 alone = _alone(model, body, values)
                 refuse_empty(path, alone, load(alone), load)
 
@@ -46,16 +46,9 @@ def _alone(model: Any, body: Any, around: dict[str, Any]) -> Any:
     graph.sparse_initializer.extend(body.sparse_initializer)
     graph.input.extend(value for value in body.input)
     stored = {value.name for value in (*graph.initializer, *graph.input)}
-    read = {name for node in _nodes(body) for name in node.input}
+    read = {name for node in every_node(body.node) for name in node.input}
     for name in sorted(read & around.keys() - stored):
         kind = around[name].type.removeprefix("tensor(").removesuffix(")").upper()
         graph.input.append(helper.make_tensor_value_info(name, getattr(TensorProto, kind), around[name].shape))
     graph.output.extend(ValueInfoProto(name=name) for node in body.node for name in node.output if name)
     return made
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    for node in graph.node:
-        yield node
-        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
-            yield from _nodes(body)

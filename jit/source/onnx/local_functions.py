@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from tilewright.model_files import subgraphs
+from tilewright.model_files import every_node
 from tilewright.runtime import interpreters
 
 _ONNX = ("", "ai.onnx")  #: two names of one domain
@@ -56,7 +55,7 @@ def _callers_first(model: Any) -> list[tuple[str, str]]:
     known = {(function.domain, function.name) for function in model.functions}
     calls: dict[tuple[str, str], set[tuple[str, str]]] = {identity: set() for identity in known}
     for function in model.functions:
-        own = {(node.domain, node.op_type) for node in _nodes(function.node)}
+        own = {(node.domain, node.op_type) for node in every_node(function.node)}
         calls[function.domain, function.name] |= own & known
     return [*TopologicalSorter(calls).static_order()][::-1]
 
@@ -65,20 +64,11 @@ def _give_defaults(model: Any, identity: tuple[str, str]) -> None:
     """Gives the calls of the main graph, to a function that nothing else calls any more, the attributes that they
     leave out."""
     functions = {f.overload: f for f in model.functions if (f.domain, f.name) == identity}
-    for node in _nodes(model.graph.node):
+    for node in every_node(model.graph.node):
         if (node.domain, node.op_type) == identity and node.overload in functions:
             given = {attribute.name for attribute in node.attribute}
             defaults = functions[node.overload].attribute_proto
             node.attribute.extend(attribute for attribute in defaults if attribute.name not in given)
-
-
-def _nodes(nodes: Any) -> Iterator[Any]:
-    """Nodes, and those of the graphs in them."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in subgraphs(attribute):
-                yield from _nodes(graph.node)
 
 
 def _identity(function: Any) -> tuple[str, str]:

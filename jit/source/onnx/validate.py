@@ -14,7 +14,7 @@ from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.local_functions import written_out
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
 from tilewright.jit.source.onnx.zero_points import complete_zero_points
-from tilewright.model_files import locations, subgraphs
+from tilewright.model_files import every_node, locations, subgraphs
 from tilewright.runtime import interpreters
 
 FLOAT_HINT = (
@@ -62,11 +62,22 @@ def read(path: Path, content: bytes | None = None) -> Any:
     _refuse_foreign(path, model)
     _refuse_random(path, model.graph, {})
     _refuse_computed_zero_points(path, model.graph, frozenset())
+    _refuse_fatal(path, model)
     try:
         onnx.checker.check_model(model)
     except Exception:  # noqa: BLE001  # the checker raises kinds of its own
         ask_onnx_runtime(path, model)
     return model
+
+
+def _refuse_fatal(path: Path, model: Any) -> None:
+    """Raises ModelError for a model that ends the process in which ONNX Runtime loads it: it takes branches that are
+    always taken out of their If, and does not survive some of those that stand in others."""
+    if not interpreters.is_installed("onnxruntime"):
+        return  # which is said where it is needed
+    branches = any(node.op_type == "If" for node in every_node(model.graph.node))
+    if branches and (how := interpreters.fatal(model.SerializeToString())):
+        raise ModelError(f"{path}: {how}, where ONNX Runtime loads it; export it without branches always taken")
 
 
 def _loaded(path: Path, content: bytes | None) -> Any:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from onnx import helper, numpy_helper
 
@@ -13,6 +15,7 @@ from tests.jit.source.onnx_nets import NetBuilder
 from tests.jit.source.onnx_run import interpreted, kinds, run
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source import Built
+from tilewright.jit.source.onnx import validate
 from tilewright.jit.source.onnx.bodies import rename_hidden
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
@@ -176,3 +179,47 @@ def test_renamed_tensors_are_not_taken_for_those_of_a_body_within(tmp_path: Path
     y, t = run([np.array([3, -4], F), np.array(True)])
     assert y.tolist() == [3, -4]
     assert t.tolist() == [3, 4]
+
+
+def test_a_model_that_ends_onnx_runtime(tmp_path: Path) -> None:
+    """It takes the inner branch out of the outer one when it loads them, and loses what a loop in it captures."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[2] x, int64 n, bool p) => (float[2] y) <int8 k = {66}> {
+            c = Constant <value: tensor = bool c {1}> ()
+            y = If (c) <then_branch: graph = t () => (float[2] a) {
+                d = Constant <value: tensor = bool d {0}> ()
+                u = If (d) <else_branch: graph = e2 () => (float[2] f) {
+                    l = Loop (n, p, x) <body: graph = b (int64 i, bool q, float[2] v) => (bool r, float[2] w)
+                    <float s = {0.5}> {
+                        o = Identity (x)
+                        z = Constant <value: tensor = int8 z {67}> ()
+                        m = QuantizeLinear (o, s, z)
+                        w = DequantizeLinear (m, s, z)
+                        r = Identity (q)
+                    }>
+                    f = Identity (l)
+                }, then_branch: graph = t2 () => (float[2] h) { j = Identity (k) h = Identity (x) }>
+                a = Identity (u)
+            }, else_branch: graph = e () => (float[2] b) { b = Identity (x) }>
+        }"""
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(model, path)
+    said = interpreters.fatal(path.read_bytes())
+    assert said in ("", "this model ended the process of the kernels, by SIGSEGV")  # "": of a release without the fault
+    if said:
+        with pytest.raises(ModelError, match=f"^{path}: {said}, where ONNX Runtime loads it; export it"):
+            validate.read(path)
+    else:
+        assert validate.read(path).graph.node
+
+
+def test_models_with_branches_that_it_loads_or_refuses(tmp_path: Path) -> None:
+    """What it says of a model it says where it is asked for it."""
+    b = NetBuilder(1, "int8")
+    x = b.real_input((1, 4))
+    b.output(b.op("Neg", [x.name]), (1, 4))
+    sound = b.save(tmp_path / "m.onnx").read_bytes()
+    assert interpreters.fatal(sound) == ""
+    assert interpreters.fatal(sound[: len(sound) // 2]) == ""
