@@ -2,7 +2,8 @@
 
 Sources: TFLite 8-bit quantization specification; gemmlowp ``SaturatingRoundingDoublingHighMul`` and
 ``RoundingDivideByPOT`` (LiteRT's ``MultiplyByQuantizedMultiplier``, double rounding) written as one shift
-with a sign-dependent constant; ``docs/numbers.md`` has the derivation.
+with a sign-dependent constant. Those two round to 31 bits, half away from zero, then once more in dividing by a power
+of two; for scales below 1 both together are one shift with the constant of DOUBLE.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 instruction executes in it; an idle cycle of GEMM belongs to a layer without GEMM instructions if ALU works for
 it then, otherwise to the layer whose GEMM instruction comes next, and after the last one to the layer of the
 instruction that retires last. So the cycles of the layers add up to the cycles of the program.
+
+What an idle cycle waited for is found by walking back from the late instruction: it waited for the last of its tokens,
+for its engine or for its dispatch; a token comes from an instruction that may itself have been late, and so on until
+the gap is explained.
 """
 
 from __future__ import annotations

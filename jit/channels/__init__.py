@@ -1,7 +1,9 @@
 """Channels that nobody reads, that are constant, or that equal others: the integer graph without them.
 
 Exact for all inputs. Only weights move (:mod:`fold`), by what is known of the channels (:mod:`facts`); then channels
-go that no weight but zero multiplies (:mod:`live`). ``docs/compiler.md`` has the rules.
+go that no weight but zero multiplies (:mod:`live`). ``docs/compiler.md`` has the rules. They stop where padding has
+another value than a constant channel, a bias would leave int32, or a sum of weights the layer's bits; additions keep
+alike channels in all their tensors, and a grouped convolution loses whole groups, or equally many channels of each.
 """
 
 from __future__ import annotations

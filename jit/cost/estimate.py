@@ -1,7 +1,8 @@
 """Cycles of a network on a Config without compiling it: what a plan costs, and the least over plans.
 
-A row-level model of the four engines (:mod:`tilewright.jit.cost.timeline`) runs over the plan's tables. What the model
-leaves out is written in ``docs/explorer.md``, with its measured error.
+A row-level model of the four engines (:mod:`tilewright.jit.cost.timeline`) runs over the plan's tables, or those of its
+tiles. Left out are the places of buffers, replacement of micro-ops, tokens and queues; instruction fetch is a share of
+the bus, and fewer schedules are tried than by the compiler. ``docs/explorer.md`` has the measured error.
 """
 
 from __future__ import annotations
