@@ -121,6 +121,19 @@ def test_outputs_have_the_names_of_the_file(tmp_path: Path) -> None:
     assert [tensor.dtype for tensor in again.outputs] == ["float32", "uint8", "float32"]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_integers_that_nothing_quantises_stand_for_themselves(dtype: str, tmp_path: Path) -> None:
+    """Beside others of ``.onnx`` that have a scale."""
+    b = NetBuilder(seed=1)
+    x = b.input((1, 4), dtype)
+    real = b.real_input((1, 4))
+    b.output(b.op("Transpose", [x]), (4, 1), dtype)
+    b.output(b.pair(b.op("Relu", [real.name]), (1, 4), 0.5, 3).name, (1, 4))
+    exe = tw.compile(b.save(tmp_path / "m.onnx"), "tiny", cache=False)
+    for tensor in (exe.inputs[0], exe.outputs[0]):
+        assert (tensor.dtype, tensor.scale, tensor.zero_point) == (dtype, 1.0, 0)
+
+
 def test_equal_models_give_equal_files(tmp_path: Path) -> None:
     """Whatever order sets have, however long it takes: a file can be named by its checksum."""
     code = "import sys, tilewright as tw; tw.compile(sys.argv[1], 'tiny', cache=False).save(sys.argv[2])"
