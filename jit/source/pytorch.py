@@ -116,7 +116,7 @@ def program_to_onnx(program: Any, what: str) -> bytes:
                 cause = cause.__cause__
             said = _COLOURS.sub("", first_line(cause))
             raise TorchError(f"{what}: PyTorch cannot write it as ONNX: {said}") from error
-    if (reason := disagreement(program, content, what)) is not None:
+    if (reason := disagreement(program, exported.exported_program, content, what)) is not None:
         raise TorchError(f"{what}: {reason}")
     return content
 

@@ -33,17 +33,18 @@ class OtherKernels(UserWarning):
     """ONNX Runtime's integer kernels, which stand for float ones, give other results than PyTorch does."""
 
 
-def disagreement(program: Any, content: bytes, what: str) -> str | None:
+def disagreement(program: Any, traced: Any, content: bytes, what: str) -> str | None:
     """How the results of an ``ExportedProgram`` differ from those of ``content``, the ONNX model made of it.
 
-    None where they do not; and where nothing can be said, of which NotCompared warns, naming ``what``. OtherKernels
-    warns where the model is right and ONNX Runtime is not.
+    ``traced``: the program as the exporter has traced it, the sizes of which are PyTorch's and not a file's. None where
+    they do not differ; and where nothing can be said, of which NotCompared warns, naming ``what``. OtherKernels warns
+    where the model is right and ONNX Runtime is not.
     """
     try:
         with warnings.catch_warnings(), interpreters.named_failures(f"{what}: not compared with PyTorch's own results"):
             warnings.simplefilter("ignore")  # what PyTorch says of its own parts
             try:
-                differing = _compared(program, content)
+                differing = _compared(program, traced, content)
             except LookupError as error:  # of indices that no user gives
                 raise ValueError(str(error)) from error
     except interpreters.InterpreterError as error:
@@ -68,9 +69,9 @@ def disagreement(program: Any, content: bytes, what: str) -> str | None:
     )
 
 
-def _compared(program: Any, content: bytes) -> tuple[str | None, float] | None:
+def _compared(program: Any, traced: Any, content: bytes) -> tuple[str | None, float] | None:
     """Where results differ: the first node whose values do, or None if only integer kernels do, and by what share."""
-    made = [node.meta.get("val") for node in program.graph.nodes if node.op == "call_function"]
+    made = [node.meta.get("val") for node in traced.graph.nodes if node.op == "call_function"]
     values = [value for value in made if hasattr(value, "dtype")]
     if (elements := sum(value.numel() for value in values)) > _MOST:
         raise ValueError(f"its values have {elements:,} elements together, more than {_MOST:,}")
