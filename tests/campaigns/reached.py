@@ -79,7 +79,8 @@ class Reached:
         """Tests that reach one of the lines of a file, the quickest first, as many as fit into the seconds.
 
         Where none does (kernels are compiled, and what runs in processes of its own is not seen): those of the files
-        that import the module or what stands beside it, or the part's whole; none of those that are interpreted.
+        that import the module or what stands beside it, or stand in the folder of its name, or the part's whole; none
+        of those that are interpreted.
         """
         by_line = self.data.contexts_by_lineno(str(REPOSITORY / file))
         found = {test for line in lines for test in by_line.get(line, ()) if test in self.seconds}
@@ -99,13 +100,18 @@ class Reached:
         return [f"{file}::*" for file in dict.fromkeys(test.partition("::")[0] for test in tests)]
 
     def near(self, file: Path) -> list[Path]:
-        """Test files of the part that import the module, or from the package that it is in."""
+        """Test files of the part that import the module, or from the package that it is in, or stand in the folder of
+        the same name."""
         name = "tilewright." + ".".join(file.with_suffix("").parts)
-        names = {name, name.rpartition(".")[0]}
-        found = []
-        for path in sorted((REPOSITORY / "tests" / self.part).rglob("test_*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.module in names:
-                    found.append(path)
-                    break
-        return found
+        names, folder = {name, name.rpartition(".")[0]}, REPOSITORY / "tests" / file.parent
+        of_package = file.parent != Path(self.part)  # else all of the part's would be
+        return [
+            path
+            for path in sorted((REPOSITORY / "tests" / self.part).rglob("test_*.py"))
+            if (of_package and path.is_relative_to(folder)) or names & _imported_from(path)
+        ]
+
+
+def _imported_from(path: Path) -> set[str | None]:
+    """The modules that a file imports something from."""
+    return {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}

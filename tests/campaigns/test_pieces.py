@@ -70,6 +70,15 @@ def test_a_line_is_tried_by_the_tests_that_reach_it(tmp_path: Path) -> None:
     assert dataclasses.replace(reached, interpreted=True).tests(file, [7], 9.0) == []
 
 
+def test_a_kernel_is_tried_by_the_tests_that_stand_beside_it() -> None:
+    """And by those that import it: what Numba compiles is in no map."""
+    reached = Reached("jit", False, {}, coverage.CoverageData(no_disk=True))
+    near = {str(path.relative_to(REPOSITORY / "tests" / "jit")) for path in reached.near(Path("jit/proof/vector.py"))}
+    assert {"proof/test_prove.py", "proof/test_program_side.py", "recurrent/test_svdf.py"} <= near
+    assert not any(name.startswith("cost/") for name in near)
+    assert len(reached.near(Path("jit/graph.py"))) < len([*(REPOSITORY / "tests" / "jit").rglob("test_*.py")])
+
+
 def test_mutants_are_drawn_of_what_is_named_alone(tmp_path: Path) -> None:
     for file in ("a/one.py", "a/two.py", "ab.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
