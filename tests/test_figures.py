@@ -61,3 +61,17 @@ def test_low_bit_networks() -> None:
         assert decibels == (str(row["output_db"]) if "output_db" in row else "")
         assert right == (f"{row['accuracy']:.2%}".replace("%", " %") if row["accuracy"] is not None else "")
     assert not of
+
+
+def test_recurrent_layers() -> None:
+    """Microseconds of LiteRT, and at the clocks that the Configs have today."""
+    kept = json.loads((REPOSITORY / "bench/results/recurrent.json").read_text())["rows"]
+    of = {row["units"]: row for row in kept if row["cell"] == "LSTM"}
+    chips = ("pynq-z2", "kv260", "zcu104")
+    for units, litert, *shown in rows("operators.md", "| LSTM, units | LiteRT |"):
+        row = of[int(units.replace(",", ""))]
+        assert abs(float(litert.replace(",", "")) - row["litert_us"]) <= 0.5
+        for name, figure in zip(chips, shown, strict=True):
+            chip = row["chips"][name]
+            assert abs(float(figure.replace(",", "")) - chip["us"]) <= 0.5, name
+            assert chip["us"] == pytest.approx(chip["cycles"] / PRESETS[name].clock_mhz, abs=0.05), name
