@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,14 +82,19 @@ def test_the_version_is_one_and_the_policy_names_every_number() -> None:
     assert f"| {report.FORMAT} | the report" in policy
 
 
-@pytest.fixture(scope="module")
-def inventory() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("inventory", REPOSITORY / ".ci" / "inventory.py")
+def script(path: Path) -> ModuleType:
+    """A file that is no module of a package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def inventory() -> ModuleType:
+    return script(REPOSITORY / ".ci" / "inventory.py")
 
 
 def test_the_lock_fits_what_the_extras_ask_for() -> None:
@@ -130,14 +137,61 @@ def interpreter(version: str) -> str | None:
     return None
 
 
+ORIGIN = "https://user:secret@forge.example/group/tilewright.git"
+
+
+@pytest.mark.parametrize(
+    ("origin", "place"),
+    [
+        (ORIGIN, "https://forge.example/group/tilewright"),
+        ("https://forge.example:8443/a/b/tilewright/", "https://forge.example/a/b/tilewright"),
+        ("git@forge.example:group/tilewright.git", "https://forge.example/group/tilewright"),
+        ("ssh://git@forge.example:2222/~me/tilewright.git", "https://forge.example/~me/tilewright"),
+        ("/srv/git/tilewright.git", None),
+        ("../tilewright", None),
+        ("file:///srv/git/tilewright.git", None),
+        ("backup.disk/tilewright", None),
+        ("", None),
+    ],
+)
+def test_where_the_project_is_hosted(origin: str, place: str | None, tmp_path: Path) -> None:
+    """Is where it was cloned from, in every form that git takes, without a secret; an archive keeps what it has."""
+    setup = script(REPOSITORY / "setup.py")
+    addresses = setup.addresses
+    assert setup.hosted(origin) == place
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "config", "remote.origin.url", origin], cwd=tmp_path, check=True)
+    assert addresses(tmp_path) == ({"Source": place, "Issues": f"{place}/issues"} if place else {})
+    (tmp_path / "PKG-INFO").write_text("Name: tilewright\nProject-URL: Source, https://forge.example/x\n\nText\n")
+    assert addresses(tmp_path) == {"Source": "https://forge.example/x"}
+    (tmp_path / "inner").mkdir()
+    assert addresses(tmp_path / "inner") == {}
+
+
+@pytest.mark.slow
+def test_packages_say_where_the_project_is_hosted(packages: dict[str, Path]) -> None:
+    with zipfile.ZipFile(packages["wheel"]) as wheel:
+        written = wheel.read(next(name for name in wheel.namelist() if name.endswith("METADATA"))).decode()
+    with tarfile.open(packages["sdist"]) as sdist:
+        name = next(name for name in sdist.getnames() if name.count("/") == 1 and name.endswith("PKG-INFO"))
+        member = sdist.extractfile(name)
+        assert member is not None
+        packed = member.read().decode()
+    for text in (written, packed):
+        assert "Project-URL: Source, https://forge.example/group/tilewright\n" in text
+        assert "secret" not in text
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Wheel and sdist of what is committed, made in pip's own build environment."""
+    """Wheel and sdist of what is committed, made in pip's own build environment, as of a clone of a server's."""
     folder = tmp_path_factory.mktemp("packages")
     source = folder / "source"
     source.mkdir()
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
     subprocess.run(["tar", "-x"], cwd=source, input=archive, check=True)
+    subprocess.run(["git", "init", "-q"], cwd=source, check=True)
+    subprocess.run(["git", "remote", "add", "origin", ORIGIN], cwd=source, check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(source)], check=True)
     builder, wanted = folder / "builder", tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
