@@ -57,7 +57,7 @@ def disagreement(program: Any, traced: Any, content: bytes, what: str) -> str | 
         warnings.warn(
             f"{what}: results are those of ONNX Runtime's integer kernels, which compute something else than PyTorch: "
             f"on random inputs, the root mean square of the difference is {share:.2g} of that of the values; "
-            "`tilewright quantize` of the float program leaves such layers in float32",
+            "leave the layer that makes it out of what is quantised",
             OtherKernels,
             stacklevel=2,
         )
