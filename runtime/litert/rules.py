@@ -315,6 +315,14 @@ def read_bias(op: Operator) -> str:
     )
 
 
+def wide_bias(op: Operator) -> str:
+    """FULLY_CONNECTED of 8 bits to int16: of all results the one whose kernel reads a bias that is not there."""
+    made = op.outputs[0] if op.outputs else None
+    if made is None or made.type != "int16" or op.type(0) not in ("int8", "uint8") or op.type(2):
+        return ""
+    return "a result of int16 without a bias, input 2, which LiteRT's kernel reads"
+
+
 def narrowed(op: Operator) -> str:
     """MUL to fewer bits does not broadcast."""
     made = op.outputs[0]

@@ -37,7 +37,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "EQUAL": (rules.broadcast, _EQUAL),
     "FLOOR_DIV": (rules.broadcast,),
     "FLOOR_MOD": (rules.broadcast, rules.no_overflow),
-    "FULLY_CONNECTED": (rules.kept_rank, scale_rules.hybrid(0), rules.read_bias),
+    "FULLY_CONNECTED": (rules.kept_rank, scale_rules.hybrid(0), rules.read_bias, rules.wide_bias),
     "GREATER": (rules.broadcast, _COMPARED),
     "GREATER_EQUAL": (rules.broadcast, _COMPARED),
     "LESS": (rules.broadcast, _COMPARED),

@@ -277,3 +277,15 @@ def test_a_result_has_the_shape_that_litert_finds(
     wanted = litert(path, [value])[0]
     np.testing.assert_array_equal(got, wanted)
     assert got.shape == wanted.shape
+
+
+@pytest.mark.parametrize("dtypes", [("int8", "uint8"), ("uint8", "int8"), ("uint8", "uint8")], ids=str)
+def test_casts_of_tensors_without_elements(dtypes: tuple[str, str], tmp_path: Path) -> None:
+    """The host's steps do them, of which there is nothing to schedule."""
+    builder = TfliteBuilder()
+    x = builder.tensor([1, 4, 0, 3], 0.05, 3, dtypes[0])
+    zero = 3 + 128 * ((dtypes[1] == "uint8") - (dtypes[0] == "uint8"))
+    y = builder.op("QUANTIZE", [x], builder.tensor([1, 5, 4, 3], 0.05, zero, dtypes[1]))
+    path = builder.save(tmp_path / "model.tflite", [x], [y])
+    got, _ = tw.compile(path, "tiny", cache=False).run(np.zeros((1, 4, 0, 3), dtypes[0]))
+    assert (got.shape, got.dtype.name) == ((1, 4, 0, 3), dtypes[1])

@@ -309,6 +309,10 @@ UNSOUND: list[tuple[Net, str]] = [
     (_ROWS["FULLY_CONNECTED"].change(in1=tensor([2, 3], "int8", [1, 2, 3], np.ones((2, 3)), axis=1)), "along axis 1"),
     (_ROWS["FULLY_CONNECTED"].change(in0=tensor([]), keepNumDims=True), "an input without dimensions"),
     *((net.change(quantizedBiasType=0), "is int32, and the option quantizedBiasType does not") for net in _BIASED16),
+    (_ROWS["FULLY_CONNECTED"].change(
+        in0=tensor([1, 3], "int8", 0.5), in1=tensor([2, 3], "int8", 0.5, np.ones((2, 3))),
+        out0=tensor([1, 2], "int16", 0.5),
+    ), "a result of int16 without a bias"),
     (_ROWS["DEQUANTIZE"].change(in0=tensor([], "int8", [1, 2])), "t0 has 2 scales for the shape []"),
     (_ROWS["QUANTIZE"].change(in0=tensor([])), "t1 has 2 scales for the shape []"),
     (_ROWS["QUANTIZE"].change(in0=tensor([2, 0])), "t1 has 2 scales for the shape [2, 0]"),
