@@ -135,10 +135,10 @@ class GraphBuilder:
     ) -> str:
         """Appends an operator whose output tensor bears its name; returns that name.
 
-        Raises Unsupported for tensors without elements, of which there is nothing to schedule; NumPy casts them.
+        Raises Unsupported for tensors without elements, of which there is nothing to schedule.
         """
         shapes = [out_shape, *(self.tensors[tensor].shape for tensor in inputs if tensor in self.tensors)]
-        if kind is not HostCast and any(0 in shape for shape in shapes):
+        if any(0 in shape for shape in shapes):
             raise Unsupported(f"{name}: a tensor without elements")
         output = self.declare(name, out_shape, out_dtype, like or self.quantisation(inputs[0]))
         self.ops.append(kind(name=output, inputs=inputs, output=output, source=source, **fields))

@@ -101,6 +101,7 @@ class Values:
 
         Raises Unsupported where it does not.
         """
+        _require_elements(self.specs[key].shape)
         return stacked(self.specs[key].shape) if self.specs[key].order is None else self.specs[key].chip_shape()
 
     def set_chip(self, key: object, tensor: str) -> None:
@@ -166,6 +167,7 @@ class Values:
 
         Raises Unsupported where the file says another shape.
         """
+        _require_elements(self.specs[key].shape)
         shape, (tensor, positions) = self.specs[key].shape, self.places(before)
         positions = positions.reshape(shape) if permutation is None else positions.transpose(permutation)
         if positions.shape != shape:
@@ -238,6 +240,7 @@ class Values:
 
     def _held(self, key: object, shaped: Callable[[], tuple[int, int, int, int]]) -> Operand:
         spec = self.specs[key]
+        _require_elements(spec.shape)
         if key not in self.chips and key in self.views:
             self.chips[key] = self._arranged(key)
         if key not in self.chips and key in self.rearranged:
@@ -317,6 +320,12 @@ class Values:
         self, kind: type[Op], name: str, read: str, result: tuple[int, ...], spec: FileTensor, **fields: Any
     ) -> str:
         return self.builder.append(kind, name, [read], result, like=spec.quantisation, **fields)
+
+
+def _require_elements(shape: tuple[int, ...]) -> None:
+    """Raises Unsupported for a tensor without any, which the accelerator holds in no form: it is the interpreter's."""
+    if 0 in shape:
+        raise Unsupported("a tensor without elements")
 
 
 def outwards(positions: NDArray[np.int64]) -> list[int] | None:

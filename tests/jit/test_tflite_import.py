@@ -281,7 +281,7 @@ def test_a_result_has_the_shape_that_litert_finds(
 
 @pytest.mark.parametrize("dtypes", [("int8", "uint8"), ("uint8", "int8"), ("uint8", "uint8")], ids=str)
 def test_casts_of_tensors_without_elements(dtypes: tuple[str, str], tmp_path: Path) -> None:
-    """The host's steps do them, of which there is nothing to schedule."""
+    """They are the interpreter's, of which there is nothing to schedule."""
     builder = TfliteBuilder()
     x = builder.tensor([1, 4, 0, 3], 0.05, 3, dtypes[0])
     zero = 3 + 128 * ((dtypes[1] == "uint8") - (dtypes[0] == "uint8"))
