@@ -289,3 +289,16 @@ def test_casts_of_tensors_without_elements(dtypes: tuple[str, str], tmp_path: Pa
     path = builder.save(tmp_path / "model.tflite", [x], [y])
     got, _ = tw.compile(path, "tiny", cache=False).run(np.zeros((1, 4, 0, 3), dtypes[0]))
     assert (got.shape, got.dtype.name) == ((1, 4, 0, 3), dtypes[1])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 2, 1, 3)], ids=str)
+def test_moves_of_tensors_without_elements(order: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
+    builder, shape = TfliteBuilder(), (1, 4, 0, 3)
+    x = builder.tensor(list(shape), 0.05, 3, dtype)
+    axes = builder.tensor([4], None, 0, "int32", np.array(order, np.int32))
+    moved = tuple(shape[axis] for axis in order)
+    y = builder.op("TRANSPOSE", [x, axes], builder.tensor(list(moved), 0.05, 3, dtype))
+    path = builder.save(tmp_path / "model.tflite", [x], [y])
+    got, _ = tw.compile(path, "tiny", cache=False).run(np.zeros(shape, dtype))
+    assert (got.shape, got.dtype.name) == (moved, dtype)
